@@ -3,6 +3,7 @@
 mod complete;
 mod config;
 mod describe;
+mod diff;
 mod doctor;
 pub mod engine;
 pub mod engine_plan;
@@ -27,7 +28,6 @@ pub mod simulated;
 mod tests;
 mod top;
 mod what_if;
-mod when;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -101,6 +101,8 @@ enum Command {
         #[command(flatten)]
         console: ConsoleFlags,
     },
+    /// What changed between two moments of a record: jobs, nodes, quotas, findings, money
+    Diff(diff::Diff),
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
     /// The known exporter dialects, and what one exposition text means
@@ -221,6 +223,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             let record = past(replay.past(), replay.speed())?;
             setup::console(&record, &cli.global, console, out)
         }
+        Some(Command::Diff(diff)) => diff::run(&past(diff.past(), 0.0)?, diff, out, err),
         Some(Command::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
         Some(Command::Top(top)) => top::run(&cluster()?, top, out, err),
         Some(Command::Shot(shot)) => match shot.fleet() {

@@ -7,33 +7,34 @@ use std::time::Duration;
 use clap::Args;
 
 use ::record::Archive;
-use jiff::tz::TimeZone;
-use model::base::{Age, Exit, Failure, Moment};
+use model::base::{Age, Exit, Failure, Moment, When};
 
 use crate::runtime::past;
 use crate::runtime::session::{self, Setup};
 use crate::runtime::tape::{self, RecordSettings, TapeState};
+use settings::Settings;
 use source::kubeconfig::{self, Choice};
 use table::Facts;
+use table::changes::Changes;
 
 use super::flags::span;
+use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
-use super::when::When;
 
 /// What to record.
 #[derive(Args, Clone, Debug)]
 pub struct RecordFlags {
-    /// The directory to write into; without it, one for the context in the state directory
+    /// The directory to write into; without it, that of the settings, or one for the context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How long to keep what was recorded
-    #[arg(long, value_name = "SPAN", default_value = "30d", value_parser = span)]
-    keep: Duration,
-    /// How large the record may grow, in bytes: 500M, 4G
-    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = size)]
-    max_size: u64,
+    /// How long to keep what was recorded; without it, as the settings say (30d)
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    keep: Option<Duration>,
+    /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
     /// Record the simulated fleet, not the cluster
     #[arg(long)]
     demo: bool,
@@ -110,23 +111,7 @@ impl RecordFlags {
 
 /// `500M`, `4G`.
 fn size(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
-        Some(number) => (number, text.chars().last()),
-        None => (text, None),
-    };
-    let shift = match unit {
-        None => 0,
-        Some('K') => 10,
-        Some('M') => 20,
-        Some('G') => 30,
-        Some(_) => 40,
-    };
-    number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .filter(|bytes| *bytes >= 1 << 20)
-        .ok_or_else(|| "a size is written as 500M or 4G, 1M at least".to_owned())
+    settings::Size::parse(text).map(settings::Size::bytes)
 }
 
 fn failed(fault: impl std::fmt::Display) -> Failure {
@@ -144,10 +129,12 @@ pub(super) fn run(
         let message = "record: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
+    let own = RecordSettings::of(&at.settings.record);
     let settings = RecordSettings {
-        folder: record.dir.clone(),
-        keep: record.keep,
-        max_bytes: record.max_size,
+        // The settings' directory is that of a cluster.
+        folder: record.dir.clone().or(own.folder.filter(|_| !record.demo)),
+        keep: record.keep.unwrap_or(own.keep),
+        max_bytes: record.max_size.unwrap_or(own.max_bytes),
     };
     setup::block_on(async {
         let setup = at.setup(true);
@@ -162,24 +149,15 @@ pub(super) fn run(
                 folder.display(),
             ),
         )?;
-        let mut told = None;
         let end = setup::ended();
         tokio::pin!(end);
         loop {
             tokio::select! {
                 () = &mut end => break,
-                changed = control.state.changed() => {
-                    if changed.is_err() {
-                        return Err(failed("every source has ended; start again"));
-                    }
-                    let fault = control.state.borrow_and_update().fault.clone();
-                    match (&fault, &told) {
-                        (Some(fault), None) => out::say(err, &format!("nothing is recorded: {fault}; it is tried again")),
-                        (None, Some(_)) => out::say(err, "recording goes on; what came meanwhile is missing"),
-                        _ => {}
-                    }
-                    told = fault;
-                }
+                news = control.news() => match news {
+                    Some(words) => out::say(err, &words),
+                    None => return Err(failed("every source has ended; start again")),
+                },
             }
         }
         let state = control.stop().await;
@@ -211,9 +189,10 @@ fn summary(state: &TapeState, lasted: Age, folder: &std::path::Path) -> String {
 /// A recorder that runs writes this often, with a little to spare.
 const LATE: Age = Age::from_seconds(60);
 
-/// The directory of a record: the one that is named, or that of the context.
-fn place(moment: &RecordMoment) -> Result<PathBuf, Failure> {
-    if let Some(path) = &moment.flags.record {
+/// The directory of a record: the one that is named, that of the settings, or that of the context.
+fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
+    let named = moment.flags.record.as_ref();
+    if let Some(path) = named.or(settings.record.dir.as_ref()) {
         return Ok(path.clone());
     }
     let choice = Choice {
@@ -233,12 +212,45 @@ fn place(moment: &RecordMoment) -> Result<PathBuf, Failure> {
     })
 }
 
+/// What changed between two moments of a record, of what the settings' scope has.
+///
+/// # Errors
+/// As [`open`]; the moments stand in the wrong order, or nothing was recorded at the earlier one.
+pub(super) fn changes(
+    at: &Situation,
+    moment: &RecordMoment,
+    from: When,
+) -> Result<Changes, Failure> {
+    let (archive, to) = open(moment, &at.settings, at.quiet)?;
+    let from = from.in_record(archive.start(), archive.end());
+    if from >= to {
+        let (from, to) = (from.rfc3339(), to.rfc3339());
+        let message = format!("--from must be before --to: {from} is not before {to}");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let rules = session::past_rules(&at.setup(true), &archive);
+    let mut changes =
+        past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)?;
+    if let Some((begin, end)) = archive.gap_at(from) {
+        let (begin, end) = (begin.rfc3339(), end.rfc3339());
+        let from = from.rfc3339();
+        changes.notes.push(format!(
+            "nothing was recorded from {begin} to {end}: what is compared as of {from} is what was known before"
+        ));
+    }
+    Ok(changes)
+}
+
 /// Opens a record, and gives the moment of it that is meant. What of it cannot be read is said on standard error.
 ///
 /// # Errors
 /// There is none, it cannot be read, or it ends before that moment.
-pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Moment), Failure> {
-    let path = place(moment)?;
+pub(super) fn open(
+    moment: &RecordMoment,
+    settings: &Settings,
+    quiet: bool,
+) -> Result<(Archive, Moment), Failure> {
+    let path = place(moment, settings)?;
     let archive = Archive::open(&path).map_err(failed)?;
     if !quiet {
         for warning in archive.warnings() {
@@ -246,11 +258,10 @@ pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Momen
         }
     }
     let end = archive.end();
-    // Times of day are those on the screen: UTC.
     let at = moment
         .flags
         .at
-        .map_or(end, |when| when.resolve(end, &TimeZone::UTC));
+        .map_or(end, |when| when.in_record(archive.start(), end));
     if at.since(end) > LATE {
         let (asked, end) = (at.rfc3339(), end.rfc3339());
         return Err(failed(format!(
@@ -277,7 +288,7 @@ pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Momen
 /// # Errors
 /// As [`open`]; nothing was recorded that early.
 pub(super) fn facts(setup: &Setup, moment: &RecordMoment, quiet: bool) -> Result<Facts, Failure> {
-    let (archive, at) = open(moment, quiet)?;
+    let (archive, at) = open(moment, &setup.settings, quiet)?;
     let rules = session::past_rules(setup, &archive);
     past::facts_at(&archive, rules, at).map_err(failed)
 }

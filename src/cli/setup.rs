@@ -186,10 +186,10 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
         if let Some(names) = &wish.namespaces {
             setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
         }
-        let session = match target {
-            Ok(target) => session::open(&setup, target)?,
+        let mut session = match target {
+            Ok(target) => session::console(&setup, target)?,
             Err(moment) => {
-                let (archive, then) = record::open(moment, true)?;
+                let (archive, then) = record::open(moment, &setup.settings, true)?;
                 session::replay(&setup, archive, then, moment.speed)?
             }
         };
@@ -200,6 +200,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
             context: session.context.clone(),
             contexts: names(&contexts),
             namespaces: names(&setup.settings.scope.namespaces),
+            notice: session.notice.take(),
         };
         Ok(Opened { session, about })
     })

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use crate::runtime::explanation_task;
 use console::view::ViewId;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
-use model::base::{Exit, Failure, Moment};
+use model::base::{Exit, Failure, Moment, When};
 use settings::ColorChoice;
 use table::{Facts, Needs};
 
@@ -20,7 +20,6 @@ use super::flags::size;
 use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
-use super::when::When;
 use super::{look, out};
 
 /// Size of a picture when none is given.

@@ -15,16 +15,18 @@ use super::overlay::{Overlay, missing};
 use super::painter::Painter;
 use super::text::{per_hour, percent};
 use super::theme::Role;
+use super::timeline;
 use super::view::ViewId;
 
 /// Below this size nothing can be shown.
 const LEAST: (u16, u16) = (40, 10);
 
 /// The room of the view within the frame.
-pub fn body(area: Rect) -> Rect {
+pub fn body(area: Rect, replays: bool) -> Rect {
     let air = u16::from(area.height >= 20);
     let above = 2 + air;
-    let below = 1 + air;
+    // The timeline of a replay stands where there is air else.
+    let below = 1 + air.max(u16::from(replays));
     Rect::new(
         area.x,
         area.y + above.min(area.height),
@@ -43,13 +45,17 @@ pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position
     let line = |y: u16| Rect::new(area.x, y, area.width, 1);
     draw_header(app, painter, line(area.y));
     draw_tabs(app, painter, line(area.y + 1));
+    let room = body(area, app.timeline.is_some());
     if app.shows_missing() {
-        missing::draw_in_place(app, painter, body(area));
+        missing::draw_in_place(app, painter, room);
     } else if app.is_unread() {
-        draw_unread(app, painter, body(area));
+        draw_unread(app, painter, room);
     } else {
-        app.view().draw(&app.facts, painter, body(area));
+        app.view().draw(&app.facts, painter, room);
         draw_banner(app, painter, area);
+    }
+    if let Some(record) = &app.timeline {
+        timeline::draw(app, record, painter, line(area.bottom() - 2));
     }
     draw_hints(app, painter, line(area.bottom() - 1));
     app.overlay.draw(app, painter, area)

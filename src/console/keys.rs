@@ -288,7 +288,7 @@ mod tests {
                 // A shell and a port-forward need the same grant, which `runtime` has.
                 let is_other = matches!(
                     command,
-                    Command::Bottom | Command::Shell | Command::PortForward
+                    Command::Bottom | Command::Shell | Command::PortForward | Command::GoToTime
                 );
                 assert!(is_other || command.is_deed(), "{press}");
             }

@@ -24,6 +24,7 @@ pub mod summary;
 pub mod table_model;
 pub mod text;
 pub mod theme;
+mod timeline;
 pub mod view;
 pub mod widget;
 

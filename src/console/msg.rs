@@ -8,8 +8,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 use model::base::{Moment, Name};
 use table::Facts;
 use table::actions::ActionState;
+use table::changes::Changes;
 use table::explanations::JobExplanations;
 use table::silence::{Entry, Silences};
+use table::timeline::{Playback, Timeline};
 use table::what_if::Supposed;
 
 use super::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
@@ -259,6 +261,10 @@ pub enum Msg {
     Session(Session),
     /// No session could be opened, for this reason; what was shown before stays.
     NoSession(String),
+    /// What is shown is a record: how its replay stands.
+    Timeline(Timeline),
+    /// What came of the comparison of this name: the changes, or why there are none.
+    Changes(Name, Result<Changes, String>),
 }
 
 /// What a running session looks at.
@@ -270,6 +276,8 @@ pub struct Session {
     pub contexts: Vec<Name>,
     /// The namespaces that it is restricted to; empty is all.
     pub namespaces: Vec<Name>,
+    /// What the operator is told of how it was opened.
+    pub notice: Option<String>,
 }
 
 /// What to look at instead.
@@ -322,6 +330,8 @@ pub enum Effect {
     Stop(String),
     /// Go on with this run.
     GoOn(String),
+    /// Move in the record that is replayed.
+    Replay(Playback),
     /// Write this SVG picture of the frame to a file and say where.
     SavePicture(String),
 }

@@ -38,6 +38,7 @@ pub fn clean(text: &str, ascii: bool) -> Cow<'_, str> {
 fn twin(sign: &str) -> Option<&'static str> {
     Some(match sign {
         "–" | "·" | "─" | "━" | "═" => "-",
+        "┄" => ".",
         "…" => "..",
         "×" | "✗" => "x",
         "°" => "C",

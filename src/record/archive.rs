@@ -176,6 +176,16 @@ impl Archive {
         spans.map(|(_, to)| to).max().unwrap_or_default()
     }
 
+    /// The moments at which everything is known without what came before: those that are quickly gone to, by time.
+    pub fn keyframes(&self) -> Vec<Moment> {
+        let frames = self.segments.iter().flat_map(|segment| &segment.frames);
+        let keys = frames.filter(|(_, frame)| frame.kind == FrameKind::Key);
+        let mut moments: Vec<Moment> = keys.map(|(_, frame)| frame.to).collect();
+        moments.sort();
+        moments.dedup();
+        moments
+    }
+
     /// Between which moments nothing was recorded, where `at` lies there: the recorder did not run, or could not write.
     pub fn gap_at(&self, at: Moment) -> Option<(Moment, Moment)> {
         let (mut before, mut after) = (None, None);

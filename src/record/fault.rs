@@ -80,7 +80,7 @@ impl fmt::Display for RecordFault {
         match self {
             Self::Locked(folder) => write!(
                 f,
-                "another process records into {}: stop it, or give another directory (--dir)",
+                "another process records into {}: stop it, or give another directory (--dir, or record.dir in the settings)",
                 folder.display()
             ),
             Self::OtherCluster {
@@ -89,7 +89,7 @@ impl fmt::Display for RecordFault {
                 wanted,
             } => write!(
                 f,
-                "{} holds the record of cluster {held}, not of {wanted}: give another directory (--dir)",
+                "{} holds the record of cluster {held}, not of {wanted}: give another directory (--dir, or record.dir in the settings)",
                 folder.display()
             ),
             Self::Empty(path) => write!(
@@ -122,10 +122,10 @@ impl fmt::Display for RecordFault {
             Self::Io(what, path, error) => {
                 let mend = match error.kind() {
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                        "; make room, or keep less (--keep, --max-size)"
+                        "; make room, or keep less (keep, max_size)"
                     }
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "; give a directory that you may write to (--dir)"
+                        "; give a directory that you may write to (--dir, or record.dir in the settings)"
                     }
                     io::ErrorKind::NotFound if what.starts_with("read") => {
                         "; name a directory that `stokehold record` wrote"

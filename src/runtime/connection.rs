@@ -1,6 +1,7 @@
 //! What the console looks at: the session that runs, and the one that is being opened in its place.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -12,7 +13,12 @@ use table::explanations::JobExplanations;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::clock;
+use super::playback::{ReplayControl, ReplayEvent};
 use super::session::Session;
+use super::tape::TapeControl;
+
+/// How long the end of a recording is waited for.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// What to look at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -76,6 +82,10 @@ pub enum ConnectionEvent {
     JobExplanations(Arc<JobExplanations>),
     /// What the action task reported.
     ActionEvent(ActionEvent),
+    /// Something to tell the operator.
+    Said(String),
+    /// How the replay of a record stands.
+    Replay(ReplayEvent),
     /// What came of what a view wanted read.
     Read(ObjectRequest, object::ObjectNews),
 }
@@ -92,6 +102,8 @@ pub struct Connections {
     opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
     /// The store has ended: nothing comes any more.
     ended: bool,
+    /// The running session was recorded until another was asked for.
+    unrecorded: bool,
     /// Why no session runs, where none ever did.
     pub fault: Option<Failure>,
 }
@@ -105,6 +117,7 @@ impl Connections {
             session: None,
             opening: None,
             ended: false,
+            unrecorded: false,
             fault: None,
         }
     }
@@ -121,7 +134,15 @@ impl Connections {
     pub fn switch(&mut self, switch: &Switch) {
         let wish = self.wish.after(switch);
         let (open, asked) = (Arc::clone(&self.open), wish.clone());
-        let task = tokio::task::spawn_blocking(move || open(&asked));
+        // Two sessions of one cluster cannot both record: the running one goes on without.
+        let session = self.session.as_mut();
+        let recording = session.and_then(|session| session.recording.take());
+        self.unrecorded |= recording.is_some();
+        let handle = tokio::runtime::Handle::current();
+        let task = tokio::task::spawn_blocking(move || {
+            handle.block_on(ended(recording));
+            open(&asked)
+        });
         self.opening = Some((wish, task));
     }
 
@@ -144,18 +165,27 @@ impl Connections {
             Ok(opened) => {
                 self.wish = wish.unwrap_or_default();
                 self.session = Some(opened.session);
-                self.ended = false;
+                (self.ended, self.unrecorded) = (false, false);
                 self.fault = None;
                 ConnectionEvent::Session(opened.about)
             }
             Err(failure) => {
-                let message = failure.message.clone();
+                let mut message = failure.message.clone();
+                if std::mem::take(&mut self.unrecorded) {
+                    message.push_str("; what is shown is no longer recorded");
+                }
                 if self.session.is_none() {
                     self.fault = Some(failure);
                 }
                 ConnectionEvent::NoSession(message)
             }
         }
+    }
+
+    /// Ends what is recorded: what is left is written.
+    pub async fn close(&mut self) {
+        let session = self.session.as_mut();
+        ended(session.and_then(|session| session.recording.take())).await;
     }
 
     /// The moment on the clock of the server that is looked at.
@@ -203,12 +233,40 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
             let latest = session.answers.borrow_and_update().clone();
             return Some(ConnectionEvent::JobExplanations(latest));
         }
+        words = recorded(&mut session.recording) => return Some(ConnectionEvent::Said(words)),
+        event = played(&mut session.replay) => return Some(ConnectionEvent::Replay(event)),
         deed = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(deed)),
         (want, news) = session.reading.next() => return Some(ConnectionEvent::Read(want, news)),
     }
     Some(ConnectionEvent::Facts(
         session.facts.borrow_and_update().clone(),
     ))
+}
+
+/// Waits for news of a recording; forever where nothing is recorded.
+async fn recorded(recording: &mut Option<TapeControl>) -> String {
+    if let Some(control) = recording
+        && let Some(words) = control.news().await
+    {
+        return words;
+    }
+    std::future::pending().await
+}
+
+/// Writes what is left of a recording.
+async fn ended(recording: Option<TapeControl>) {
+    if let Some(mut control) = recording {
+        // A disk that hangs holds nobody up.
+        let _ = tokio::time::timeout(PARTING, control.stop()).await;
+    }
+}
+
+/// Waits for a replay; forever where there is none.
+async fn played(replay: &mut Option<ReplayControl>) -> ReplayEvent {
+    match replay {
+        Some(replay) => replay.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for the action task; forever where the session has none.

@@ -10,6 +10,7 @@ use table::what_if::Supposed;
 use super::action_task::{ActionEvent, ActionTask};
 use super::connection::{ConnectionEvent, Connections};
 use super::kubectl::Kubectl;
+use super::playback::ReplayEvent;
 
 /// News of a session as the screen takes it; nothing when there is nothing new to show.
 pub fn message(news: ConnectionEvent) -> Option<Msg> {
@@ -30,6 +31,11 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
         }
         ConnectionEvent::Session(about) => Some(Msg::Session(about)),
         ConnectionEvent::NoSession(why) => Some(Msg::NoSession(why)),
+        ConnectionEvent::Replay(ReplayEvent::Timeline(timeline)) => Some(Msg::Timeline(timeline)),
+        ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) => Some(Msg::Changes(name, told)),
+        ConnectionEvent::Said(words) | ConnectionEvent::Replay(ReplayEvent::Said(words)) => {
+            Some(Msg::Notice(words))
+        }
         ConnectionEvent::Read(want, news) => Some(Msg::Read(want, news)),
     }
 }
@@ -139,6 +145,12 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
             if !action_task(connections).is_some_and(|actions| actions.stop(&run)) {
                 let words = format!("{run} is not carried out by this console");
                 return vec![Msg::Notice(words)];
+            }
+        }
+        Effect::Replay(playback) => {
+            let session = connections.session.as_ref();
+            if let Some(replay) = session.and_then(|session| session.replay.as_ref()) {
+                replay.send(playback);
             }
         }
         Effect::Read(want) => {

@@ -1,49 +1,81 @@
 //! A record in the place of a cluster: its observations go to the same store, on the record's own clock.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 use model::base::{Moment, Name};
 use record::{Archive, Player, RecordFault, Said, Step};
-use table::Facts;
+use table::changes::Changes;
+use table::{Facts, Scope};
 
-use super::clock::ClockHands;
 use super::store::{Rules, Store};
 
-/// While a record is played, pictures are this far apart.
-const PACE: Duration = Duration::from_millis(250);
+/// About as far apart are the pictures that were judged when it was recorded.
+const PICTURE: Duration = Duration::from_secs(9);
+
+/// Pictures of a record that lie further apart have a gap between them.
+const GAP: Duration = Duration::from_secs(60);
+
+/// So many devices, picture for picture, are looked through to find when something changed: well below a second.
+const WAY: u64 = 100_000;
 
 /// Feeds a store what a record says.
-struct Replay<'a> {
+pub(super) struct Replay<'a> {
     store: Store,
     player: Player<'a>,
 }
 
 impl<'a> Replay<'a> {
     /// A store as it was at `at`.
-    fn open(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
-        let (keyframe, player) = archive.seek(at)?;
-        let mut store = Store::new(rules);
-        store.restore(keyframe);
-        let mut replay = Self { store, player };
+    pub(super) fn open(
+        archive: &'a Archive,
+        rules: Rules,
+        at: Moment,
+    ) -> Result<Self, RecordFault> {
+        let mut replay = Self::at_keyframe(archive, rules, at)?;
         replay.go(at)?;
         Ok(replay)
     }
 
-    /// Goes on to `at`. Checks are run at the moments at which they were when it was recorded.
-    fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
+    /// A store as it was at the last keyframe at or before `at`.
+    fn at_keyframe(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
+        let (keyframe, player) = archive.seek(at)?;
+        let mut store = Store::new(rules);
+        store.restore(keyframe);
+        Ok(Self { store, player })
+    }
+
+    /// The facts as of `at`, to which it has come.
+    pub(super) fn facts(&mut self, at: Moment) -> Facts {
+        stamped(self.store.publish(at))
+    }
+
+    /// Goes on to `at`.
+    pub(super) fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
+        self.look(at, |_| ())
+    }
+
+    /// Goes on to `at`, and hands over each picture on the way whose checks are run: at the moments at which they were when it
+    /// was recorded.
+    pub(super) fn look(
+        &mut self,
+        at: Moment,
+        mut see: impl FnMut(Facts),
+    ) -> Result<(), RecordFault> {
+        self.advance(at, |store, at| see(store.publish(at)))
+    }
+
+    /// Goes on to `at`; `judge` runs the checks at a moment.
+    fn advance(
+        &mut self,
+        at: Moment,
+        mut judge: impl FnMut(&mut Store, Moment),
+    ) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
             Step::Entry((_, Said::Seen(observation))) => {
                 store.apply(*observation);
             }
-            Step::Entry((at, Said::Judged)) => {
-                store.publish(at);
-            }
+            Step::Entry((at, Said::Judged)) => judge(store, at),
             Step::Restart(keyframe) => store.restore(*keyframe),
         })
     }
@@ -66,61 +98,49 @@ fn stamped(facts: Facts) -> Facts {
 /// The record cannot be read, or has nothing of that moment.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
-    Ok(stamped(replay.store.publish(at)))
+    Ok(replay.facts(at))
 }
 
-/// Plays a record from `at` on, `speed` seconds of it a second; 0 stands still. Must be called within a tokio runtime, on
-/// a thread that may block.
+/// What changed between two moments, of what `scope` has. Changes of which no object says when they were get the moment of the
+/// first picture that shows them, where the way is short enough to make every picture in between.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of that moment.
-pub(super) fn play(
-    archive: Archive,
-    rules: Rules,
-    at: Moment,
-    speed: f64,
-    hands: ClockHands,
-    out: watch::Sender<Option<Arc<Facts>>>,
-) -> Result<JoinHandle<()>, RecordFault> {
-    let archive = Arc::new(archive);
-    let first = facts_at(&archive, rules.clone(), at)?;
-    hands.set(at);
-    out.send_replace(Some(Arc::new(first)));
-    Ok(tokio::spawn(async move {
-        let played = run(&archive, rules, at, speed, &hands, &out).await;
-        if let Err(fault) = played {
-            tracing::error!(%fault, "the record cannot be played on");
-        }
-        // What was shown last stays.
-        out.closed().await;
-    }))
-}
-
-async fn run(
+/// The record cannot be read, or has nothing of the earlier moment.
+pub fn changes(
     archive: &Archive,
-    rules: Rules,
+    rules: &Rules,
     from: Moment,
-    speed: f64,
-    hands: &ClockHands,
-    out: &watch::Sender<Option<Arc<Facts>>>,
-) -> Result<(), RecordFault> {
-    if speed <= 0.0 {
-        return Ok(());
+    to: Moment,
+    scope: &Scope,
+) -> Result<Changes, RecordFault> {
+    // The past of a moment is not compared: on the way to it the checks are run, and no picture is made.
+    let seek = |at| {
+        let mut replay = Replay::at_keyframe(archive, rules.clone(), at)?;
+        replay.advance(at, Store::judge)?;
+        Ok::<_, RecordFault>((replay.facts(at), replay))
+    };
+    // Each is a keyframe and every picture since: on a large fleet a second.
+    let (before, after) = std::thread::scope(|threads| {
+        let before = threads.spawn(|| seek(from));
+        let after = seek(to);
+        (before.join(), after)
+    });
+    let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let ((before, mut replay), (after, _)) = (before?, after?);
+    let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
+    let devices = after.fleet.devices().count().max(1) as u64;
+    let pictures = to.since(from).millis() / PICTURE.as_millis() as u64;
+    if !changes.is_undated() || pictures.saturating_mul(devices) > WAY {
+        return Ok(changes);
     }
-    let mut replay = tokio::task::block_in_place(|| Replay::open(archive, rules, from))?;
-    let end = archive.end();
-    let begun = Instant::now();
-    let mut at = from;
-    while at < end && !out.is_closed() {
-        sleep(PACE).await;
-        let played = begun.elapsed().as_secs_f64() * speed;
-        at = end.min(from.plus(Duration::from_secs_f64(played.min(1e12))));
-        let facts = tokio::task::block_in_place(|| {
-            replay.go(at)?;
-            Ok(stamped(replay.store.publish(at)))
-        })?;
-        hands.set(at);
-        out.send_replace(Some(Arc::new(facts)));
-    }
-    Ok(())
+    let undated = changes.undated();
+    let mut last = before;
+    replay.look(to, |facts| {
+        // Over a gap nobody knows when it was.
+        if facts.now.since(last.now) < GAP.into() {
+            changes.date(&Changes::between(&last, &facts), &undated);
+        }
+        last = facts;
+    })?;
+    Ok(changes.dated())
 }

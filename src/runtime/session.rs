@@ -10,10 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use model::base::{Exit, Failure, Moment, Name};
-use model::fleet::observe::{LostKind, Table};
-use model::fleet::queue::QueueSystem;
-use model::fleet::sight::HELP;
-use model::fleet::{Fleet, Known};
+use model::fleet::observe::Table;
 use model::object::{ObjectNews, ObjectRequest};
 use record::Archive;
 use settings::{Rulebook, Settings};
@@ -29,11 +26,16 @@ use table::{Facts, Needs, Readings};
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
 use super::clock::{self, SessionClock};
+use super::explanation_task;
+use super::first_look::{
+    has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
+    why_nothing,
+};
+use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
-use super::{explanation_task, past};
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
@@ -91,6 +93,12 @@ pub struct Session {
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
+    /// Moves in the record that is replayed; nothing for a cluster.
+    pub replay: Option<ReplayControl>,
+    /// What is written down of it, where it is recorded.
+    pub recording: Option<TapeControl>,
+    /// What the operator is told of how it was opened.
+    pub notice: Option<String>,
     /// Makes plans and carries them out; `None` for one look.
     pub actions: Option<ActionTask>,
     /// The server's address, for messages.
@@ -112,6 +120,36 @@ impl Drop for Session {
     }
 }
 
+/// Starts everything for a console, and records it where the settings want that. Must be called within a tokio runtime, on a
+/// thread that may block. What keeps it from being recorded is said in [`Session::notice`]: the console goes on.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
+    let recording = &setup.settings.record;
+    // A simulated fleet of this process is another one each time.
+    if !recording.enabled || matches!(target, ClusterTarget::Demo(_)) {
+        return open(setup, target);
+    }
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, action_service) = connected(setup, target, true)?;
+    let settings = RecordSettings::of(recording);
+    let begun = tokio::runtime::Handle::current().block_on(tape::begin(&connection, &settings));
+    let (tape, control, notice) = match begun {
+        Ok((tape, control, _)) => (Some(tape), Some(control), None),
+        Err(why) => (None, None, Some(format!("not recorded: {}", why.message))),
+    };
+    let mut session = start(
+        setup,
+        connection,
+        action_service,
+        demo,
+        Purpose::Console(tape),
+    );
+    (session.recording, session.notice) = (control, notice);
+    Ok(session)
+}
+
 /// Starts everything. Must be called within a tokio runtime. Returns at once; nothing has been sent yet.
 ///
 /// # Errors
@@ -128,7 +166,7 @@ fn open_as(
 ) -> Result<Session, Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, action_service) = connected(setup, target, needs.is_none())?;
-    let purpose = needs.map_or(Purpose::Console, Purpose::OneLook);
+    let purpose = needs.map_or(Purpose::Console(None), Purpose::OneLook);
     Ok(start(setup, connection, action_service, demo, purpose))
 }
 
@@ -173,7 +211,8 @@ fn connected(
 
 /// What a session is for.
 enum Purpose<'n> {
-    Console,
+    /// Somebody looks; recorded or not.
+    Console(Option<Tape>),
     OneLook(&'n Needs),
     Record(Tape),
 }
@@ -209,8 +248,9 @@ fn start(
     demo: bool,
     purpose: Purpose<'_>,
 ) -> Session {
+    let looks = !matches!(purpose, Purpose::Record(_));
     let (needs, tape) = match purpose {
-        Purpose::Console => (None, None),
+        Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
     };
@@ -244,11 +284,11 @@ fn start(
     let clock = SessionClock::Server(Arc::clone(&connection.stats));
     let mut rules = rules(setup, context.clone(), one_look);
     // Nobody looks: pictures are made for the checks alone.
-    if tape.is_some() {
+    if !looks {
         rules.refresh = rules.refresh.max(RECORDING);
     }
     // One look asks when it has all that it looks at.
-    let asks = !one_look && tape.is_none();
+    let asks = !one_look && looks;
     let store = tokio::spawn(store::run(rules, clock.clone(), tape, seen, publish));
     let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());
@@ -271,6 +311,9 @@ fn start(
         on_screen,
         context,
         reading,
+        replay: None,
+        recording: None,
+        notice: None,
         actions: action_service
             .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
         server,
@@ -295,7 +338,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     let context = Name::from(format!("{} (record)", rules.context));
     let (publish, facts) = watch::channel(None);
     let (clock, hands) = SessionClock::past(at);
-    let store = past::play(archive, rules, at, speed, hands, publish)
+    let (store, control) = playback::play(archive, rules, at, speed, hands, publish)
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (say, answers) = watch::channel(Arc::default());
     let engine = tokio::spawn(explanation_task::run(facts.clone(), say));
@@ -306,6 +349,9 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         on_screen: watch::Sender::default(),
         context,
         reading: Reading::new(None),
+        replay: Some(control),
+        recording: None,
+        notice: None,
         actions: None,
         server: String::new(),
         reach: watch::Sender::new(Reach::All),
@@ -345,12 +391,6 @@ pub fn identity() -> u64 {
 
 /// How long a first look takes at most. What has not answered by then is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long a first look waits for the last few exporters while none of them answers: one that hangs holds up no command.
-const LULL: Duration = Duration::from_secs(5);
-
-/// The same while many are still to answer: then the server, or the way to it, is slow.
-const LONG_LULL: Duration = Duration::from_secs(10);
 
 /// How long a first look waits, once the tables are complete, for the places of work that waits. A Kueue that does not tell says so at once; one that is slow is not waited for.
 const ORDER: Duration = Duration::from_millis(1500);
@@ -496,99 +536,4 @@ pub async fn page(
     session.reading.want(Some(want));
     let (_, news) = session.reading.next().await;
     Ok((facts, Some(news)))
-}
-
-/// True once every exporter that a pod serves is among the sources. Pods that cannot be listed tell of none.
-fn has_found_all(fleet: &Fleet) -> bool {
-    fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
-}
-
-/// Tables that are listed, absent or lost, of those that are needed.
-fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
-    let over = needs
-        .tables
-        .iter()
-        .filter(|table| !matches!(fleet.known(**table), Known::Waiting));
-    (over.count(), needs.tables.len())
-}
-
-/// How many exporters (or Prometheus in their stead) have answered or failed, and of how many.
-fn readings(fleet: &Fleet) -> (usize, usize) {
-    let all = || fleet.sources.iter().filter(|row| row.gives_readings());
-    (all().filter(|row| row.has_spoken()).count(), all().count())
-}
-
-/// How long none of the exporters that are still to answer may answer; of (those that have, all).
-fn lull((answered, all): (usize, usize)) -> Duration {
-    let few = (all / 20).max(2);
-    if all.saturating_sub(answered) <= few {
-        LULL
-    } else {
-        LONG_LULL
-    }
-}
-
-/// One answer of Prometheus' stands for a whole fleet's and may take its time.
-fn waits_for_prometheus(fleet: &Fleet) -> bool {
-    let mut sources = fleet.sources.iter();
-    sources.any(|row| row.kind.as_str() == "prometheus" && !row.has_spoken())
-}
-
-/// True once every workload that waits in a queue of Kueue's has its place.
-fn has_places(fleet: &Fleet) -> bool {
-    fleet
-        .jobs
-        .iter()
-        .filter_map(|job| job.admission.as_deref())
-        .filter(|known| known.system() == QueueSystem::Kueue && known.queue.is_some())
-        .filter(|known| known.seen.reserved_at.is_none() && known.seen.outcome.is_none())
-        .all(|known| known.position.is_some())
-}
-
-fn nothing_known(fleet: &Fleet) -> bool {
-    !fleet
-        .known
-        .values()
-        .any(|known| matches!(known, Known::Live))
-}
-
-/// Why nothing at all could be listed: by whom it is not answered, or every right that is missing.
-fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
-    let lost = |kind: LostKind| {
-        fleet.known.values().filter_map(move |known| match known {
-            Known::Lost(lost) if lost.kind == kind => Some(lost.message.as_str()),
-            _ => None,
-        })
-    };
-    let at = if server.is_empty() {
-        String::new()
-    } else {
-        format!("{}: ", server.trim_end_matches('/'))
-    };
-    if let Some(message) = lost(LostKind::Unreachable).next() {
-        return Failure::new(Exit::Unreachable, format!("{at}{message}"));
-    }
-    if let Some(message) = lost(LostKind::Login).next() {
-        return Failure::new(Exit::Refused, format!("{at}{message}"));
-    }
-    if let Some(hidden) = fleet.not_visible() {
-        let message = format!("nothing may be read: {hidden}; {HELP}");
-        return Failure::new(Exit::Refused, message);
-    }
-    let message = format!("{at}the API server has not answered in time");
-    Failure::new(Exit::Unreachable, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_few_exporters_are_not_waited_for_as_long_as_many() {
-        assert_eq!(lull((0, 1)), LULL);
-        assert_eq!(lull((486, 487)), LULL);
-        assert_eq!(lull((463, 487)), LULL);
-        assert_eq!(lull((400, 487)), LONG_LULL);
-        assert_eq!(lull((0, 3)), LONG_LULL);
-    }
 }

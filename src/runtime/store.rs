@@ -120,8 +120,13 @@ impl Store {
         self.judged == Some(at)
     }
 
-    /// The facts as of `at`.
-    pub fn publish(&mut self, at: Moment) -> Facts {
+    /// Runs the checks as of `at`, as a picture does, and makes none: on the way to a moment nobody looks.
+    pub fn judge(&mut self, at: Moment) {
+        self.judged(at);
+    }
+
+    /// The fleet as of `at`, judged where it is time for that.
+    fn judged(&mut self, at: Moment) -> Fleet {
         let mut fleet = self.ledger.publish(at);
         if self.rules.one_look || due(self.judged, at, JUDGING) {
             self.judged = Some(at);
@@ -129,6 +134,12 @@ impl Store {
                 checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
         }
         fleet.findings = Arc::clone(&self.findings);
+        fleet
+    }
+
+    /// The facts as of `at`.
+    pub fn publish(&mut self, at: Moment) -> Facts {
+        let fleet = self.judged(at);
         let burn = cost::burn(&fleet, &self.rules.prices);
         if fleet.is_complete() {
             for past in std::mem::take(&mut self.past) {
@@ -149,6 +160,7 @@ impl Store {
             answers: Arc::default(),
             acts: Arc::default(),
             supposed: Arc::default(),
+            compared: Arc::default(),
             now: at,
         }
     }
@@ -247,7 +259,12 @@ pub async fn run(
                 }
             }
             () = sleep_until(next) => {}
-            () = stopped(&mut tape) => break,
+            () = stopped(&mut tape) => {
+                // What is looked at goes on without being recorded.
+                if let Some(mut tape) = tape.take() {
+                    tape.close();
+                }
+            }
         }
         let begun = Instant::now();
         let facts = tokio::task::block_in_place(|| {

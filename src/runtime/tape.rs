@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 use model::base::{Exit, Failure, Moment};
 use model::fleet::observe::Observation;
 use record::{RecordFault, RecordOptions, Recorder, Written};
+use settings::Recording;
 use source::client::Connection;
 
 use super::store::Store;
@@ -25,6 +26,17 @@ pub struct RecordSettings {
     pub keep: Duration,
     /// The oldest is deleted while all is larger, bytes.
     pub max_bytes: u64,
+}
+
+impl RecordSettings {
+    /// As the settings say.
+    pub fn of(settings: &Recording) -> Self {
+        Self {
+            folder: settings.dir.clone(),
+            keep: settings.keep.duration(),
+            max_bytes: settings.max_size.bytes(),
+        }
+    }
 }
 
 /// Where records are kept on this machine: with the state of programs, one directory a context. `None` for a user
@@ -107,11 +119,32 @@ const WAVER: Duration = Duration::from_secs(2);
 /// The other end of a [`Tape`]: tells how it goes, and ends it.
 pub struct TapeControl {
     stop: Option<oneshot::Sender<()>>,
-    /// How it goes.
-    pub state: watch::Receiver<TapeState>,
+    state: watch::Receiver<TapeState>,
+    /// It was told that nothing is written.
+    fails: bool,
 }
 
 impl TapeControl {
+    /// Comes when writing begins to fail, and when it works again: in words. `None` once nothing will be written any more.
+    pub async fn news(&mut self) -> Option<String> {
+        loop {
+            self.state.changed().await.ok()?;
+            let fault = self.state.borrow_and_update().fault.clone();
+            match (fault, self.fails) {
+                (Some(fault), false) => {
+                    self.fails = true;
+                    return Some(format!("nothing is recorded: {fault}; it is tried again"));
+                }
+                (None, true) => {
+                    self.fails = false;
+                    let words = "recording goes on; what came meanwhile is missing";
+                    return Some(words.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Writes what is left and ends the recording; gives how it stands then.
     pub async fn stop(&mut self) -> TapeState {
         if let Some(stop) = self.stop.take() {
@@ -137,6 +170,7 @@ impl Tape {
         let control = TapeControl {
             stop: Some(end),
             state: told,
+            fails: false,
         };
         (tape, control)
     }

@@ -132,6 +132,7 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     };
     let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
+    outside.connections.close().await;
     match (left, outside.connections.fault) {
         (Err(Leave::Failed(error)), _) => Err(unusable(error)),
         (Ok(End::Quit) | Err(Leave::End(End::Quit)), Some(fault)) => Err(fault),

@@ -49,6 +49,7 @@ impl Settings {
             base("accelerators_file"),
             base("prometheus.bearer_file"),
             base("prometheus.ca_file"),
+            base("record.dir"),
         ];
         let (books, targets) = (base("prices.files"), base("scrape.target"));
         let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
@@ -68,6 +69,7 @@ impl Settings {
             &mut self.accelerators_file,
             &mut self.prometheus.bearer_file,
             &mut self.prometheus.ca_file,
+            &mut self.record.dir,
         ];
         for (path, base) in single.into_iter().zip(&bases) {
             if let Some(path) = path {
@@ -96,6 +98,7 @@ impl Settings {
             ("scrape.timeout", self.scrape.timeout),
             ("prometheus.timeout", self.prometheus.timeout),
             ("prometheus.interval", self.prometheus.interval),
+            ("record.keep", self.record.keep),
         ] {
             if span.duration().is_zero() {
                 blame(key, "must be longer than 0s".to_owned());

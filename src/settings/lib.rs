@@ -23,7 +23,7 @@ pub use engine::{
 };
 pub use load::{Inputs, Text, keys, load, variable_of_key};
 pub use number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
+    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Size, Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};
@@ -31,8 +31,8 @@ pub use rulebook::{Rulebook, Texts};
 pub use show::print;
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
-    PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, ShellSettings, TeamMatch,
-    TeamSettings,
+    PriceSettings, Prometheus, Recording, Scope, Scrape, ScrapeTarget, Settings, ShellSettings,
+    TeamMatch, TeamSettings,
 };
 
 use model::cost::{Override, Owned, PoolPrice};

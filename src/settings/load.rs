@@ -31,6 +31,7 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "prometheus.matcher",
     "prometheus.bearer_file",
     "prometheus.ca_file",
+    "record.dir",
 ];
 
 /// Text of a settings file.

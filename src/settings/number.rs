@@ -7,6 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
 use model::base::Rate;
+use model::base::quantities::parse_size;
 use model::base::time::parse_span;
 use model::fleet::node::Billing;
 use model::fleet::pool::PoolMode;
@@ -95,6 +96,37 @@ impl<'de> Deserialize<'de> for Span {
             }
         }
         from.deserialize_any(SpanVisitor)
+    }
+}
+
+/// A size in bytes: `"500M"`, `"4G"`; 1M at least.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(u64);
+
+impl Size {
+    /// Bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// How it is written.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_size(text)
+            .filter(|bytes| *bytes >= 1 << 20)
+            .map(Self)
+            .ok_or_else(|| {
+                format!("`{text}` is not a size such as \"500M\" or \"4G\", 1M at least")
+            })
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).map_err(D::Error::custom)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error};
 
 use super::engine::{EngineSettings, RouteSettings};
 use super::number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
+    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Size, Span, Usd,
 };
 use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
@@ -76,6 +76,8 @@ section! {
         scrape: Scrape = RawScrape,
         /// Readings from Prometheus.
         prometheus: Prometheus = RawPrometheus,
+        /// What the console writes down of what it reads.
+        record: Recording = RawRecording,
         /// What devices cost.
         prices: PriceSettings = RawPriceSettings,
         /// The pod behind a shell onto a node.
@@ -182,6 +184,20 @@ section! {
         timeout: Span,
         /// How far back the past is filled in.
         history: Span,
+    }
+}
+
+section! {
+    /// What the console writes down of what it reads, for `replay`, `diff` and `get --at`.
+    Recording, RawRecording {
+        /// The console records while it runs.
+        enabled: bool,
+        /// The directory; one for the context in the state directory when absent.
+        dir: Option<PathBuf>,
+        /// How long what was recorded is kept.
+        keep: Span,
+        /// How large the record may grow.
+        max_size: Size,
     }
 }
 

@@ -8,6 +8,7 @@ use model::fleet::Fleet;
 use model::fleet::history::History;
 
 use super::actions::ActionState;
+use super::changes::Compared;
 use super::explanations::JobExplanations;
 use super::scope::Part;
 use super::silence::Silences;
@@ -34,6 +35,8 @@ pub struct Facts {
     pub acts: Arc<ActionState>,
     /// What was supposed in this session, and what came of it.
     pub supposed: Arc<Suppositions>,
+    /// What was compared in this session, of a record.
+    pub compared: Arc<Compared>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -4,6 +4,7 @@
 
 pub mod actions;
 pub mod alerts;
+pub mod changes;
 pub mod checkup;
 pub mod cost;
 pub mod devices;
@@ -38,6 +39,7 @@ mod tests;
 #[cfg(test)]
 mod tests_scheduling;
 pub mod text;
+pub mod timeline;
 pub mod watch;
 pub mod what_if;
 

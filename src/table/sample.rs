@@ -265,6 +265,7 @@ prices = [
         answers: Arc::default(),
         acts: Arc::default(),
         supposed: Arc::default(),
+        compared: Arc::default(),
         now: now(),
     }
 }

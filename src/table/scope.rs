@@ -98,6 +98,11 @@ impl Reach {
         self.nodes.contains(name)
     }
 
+    /// True when a job of the scope draws from the queue.
+    pub fn has_queue(&self, name: &Name) -> bool {
+        self.queues.contains(name)
+    }
+
     /// True when what a finding is about is within reach.
     pub fn concerns(&self, subject: &Subject) -> bool {
         let name = &subject.key.name;

@@ -138,6 +138,7 @@ fn facts() -> Facts {
         answers: Arc::default(),
         acts: Arc::default(),
         supposed: Arc::default(),
+        compared: Arc::default(),
         now: now(),
     }
 }

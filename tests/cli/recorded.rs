@@ -14,11 +14,14 @@ use record::Archive;
 use serde_json::Value;
 use settings::{Inputs, Rulebook, Texts, load};
 use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
+use stokehold::runtime::playback::ReplayEvent;
 use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use stokehold::runtime::tape::RecordSettings;
-use stokehold::runtime::{effects, past};
+use stokehold::runtime::{clock, effects, past};
+use table::changes::Changes;
 use table::output::render;
-use table::{Facts, Format, Kind, Query};
+use table::timeline::{Playback, Timeline};
+use table::{Facts, Format, Kind, Query, Scope};
 
 use super::{Home, text};
 
@@ -126,6 +129,33 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
             );
         }
     }
+    let whole = seen.iter().find(|facts| {
+        facts.fleet.is_complete() && facts.now > archive.start().plus(Duration::from_secs(5))
+    });
+    let first = whole.expect("a whole picture");
+    same_changes(&archive, &setup, first, seen.last().expect("a picture"));
+}
+
+/// What changed between two moments of the record is what differs between the pictures that were shown then.
+fn same_changes(archive: &Archive, setup: &Setup, first: &Facts, last: &Facts) {
+    let rules = session::past_rules(setup, archive);
+    let whole = Scope::default();
+    let told = past::changes(archive, &rules, first.now, last.now, &whole).expect("can be read");
+    let live = Changes::between(first, last);
+    // Moments may be those of pictures in between.
+    let plain = |changes: &Changes| {
+        let all = changes.changes.iter();
+        let mut all: Vec<String> = all
+            .map(|change| format!("{:?} {} {}", change.topic, change.id, change.subject()))
+            .collect();
+        all.sort();
+        all
+    };
+    assert_eq!(plain(&live), plain(&told));
+    assert_eq!((&live.money, &live.notes), (&told.money, &told.notes));
+    let span = first.now..=last.now;
+    let dated = told.changes.iter().filter_map(|change| change.at);
+    assert!(dated.map(|dated| dated.at()).all(|at| span.contains(&at)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,6 +200,198 @@ async fn nothing_can_be_done_in_a_replay() {
         }
     }
     connections.switch(&Switch::Again);
+}
+
+/// Moves in the record, and gives the first answer that counts; what is told of the timeline meanwhile is kept.
+async fn moved<T>(
+    connections: &mut Connections,
+    timeline: &mut Option<Timeline>,
+    playback: Playback,
+    mut counts: impl FnMut(&ConnectionEvent, Option<&Timeline>) -> Option<T>,
+) -> T {
+    let session = connections.session.as_ref().expect("a session runs");
+    let replay = session.replay.as_ref().expect("of a record");
+    replay.send(playback);
+    let answer = async {
+        loop {
+            let event = connections.news().await;
+            if let ConnectionEvent::Replay(ReplayEvent::Timeline(told)) = &event {
+                *timeline = Some(told.clone());
+            }
+            if let Some(answer) = counts(&event, timeline.as_ref()) {
+                return answer;
+            }
+        }
+    };
+    let patience = Duration::from_secs(60);
+    let answer = tokio::time::timeout(patience, answer).await;
+    answer.expect("an answer comes")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_gone_through_both_ways() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let seen = recorded(folder.path(), 24, 60.0, Duration::from_secs(32)).await;
+    let whole = seen.iter().find(|facts| facts.fleet.is_complete());
+    let first = Arc::clone(whole.expect("a whole picture"));
+    let place = folder.path().to_owned();
+    let mut connections = Connections::begin(Arc::new(move |_| {
+        let archive = Archive::open(&place).expect("can be read");
+        let end = archive.end();
+        let session = session::replay(&setup(), archive, end, 0.0)?;
+        let about = msg::Session::default();
+        Ok(Opened { session, about })
+    }));
+    assert!(matches!(
+        connections.news().await,
+        ConnectionEvent::Session(_)
+    ));
+    let mut timeline = None;
+    let shows = |moment: Moment| {
+        move |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+            ConnectionEvent::Facts(Some(facts)) if facts.now == moment => Some(facts.clone()),
+            _ => None,
+        }
+    };
+    // Back, which begins at the keyframe before: what is shown is what was shown then.
+    let to = Playback::Go(first.now);
+    let shown = moved(&mut connections, &mut timeline, to, shows(first.now)).await;
+    assert_eq!(connections.now(), first.now);
+    let jobs = |facts: &Facts| render(facts, &Query::all(Kind::Jobs), Format::Json);
+    assert_eq!(
+        jobs(&shown).expect("is printed"),
+        jobs(&first).expect("is printed")
+    );
+    // The whole record is looked through; jumps lead from mark to mark, and back.
+    let looked = |_: &ConnectionEvent, timeline: Option<&Timeline>| {
+        let timeline = timeline?;
+        let parts: Vec<_> = timeline.looked.iter().collect();
+        let [(from, to)] = parts[..] else { return None };
+        (*from <= first.now && *to == timeline.to).then(|| timeline.clone())
+    };
+    let stay = Playback::Go(first.now);
+    let whole = moved(&mut connections, &mut timeline, stay, looked).await;
+    let marks: Vec<Moment> = whole.marks.iter().map(|mark| mark.at).collect();
+    let later: Vec<Moment> = marks.into_iter().filter(|at| *at > first.now).collect();
+    assert!(
+        later.len() >= 2,
+        "half an hour of a fleet has changes: {later:?}"
+    );
+    for (forward, at) in [(true, later[0]), (true, later[1]), (false, later[0])] {
+        let jump = Playback::Change { forward };
+        moved(&mut connections, &mut timeline, jump, shows(at)).await;
+    }
+    let compare = Playback::Compare {
+        name: "a".into(),
+        from: first.now,
+        to: later[1],
+        scope: Scope::default(),
+    };
+    let told = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+        ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) if **name == *"a" => {
+            Some(told.clone().map(|changes| changes.weight()))
+        }
+        _ => None,
+    };
+    let told = moved(&mut connections, &mut timeline, compare, told).await;
+    assert!(told.expect("can be compared").is_some());
+    // It plays, and at the end of the record it stands still.
+    let end = Playback::Go(whole.to.minus(Duration::from_secs(1)));
+    let near = whole.to.minus(Duration::from_secs(1));
+    moved(&mut connections, &mut timeline, end, shows(near)).await;
+    let over = moved(
+        &mut connections,
+        &mut timeline,
+        Playback::Toggle,
+        shows(whole.to),
+    );
+    over.await;
+    let said = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+        ConnectionEvent::Replay(ReplayEvent::Said(words)) => Some(words.clone()),
+        _ => None,
+    };
+    let said = moved(&mut connections, &mut timeline, Playback::Toggle, said).await;
+    assert!(said.contains("the end of the record"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_records_what_it_reads_where_the_settings_say_so() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let options = sim::world::Options {
+        nodes: Some(12),
+        ..sim::world::Options::new(begin)
+    };
+    let world = sim::world::World::new(options).identified(session::identity());
+    let service = sim::serve::embed(Box::new(world), clock::shared(), 20.0, 1).expect("is served");
+    let open = |enabled: bool| {
+        let mut setup = setup();
+        assert!(!setup.settings.record.enabled, "off by default");
+        setup.settings.record.enabled = enabled;
+        setup.settings.record.dir = Some(folder.path().join("r"));
+        let service = service.clone();
+        Connections::begin(Arc::new(move |_| {
+            let mut session = session::console(&setup, ClusterTarget::Running(service.clone()))?;
+            let about = msg::Session {
+                notice: session.notice.take(),
+                ..msg::Session::default()
+            };
+            Ok(Opened { session, about })
+        }))
+    };
+    /// What the console is told of the session that is opened, once all is listed.
+    async fn opened(connections: &mut Connections) -> (Option<String>, Arc<Facts>) {
+        let mut told = None;
+        loop {
+            match (connections.news().await, &told) {
+                (ConnectionEvent::Session(about), _) => told = Some(about.notice),
+                (ConnectionEvent::NoSession(why), _) => panic!("{why}"),
+                // Until then they are of the one before.
+                (ConnectionEvent::Facts(Some(facts)), Some(notice))
+                    if facts.fleet.is_complete() =>
+                {
+                    return (notice.clone(), facts);
+                }
+                _ => {}
+            }
+        }
+    }
+    let records = |connections: &Connections| {
+        let session = connections.session.as_ref();
+        session.is_some_and(|session| session.recording.is_some())
+    };
+    let mut without = open(false);
+    assert_eq!(opened(&mut without).await.0, None);
+    assert!(!records(&without) && !folder.path().join("r").exists());
+    let mut connections = open(true);
+    assert_eq!(opened(&mut connections).await.0, None);
+    assert!(records(&connections));
+    // Another one says that the directory is taken, and goes on.
+    let mut other = open(true);
+    let (notice, facts) = opened(&mut other).await;
+    let notice = notice.expect("it is said");
+    assert!(
+        notice.starts_with("not recorded: another process records into "),
+        "{notice}"
+    );
+    assert!(!records(&other) && !facts.fleet.nodes.is_empty());
+    // A new session of the same console goes on in the same directory.
+    connections.switch(&Switch::Again);
+    let (notice, facts) = opened(&mut connections).await;
+    assert_eq!(notice, None);
+    assert!(records(&connections));
+    connections.close().await;
+    assert!(!records(&connections));
+    let archive = Archive::open(&folder.path().join("r")).expect("can be read");
+    let rules = session::past_rules(&setup(), &archive);
+    let replayed = past::facts_at(&archive, rules, archive.end()).expect("was recorded");
+    assert_eq!(replayed.fleet.nodes.len(), facts.fleet.nodes.len());
+    // What is looked at goes on.
+    let more = tokio::time::timeout(Duration::from_secs(30), connections.news()).await;
+    assert!(matches!(
+        more,
+        Ok(ConnectionEvent::Facts(Some(_)) | ConnectionEvent::JobExplanations(_))
+    ));
 }
 
 /// A program that runs beside the test until it is dropped, and the first line that it said.
@@ -256,6 +478,28 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     assert!(text(&early.stderr).contains("the record begins at 2026-11-21T"));
     let late = get(&["--at", "2030-01-01T00:00:00Z"]);
     assert!(text(&late.stderr).contains("the record ends at 2026-11-21T"));
+    let start = Archive::open(&folder)
+        .expect("can be read")
+        .start()
+        .rfc3339();
+    let diff = |from: &str, to: &str| {
+        let flags = ["diff", "--record", &place, "--from", from, "--to", to];
+        home.run(&[&flags[..], &["-o", "json"]].concat())
+    };
+    let told = diff(&start, "-1s");
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    let told: Value = serde_json::from_slice(&told.stdout).expect("is JSON");
+    assert_eq!(told["from"].as_str(), Some(start.as_str()));
+    // At the start nothing was listed yet: nodes are not new because of that.
+    let joined = told["changes"].as_array().expect("a list").iter();
+    let joined = joined.filter(|change| change["change"] == "joined").count();
+    assert!(joined < there, "{joined} of {there} nodes joined");
+    let backwards = diff("-1s", &start);
+    assert_eq!(backwards.status.code(), Some(2));
+    assert!(text(&backwards.stderr).contains("--from must be before --to"));
+    let early = diff("2020-01-01T00:00:00Z", "-1s");
+    assert_eq!(early.status.code(), Some(1));
+    assert!(text(&early.stderr).contains("the record begins at 2026-11-21T"));
     let wrong = get(&["--at", "noon"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("yesterday 14:00"));

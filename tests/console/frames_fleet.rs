@@ -577,6 +577,7 @@ fn finish(
         answers: Arc::default(),
         acts: Arc::default(),
         supposed: Arc::default(),
+        compared: Arc::default(),
         now: NOW,
     }
 }
@@ -660,6 +661,7 @@ pub fn unknown() -> Facts {
         answers: Arc::default(),
         acts: Arc::default(),
         supposed: Arc::default(),
+        compared: Arc::default(),
         now: NOW,
     }
 }

@@ -453,10 +453,12 @@ fn another_context_is_asked_for_and_the_screen_goes_on() {
         context: Name::new("lab"),
         contexts: vec![Name::new("lab")],
         namespaces: vec![Name::new("nlp")],
+        notice: Some(String::from("not recorded: the disk is full")),
     }));
     assert_eq!((app.view().counts().1, app.trail().len()), (0, 0));
     let shown = text(&app);
     assert!(shown.contains("lab") && shown.contains("ns nlp"), "{shown}");
+    assert!(shown.contains("not recorded: the disk is full"), "{shown}");
     let _ = app.update(Msg::Facts(Facts {
         context: Name::new("lab"),
         ..SMALL.clone()

@@ -13,6 +13,7 @@ mod keys;
 mod panels;
 mod plan_dialog;
 mod pod_access;
+mod replay;
 mod same;
 mod scoped;
 mod suppose;

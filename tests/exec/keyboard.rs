@@ -47,6 +47,7 @@ impl Keyboard {
                 context: session.context.clone(),
                 contexts: vec![Name::new("demo")],
                 namespaces: Vec::new(),
+                notice: None,
             };
             Ok(Opened { session, about })
         });

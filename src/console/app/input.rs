@@ -139,6 +139,8 @@ impl App {
             }
             Navigation::PortForward(pod, ports) => effects.push(Effect::PortForward(pod, ports)),
             Navigation::StopPortForward(number) => effects.push(Effect::StopPortForward(number)),
+            Navigation::Diff(when) => self.compare(when, effects),
+            Navigation::Time(at) => self.go_to(at, effects),
             Navigation::WhatIf(changes) => {
                 self.suppose(&changes, effects);
                 self.go(Destination::Part(ViewId::Jobs, RowScope::WhatIf(changes)));
@@ -223,6 +225,9 @@ impl App {
                 return;
             }
             CommandOutcome::NotMine => {}
+        }
+        if self.moves_in_record(command, effects) {
+            return;
         }
         match command {
             deed if deed.is_deed() => match self.wish(deed) {

@@ -6,6 +6,7 @@ mod options;
 mod places;
 mod plain;
 mod pod_access;
+mod replay;
 mod shown;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use ratatui::layout::{Position, Rect};
 use model::base::{Moment, Name};
 use model::cost::Burn;
 use model::fleet::Fleet;
+use table::timeline::Timeline;
 use table::{Facts, Scope};
 
 use super::commands::Context;
@@ -85,6 +87,10 @@ pub struct App {
     stopping: Option<String>,
     /// The port-forwards that run.
     pub(crate) port_forwards: Vec<PortForward>,
+    /// How the replay stands, where a record is shown.
+    pub(crate) timeline: Option<Timeline>,
+    /// The moment of the record that was asked for and is not shown yet.
+    aim: Option<Moment>,
 }
 
 impl App {
@@ -121,6 +127,8 @@ impl App {
             asked: 0,
             stopping: None,
             port_forwards: Vec::new(),
+            timeline: None,
+            aim: None,
         };
         app.keep_to_part();
         app.enter();
@@ -141,6 +149,10 @@ impl App {
         match msg {
             Msg::Key(press) => {
                 self.last_key = self.clock;
+                // The clock of a record may stand still: a notice stays until the next key then.
+                if self.timeline.is_some() {
+                    self.notice = None;
+                }
                 self.key(press, &mut effects);
             }
             Msg::Mouse(mouse) => {
@@ -155,7 +167,11 @@ impl App {
             Msg::Tick(now) => self.tick(now),
             Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
-            Msg::Notice(words) => self.notify(words),
+            Msg::Notice(words) => {
+                // Where it could not be gone to, the next step goes from what is shown.
+                self.aim = None;
+                self.notify(words);
+            }
             Msg::PortForwards(running) => self.port_forwards = running,
             Msg::Silences(silences) => {
                 self.facts.silences = Arc::new(silences);
@@ -179,6 +195,17 @@ impl App {
             }
             Msg::Session(session) => self.session(session),
             Msg::NoSession(why) => self.no_session(why),
+            Msg::Changes(name, told) => {
+                Arc::make_mut(&mut self.facts.compared).put(name, told);
+                self.refresh(true);
+            }
+            Msg::Timeline(timeline) => {
+                let began = self.timeline.is_none();
+                self.timeline = Some(timeline);
+                if began {
+                    self.fit();
+                }
+            }
         }
         if let Overlay::Plan(dialog) = &mut self.overlay
             && let Some(ask) = dialog.due(self.clock)
@@ -246,7 +273,7 @@ impl App {
 
     /// The room of the view.
     pub fn body(&self) -> Rect {
-        frame::body(self.area())
+        frame::body(self.area(), self.timeline.is_some())
     }
 
     /// What is missing to see everything, the worst first.
@@ -255,7 +282,7 @@ impl App {
     }
 
     fn notify(&mut self, words: String) {
-        self.notice = Some((words, self.clock.plus(NOTICE)));
+        self.notice = Some((words, self.clock.plus(self.notice_stays())));
     }
 
     /// A session is there: what was shown of another cluster goes.
@@ -275,6 +302,7 @@ impl App {
             self.notify(format!("the plan for {} is closed", self.facts.context));
         }
         self.held = Held::Live;
+        (self.timeline, self.aim) = (None, None);
         self.facts = Facts {
             now: self.clock,
             ..nothing(session.context)
@@ -283,6 +311,9 @@ impl App {
         self.keep_to_part();
         self.summarize();
         self.start_over();
+        if let Some(words) = session.notice {
+            self.notify(words);
+        }
     }
 
     /// No session could be opened. What is shown of another one stays; where nothing is shown, the reason is, with the keys that lead on.
@@ -325,6 +356,7 @@ fn nothing(context: Name) -> Facts {
         answers: Arc::default(),
         acts: Arc::default(),
         supposed: Arc::default(),
+        compared: Arc::default(),
         now: Moment::default(),
     }
 }

@@ -60,7 +60,19 @@ impl App {
         facts.answers = Arc::clone(&self.facts.answers);
         facts.acts = Arc::clone(&self.facts.acts);
         facts.supposed = Arc::clone(&self.facts.supposed);
-        self.clock = self.clock.max(facts.now);
+        facts.compared = Arc::clone(&self.facts.compared);
+        if self.timeline.is_some() {
+            // A record goes back as well.
+            if facts.now < self.clock {
+                self.last_key = facts.now.minus(QUIET);
+            }
+            self.clock = facts.now;
+            if self.aim.is_some_and(|aim| aim == facts.now) {
+                self.aim = None;
+            }
+        } else {
+            self.clock = self.clock.max(facts.now);
+        }
         match &mut self.held {
             Held::Still(newest) | Held::Past(newest) => **newest = facts,
             Held::Live => self.put(facts),

@@ -17,6 +17,7 @@ mod plan_sum;
 mod plan_words;
 mod port_forward;
 mod suppose;
+mod time_line;
 
 use ratatui::layout::{Position, Rect};
 
@@ -29,9 +30,10 @@ use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, When};
 use palette::Palette;
 use table::actions::May;
+use time_line::TimeLine;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -45,6 +47,8 @@ pub enum Overlay {
     Palette(Box<Palette>),
     /// The filter line.
     Filter(FilterLine),
+    /// A time of a record that is typed.
+    Time(TimeLine),
     /// The question as what to copy.
     Copy,
     /// The list of columns, with the cursor on one.
@@ -102,6 +106,10 @@ pub enum Navigation {
     Switch(Switch),
     /// Show this view and look at something else.
     There(ViewId, Switch),
+    /// See what changed from then to the moment on screen.
+    Diff(When),
+    /// Go to this moment of the record.
+    Time(Moment),
     /// See what these changes would do.
     WhatIf(Name),
     /// Forward a port to this pod.
@@ -128,6 +136,11 @@ impl Overlay {
         Self::Filter(FilterLine::new(now))
     }
 
+    /// The line in which a time of a record is typed.
+    pub fn time() -> Self {
+        Self::Time(TimeLine::new())
+    }
+
     /// A plan for a wish; the number is this question's own.
     pub fn plan(number: u64, wish: ActionRequest, now: Moment) -> Self {
         Self::Plan(Box::new(plan::Dialog::new(number, wish, now)))
@@ -138,7 +151,7 @@ impl Overlay {
         match self {
             Self::None => None,
             Self::Help(_) | Self::Facts(..) => Some(POPUP),
-            Self::Palette(_) | Self::Filter(_) => Some(PROMPT),
+            Self::Palette(_) | Self::Filter(_) | Self::Time(_) => Some(PROMPT),
             Self::Copy => Some(COPY),
             Self::Columns(_) => Some(COLUMNS),
             Self::Plan(dialog) => Some(dialog.contexts(may)),
@@ -175,6 +188,10 @@ impl Overlay {
                 Verdict::Stay
             }
             Self::Filter(line) => line.paste(words),
+            Self::Time(line) => {
+                line.paste(words);
+                Verdict::Stay
+            }
             Self::Plan(dialog) => {
                 dialog.paste(words, &app.facts.acts.may);
                 Verdict::Stay
@@ -197,6 +214,7 @@ impl Overlay {
             },
             Self::Palette(palette) => palette.key(press, command, app),
             Self::Filter(line) => line.key(press, command, app),
+            Self::Time(line) => line.key(press, command, app),
             Self::Copy => copy::key(command),
             Self::Columns(at) => columns::key(at, command, app),
             Self::Plan(dialog) => dialog.key(press, command, app),
@@ -217,6 +235,7 @@ impl Overlay {
             Self::Facts(selection, skip) => facts::draw(app, painter, area, selection, *skip),
             Self::Palette(palette) => return Some(palette.draw(painter, area)),
             Self::Filter(line) => return Some(line.draw(app, painter, area)),
+            Self::Time(line) => return Some(line.draw(painter, area)),
             Self::Plan(dialog) => {
                 // What may be pressed stays in sight; what is behind steps back.
                 let area = above_hints(area);

@@ -7,7 +7,7 @@ use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
 use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
-use model::base::Name;
+use model::base::{Name, When};
 use model::fleet::Fleet;
 
 use super::{Navigation, port_forward, suppose};
@@ -31,6 +31,29 @@ const VERBS: [(&str, &[&str]); 5] = [
     ("theme", &["theme", "themes", "skin"]),
     ("sort", &["sort"]),
 ];
+
+/// What one types before the earlier moment of a comparison.
+const DIFF: [&str; 2] = ["diff", "changes"];
+
+/// What changed from this moment to the one on screen, or how a moment is written.
+fn diff(typed: &str) -> Offer {
+    let label = format!("diff {typed}");
+    match When::parse(typed) {
+        Ok(when) => Offer {
+            label,
+            doc: String::from(
+                "what changed from then to the moment on screen; -10m is before that",
+            ),
+            go: Navigation::Diff(when),
+        },
+        // Enter leaves the words as they are.
+        Err(forms) => Offer {
+            go: Navigation::Palette(label.clone()),
+            label,
+            doc: forms,
+        },
+    }
+}
 
 /// What one types of a kind of object before its name, to find that kind alone.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -244,6 +267,11 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let count = all.len();
         all.truncate(MOST);
         return (all, count);
+    }
+    if let Some((verb, rest)) = text.split_once(char::is_whitespace)
+        && DIFF.contains(&verb)
+    {
+        return (vec![diff(rest.trim())], 1);
     }
     if let Some((verb, _)) = text.split_once(char::is_whitespace)
         && port_forward::WORDS.contains(&verb)

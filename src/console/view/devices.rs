@@ -224,6 +224,7 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Idle
         | RowScope::Pods(None)
         | RowScope::WhatIf(_)
+        | RowScope::Changes(_)
         | RowScope::Sources(_)
         | RowScope::Tree(_) => true,
         RowScope::Pool(pool) => node.pool == *pool,

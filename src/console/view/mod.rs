@@ -15,6 +15,7 @@ use object_view::Sort;
 use table_with_facts::TableWithFacts;
 
 pub mod alerts;
+mod changes;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -121,6 +122,8 @@ pub enum RowScope {
     Tree(Selection),
     /// What these changes would do, in the words in which they were typed.
     WhatIf(Name),
+    /// What changed between two moments of a record, by the name of the comparison.
+    Changes(Name),
     /// Sources, each in a row of its own: those of a kind or, without one, all.
     Sources(Option<Name>),
 }
@@ -142,6 +145,7 @@ impl RowScope {
             Self::Pods(Some(name)) => format!("pods of {name}"),
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
+            Self::Changes(_) => String::from("changes"),
             Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }
     }
@@ -453,6 +457,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Nodes, row_scope) => {
             Box::new(table_view::TableView::new(id, &nodes::KIND, row_scope))
         }
+        (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
         (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(id, &alerts::KIND, row_scope)),
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))

@@ -1,5 +1,19 @@
 //! Kubernetes quantities and the way numbers are written for people.
 
+/// A size in bytes as one writes it: `500M`, `4G`, a plain number. Powers of 1024.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        None => (text, 0),
+        Some(number) => match text.as_bytes().last() {
+            Some(b'K') => (number, 10),
+            Some(b'M') => (number, 20),
+            Some(b'G') => (number, 30),
+            _ => (number, 40),
+        },
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 /// Parses a Kubernetes quantity (`500m`, `8`, `16Gi`, `1e3`) into thousandths, rounding up.
 ///
 /// Source: the serialization format of `k8s.io/apimachinery/pkg/api/resource`. `None` when the text is

@@ -6,8 +6,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use model::base::Moment;
-use model::base::time::parse_span;
+use super::time::{Moment, parse_span};
 
 /// A moment of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +67,25 @@ impl When {
         form.map(Self).ok_or_else(|| FORMS.to_owned())
     }
 
+    /// The moment that is meant in a record that ends at `end`. Times of day are those on the screen: UTC.
+    pub fn in_utc(self, end: Moment) -> Moment {
+        self.resolve(end, &TimeZone::UTC)
+    }
+
+    /// The same in a record that begins at `start`: moments are written to the second, so that the one in which it begins is its
+    /// beginning.
+    pub fn in_record(self, start: Moment, end: Moment) -> Moment {
+        let at = self.in_utc(end);
+        match at < start && start.since(at).millis() < 1000 {
+            true => start,
+            false => at,
+        }
+    }
+
     /// The moment that is meant in a record that ends at `end`, where the clocks on the wall are those of `zone`. A time
     /// of day that a change of the clocks leaves out is as much later; of one that comes twice the later is meant, unless
     /// that is yet to come.
-    pub fn resolve(self, end: Moment, zone: &TimeZone) -> Moment {
+    fn resolve(self, end: Moment, zone: &TimeZone) -> Moment {
         let now = zone.to_datetime(timestamp(end));
         match self.0 {
             Form::At(moment) => moment,
@@ -157,6 +171,12 @@ mod tests {
         ] {
             assert_eq!(When::parse(bad), Err(FORMS.to_owned()), "{bad}");
         }
+        // The second in which a record begins is its beginning; one before that is not.
+        let start = Moment::parse("2026-11-23T08:00:00Z").expect("a moment");
+        let start = start.plus(Duration::from_millis(300));
+        let first = |text: &str| When::parse(text).map(|when| when.in_record(start, at(end)));
+        assert_eq!(first("08:00"), Ok(start));
+        assert_eq!(first("07:59:59"), Ok(at("2026-11-23T07:59:59Z")));
         // The first of a month and of a year.
         assert_eq!(
             meant("23:59", "2027-01-01T00:01:00Z", &utc),

@@ -1,0 +1,66 @@
+//! `diff`: what changed between two moments of a record.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use model::base::{Exit, Failure, When};
+use table::changes;
+
+use super::engine::FigureFormat;
+use super::out;
+use super::record::{self, PastFlags};
+use super::setup::{FactsSource, Situation};
+
+/// Which moments to compare.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Diff {
+    /// The earlier moment: 03:12, yesterday 14:00, -2h (before the end), RFC 3339 (UTC)
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    from: When,
+    /// The later moment; the end of the record without it
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    to: Option<When>,
+    /// The record to look at; without it, that of the context
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: FigureFormat,
+}
+
+impl Diff {
+    /// The later moment, and the record.
+    pub(super) fn past(&self) -> PastFlags {
+        PastFlags {
+            at: self.to,
+            record: self.record.clone(),
+        }
+    }
+}
+
+/// Runs `diff`.
+pub(super) fn run(
+    at: &Situation,
+    diff: &Diff,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let FactsSource::Record(moment) = &at.target else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "diff needs a record: --record DIR",
+        ));
+    };
+    let changes = record::changes(at, moment, diff.from)?;
+    for note in &changes.notes {
+        out::say(err, note);
+    }
+    let text = match diff.output {
+        FigureFormat::Json => changes::document(&changes),
+        FigureFormat::Table => changes::text(&changes),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,84 @@
+//! The line in which a time of a record is typed.
+
+use ratatui::layout::{Position, Rect};
+
+use crate::app::App;
+use crate::commands::Command;
+use crate::msg::KeyPress;
+use crate::painter::Painter;
+use crate::theme::Role;
+use crate::widget::field::Field;
+use model::base::When;
+
+use super::{Navigation, Verdict};
+
+/// What may be typed.
+const FORMS: &str = "03:12 · yesterday 14:00 · -2h before the end · 2026-11-21 06:40 (UTC)";
+
+/// What is typed, and what is wrong with it.
+pub struct TimeLine {
+    field: Field,
+    wrong: Option<String>,
+}
+
+impl TimeLine {
+    pub(super) fn new() -> Self {
+        Self {
+            field: Field::new(""),
+            wrong: None,
+        }
+    }
+
+    pub(super) fn paste(&mut self, words: &str) {
+        self.field.insert(words);
+        self.wrong = None;
+    }
+
+    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+        match command {
+            Some(Command::Close) => return Verdict::Close,
+            Some(Command::Accept) => match self.accepted(app) {
+                Ok(to) => return Verdict::Navigation(to),
+                Err(why) => self.wrong = Some(why),
+            },
+            _ if self.field.key(press) => self.wrong = None,
+            _ => {}
+        }
+        Verdict::Stay
+    }
+
+    fn accepted(&self, app: &App) -> Result<Navigation, String> {
+        let when = When::parse(self.field.text())?;
+        let Some(timeline) = &app.timeline else {
+            return Err(String::from("no record is replayed"));
+        };
+        let at = when.in_record(timeline.from, timeline.to);
+        let stamp = at.rfc3339();
+        if at < timeline.from {
+            let first = timeline.from.rfc3339();
+            return Err(format!("{stamp}: the record begins at {first}"));
+        }
+        if at > timeline.to {
+            let last = timeline.to.rfc3339();
+            return Err(format!("{stamp}: the record ends at {last}"));
+        }
+        Ok(Navigation::Time(at))
+    }
+
+    pub(super) fn draw(&self, painter: &mut Painter<'_>, area: Rect) -> Position {
+        let y = area.bottom().saturating_sub(1);
+        painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
+        let used = painter.say(area.x + 1, y, 12, "go to time", Role::Accent);
+        let (note, role) = match &self.wrong {
+            Some(wrong) => (wrong.as_str(), Role::Crit),
+            None => (FORMS, Role::Muted),
+        };
+        let x = area.x + 1 + used + 2;
+        // A time has few letters: what may be typed, or what is wrong, has the rest of the line.
+        let note_room = area.right().saturating_sub(x + 24);
+        let style = painter.render_style.fg(role);
+        let right = painter.right(area.right().saturating_sub(1), y, note_room, note, style);
+        let room = area.right().saturating_sub(x + right + 3);
+        self.field.draw(painter, x, y, room)
+    }
+}

@@ -1,0 +1,211 @@
+//! What happened to jobs between two pictures.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::base::Name;
+use model::base::quantities::counted;
+use model::fleet::admission::Eviction;
+use model::fleet::job::{Job, JobState};
+
+use super::{Change, Dated, Event, Topic, pairs};
+use crate::Facts;
+
+/// Nodes that are named.
+const NAMED: usize = 3;
+
+pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+    let both = pairs(&before.fleet.jobs, &after.fleet.jobs, |job| job.id.clone());
+    for (was, is) in both {
+        let in_scope =
+            was.is_some_and(|job| before.has_job(job)) || is.is_some_and(|job| after.has_job(job));
+        if !in_scope {
+            continue;
+        }
+        match (was, is) {
+            (Some(was), Some(is)) if Arc::ptr_eq(was, is) => {}
+            // Another object of the same name.
+            (Some(was), Some(is)) if was.uid != is.uid && !was.uid.is_empty() => {
+                came(is, out);
+            }
+            (Some(was), Some(is)) => changed(was, is, out),
+            (None, Some(is)) => came(is, out),
+            (Some(was), None) => went(was, out),
+            (None, None) => {}
+        }
+    }
+}
+
+fn change(job: &Job, event: Event, at: Option<Dated>, detail: String) -> Change {
+    Change {
+        at,
+        topic: Topic::Job,
+        event,
+        id: job.id.kind.clone(),
+        namespace: job.namespace().clone(),
+        name: job.name().clone(),
+        team: (!job.team.is_empty()).then(|| job.team.clone()),
+        severity: None,
+        detail,
+    }
+}
+
+/// `8 h100, queue research`.
+fn asks(job: &Job) -> String {
+    let devices = match &job.class {
+        Some(class) => format!("{} {class}", job.devices_requested),
+        None => counted(u64::from(job.devices_requested), "device"),
+    };
+    match &job.queue {
+        Some(queue) => format!("{devices}, queue {queue}"),
+        None => devices,
+    }
+}
+
+fn came(job: &Job, out: &mut Vec<Change>) {
+    let told = |at| Some(Dated::Told(at));
+    out.push(match job.state {
+        JobState::Waiting | JobState::Suspended | JobState::Starting => {
+            let reason = match job.reason.is_empty() {
+                true => String::new(),
+                false => format!(": {}", job.reason),
+            };
+            let detail = format!("{}{reason}", asks(job));
+            change(job, Event::Queued, told(job.created), detail)
+        }
+        JobState::Running | JobState::Finishing => {
+            change(job, Event::Started, job.started.and_then(told), asks(job))
+        }
+        JobState::Done | JobState::Failed => ended(job),
+    });
+}
+
+fn ended(job: &Job) -> Change {
+    let ran = job.started.zip(job.finished);
+    let ran = ran.map(|(from, to)| format!("ran {}", to.since(from)));
+    let at = job.finished.map(Dated::Told);
+    if job.state == JobState::Done {
+        return change(job, Event::Ended, at, ran.unwrap_or_default());
+    }
+    let why = job
+        .failure
+        .as_ref()
+        .map(|failure| failure.message.to_string());
+    let said: Vec<String> = ran
+        .into_iter()
+        .chain(why)
+        .filter(|word| !word.is_empty())
+        .collect();
+    change(job, Event::Failed, at, said.join(": "))
+}
+
+/// A job of which nothing is left. One that was over is not worth a word.
+fn went(job: &Job, out: &mut Vec<Change>) {
+    let detail = match job.state {
+        JobState::Done | JobState::Failed => return,
+        JobState::Waiting | JobState::Suspended => "was waiting".to_owned(),
+        _ => format!("ran on {}", nodes_of(&nodes(job))),
+    };
+    out.push(change(job, Event::Gone, None, detail));
+}
+
+fn evictions(job: &Job) -> &[Eviction] {
+    let seen = job.admission.as_ref().map(|admission| &admission.seen);
+    seen.map_or(&[], |seen| &seen.evictions)
+}
+
+fn nodes(job: &Job) -> BTreeSet<&Name> {
+    job.places.iter().map(|place| &place.node).collect()
+}
+
+fn nodes_of(nodes: &BTreeSet<&Name>) -> String {
+    let named: Vec<&str> = nodes.iter().take(NAMED).map(|name| name.as_str()).collect();
+    match nodes.len() {
+        0 => "no node that is known".to_owned(),
+        count if count > NAMED => format!("{} and {} more", named.join(", "), count - NAMED),
+        _ => named.join(", "),
+    }
+}
+
+fn changed(was: &Job, is: &Job, out: &mut Vec<Change>) {
+    let runs = |job: &Job| matches!(job.state, JobState::Running | JobState::Finishing);
+    let holds = |job: &Job| runs(job) || job.state == JobState::Starting;
+    let waits = |job: &Job| matches!(job.state, JobState::Waiting | JobState::Suspended);
+    let over = |job: &Job| !job.is_live();
+    let count = |job: &Job| evictions(job).iter().map(|own| own.count).sum::<u32>();
+    let evicted = count(is) > count(was);
+    if evicted {
+        let last = evictions(is).first();
+        let mut detail = last.map_or_else(String::new, why);
+        if holds(is) {
+            detail.push_str(if detail.is_empty() {
+                "runs again"
+            } else {
+                "; runs again"
+            });
+        }
+        let at = last.and_then(|last| last.at).map(Dated::Told);
+        out.push(change(is, Event::Evicted, at, detail));
+    }
+    if over(is) {
+        if is.state != was.state {
+            out.push(ended(is));
+        }
+        return;
+    }
+    if runs(is) && !runs(was) {
+        let at = is.started.map(Dated::Told);
+        let on = nodes(is);
+        let on = if on.is_empty() {
+            asks(is)
+        } else {
+            format!("{} on {}", asks(is), nodes_of(&on))
+        };
+        out.push(change(is, Event::Started, at, on));
+    } else if waits(is) && holds(was) && !evicted {
+        let detail = format!("ran on {}", nodes_of(&nodes(was)));
+        out.push(change(is, Event::Displaced, None, detail));
+    } else if is.state == JobState::Starting && runs(was) && !evicted {
+        let why = is
+            .failure
+            .as_ref()
+            .map(|failure| failure.message.to_string());
+        out.push(change(is, Event::Degraded, None, why.unwrap_or_default()));
+    } else if is.state == JobState::Suspended && was.state == JobState::Waiting {
+        out.push(change(is, Event::Suspended, None, is.reason.to_string()));
+    } else if is.state == JobState::Waiting && was.state == JobState::Suspended {
+        out.push(change(is, Event::Resumed, None, asks(is)));
+    } else if runs(is) && runs(was) {
+        let (from, to) = (nodes(was), nodes(is));
+        let (held, holds) = (was.devices_allocated, is.devices_allocated);
+        if held != holds {
+            let detail = format!("{held} to {}", counted(u64::from(holds), "device"));
+            out.push(change(is, Event::Resized, None, detail));
+        } else if from != to && !from.is_empty() && !to.is_empty() {
+            let gone: BTreeSet<&Name> = from.difference(&to).copied().collect();
+            let new: BTreeSet<&Name> = to.difference(&from).copied().collect();
+            let detail = format!("from {} to {}", nodes_of(&gone), nodes_of(&new));
+            out.push(change(is, Event::Moved, None, detail));
+        }
+    }
+    if let (Some(from), Some(to)) = (&was.queue, &is.queue)
+        && from != to
+    {
+        let detail = format!("from queue {from} to queue {to}");
+        out.push(change(is, Event::Moved, None, detail));
+    }
+}
+
+/// Why a job was evicted: what its queueing system says.
+fn why(eviction: &Eviction) -> String {
+    let words = [&eviction.reason, &eviction.cause];
+    let words: Vec<&str> = words
+        .iter()
+        .map(|word| word.as_str())
+        .filter(|word| !word.is_empty())
+        .collect();
+    match eviction.message.is_empty() {
+        true => words.join(", "),
+        false => eviction.message.to_string(),
+    }
+}

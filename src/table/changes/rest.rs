@@ -1,0 +1,259 @@
+//! What happened to nodes, queues and findings between two pictures.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::base::Name;
+use model::base::quantities::{bytes, counted};
+use model::fleet::finding::Finding;
+use model::fleet::node::{Cordon, Node};
+use model::fleet::queue::{Measure, Queue, Quota, Stop};
+
+use super::{Change, Dated, Event, Topic, pairs};
+use crate::Facts;
+
+fn change(topic: Topic, event: Event, name: &Name, at: Option<Dated>, detail: String) -> Change {
+    Change {
+        at,
+        topic,
+        event,
+        id: Name::default(),
+        namespace: Name::default(),
+        name: name.clone(),
+        team: None,
+        severity: None,
+        detail,
+    }
+}
+
+pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+    let reached = |facts: &Facts, name: &Name| {
+        let part = facts.part.as_ref();
+        part.is_none_or(|part| part.reach.has_node(name))
+    };
+    for (was, is) in pairs(&before.fleet.nodes, &after.fleet.nodes, |node| {
+        node.name().clone()
+    }) {
+        let Some(name) = is.or(was).map(|node| node.name().clone()) else {
+            continue;
+        };
+        if !reached(before, &name) && !reached(after, &name) {
+            continue;
+        }
+        match (was, is) {
+            (Some(was), Some(is)) if Arc::ptr_eq(was, is) => {}
+            (Some(was), Some(is)) if was.seen.uid != is.seen.uid && !was.seen.uid.is_empty() => {
+                joined(is, "another machine of the same name, ", out);
+            }
+            (Some(was), Some(is)) => node(was, is, out),
+            (None, Some(is)) => joined(is, "", out),
+            (Some(was), None) => {
+                let detail = format!("had {}", machine(was));
+                out.push(change(Topic::Node, Event::Gone, &name, None, detail));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// `8 devices, pool h100-train`.
+fn machine(node: &Node) -> String {
+    let devices = match node.is_counted() {
+        true => counted(node.devices.len() as u64, "device"),
+        false => "devices that are not known".to_owned(),
+    };
+    format!("{devices}, pool {}", node.pool)
+}
+
+fn joined(node: &Node, how: &str, out: &mut Vec<Change>) {
+    let at = Some(Dated::Told(node.seen.created));
+    let detail = format!("{how}{}", machine(node));
+    out.push(change(Topic::Node, Event::Joined, node.name(), at, detail));
+}
+
+fn node(was: &Node, is: &Node, out: &mut Vec<Change>) {
+    let told = is.ready_since.map(Dated::Told);
+    let mut say = |event, at, detail| out.push(change(Topic::Node, event, is.name(), at, detail));
+    match (was.ready == Some(true), is.ready) {
+        (true, Some(false)) => say(Event::NotReady, told, String::new()),
+        (true, None) => {
+            let why = "kubelet stopped posting node status".to_owned();
+            say(Event::NotReady, told, why);
+        }
+        (false, Some(true)) => say(Event::Ready, told, String::new()),
+        _ => {}
+    }
+    match (&was.cordon, &is.cordon) {
+        (None, Some(cordon)) => say(Event::Cordoned, cordon.at.map(Dated::Told), words(cordon)),
+        (Some(_), None) => say(Event::Uncordoned, None, String::new()),
+        _ => {}
+    }
+}
+
+/// `by anna: broken fan`.
+fn words(cordon: &Cordon) -> String {
+    let by = cordon.by.as_ref().map(|by| format!("by {by}"));
+    let reason = cordon.reason.as_ref().map(ToString::to_string);
+    let said: Vec<String> = by.into_iter().chain(reason).collect();
+    said.join(": ")
+}
+
+pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+    // Quotas are the cluster's, whoever looks: a scope leaves those out that it draws nothing from.
+    let reached = |queue: &Queue| {
+        let of = |facts: &Facts| {
+            let part = facts.part.as_ref();
+            part.is_none_or(|part| part.reach.has_queue(queue.name()))
+        };
+        of(before) || of(after)
+    };
+    for (was, is) in pairs(&before.fleet.queues, &after.fleet.queues, |queue| {
+        queue.key.clone()
+    }) {
+        let Some(queue) = is.or(was).filter(|queue| reached(queue)) else {
+            continue;
+        };
+        let kind = queue.key.kind.name();
+        let detail = format!("{kind} of {}", queue.system().name());
+        let mut say = |event, detail| {
+            let mut own = change(Topic::Queue, event, queue.name(), None, detail);
+            own.id = Name::new(kind);
+            out.push(own);
+        };
+        match (was, is) {
+            (Some(was), Some(is)) if !Arc::ptr_eq(was, is) => {
+                if was.stop != is.stop {
+                    match is.stop {
+                        Stop::None => say(Event::Opened, "admits again".to_owned()),
+                        Stop::Hold => say(Event::Stopped, "admits nothing new".to_owned()),
+                        Stop::Drain => {
+                            say(
+                                Event::Stopped,
+                                "admits nothing, evicts what runs".to_owned(),
+                            );
+                        }
+                    }
+                }
+                quotas(was, is, out);
+            }
+            (None, Some(is)) => {
+                let at = Some(Dated::Told(is.created));
+                out.push(change(Topic::Queue, Event::Created, is.name(), at, detail));
+            }
+            (Some(_), None) => say(Event::Gone, detail),
+            _ => {}
+        }
+    }
+}
+
+fn quotas(was: &Queue, is: &Queue, out: &mut Vec<Change>) {
+    let by_place = |queue: &Queue| -> BTreeMap<(Name, Name), Quota> {
+        let all = queue.quotas.iter();
+        all.map(|quota| {
+            (
+                (quota.flavor.clone(), quota.resource.clone()),
+                quota.clone(),
+            )
+        })
+        .collect()
+    };
+    let (before, after) = (by_place(was), by_place(is));
+    let mut places: Vec<&(Name, Name)> = before.keys().chain(after.keys()).collect();
+    places.sort();
+    places.dedup();
+    for place in places {
+        let title = match place {
+            (flavor, resource) if flavor.is_empty() => resource.to_string(),
+            (flavor, resource) => format!("{flavor} {resource}"),
+        };
+        let mut say = |event, id: String, detail| {
+            let mut own = change(Topic::Queue, event, is.name(), None, detail);
+            own.id = Name::from(id);
+            out.push(own);
+        };
+        let (was, is) = match (before.get(place), after.get(place)) {
+            (Some(was), Some(is)) => (was, is),
+            (None, Some(is)) => {
+                let nominal = amount(is.nominal, is.measure, "without bound");
+                say(Event::Created, title.clone(), format!("{title}: {nominal}"));
+                continue;
+            }
+            (Some(_), None) => {
+                say(
+                    Event::Gone,
+                    title.clone(),
+                    format!("{title}: no quota any more"),
+                );
+                continue;
+            }
+            (None, None) => continue,
+        };
+        let bounds = [
+            ("quota", was.nominal, is.nominal, "without bound"),
+            (
+                "borrowing limit",
+                was.borrow_limit,
+                is.borrow_limit,
+                "no limit",
+            ),
+            ("lending limit", was.lend_limit, is.lend_limit, "all of it"),
+            ("limit", was.cap, is.cap, "no limit"),
+        ];
+        for (bound, from, to, none) in bounds.into_iter().filter(|(_, from, to, _)| from != to) {
+            // What is without a bound is more than any.
+            let size = |amount: Option<i64>| amount.unwrap_or(i64::MAX);
+            let event = match size(to) > size(from) {
+                true => Event::Raised,
+                false => Event::Lowered,
+            };
+            let (from, to) = (
+                amount(from, was.measure, none),
+                amount(to, is.measure, none),
+            );
+            say(
+                event,
+                format!("{title} {bound}"),
+                format!("{bound} of {title}: {from} to {to}"),
+            );
+        }
+    }
+}
+
+fn amount(amount: Option<i64>, measure: Measure, none: &str) -> String {
+    match (amount, measure) {
+        (None, _) => none.to_owned(),
+        (Some(amount), Measure::Bytes) => bytes(amount as f64),
+        (Some(amount), measure) => (amount as f64 / measure.whole() as f64).to_string(),
+    }
+}
+
+pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+    let by_id = |facts: &'_ Facts| -> BTreeMap<Name, Finding> {
+        let all = facts.fleet.findings.iter();
+        all.filter(|finding| facts.concerns(&finding.subject))
+            .map(|finding| (finding.id.clone(), finding.clone()))
+            .collect()
+    };
+    if Arc::ptr_eq(&before.fleet.findings, &after.fleet.findings) {
+        return;
+    }
+    let (was, is) = (by_id(before), by_id(after));
+    let finding = |event, own: &Finding, at, detail: String| Change {
+        id: own.id.clone(),
+        namespace: own.subject.key.namespace.clone(),
+        severity: Some(own.severity),
+        ..change(Topic::Finding, event, &own.subject.key.name, at, detail)
+    };
+    for own in is.values().filter(|own| !was.contains_key(&own.id)) {
+        let at = match own.first_seen {
+            true => Dated::Seen(own.since),
+            false => Dated::Told(own.since),
+        };
+        let detail = format!("{}: {}", own.code, own.message);
+        out.push(finding(Event::Began, own, Some(at), detail));
+    }
+    for own in was.values().filter(|own| !is.contains_key(&own.id)) {
+        let detail = format!("{}: {}", own.code, own.message);
+        out.push(finding(Event::Cleared, own, None, detail));
+    }
+}

@@ -1,0 +1,261 @@
+//! What is told of two pictures, and what is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::base::{Moment, Name};
+use model::cost::burn;
+use model::fleet::finding::Severity;
+use model::fleet::job::{Job, JobState};
+use model::fleet::node::{Cordon, Node};
+use model::fleet::observe::Table;
+use model::fleet::queue::{Queue, Quota};
+use model::fleet::{Fleet, Known};
+
+use super::{Changes, Dated, Event, Topic, document, text};
+use crate::{Facts, Scope, sample};
+
+fn later(seconds: u64) -> Moment {
+    sample::facts().now.plus(Duration::from_secs(seconds))
+}
+
+/// The sample with every list there, changed by hand, at so many seconds after its moment.
+fn picture(seconds: u64, change: impl FnOnce(&mut Fleet)) -> Facts {
+    let mut facts = sample::facts();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let known = Table::ALL.iter().map(|table| (*table, Known::Live));
+    fleet.known = Arc::new(known.collect());
+    let quota = Quota {
+        flavor: Name::new("h100"),
+        resource: Name::new("nvidia.com/gpu"),
+        measure: model::fleet::queue::Measure::MilliDevices,
+        nominal: Some(64_000),
+        ..Quota::default()
+    };
+    let mut queue = Queue::default();
+    queue.key.name = Name::new("research");
+    queue.quotas = Box::from([quota]);
+    fleet.queues = Arc::from([Arc::new(queue)]);
+    change(fleet);
+    facts.now = later(seconds);
+    facts
+}
+
+fn with_job(fleet: &mut Fleet, at: usize, change: impl FnOnce(&mut Job)) {
+    let mut jobs = fleet.jobs.to_vec();
+    change(Arc::make_mut(&mut jobs[at]));
+    fleet.jobs = jobs.into();
+}
+
+fn with_node(fleet: &mut Fleet, change: impl FnOnce(&mut Node)) {
+    let mut nodes = fleet.nodes.to_vec();
+    change(Arc::make_mut(&mut nodes[0]));
+    fleet.nodes = nodes.into();
+}
+
+fn events(before: &Facts, after: &Facts) -> Vec<(Topic, Event, Option<Dated>)> {
+    let changes = Changes::between(before, after);
+    let all = changes.changes.iter();
+    all.map(|change| (change.topic, change.event, change.at))
+        .collect()
+}
+
+/// What happens to the first job, which is in the one state and then in the other.
+fn of_job(was: JobState, is: JobState) -> Vec<Event> {
+    let state = |state| move |fleet: &mut Fleet| with_job(fleet, 0, |job| job.state = state);
+    let all = events(&picture(0, state(was)), &picture(60, state(is)));
+    all.into_iter().map(|(_, event, _)| event).collect()
+}
+
+#[test]
+fn nothing_differs_between_a_picture_and_itself() {
+    assert_eq!(events(&picture(0, |_| ()), &picture(60, |_| ())), []);
+    let changes = Changes::between(&picture(0, |_| ()), &picture(60, |_| ()));
+    assert!(changes.notes.is_empty(), "{:?}", changes.notes);
+    assert!(text(&changes).contains("no job, node, queue or finding differs"));
+}
+
+#[test]
+fn jobs_are_told_by_what_they_were_and_are() {
+    use JobState::{Done, Failed, Running, Starting, Suspended, Waiting};
+    for (was, is, told) in [
+        (Waiting, Running, Some(Event::Started)),
+        (Waiting, Starting, None),
+        (Starting, Running, Some(Event::Started)),
+        (Running, Waiting, Some(Event::Displaced)),
+        (Running, Starting, Some(Event::Degraded)),
+        (Running, Done, Some(Event::Ended)),
+        (Running, Failed, Some(Event::Failed)),
+        (Waiting, Suspended, Some(Event::Suspended)),
+        (Suspended, Waiting, Some(Event::Resumed)),
+    ] {
+        let told: Vec<Event> = told.into_iter().collect();
+        assert_eq!(of_job(was, is), told, "{was:?} to {is:?}");
+    }
+}
+
+#[test]
+fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
+    let begin = |fleet: &mut Fleet| with_job(fleet, 0, |job| job.state = JobState::Waiting);
+    let started = |seconds| {
+        move |fleet: &mut Fleet| {
+            with_job(fleet, 0, |job| {
+                job.state = JobState::Running;
+                job.started = Some(later(seconds));
+            });
+        }
+    };
+    let told = |seconds| {
+        let all = events(&picture(0, begin), &picture(60, started(seconds)));
+        all.first().and_then(|(_, _, at)| *at)
+    };
+    assert_eq!(told(20), Some(Dated::Told(later(20))));
+    // It ran once before, or a clock is wrong.
+    assert_eq!(told(90), None);
+    let all = picture(60, |fleet| {
+        with_job(fleet, 0, |job| {
+            job.state = JobState::Running;
+            job.started = Some(later(0).minus(Duration::from_secs(9)));
+        });
+    });
+    let all = events(&picture(0, begin), &all);
+    assert_eq!(all, [(Topic::Job, Event::Started, None)]);
+}
+
+#[test]
+fn nodes_queues_and_findings_are_told() {
+    let after = picture(60, |fleet| {
+        with_node(fleet, |node| {
+            node.ready = None;
+            node.ready_since = Some(later(10));
+            node.cordon = Some(Cordon {
+                by: Some(Name::new("anna")),
+                at: Some(later(30)),
+                reason: Some(Name::new("broken fan")),
+            });
+        });
+        let mut queue = (*fleet.queues[0]).clone();
+        queue.quotas[0].nominal = Some(32_000);
+        queue.quotas[0].borrow_limit = Some(8_000);
+        fleet.queues = Arc::from([Arc::new(queue)]);
+        fleet.findings = Arc::from([]);
+    });
+    let before = picture(0, |fleet| {
+        with_node(fleet, |node| {
+            node.ready = Some(true);
+            node.cordon = None;
+        });
+    });
+    let changes = Changes::between(&before, &after);
+    let text = text(&changes);
+    for words in [
+        "cordoned",
+        "by anna: broken fan",
+        "kubelet stopped posting node status",
+        "quota of h100 nvidia.com/gpu: 64 to 32",
+        "borrowing limit of h100 nvidia.com/gpu: no limit to 8",
+        "cleared",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    // Newest first; what has no moment last.
+    let events: Vec<Event> = changes.changes.iter().map(|change| change.event).collect();
+    assert_eq!(events[..2], [Event::Cordoned, Event::NotReady], "{text}");
+    assert_eq!(changes.weight(), Some(Severity::Crit));
+    let back = Changes::between(&after, &before);
+    let began = back.changes.iter().find(|own| own.event == Event::Began);
+    assert!(began.is_some(), "{back:?}");
+    assert!(document(&changes).contains("\"at_from\": \"object\""));
+}
+
+#[test]
+fn what_was_not_listed_is_neither_new_nor_gone() {
+    let empty = |known: Known| {
+        picture(0, move |fleet| {
+            fleet.jobs = Arc::from([]);
+            fleet.nodes = Arc::from([]);
+            fleet.findings = Arc::from([]);
+            fleet.queues = Arc::from([]);
+            let tables = Arc::make_mut(&mut fleet.known);
+            for known_of in tables.values_mut() {
+                *known_of = known.clone();
+            }
+        })
+    };
+    let waits = empty(Known::Waiting);
+    let whole = picture(60, |_| ());
+    let changes = Changes::between(&waits, &whole);
+    assert!(changes.changes.is_empty(), "{:?}", changes.changes);
+    // Not a note for each list; and money that nobody could know is not $0.
+    assert_eq!(changes.notes.len(), Topic::ALL.len(), "{:?}", changes.notes);
+    let money = &changes.money[0];
+    assert_eq!((money.before, money.difference()), (None, None));
+    assert!(text(&changes).contains("nothing that can be compared differs"));
+    assert!(
+        changes
+            .notes
+            .iter()
+            .any(|note| note.starts_with("nodes are not compared")),
+        "{:?}",
+        changes.notes
+    );
+    // A table that was listed and is empty is another thing.
+    let joined = events(&empty(Known::Live), &whole);
+    assert!(joined.iter().any(|(_, event, _)| *event == Event::Joined));
+}
+
+#[test]
+fn money_that_is_not_known_is_not_nothing() {
+    let mut unpriced = picture(60, |_| ());
+    unpriced.burn = Arc::new(burn(&unpriced.fleet, &model::cost::Prices::default()));
+    let before = picture(0, |_| ());
+    let changes = Changes::between(&before, &unpriced);
+    assert!(changes.money[0].before.is_some());
+    assert_eq!(
+        (changes.money[0].after, changes.money[0].difference()),
+        (None, None)
+    );
+    assert!(text(&changes).contains("   -\n"), "{}", text(&changes));
+}
+
+#[test]
+fn a_scope_has_its_own_changes_alone() {
+    let state = |state| move |fleet: &mut Fleet| with_job(fleet, 0, |job| job.state = state);
+    let before = picture(0, state(JobState::Waiting));
+    let after = picture(60, state(JobState::Running));
+    let namespace = after.fleet.jobs[0].namespace().clone();
+    for (name, count) in [(namespace, 1), (Name::new("elsewhere"), 0)] {
+        let scope = Scope {
+            team: None,
+            namespaces: vec![name],
+        };
+        let changes = Changes::between(&before.scoped(&scope), &after.scoped(&scope));
+        assert_eq!(changes.changes.len(), count, "{changes:?}");
+    }
+}
+
+#[test]
+fn steps_in_between_date_what_no_object_dates() {
+    let first = picture(0, |fleet| {
+        with_job(fleet, 0, |job| job.state = JobState::Running)
+    });
+    let second = picture(20, |fleet| {
+        with_job(fleet, 0, |job| {
+            job.state = JobState::Failed;
+            job.finished = None;
+        });
+    });
+    let gone = |seconds| picture(seconds, |fleet| fleet.jobs = fleet.jobs[1..].into());
+    let mut changes = Changes::between(&first, &gone(60));
+    assert_eq!(changes.changes[0].event, Event::Gone);
+    let undated = changes.undated();
+    changes.date(&Changes::between(&first, &second), &undated);
+    changes.date(&Changes::between(&second, &gone(40)), &undated);
+    let changes = changes.dated();
+    let told: Vec<_> = changes
+        .changes
+        .iter()
+        .map(|own| (own.event, own.at))
+        .collect();
+    assert_eq!(told, [(Event::Failed, Some(Dated::Seen(later(20))))]);
+}

@@ -1,0 +1,172 @@
+//! Changes as text and as a document.
+
+use serde::Serialize;
+
+use model::base::name::printable;
+use model::base::quantities::{counted, grouped};
+use model::base::{Moment, Rate};
+
+use super::{Change, Changes, Dated, MoneyChange};
+use crate::output::safe_json;
+use crate::table::{Layout, cell};
+use crate::text::UNKNOWN;
+use crate::{UNATTRIBUTED, said};
+
+/// The version of the document.
+const VERSION: u32 = 1;
+
+/// `2026-11-21 08:10:04`.
+fn stamp(at: Moment) -> String {
+    let text = at.rfc3339();
+    text.get(..19).unwrap_or(&text).replace('T', " ")
+}
+
+/// When a change was, in a table of changes: `11-21 08:12:40`; `~` marks the first picture that shows it, which is a few
+/// seconds later.
+pub fn when(at: Option<Dated>) -> String {
+    let Some(dated) = at else {
+        return UNKNOWN.to_owned();
+    };
+    let text = stamp(dated.at());
+    let short = text.get(5..).unwrap_or(&text);
+    match dated {
+        Dated::Told(_) => short.to_owned(),
+        Dated::Seen(_) => format!("~{short}"),
+    }
+}
+
+/// `2026-11-21 08:10:00 to 2026-11-21 08:20:00 UTC · 14 changes`.
+pub fn summary(changes: &Changes) -> String {
+    let count = match changes.changes.len() {
+        0 if changes.notes.is_empty() => "no job, node, queue or finding differs".to_owned(),
+        0 => "nothing that can be compared differs".to_owned(),
+        count => counted(count as u64, "change"),
+    };
+    let (from, to) = (stamp(changes.from), stamp(changes.to));
+    format!("{from} to {to} UTC · {count}")
+}
+
+fn dollars(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| UNKNOWN.to_owned(), |rate| format!("${rate}/h"))
+}
+
+/// Money before, after and the difference; everything first, then the teams.
+pub fn money_lines(changes: &Changes) -> Vec<[String; 4]> {
+    let line = |row: &MoneyChange| {
+        let title = match &row.team {
+            None => "cost".to_owned(),
+            Some(team) if **team == *UNATTRIBUTED => UNATTRIBUTED.to_owned(),
+            Some(team) => format!("team {}", printable(team)),
+        };
+        let by = match row.difference() {
+            None | Some(0) => String::new(),
+            Some(micros) => {
+                let sign = if micros > 0 { '+' } else { '-' };
+                let cents = micros.abs() % 1_000_000 / 10_000;
+                format!("{sign}${}.{cents:02}/h", grouped(micros.abs() / 1_000_000))
+            }
+        };
+        [title, dollars(row.before), dollars(row.after), by]
+    };
+    changes.money.iter().map(line).collect()
+}
+
+/// Changes as text.
+pub fn text(changes: &Changes) -> String {
+    let table = |titles: &[(&'static str, bool)], lines: Vec<Vec<String>>| {
+        let layout = Layout::new(titles.to_vec(), &lines);
+        let rows: String = lines.iter().map(|line| layout.line(line)).collect();
+        format!("{}{rows}", layout.header())
+    };
+    let titles = [
+        ("", false),
+        ("BEFORE", true),
+        ("AFTER", true),
+        ("CHANGE", true),
+    ];
+    let lines = money_lines(changes).into_iter().map(Vec::from).collect();
+    let money = table(&titles, lines);
+    let summary = summary(changes);
+    if changes.changes.is_empty() {
+        return format!("{summary}\n\n{money}");
+    }
+    let titles = ["WHEN", "KIND", "CHANGE", "NAME", "DETAIL"].map(|title| (title, false));
+    let lines = changes.changes.iter().map(|change| {
+        vec![
+            when(change.at),
+            change.topic.name().to_owned(),
+            change.event.name().to_owned(),
+            cell(&change.subject()),
+            cell(&change.detail),
+        ]
+    });
+    format!("{summary}\n\n{money}\n{}", table(&titles, lines.collect()))
+}
+
+#[derive(Serialize)]
+struct ChangeCell<'a> {
+    at: Option<String>,
+    at_from: Option<&'static str>,
+    kind: &'static str,
+    change: &'static str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    id: Option<&'a str>,
+    team: Option<&'a str>,
+    severity: Option<&'static str>,
+    detail: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct MoneyCell<'a> {
+    team: Option<&'a str>,
+    before_usd_per_hour: Option<f64>,
+    after_usd_per_hour: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    from: String,
+    to: String,
+    money: Vec<MoneyCell<'a>>,
+    changes: Vec<ChangeCell<'a>>,
+    notes: &'a [String],
+}
+
+impl<'a> From<&'a Change> for ChangeCell<'a> {
+    fn from(change: &'a Change) -> Self {
+        Self {
+            at: change.at.map(|dated| dated.at().rfc3339()),
+            at_from: change.at.map(|dated| match dated {
+                Dated::Told(_) => "object",
+                Dated::Seen(_) => "record",
+            }),
+            kind: change.topic.name(),
+            change: change.event.name(),
+            namespace: said(&change.namespace),
+            name: &change.name,
+            id: said(&change.id),
+            team: change.team.as_deref(),
+            severity: change.severity.map(|severity| severity.name()),
+            detail: said(&change.detail),
+        }
+    }
+}
+
+/// Changes as a versioned JSON document.
+pub fn document(changes: &Changes) -> String {
+    let money = changes.money.iter().map(|row| MoneyCell {
+        team: row.team.as_deref(),
+        before_usd_per_hour: row.before.map(Rate::usd),
+        after_usd_per_hour: row.after.map(Rate::usd),
+    });
+    safe_json(&Document {
+        version: VERSION,
+        from: changes.from.rfc3339(),
+        to: changes.to.rfc3339(),
+        money: money.collect(),
+        changes: changes.changes.iter().map(ChangeCell::from).collect(),
+        notes: &changes.notes,
+    })
+}

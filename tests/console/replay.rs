@@ -1,0 +1,207 @@
+//! A record that is replayed: keys move in it, the line at the foot shows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::msg::Session;
+use console::view::ViewId;
+use console::{App, AppOptions, Effect, Msg, render_text};
+use model::base::Moment;
+use model::fleet::finding::Severity;
+use table::Facts;
+use table::changes::Changes;
+use table::timeline::{Mark, Playback, Timeline};
+
+use crate::frames::{LARGE, console, press};
+
+const SIZE: (u16, u16) = (200, 50);
+
+/// A record of two hours that ends a quarter of an hour after what is shown.
+fn timeline() -> Timeline {
+    let now = LARGE.now;
+    let mark = |minutes: u64, weight| Mark {
+        at: now.minus(Duration::from_secs(60 * minutes)),
+        weight,
+    };
+    let (from, to) = (
+        now.minus(Duration::from_secs(6300)),
+        now.plus(Duration::from_secs(900)),
+    );
+    Timeline {
+        marks: Arc::from([
+            mark(80, Severity::Info),
+            mark(40, Severity::Warn),
+            mark(20, Severity::Crit),
+        ]),
+        looked: Arc::from([(now.minus(Duration::from_secs(5400)), to)]),
+        ..Timeline::new(from, to)
+    }
+}
+
+fn replay() -> App {
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    app.picture([Msg::Timeline(timeline())]);
+    app
+}
+
+fn send(app: &mut App, keys: &str) -> Vec<Effect> {
+    let mut effects = press(app, keys);
+    effects.retain(|effect| matches!(effect, Effect::Replay(_)));
+    effects
+}
+
+fn gone_to(effects: &[Effect]) -> Vec<Moment> {
+    let at = effects.iter().map(|effect| match effect {
+        Effect::Replay(Playback::Go(at)) => *at,
+        other => panic!("{other:?}"),
+    });
+    at.collect()
+}
+
+fn back(minutes: u64) -> Moment {
+    LARGE.now.minus(Duration::from_secs(60 * minutes))
+}
+
+/// The facts of another moment.
+fn at(moment: Moment) -> Msg {
+    let mut fleet = (*LARGE.fleet).clone();
+    fleet.at = moment;
+    Msg::Facts(Facts {
+        fleet: Arc::new(fleet),
+        now: moment,
+        ..LARGE.clone()
+    })
+}
+
+#[test]
+fn steps_go_on_from_each_other_and_stop_at_the_ends() {
+    let mut app = replay();
+    assert_eq!(gone_to(&send(&mut app, "[[[")), [back(1), back(2), back(3)]);
+    app.picture([at(back(3)), Msg::Tick(back(3))]);
+    assert_eq!((app.facts().now, app.present()), (back(3), back(3)));
+    assert_eq!(gone_to(&send(&mut app, "]")), [back(2)]);
+    let end = timeline().to;
+    app.picture([at(back(2)), Msg::Tick(back(2))]);
+    app.picture([at(end), Msg::Tick(end)]);
+    assert_eq!(send(&mut app, "]"), []);
+    assert_eq!(app.notice(), Some("this is the end of the record"));
+    // The clock stands still: the next key takes the notice away.
+    send(&mut app, "j");
+    assert_eq!(app.notice(), None);
+}
+
+#[test]
+fn a_time_is_typed_as_on_the_command_line() {
+    let mut app = replay();
+    let end = timeline().to;
+    let hour = Duration::from_secs(3600);
+    assert_eq!(gone_to(&send(&mut app, "T-1h\n")), [end.minus(hour)]);
+    let minute = back(30).rfc3339()[11..16].to_owned();
+    let told = gone_to(&send(&mut app, &format!("T{minute}\n")));
+    assert_eq!(told[0].rfc3339()[11..16], minute);
+    // What is wrong is said where it was typed, and nothing moves.
+    for (typed, words) in [
+        ("noon", "a time is written as 03:12"),
+        ("-9h", "the record begins at "),
+        ("2030-01-01 00:00", "the record ends at "),
+    ] {
+        assert_eq!(send(&mut app, &format!("T{typed}\n")), []);
+        let text = render_text(&app, SIZE.0, SIZE.1);
+        assert!(
+            text.lines().last().unwrap_or_default().contains(words),
+            "{text}"
+        );
+        press(&mut app, "\u{1b}");
+    }
+}
+
+#[test]
+fn changes_are_jumped_to_and_a_replay_is_paused_by_the_key_that_freezes() {
+    let mut app = replay();
+    let change = |forward| Effect::Replay(Playback::Change { forward });
+    assert_eq!(send(&mut app, "{}"), [change(false), change(true)]);
+    assert_eq!(send(&mut app, "f"), [Effect::Replay(Playback::Toggle)]);
+    assert!(!app.is_frozen(), "the record stands still, not the screen");
+}
+
+#[test]
+fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
+    let mut app = replay();
+    let effects = send(&mut app, ":diff -10m\n");
+    let [Effect::Replay(Playback::Compare { name, from, to, .. })] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!((*from, *to), (back(10), LARGE.now));
+    let text = |app: &App| render_text(app, SIZE.0, SIZE.1);
+    assert!(text(&app).contains("comparing…"), "{}", text(&app));
+    let mut before = LARGE.clone();
+    before.now = back(10);
+    let fleet = Arc::make_mut(&mut before.fleet);
+    let gone = fleet.nodes[0].name().clone();
+    fleet.nodes = fleet.nodes[1..].into();
+    let told = Changes::between(&LARGE, &before);
+    let told = Changes {
+        from: *from,
+        to: *to,
+        ..told
+    };
+    app.picture([Msg::Changes(name.clone(), Ok(told))]);
+    let shown = text(&app);
+    for words in ["to 2026-", "1 change", "cost $", "gone", gone.as_str()] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    // Newer pictures leave the answer where it is.
+    app.picture([at(back(1)), at(LARGE.now)]);
+    assert!(text(&app).contains(gone.as_str()));
+    app.picture([Msg::Changes(
+        name.clone(),
+        Err(String::from("the disk is gone")),
+    )]);
+    assert!(text(&app).contains("the disk is gone"));
+    // Words that are no time, and a time that is not earlier.
+    assert_eq!(send(&mut app, ":diff noon\n"), []);
+    press(&mut app, "\u{1b}");
+    assert_eq!(send(&mut app, ":diff 2030-01-01 00:00\n"), []);
+    assert!(app.notice().unwrap_or_default().contains("must be before"));
+}
+
+#[test]
+fn without_a_record_it_is_said_what_opens_one() {
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    for key in ["T", "{", "}"] {
+        assert_eq!(send(&mut app, key), []);
+        let said = app.notice().unwrap_or_default();
+        assert!(said.contains("stokehold replay"), "{key}: {said}");
+    }
+    // Another session is another thing.
+    let mut app = replay();
+    app.picture([Msg::Session(Session::default())]);
+    assert!(app.timeline().is_none());
+}
+
+#[test]
+fn the_line_at_the_foot_shows_the_record() {
+    for (width, height) in [(200, 50), (80, 24), (60, 12)] {
+        let mut app = replay();
+        app.picture([Msg::Resize(width, height)]);
+        let text = render_text(&app, width, height);
+        let lines: Vec<&str> = text.lines().collect();
+        insta::assert_snapshot!(
+            format!("timeline-{width}x{height}"),
+            lines[lines.len() - 3..].join("\n")
+        );
+    }
+    let ascii = AppOptions {
+        ascii: true,
+        ..AppOptions::default()
+    };
+    let mut app = console(&LARGE, ViewId::Fleet, (80, 24), ascii);
+    let playing = Timeline {
+        speed: Some(60.0),
+        ..timeline()
+    };
+    app.picture([Msg::Timeline(playing)]);
+    let text = render_text(&app, 80, 24);
+    let line = text.lines().rev().nth(1).unwrap_or_default();
+    assert!(line.contains("> 60x") && line.is_ascii(), "{line}");
+}
