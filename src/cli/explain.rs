@@ -166,7 +166,7 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     };
     let words = |unblock: &Unblock| {
         // As the console has it: what was reckoned and not tried is marked.
-        let mark = if unblock.proven { "" } else { "~ " };
+        let mark = if unblock.proven { "" } else { "est. " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
         let others = others.map_or_else(String::new, |words| format!(" ({words})"));
         let sentence = format!("{mark}{}{others}", unblock.sentence);

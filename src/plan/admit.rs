@@ -140,6 +140,22 @@ fn finish(
             "devices become free one job after the other: others that wait for them may take some before {job} can start"
         ));
     }
+    let rivals = picture.placed.keys().filter(|key| **key != model.key);
+    let rivals: Vec<JobName> = rivals
+        .filter(|key| !before.placed.contains_key(*key))
+        .map(planner_context::name)
+        .collect();
+    if victims.evicted.len() == 1 && !rivals.is_empty() {
+        let (start, take) = if rivals.len() == 1 {
+            ("starts", "takes")
+        } else {
+            ("start", "take")
+        };
+        plan.warnings.push(format!(
+            "{} {start} by it too: {job} waits on where one of them {take} a node that it needs",
+            first_named(&rivals, 5)
+        ));
+    }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
     let by_itself = starts_by_itself(snapshot, work);

@@ -1,6 +1,6 @@
 //! Quotas of queues, by flavor: what is used, borrowed and left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table_model::{Column, Row};
 use crate::text::UNKNOWN;
@@ -16,10 +16,82 @@ use super::tree::Tree;
 
 /// A queue's quota of devices in a flavor; several resources of one flavor are added up.
 fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
+    quota_in(
+        queue,
+        Part {
+            flavor,
+            resource: None,
+        },
+    )
+}
+
+/// A flavor, or one resource of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Part<'a> {
+    flavor: &'a str,
+    resource: Option<&'a str>,
+}
+
+impl Part<'_> {
+    fn has(&self, quota: &Quota) -> bool {
+        quota.measure == Measure::MilliDevices
+            && quota.flavor.as_str() == self.flavor
+            && self
+                .resource
+                .is_none_or(|resource| quota.resource.as_str() == resource)
+    }
+
+    /// `h100`, or `a100-mig:mig-1g.10gb`; Volcano and KAI count devices of every kind as one.
+    fn name(&self) -> String {
+        let flavor = if self.flavor.is_empty() {
+            "devices"
+        } else {
+            self.flavor
+        };
+        match self
+            .resource
+            .and_then(|resource| resource.rsplit('/').next())
+        {
+            None => flavor.to_owned(),
+            Some(resource) => format!("{flavor}:{resource}"),
+        }
+    }
+}
+
+/// Flavors, those of which queues have several resources once for each.
+fn parts(facts: &Facts) -> Vec<Part<'_>> {
+    let mut all = Vec::new();
+    for flavor in flavors(facts) {
+        let whole = Part {
+            flavor,
+            resource: None,
+        };
+        let quotas = facts
+            .fleet
+            .queues
+            .iter()
+            .flat_map(|queue| queue.quotas.iter());
+        let of: BTreeSet<&str> = quotas
+            .filter(|quota| whole.has(quota))
+            .map(|quota| quota.resource.as_str())
+            .collect();
+        match of.len() {
+            0 | 1 => all.push(whole),
+            _ => all.extend(of.into_iter().map(|resource| Part {
+                flavor,
+                resource: Some(resource),
+            })),
+        }
+    }
+    all
+}
+
+/// A queue's quota of devices in a flavor, or of one resource of it.
+fn quota_in(queue: &Queue, part: Part<'_>) -> Option<Bar> {
     let of: Vec<&Quota> = queue
         .quotas
         .iter()
-        .filter(|quota| quota.measure == Measure::MilliDevices && quota.flavor.as_str() == flavor)
+        .filter(|quota| part.has(quota))
         .collect();
     if of.is_empty() {
         return None;
@@ -76,17 +148,20 @@ fn flavor_title<const NTH: usize>(facts: &Facts) -> String {
     let flavor = flavors(facts).get(NTH).copied();
     match (flavor, &facts.part) {
         (None, _) => String::new(),
-        (Some(flavor), None) => named(flavor).to_owned(),
+        (Some(flavor), None) => Part {
+            flavor,
+            resource: None,
+        }
+        .name(),
         // The other columns are of a team or of namespaces, and this one is not.
-        (Some(flavor), Some(_)) => format!("QUEUE {}", named(flavor)),
-    }
-}
-
-/// A flavor's name; Volcano and KAI count devices of every kind as one.
-fn named(flavor: &Name) -> &str {
-    match flavor.is_empty() {
-        true => "devices",
-        false => flavor,
+        (Some(flavor), Some(_)) => format!(
+            "QUEUE {}",
+            Part {
+                flavor,
+                resource: None
+            }
+            .name()
+        ),
     }
 }
 
@@ -95,7 +170,11 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     let flavor = flavors(facts).get(NTH).copied();
     let own = flavor.and_then(|flavor| {
         let tree = Tree::of(&facts.fleet.queues);
-        quota_at(facts, &tree, row.1 as usize, flavor)
+        let part = Part {
+            flavor,
+            resource: None,
+        };
+        quota_at(facts, &tree, row.1 as usize, part)
     });
     let Some(bar) = own else {
         return Cell::new(Value::Empty);
@@ -108,21 +187,21 @@ pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
     let kind = queue(facts, row).map(|queue| queue.key.kind);
     let tree = Tree::of(&facts.fleet.queues);
-    Cell::text(left_of_each(facts, |flavor| match kind {
-        Some(QueueKind::Queue) => left_together(facts, &tree, &[at], flavor),
-        _ => Some(Left::of(&quota_at(facts, &tree, at, flavor)?)),
+    Cell::text(left_of_each(facts, |part| match kind {
+        Some(QueueKind::Queue) => left_together(facts, &tree, &[at], part),
+        _ => Some(Left::of(&quota_at(facts, &tree, at, part)?)),
     }))
 }
 
 /// The same of these queues together.
 pub(super) fn left_of(facts: &Facts, queues: &[usize]) -> String {
     let tree = Tree::of(&facts.fleet.queues);
-    left_of_each(facts, |flavor| left_together(facts, &tree, queues, flavor))
+    left_of_each(facts, |part| left_together(facts, &tree, queues, part))
 }
 
-fn left_of_each(facts: &Facts, left: impl Fn(&Name) -> Option<Left>) -> String {
-    let words = flavors(facts).into_iter().filter_map(|flavor| {
-        let left = left(flavor)?;
+fn left_of_each(facts: &Facts, left: impl Fn(Part<'_>) -> Option<Left>) -> String {
+    let words = parts(facts).into_iter().filter_map(|part| {
+        let left = left(part)?;
         let words = match left {
             Left::None => return None,
             Left::Unknown => String::from(UNKNOWN),
@@ -132,7 +211,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(&Name) -> Option<Left>) -> String {
             }
         };
         let is_none = matches!(left, Left::Devices(0, _));
-        Some((is_none, format!("{} {words}", named(flavor))))
+        Some((is_none, format!("{} {words}", part.name())))
     });
     // A narrow column cuts the end: what is left comes first.
     let (none, some): (Vec<_>, Vec<_>) = words.partition(|(is_none, _)| *is_none);
@@ -163,11 +242,11 @@ impl Left {
 }
 
 /// What these queues have left of a flavor together: of their own quotas, as far as others of their cohorts have not borrowed it.
-fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], flavor: &Name) -> Option<Left> {
+fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], part: Part<'_>) -> Option<Left> {
     let all = &facts.fleet.queues;
     let mut own: BTreeMap<usize, u64> = BTreeMap::new();
     for at in queues {
-        let bar = device_quota(all.get(*at)?, flavor);
+        let bar = quota_in(all.get(*at)?, part);
         match bar.map(|bar| Left::of(&bar)) {
             None | Some(Left::None) => {}
             Some(Left::Unknown) => return Some(Left::Unknown),
@@ -182,8 +261,8 @@ fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], flavor: &Name) ->
         // A root with a quota of its own is more than what stands below it.
         let bounded = all
             .get(root)
-            .is_some_and(|root| device_quota(root, flavor).is_some());
-        let whole = quota_at(facts, tree, root, flavor).filter(|_| !bounded);
+            .is_some_and(|root| quota_in(root, part).is_some());
+        let whole = quota_at(facts, tree, root, part).filter(|_| !bounded);
         let most = match whole.map(|bar| Left::of(&bar)) {
             Some(Left::Devices(most, _)) => most.min(left),
             _ => left,
@@ -195,15 +274,15 @@ fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], flavor: &Name) ->
 }
 
 /// What a queue has of a flavor, by its place among all; nothing where that is none.
-fn quota_at(facts: &Facts, tree: &Tree, at: usize, flavor: &Name) -> Option<Bar> {
+fn quota_at(facts: &Facts, tree: &Tree, at: usize, part: Part<'_>) -> Option<Bar> {
     let queue = facts.fleet.queues.get(at)?;
-    if let Some(bar) = device_quota(queue, flavor) {
+    if let Some(bar) = quota_in(queue, part) {
         return Some(bar);
     }
     // A cohort without a quota of its own has what its queues have together.
     let below = tree.below(at);
     let parts: Vec<Bar> = below
-        .filter_map(|at| device_quota(facts.fleet.queues.get(at)?, flavor))
+        .filter_map(|at| quota_in(facts.fleet.queues.get(at)?, part))
         .collect();
     if parts.is_empty() {
         return None;
@@ -271,5 +350,24 @@ mod tests {
         assert_eq!(left_of(&facts, &[3]), "h100 4");
         assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
+    }
+
+    #[test]
+    fn of_several_resources_of_a_flavor_each_is_told() {
+        let mut facts = sample::facts();
+        let mut two = (*queue(QueueKind::Queue, "a", Some(40))).clone();
+        let mut quotas = two.quotas.to_vec();
+        quotas[0].resource = Name::new("nvidia.com/mig-1g.10gb");
+        quotas.push(Quota {
+            resource: Name::new("nvidia.com/mig-3g.40gb"),
+            used: Some(64_000),
+            ..quotas[0].clone()
+        });
+        two.quotas = quotas.into();
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two)]);
+        assert_eq!(
+            left_of(&facts, &[0]),
+            "h100:mig-1g.10gb 24, h100:mig-3g.40gb 0"
+        );
     }
 }

@@ -220,7 +220,7 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
             other => other.sentence(),
         })
         .collect();
-    let mark = if change.proven { "" } else { "~ " };
+    let mark = if change.proven { "" } else { "est. " };
     let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
     let victims = match change.changes.iter().any(by_hand) {
         true => None,

@@ -443,10 +443,10 @@ impl Unblock {
             })
         };
         let (more, of) = match nodes {
-            Some(nodes) => (nodes, "nodes"),
-            None => (quota()?, "quota"),
+            Some(nodes) => (nodes, "of the nodes"),
+            None => (quota()?, "of it"),
         };
-        (more > 0).then(|| format!("{more} of the {of} for other jobs"))
+        (more > 0).then(|| format!("{more} {of} go to other jobs"))
     }
 
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {

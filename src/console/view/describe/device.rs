@@ -6,7 +6,7 @@ use crate::theme::Role;
 use crate::view::devices;
 use crate::widget::cell::bytes_of;
 use model::fleet::accelerator::DeviceKind;
-use model::fleet::device::{Attribution, Device};
+use model::fleet::device::{Attribution, Device, Health};
 use model::fleet::finding::Finding;
 use model::fleet::history::Track;
 use model::fleet::node::Node;
@@ -47,7 +47,12 @@ pub(super) fn lines(
     let (_, role, why) = devices::health_of(device);
     // What a finding tells in a sentence is told once.
     let told = found.iter().any(|finding| finding.message.contains(why));
-    let health = if told { device.health.name() } else { why };
+    let health = match &device.health {
+        // What alerts say is not read from its health.
+        Health::Ok if !found.is_empty() => "no fault in its readings",
+        health if told => health.name(),
+        _ => why,
+    };
     table.words("health", health, role);
     table.findings(found.into_iter());
     // Who holds it, and for how much, comes before its readings: it is what is asked first, and has room on every screen.
