@@ -8,6 +8,7 @@ use console::action_keys::{ConfirmedPlan, PlanOutcome};
 use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
 use model::base::Name;
+use model::fleet::device::Device;
 use model::fleet::history::History;
 use model::fleet::job::{Job, JobState};
 use model::object::ObjectPart;
@@ -569,6 +570,37 @@ fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
         rest.split(',').next().unwrap_or_default().to_owned()
     };
     let furthest = at(&LARGE);
+    // Until a moment ago it was as the others of its job.
+    let mut facts = LARGE.clone();
+    let mut past = (*facts.fleet).clone();
+    let job = |device: &Device| Some(device.first_holder()?.0.job.clone());
+    let (_, outlier) = past
+        .devices()
+        .find(|(_, device)| device.id.as_str() == furthest)
+        .expect("is there");
+    let (_, other) = past
+        .devices()
+        .find(|(_, device)| device.id != outlier.id && job(device) == job(outlier))
+        .expect("a gang has several");
+    let signals = other.signals.clone();
+    let mut nodes = past.nodes.to_vec();
+    for node in nodes.iter_mut().map(Arc::make_mut) {
+        let device = node
+            .devices
+            .iter_mut()
+            .find(|device| device.id.as_str() == furthest);
+        if let Some(device) = device {
+            device.signals = signals.clone();
+        }
+    }
+    past.nodes = nodes.into();
+    let mut history = History::default();
+    for minute in (1..5).rev() {
+        past.at = facts.now.minus(Duration::from_secs(minute * 60));
+        history.record(&past, &|_| (1.0, 0.0));
+    }
+    facts.history = Arc::new(history);
+    assert_ne!(at(&facts), furthest);
     // Another device of a gang, of which a finding says that it holds up the others.
     let in_gang = LARGE.fleet.devices().find(|(_, device)| {
         let job = device

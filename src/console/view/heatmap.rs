@@ -1,6 +1,7 @@
 //! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ratatui::layout::Rect;
 
@@ -9,6 +10,7 @@ use crate::filter::Filter;
 use crate::painter::Painter;
 use crate::table_model::{Row, fields, matches};
 use model::base::Name;
+use model::fleet::history::Track;
 use table::Facts;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
@@ -58,6 +60,11 @@ pub struct Heatmap {
     chosen: Option<(Name, u32)>,
     offset: usize,
 }
+
+/// An outlier has been one for so long, on the whole.
+const LASTING: Duration = Duration::from_secs(300);
+/// So many devices are looked at for one that lasts.
+const TRIED: usize = 256;
 
 impl Heatmap {
     /// A heatmap of this part.
@@ -188,10 +195,34 @@ impl Heatmap {
                 job.is_some_and(|job| job.is_gang()),
             )
         };
-        ranked
+        let mut ranked: Vec<_> = ranked
             .map(|(row, apart)| (counts(row), row, apart))
-            .max_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)))
-            .map(|(_, row, apart)| (row, apart))
+            .collect();
+        ranked.sort_by(|a, b| b.0.cmp(&a.0).then(b.2.total_cmp(&a.2)));
+        // Every device pauses for a moment now and then.
+        let mut tried = ranked.into_iter().take(TRIED);
+        let lasting = tried.find(|((alerted, _), row, _)| *alerted || self.lasts(facts, *row));
+        lasting.map(|(_, row, apart)| (row, apart))
+    }
+
+    /// True where a device has been apart from its gang's present median for some minutes, on the whole; also where that is not known.
+    fn lasts(&self, facts: &Facts, row: Row) -> bool {
+        let known = devices::device(facts, row).map(|(_, device)| device);
+        let apart = self.glows.above(row.0, row.1);
+        let (Metric::Util, Some(device), Some(apart)) = (self.metric, known, apart) else {
+            return true;
+        };
+        let Some(util) = device.util() else {
+            return true;
+        };
+        let track = Track::DeviceUtil(device.id.clone());
+        let window = facts
+            .history
+            .window(&track, facts.now.minus(LASTING), facts.now, 1);
+        window.into_iter().flatten().next().is_none_or(|mean| {
+            let was = f64::from(mean) - (util - apart);
+            was * apart.signum() >= apart.abs() / 2.0
+        })
     }
 
     /// Puts the cursor on the device that is furthest from its gang.
