@@ -301,7 +301,10 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
 /// What is paid for devices that do no work: of the whole fleet including those that are free, which belong to no team or namespace.
 pub fn waste(facts: &Facts, spend: &Spend) -> Option<Rate> {
     match facts.part {
-        None => spend.idle(),
+        // Of what is held nothing has been read: that none of it is wasted is not known.
+        None => spend
+            .idle()
+            .filter(|idle| spend.idle_allocated.is_some() || *idle > Rate::ZERO),
         Some(_) => spend.idle_allocated,
     }
 }
