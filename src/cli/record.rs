@@ -229,16 +229,7 @@ pub(super) fn changes(
         return Err(Failure::new(Exit::Usage, message));
     }
     let rules = session::past_rules(&at.setup(true), &archive);
-    let mut changes =
-        past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)?;
-    if let Some((begin, end)) = archive.gap_at(from) {
-        let (begin, end) = (begin.rfc3339(), end.rfc3339());
-        let from = from.rfc3339();
-        changes.notes.push(format!(
-            "nothing was recorded from {begin} to {end}: what is compared as of {from} is what was known before"
-        ));
-    }
-    Ok(changes)
+    past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)
 }
 
 /// Opens a record, and gives the moment of it that is meant. What of it cannot be read is said on standard error.

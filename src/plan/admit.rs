@@ -146,13 +146,12 @@ fn finish(
         .map(planner_context::name)
         .collect();
     if victims.evicted.len() == 1 && !rivals.is_empty() {
-        let (start, take) = if rivals.len() == 1 {
-            ("starts", "takes")
-        } else {
-            ("start", "take")
+        let (start, which) = match rivals.len() {
+            1 => ("starts", "it takes"),
+            _ => ("start", "one of them takes"),
         };
         plan.warnings.push(format!(
-            "{} {start} by it too: {job} waits on where one of them {take} a node that it needs",
+            "{} also {start} on what becomes free: {job} keeps waiting if {which} a node that it needs",
             first_named(&rivals, 5)
         ));
     }
@@ -461,7 +460,7 @@ fn explained(snapshot: &Snapshot, compiled: &CompiledFleet, work: WorkloadId) ->
     Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
 }
 
-/// Those whom no queue would preempt for it and an operator may: `explain` names them as what would start it.
+/// The jobs that no queue would preempt for it but an operator may; `explain` names them.
 fn by_hand(
     snapshot: &Snapshot,
     work: WorkloadId,

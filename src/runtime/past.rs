@@ -128,6 +128,16 @@ pub fn changes(
     let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     let ((before, mut replay), (after, _)) = (before?, after?);
     let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
+    for at in [from, to] {
+        if let Some((begin, end)) = archive.gap_at(at) {
+            changes.notes.push(format!(
+                "nothing was recorded from {} to {}: the state at {} is the last one before that",
+                begin.rfc3339(),
+                end.rfc3339(),
+                at.rfc3339()
+            ));
+        }
+    }
     let devices = after.fleet.devices().count().max(1) as u64;
     let pictures = to.since(from).millis() / PICTURE.as_millis() as u64;
     if !changes.is_undated() || pictures.saturating_mul(devices) > WAY {
@@ -136,7 +146,7 @@ pub fn changes(
     let undated = changes.undated();
     let mut last = before;
     replay.look(to, |facts| {
-        // Over a gap nobody knows when it was.
+        // The moment of a change within a gap is unknown.
         if facts.now.since(last.now) < GAP.into() {
             changes.date(&Changes::between(&last, &facts), &undated);
         }

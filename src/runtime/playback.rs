@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use record::{Archive, KEYFRAMES, RecordFault};
 use table::Facts;
@@ -108,7 +109,11 @@ pub(super) fn play(
             // What is played without a speed of its own is played as it was.
             speed: if speed > 0.0 { speed } else { 1.0 },
             timeline,
-            marks: Marks { windows, known },
+            marks: Marks {
+                windows,
+                known,
+                unreadable: BTreeSet::new(),
+            },
             search: None,
         };
         player.run(orders, marks).await;
@@ -146,7 +151,7 @@ struct Scanner {
     rules: Rules,
     windows: Vec<(Moment, Moment)>,
     aim: watch::Receiver<Aim>,
-    found: mpsc::Sender<(usize, Vec<Mark>)>,
+    found: mpsc::Sender<(usize, Result<Vec<Mark>, RecordFault>)>,
 }
 
 impl Scanner {
@@ -162,13 +167,12 @@ impl Scanner {
                 continue;
             };
             let begun = Instant::now();
-            // What cannot be read has no marks; whoever goes there is told why.
-            let marks = self.marks(self.windows[next]).unwrap_or_default();
+            let marks = self.marks(self.windows[next]);
             done.insert(next);
             if self.found.blocking_send((next, marks)).is_err() {
                 return;
             }
-            // Nobody waits for it: half of one core is left to others.
+            // A background scan uses at most half of one core.
             if aim.search.is_none() {
                 let (pause, changed) = (begun.elapsed(), self.aim.changed());
                 let paused = async { tokio::time::timeout(pause, changed).await };
@@ -211,6 +215,8 @@ fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -
 struct Marks {
     windows: Vec<(Moment, Moment)>,
     known: Vec<Option<Vec<Mark>>>,
+    /// Parts that cannot be read: what changed there is not known.
+    unreadable: BTreeSet<usize>,
 }
 
 /// What a search for a mark came to.
@@ -230,9 +236,9 @@ impl Marks {
     /// The parts that are known, those that touch as one.
     fn looked(&self) -> Arc<[(Moment, Moment)]> {
         let mut out: Vec<(Moment, Moment)> = Vec::new();
-        for ((from, to), known) in self.windows.iter().zip(&self.known) {
+        for (window, ((from, to), known)) in self.windows.iter().zip(&self.known).enumerate() {
             match out.last_mut() {
-                _ if known.is_none() => {}
+                _ if known.is_none() || self.unreadable.contains(&window) => {}
                 Some(last) if last.1 == *from => last.1 = *to,
                 _ => out.push((*from, *to)),
             }
@@ -291,7 +297,7 @@ impl Player<'_> {
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Playback>,
-        mut marks: mpsc::Receiver<(usize, Vec<Mark>)>,
+        mut marks: mpsc::Receiver<(usize, Result<Vec<Mark>, RecordFault>)>,
     ) {
         self.tell();
         let mut next = Instant::now() + PACE;
@@ -316,7 +322,10 @@ impl Player<'_> {
                     }
                 }
                 Some((window, found)) = marks.recv() => {
-                    self.marks.known[window] = Some(found);
+                    if found.is_err() {
+                        self.marks.unreadable.insert(window);
+                    }
+                    self.marks.known[window] = Some(found.unwrap_or_default());
                     self.timeline.marks = self.marks.all();
                     self.timeline.looked = self.marks.looked();
                     self.tell();
@@ -333,7 +342,7 @@ impl Player<'_> {
     }
 
     fn tell(&self) {
-        // Nobody looks any more: the task ends with the next thing that it does.
+        // The receiver is gone: the task ends at the next select.
         let _ = self.say.send(ReplayEvent::Timeline(self.timeline.clone()));
     }
 
@@ -342,7 +351,9 @@ impl Player<'_> {
     }
 
     fn obey(&mut self, order: Playback) {
-        self.search = None;
+        if matches!(order, Playback::Go(_) | Playback::Change { .. }) {
+            self.search = None;
+        }
         match order {
             Playback::Go(at) => self.go(at),
             Playback::Change { forward } => self.jump(forward),
@@ -365,7 +376,7 @@ impl Player<'_> {
                 let playing = self.timeline.speed.take();
                 if playing.is_none() {
                     if self.at >= self.timeline.to {
-                        self.say("this is the end of the record: [ goes back".to_owned());
+                        self.say("this is the end of the record".to_owned());
                         return;
                     }
                     self.timeline.speed = Some(self.speed);
@@ -379,10 +390,14 @@ impl Player<'_> {
     /// Goes to the next change that matters, or waits until the way there is looked through.
     fn jump(&mut self, forward: bool) {
         let found = self.marks.search(self.at, forward);
+        let is_new = self.search.is_none();
         self.search = (found == Search::Open).then_some(forward);
         match found {
             Search::Found(at) => self.go(at),
             Search::Open => {
+                if is_new {
+                    self.say("scanning the record for the change".to_owned());
+                }
                 self.aim.send_replace(Aim {
                     at: self.at,
                     search: Some(forward),
@@ -390,10 +405,13 @@ impl Player<'_> {
             }
             Search::None => {
                 let way = if forward { "later" } else { "earlier" };
-                let words = format!(
-                    "no {way} change in the record: no finding, drain, preemption, lost node, job start or end"
-                );
-                self.say(words);
+                let unreadable = match self.marks.unreadable.len() {
+                    0 => String::new(),
+                    parts => format!("; {} of it cannot be read", counted(parts as u64, "part")),
+                };
+                self.say(format!(
+                    "no {way} change in the record: no finding, drain, preemption, lost node, job start or end{unreadable}"
+                ));
                 self.aim.send_replace(Aim {
                     at: self.at,
                     search: None,
@@ -474,6 +492,7 @@ mod tests {
         Marks {
             windows: windows.collect(),
             known: known.into_iter().map(|own| own.map(of)).collect(),
+            unreadable: BTreeSet::new(),
         }
     }
 

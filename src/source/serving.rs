@@ -24,7 +24,7 @@ pub struct ServingPod {
     pub ip: Option<Name>,
     /// The port to ask.
     pub port: u16,
-    /// Its containers are ready: it is not while its node is not.
+    /// The pod's `Ready` condition; false while its node is not ready.
     pub ready: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An object in the form that kube's watcher carries: its text, which whoever follows the table reads.
+//! A Kubernetes object as kube's watcher carries it: raw JSON, decoded by the follower of its table.
 //!
 //! kube's watcher is compiled once for each type that it carries. This is the one.
 

@@ -84,7 +84,7 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
         true => at.since(now).to_string(),
         false => hour(at),
     };
-    // An end of another day says so: a time of day alone would not.
+    // More than a day ahead, a time of day alone is ambiguous.
     let end = |at: Moment| match !far && at.millis() - now.millis() > DAY {
         true => format!("{} {}", weekday(at), hour(at)),
         false => short(at),

@@ -75,8 +75,13 @@ impl Timeline {
 
     /// True when the part of the record that a cell stands for was looked through.
     pub fn has_looked(&self, cell: u16, cells: u16) -> bool {
-        let mut looked = self.looked.iter();
-        looked.any(|(from, to)| (self.cell(*from, cells)..=self.cell(*to, cells)).contains(&cell))
+        // A part that only touches a cell leaves the rest of it unknown.
+        self.looked.iter().any(|(from, to)| {
+            let (first, last) = (self.cell(*from, cells), self.cell(*to, cells));
+            (first..=last).contains(&cell)
+                && (first < cell || *from <= self.from)
+                && (cell < last || *to >= self.to)
+        })
     }
 }
 

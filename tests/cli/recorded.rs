@@ -457,8 +457,10 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     }
     running.0.kill().expect("is killed");
     running.0.wait().expect("has ended");
-    let there = nodes(&[]);
-    assert!(there >= 12, "{there} nodes");
+    // (Nodes come and go: what was known then is compared.)
+    let end = Archive::open(&folder).expect("can be read").end().rfc3339();
+    let there = nodes(&["--at", &end]);
+    assert!(there >= 8, "{there} nodes");
     // The simulated cluster in the process is another one each time.
     let stranger = home.run(&["record", "--demo", "--dir", &place]);
     assert_eq!(stranger.status.code(), Some(1));
@@ -471,7 +473,7 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     let pid = rustix::process::Pid::from_child(&running.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("is told");
     assert!(running.0.wait().expect("ends").success());
-    assert_eq!(nodes(&[]), there);
+    assert_eq!(nodes(&["--at", &end]), there);
     // What cannot be is refused, with the mend.
     let early = get(&["--at", "2020-01-01T00:00:00Z"]);
     assert_eq!(early.status.code(), Some(1));

@@ -398,7 +398,7 @@ fn a_finished_run_is_not_confirmed_again() {
     press(&mut app, &wanted);
     assert_eq!(carried(&press(&mut app, "\n")), None);
     assert!(
-        text(&app).contains("type a reason for the log"),
+        text(&app).contains("type a reason, or press enter again"),
         "{}",
         text(&app)
     );

@@ -90,7 +90,7 @@ impl App {
             return;
         };
         let to = self.facts.now;
-        let from = when.in_utc(to).max(timeline.from);
+        let from = when.in_record(timeline.from, to);
         if from >= to {
             let clock = to.clock();
             self.notify(format!(

@@ -396,7 +396,7 @@ impl Dialog {
             self.reason_asked = true;
             self.chosen = Focus::Reason;
             self.error = Some(String::from(
-                "confirmed; type a reason for the log, or press enter again to go without one",
+                "confirmed; type a reason, or press enter again to run without one",
             ));
             return Verdict::Stay;
         }

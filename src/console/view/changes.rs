@@ -157,8 +157,8 @@ fn sign(change: &Change) -> (&'static str, Role) {
 pub struct ChangesView {
     name: Name,
     table: TableView,
-    /// Something could not be compared: a line says so.
-    noted: bool,
+    /// What could not be compared; empty where all was.
+    notes: String,
 }
 
 impl ChangesView {
@@ -167,13 +167,21 @@ impl ChangesView {
         Self {
             table: TableView::new(ViewId::Alerts, &KIND, RowScope::Changes(name.clone())),
             name,
-            noted: false,
+            notes: String::new(),
+        }
+    }
+
+    fn note_lines(&self, area: Rect) -> Vec<String> {
+        match self.notes.is_empty() {
+            true => Vec::new(),
+            false => wrap(&self.notes, usize::from(area.width.saturating_sub(4))),
         }
     }
 
     /// Above the table: what is compared, its money, what could not be compared, air.
     fn below(&self, area: Rect) -> Rect {
-        let above = (3 + u16::from(self.noted)).min(area.height);
+        let lines = self.note_lines(area).len() as u16;
+        let above = (3 + lines).min(area.height);
         Rect::new(area.x, area.y + above, area.width, area.height - above)
     }
 }
@@ -201,7 +209,10 @@ impl View for ChangesView {
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         let told = facts.compared.get(&self.name);
-        self.noted = matches!(told, Some((_, Ok(changes))) if !changes.notes.is_empty());
+        self.notes = match told {
+            Some((_, Ok(changes))) => changes.notes.join(" · "),
+            _ => String::new(),
+        };
         self.table.refresh(facts, settle);
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
@@ -239,8 +250,10 @@ impl View for ChangesView {
             Some((_, Ok(changes))) => {
                 painter.say(x, area.y, room, &summary(changes), Role::Title);
                 painter.say(x, area.y + 1, room, &money(changes), Role::Text);
-                let notes = changes.notes.join(" · ");
-                painter.say(x, area.y + 2, room, &notes, Role::Warn);
+                for (line, words) in self.note_lines(area).iter().enumerate() {
+                    let y = area.y.saturating_add(2 + line as u16);
+                    painter.say(x, y, room, words, Role::Warn);
+                }
                 let below = self.below(area);
                 if !changes.changes.is_empty() {
                     self.table.paint(facts, painter, below, true);

@@ -154,7 +154,7 @@ impl Heatmap {
                 Metric::Temp => format!("{:.0}°", mean.abs() * 60.0),
                 _ => format!("{:.0} points", mean.abs() * 100.0),
             };
-            // Whoever is slow works on while the others wait for it.
+            // In a gang the slow device keeps working while the others wait for it.
             let why = match (self.metric, *mean < 0.0) {
                 (Metric::Util, false) => ": the others may wait for it",
                 _ => "",

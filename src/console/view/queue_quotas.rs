@@ -264,6 +264,7 @@ fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], part: Part<'_>) -
             .is_some_and(|root| quota_in(root, part).is_some());
         let whole = quota_at(facts, tree, root, part).filter(|_| !bounded);
         let most = match whole.map(|bar| Left::of(&bar)) {
+            Some(Left::Unknown) => return Some(Left::Unknown),
             Some(Left::Devices(most, _)) => most.min(left),
             _ => left,
         };

@@ -444,9 +444,10 @@ impl Unblock {
         };
         let (more, of) = match nodes {
             Some(nodes) => (nodes, "of the nodes"),
-            None => (quota()?, "of it"),
+            None => (quota()?, "of the devices"),
         };
-        (more > 0).then(|| format!("{more} {of} go to other jobs"))
+        let go = if more == 1 { "goes" } else { "go" };
+        (more > 0).then(|| format!("{more} {of} {go} to other jobs"))
     }
 
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {

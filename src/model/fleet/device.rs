@@ -244,7 +244,7 @@ impl Device {
         self.holders().map(|(pod, _)| pod.held_since()).min()
     }
 
-    /// True where its readings were taken before the pod that has held it longest came: they say nothing of that.
+    /// True where its readings are older than its oldest holder, or were never taken.
     pub fn is_read_before_held(&self) -> bool {
         self.held_since()
             .is_some_and(|since| self.read_at < Some(since))

@@ -294,7 +294,7 @@ impl Scraper {
             {
                 known.ready = ready;
                 if ready {
-                    // Its node is back, or it has restarted.
+                    // Its node is back, or it has restarted: the back-off ends.
                     state.schedule.hasten_one(id);
                 }
                 return gone;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::base::Name;
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::fleet::admission::Eviction;
 use model::fleet::job::{Job, JobState};
 
@@ -104,7 +104,7 @@ fn went(job: &Job, out: &mut Vec<Change>) {
     let detail = match job.state {
         JobState::Done | JobState::Failed => return,
         JobState::Waiting | JobState::Suspended => "was waiting".to_owned(),
-        _ => format!("ran on {}", nodes_of(&nodes(job))),
+        _ => format!("was on {}", nodes_of(&nodes(job))),
     };
     out.push(change(job, Event::Gone, None, detail));
 }
@@ -119,11 +119,9 @@ fn nodes(job: &Job) -> BTreeSet<&Name> {
 }
 
 fn nodes_of(nodes: &BTreeSet<&Name>) -> String {
-    let named: Vec<&str> = nodes.iter().take(NAMED).map(|name| name.as_str()).collect();
     match nodes.len() {
-        0 => "no node that is known".to_owned(),
-        count if count > NAMED => format!("{} and {} more", named.join(", "), count - NAMED),
-        _ => named.join(", "),
+        0 => "no known node".to_owned(),
+        _ => first_named(&nodes.iter().collect::<Vec<_>>(), NAMED),
     }
 }
 
@@ -163,7 +161,7 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<Change>) {
         };
         out.push(change(is, Event::Started, at, on));
     } else if waits(is) && holds(was) && !evicted {
-        let detail = format!("ran on {}", nodes_of(&nodes(was)));
+        let detail = format!("was on {}", nodes_of(&nodes(was)));
         out.push(change(is, Event::Displaced, None, detail));
     } else if is.state == JobState::Starting && runs(was) && !evicted {
         let why = is

@@ -9,6 +9,7 @@ mod rest;
 mod tests;
 mod text;
 
+use model::base::quantities::first_named;
 use model::base::{Moment, Name, Rate};
 use model::cost::{Burn, Scope as CostScope};
 use model::fleet::Known;
@@ -317,7 +318,7 @@ impl Changes {
         let plural = topic.plural();
         for (names, at) in missing.iter().zip([before.now, after.now]) {
             if !names.is_empty() {
-                let (lists, at) = (lists(names), at.clock());
+                let (lists, at) = (first_named(names, NAMED), at.clock());
                 self.note(format!(
                     "{plural} are not compared: {lists} not listed at {at}"
                 ));
@@ -325,7 +326,7 @@ impl Changes {
         }
         // Findings are of what is known, at both moments the same.
         if !unknown.is_empty() && topic != Topic::Finding {
-            let lists = lists(&unknown);
+            let lists = first_named(&unknown, NAMED);
             self.note(format!("{plural}: {lists} not listed at either moment"));
         }
         missing.iter().all(Vec::is_empty)
@@ -429,16 +430,6 @@ const CENT: i64 = 10_000;
 
 /// Lists that a note names; the others are counted.
 const NAMED: usize = 3;
-
-/// `nodes, pods, jobs and 12 more`.
-fn lists(names: &[&str]) -> String {
-    match names.split_at_checked(NAMED) {
-        Some((named, rest)) if !rest.is_empty() => {
-            format!("{} and {} more", named.join(", "), rest.len())
-        }
-        _ => names.join(", "),
-    }
-}
 
 /// What somebody has of the money; `None` while the lists are read without which nothing true can be said of it.
 fn known_rate(facts: &Facts, of: impl FnOnce(&Burn) -> Option<Rate>) -> Option<Rate> {

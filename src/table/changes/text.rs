@@ -6,7 +6,7 @@ use model::base::name::printable;
 use model::base::quantities::{counted, grouped};
 use model::base::{Moment, Rate};
 
-use super::{Change, Changes, Dated, MoneyChange};
+use super::{CENT, Change, Changes, Dated, MoneyChange};
 use crate::output::safe_json;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
@@ -59,7 +59,8 @@ pub fn money_lines(changes: &Changes) -> Vec<[String; 4]> {
             Some(team) => format!("team {}", printable(team)),
         };
         let by = match row.difference() {
-            None | Some(0) => String::new(),
+            None => String::new(),
+            Some(micros) if micros.abs() < CENT => String::new(),
             Some(micros) => {
                 let sign = if micros > 0 { '+' } else { '-' };
                 let cents = micros.abs() % 1_000_000 / 10_000;
