@@ -58,8 +58,13 @@ impl Seen {
         }
     }
 
-    /// Who would have to go so that a job could start now.
+    /// Who would have to go so that a job could start now; `None` also where a plan that evicts them would not start it.
     pub(in crate::cli) fn now(&self, job: &Explanation) -> Option<Now> {
+        let intent = Intent::Admit {
+            job: job.job.clone(),
+            preempt: true,
+        };
+        plan::plan(&self.snapshot, &intent, &Author::default()).ok()?;
         let key = JobKey {
             key: job.job.0.clone(),
             kind: job.kind.clone(),
