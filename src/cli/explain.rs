@@ -165,7 +165,7 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         _ => None,
     };
     let words = |unblock: &Unblock| {
-        // As the console has it: what was reckoned and not tried is marked.
+        // As in the console: what was estimated, not simulated, is marked.
         let mark = if unblock.proven { "" } else { "est. " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
         let others = others.map_or_else(String::new, |words| format!(" ({words})"));

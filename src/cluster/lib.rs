@@ -108,7 +108,7 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
     read(json)
 }
 
-/// An object of `table` as a watch would tell of it; `None` for one that has no name.
+/// The observation that a watch would make of an object of `table`; `None` for one without a name.
 pub fn seen(table: Table, object: &serde_json::Value, names: &mut Names) -> Option<Observation> {
     let object = read(table, &object.to_string()).ok()?;
     object.project(table, names)

@@ -276,7 +276,7 @@ pub struct Session {
     pub contexts: Vec<Name>,
     /// The namespaces that it is restricted to; empty is all.
     pub namespaces: Vec<Name>,
-    /// What the operator is told of how it was opened.
+    /// A notice about how it was opened.
     pub notice: Option<String>,
 }
 

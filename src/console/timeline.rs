@@ -47,8 +47,7 @@ pub(super) fn draw(app: &App, timeline: &Timeline, painter: &mut Painter<'_>, li
     };
     // The line does not move when it is played.
     let state = format!("{state:<6}");
-    let stamp = now.rfc3339();
-    let stamp = stamp.get(5..19).unwrap_or(&stamp).replace('T', " ");
+    let stamp = now.short();
     let mut x = line.x + 2;
     x += painter.pieces(
         x,

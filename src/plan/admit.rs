@@ -135,25 +135,27 @@ fn finish(
         }
         _ => "it starts".to_owned(),
     });
-    if victims.evicted.len() > 1 {
-        plan.warnings.push(format!(
-            "devices become free one job after the other: others that wait for them may take some before {job} can start"
-        ));
-    }
-    let rivals = picture.placed.keys().filter(|key| **key != model.key);
-    let rivals: Vec<JobName> = rivals
-        .filter(|key| !before.placed.contains_key(*key))
+    let rivals: Vec<JobName> = picture
+        .placed
+        .keys()
+        .filter(|key| **key != model.key && !before.placed.contains_key(*key))
         .map(planner_context::name)
         .collect();
-    if victims.evicted.len() == 1 && !rivals.is_empty() {
-        let (start, which) = match rivals.len() {
-            1 => ("starts", "it takes"),
-            _ => ("start", "one of them takes"),
-        };
-        plan.warnings.push(format!(
-            "{} also {start} on what becomes free: {job} keeps waiting if {which} a node that it needs",
-            first_named(&rivals, 5)
-        ));
+    match (victims.evicted.len(), rivals.len()) {
+        (0, _) | (1, 0) => {}
+        (1, rival) => {
+            let (start, which) = match rival {
+                1 => ("starts", "it takes"),
+                _ => ("start", "one of them takes"),
+            };
+            plan.warnings.push(format!(
+                "{} also {start} on what becomes free: {job} keeps waiting if {which} a node that it needs",
+                first_named(&rivals, 5)
+            ));
+        }
+        _ => plan.warnings.push(format!(
+            "devices become free one job after the other: others that wait for them may take some before {job} can start"
+        )),
     }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
@@ -454,7 +456,7 @@ fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
         .evicting(evicted)
 }
 
-/// Why it waits and what helps, as it is told elsewhere.
+/// Why it waits and what helps, as `explain` says it.
 fn explained(snapshot: &Snapshot, compiled: &CompiledFleet, work: WorkloadId) -> Explanation {
     let start = forecast::forecast_one(&State::new(compiled), work);
     Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
@@ -467,20 +469,17 @@ fn by_hand(
     refusal: &preempt::Refusal,
     explained: &Explanation,
 ) -> Option<Choice> {
-    let all = explained.unblock.iter().chain(&explained.alternatives);
-    let (unblock, jobs) = all
-        .filter_map(|unblock| match &unblock.changes[..] {
-            [Change::Preempt { jobs }] => Some((unblock, jobs)),
-            _ => None,
-        })
-        .next()?;
+    let mut all = explained.unblock.iter().chain(&explained.alternatives);
+    let (unblock, jobs) = all.find_map(|unblock| match &unblock.changes[..] {
+        [Change::Preempt { jobs }] => Some((unblock, jobs)),
+        _ => None,
+    })?;
     let works = jobs
         .iter()
         .map(|job| planner_context::find(snapshot, job).ok());
     let chosen: Vec<WorkloadId> = works.collect::<Option<_>>()?;
-    let can_stop =
-        |work: &WorkloadId| planner_context::stop(snapshot, &snapshot.workloads[*work]).is_ok();
-    if !chosen.iter().all(can_stop) {
+    let mut works = chosen.iter();
+    if !works.all(|work| planner_context::can_stop(snapshot, *work)) {
         return None;
     }
     let evicted = unblock.victims.clone();

@@ -49,9 +49,7 @@ impl Sets {
     pub(super) fn picked(&self, snapshot: &Snapshot) -> Option<&Victims> {
         let can_stop = |victims: &&Victims| {
             let mut all = victims.list.iter();
-            all.all(|victim| {
-                planner_context::stop(snapshot, &snapshot.workloads[victim.work]).is_ok()
-            })
+            all.all(|victim| planner_context::can_stop(snapshot, victim.work))
         };
         let cluster = self.cluster.as_ref().ok().filter(can_stop);
         let least = self.least.as_ref().ok().filter(can_stop);

@@ -274,6 +274,11 @@ pub(super) fn step(verb: Verb, object: &Object, lever: Mutation) -> Result<Step,
     Ok(Step::new(verb, object.clone(), lever))
 }
 
+/// True for a workload whose kind has a lever for [`stop`].
+pub(super) fn can_stop(snapshot: &Snapshot, work: WorkloadId) -> bool {
+    stop(snapshot, &snapshot.workloads[work]).is_ok()
+}
+
 /// The step that takes a workload off its devices and keeps it waiting.
 ///
 /// # Errors

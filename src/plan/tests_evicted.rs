@@ -102,13 +102,13 @@ fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
 #[test]
 fn a_queue_that_never_preempts_says_who_decides_and_others_are_evicted_by_hand() {
     let snapshot = full();
-    let plan = ask(&snapshot, "admit ml/big --preempt").expect("there is whom to evict");
+    let plan = ask(&snapshot, "admit ml/big --preempt").expect("a job can be evicted for it");
     let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
     assert!(told("evicted by hand: ml/"), "{:?}", plan.reasons);
     assert!(told("withinClusterQueue: Never"), "{:?}", plan.reasons);
     assert!(told("administrator"), "{:?}", plan.reasons);
     assert_eq!(plan.steps[0].verb, Verb::Suspend);
-    let refusal = ask(&snapshot, "admit ml/big").expect_err("nobody is evicted unasked");
+    let refusal = ask(&snapshot, "admit ml/big").expect_err("without --preempt nothing is evicted");
     assert_eq!(refusal.code, RefusalCode::Policy);
     assert!(
         refusal.instead[0].contains("plan admit ml/big --preempt"),

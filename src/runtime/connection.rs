@@ -256,7 +256,7 @@ async fn recorded(recording: &mut Option<TapeControl>) -> String {
 /// Writes what is left of a recording.
 async fn ended(recording: Option<TapeControl>) {
     if let Some(mut control) = recording {
-        // A disk that hangs holds nobody up.
+        // A disk that hangs must not block the console.
         let _ = tokio::time::timeout(PARTING, control.stop()).await;
     }
 }

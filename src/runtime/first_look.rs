@@ -69,7 +69,7 @@ pub(super) fn nothing_known(fleet: &Fleet) -> bool {
         .any(|known| matches!(known, Known::Live))
 }
 
-/// Why nothing at all could be listed: by whom it is not answered, or every right that is missing.
+/// Why nothing could be listed: the server that does not answer, or every missing right.
 pub(super) fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
     let lost = |kind: LostKind| {
         fleet.known.values().filter_map(move |known| match known {

@@ -83,11 +83,8 @@ impl<'a> Replay<'a> {
 
 /// A picture of a record says so, and of when it is, where the screen names the context.
 fn stamped(facts: Facts) -> Facts {
-    let stamp = facts.now.rfc3339();
-    // Month to second: the year is no question.
-    let short = stamp.get(5..19).unwrap_or(&stamp).replace('T', " ");
     Facts {
-        context: Name::from(format!("record {short} {}", facts.context)),
+        context: Name::from(format!("record {} {}", facts.now.short(), facts.context)),
         ..facts
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn play(
             speed: (speed > 0.0 && at < archive.end()).then_some(speed),
             ..Timeline::new(archive.start(), archive.end())
         };
-        let player = Player {
+        let player = PlaybackTask {
             archive: &archive,
             rules,
             replay: None,
@@ -109,11 +109,7 @@ pub(super) fn play(
             // What is played without a speed of its own is played as it was.
             speed: if speed > 0.0 { speed } else { 1.0 },
             timeline,
-            marks: Marks {
-                windows,
-                known,
-                unreadable: BTreeSet::new(),
-            },
+            marks: Marks { windows, known },
             search: None,
         };
         player.run(orders, marks).await;
@@ -214,9 +210,8 @@ fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -
 /// What is known of the parts of a record.
 struct Marks {
     windows: Vec<(Moment, Moment)>,
-    known: Vec<Option<Vec<Mark>>>,
-    /// Parts that cannot be read: what changed there is not known.
-    unreadable: BTreeSet<usize>,
+    /// Of each part, once it was scanned, what matters in it, or why it cannot be read.
+    known: Vec<Option<Result<Vec<Mark>, RecordFault>>>,
 }
 
 /// What a search for a mark came to.
@@ -230,15 +225,22 @@ enum Search {
 
 impl Marks {
     fn all(&self) -> Arc<[Mark]> {
-        self.known.iter().flatten().flatten().copied().collect()
+        let readable = self.known.iter().flatten().flatten();
+        readable.flatten().copied().collect()
+    }
+
+    /// How many parts cannot be read: what changed in them is not known.
+    fn unreadable(&self) -> u64 {
+        let scanned = self.known.iter().flatten();
+        scanned.filter(|found| found.is_err()).count() as u64
     }
 
     /// The parts that are known, those that touch as one.
     fn looked(&self) -> Arc<[(Moment, Moment)]> {
         let mut out: Vec<(Moment, Moment)> = Vec::new();
-        for (window, ((from, to), known)) in self.windows.iter().zip(&self.known).enumerate() {
+        for ((from, to), known) in self.windows.iter().zip(&self.known) {
             match out.last_mut() {
-                _ if known.is_none() || self.unreadable.contains(&window) => {}
+                _ if !matches!(known, Some(Ok(_))) => {}
                 Some(last) if last.1 == *from => last.1 = *to,
                 _ => out.push((*from, *to)),
             }
@@ -254,13 +256,14 @@ impl Marks {
             false => (0..=here).rev().collect(),
         };
         for window in ahead {
-            let Some(Some(marks)) = self.known.get(window) else {
+            let Some(Some(found)) = self.known.get(window) else {
                 return if window < self.known.len() {
                     Search::Open
                 } else {
                     Search::None
                 };
             };
+            let marks = found.as_deref().unwrap_or_default();
             let found = match forward {
                 true => marks.iter().find(|mark| mark.at > from),
                 false => marks.iter().rev().find(|mark| mark.at < from),
@@ -274,7 +277,7 @@ impl Marks {
 }
 
 /// What plays.
-struct Player<'a> {
+struct PlaybackTask<'a> {
     archive: &'a Arc<Archive>,
     rules: Rules,
     /// The store that stands at `at`; opened when it is first needed.
@@ -293,7 +296,7 @@ struct Player<'a> {
     search: Option<bool>,
 }
 
-impl Player<'_> {
+impl PlaybackTask<'_> {
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Playback>,
@@ -322,10 +325,7 @@ impl Player<'_> {
                     }
                 }
                 Some((window, found)) = marks.recv() => {
-                    if found.is_err() {
-                        self.marks.unreadable.insert(window);
-                    }
-                    self.marks.known[window] = Some(found.unwrap_or_default());
+                    self.marks.known[window] = Some(found);
                     self.timeline.marks = self.marks.all();
                     self.timeline.looked = self.marks.looked();
                     self.tell();
@@ -405,9 +405,9 @@ impl Player<'_> {
             }
             Search::None => {
                 let way = if forward { "later" } else { "earlier" };
-                let unreadable = match self.marks.unreadable.len() {
+                let unreadable = match self.marks.unreadable() {
                     0 => String::new(),
-                    parts => format!("; {} of it cannot be read", counted(parts as u64, "part")),
+                    parts => format!("; {} of it cannot be read", counted(parts, "part")),
                 };
                 self.say(format!(
                     "no {way} change in the record: no finding, drain, preemption, lost node, job start or end{unreadable}"
@@ -491,8 +491,10 @@ mod tests {
         let of = |minutes: Vec<i64>| minutes.into_iter().map(mark).collect();
         Marks {
             windows: windows.collect(),
-            known: known.into_iter().map(|own| own.map(of)).collect(),
-            unreadable: BTreeSet::new(),
+            known: known
+                .into_iter()
+                .map(|own| own.map(|minutes| Ok(of(minutes))))
+                .collect(),
         }
     }
 

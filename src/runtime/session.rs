@@ -97,7 +97,7 @@ pub struct Session {
     pub replay: Option<ReplayControl>,
     /// What is written down of it, where it is recorded.
     pub recording: Option<TapeControl>,
-    /// What the operator is told of how it was opened.
+    /// A notice about how it was opened.
     pub notice: Option<String>,
     /// Makes plans and carries them out; `None` for one look.
     pub actions: Option<ActionTask>,

@@ -120,7 +120,7 @@ impl Store {
         self.judged == Some(at)
     }
 
-    /// Runs the checks as of `at`, as a picture does, and makes none: on the way to a moment nobody looks.
+    /// Runs the checks as of `at` without making facts: for moments that are not shown.
     pub fn judge(&mut self, at: Moment) {
         self.judged(at);
     }

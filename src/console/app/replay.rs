@@ -98,9 +98,7 @@ impl App {
             ));
             return;
         }
-        let short = |at: Moment| at.rfc3339().get(5..19).map(|text| text.replace('T', " "));
-        let names = [from, to].map(|at| short(at).unwrap_or_default());
-        let name = Name::from(names.join(" to "));
+        let name = Name::from(format!("{} to {}", from.short(), to.short()));
         effects.push(Effect::Replay(Playback::Compare {
             name: name.clone(),
             from,

@@ -17,7 +17,7 @@ mod plan_sum;
 mod plan_words;
 mod port_forward;
 mod suppose;
-mod time_line;
+mod time_prompt;
 
 use ratatui::layout::{Position, Rect};
 
@@ -33,7 +33,7 @@ use filter_line::FilterLine;
 use model::base::{Moment, Name, ObjectKey, When};
 use palette::Palette;
 use table::actions::May;
-use time_line::TimeLine;
+use time_prompt::TimePrompt;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -48,7 +48,7 @@ pub enum Overlay {
     /// The filter line.
     Filter(FilterLine),
     /// A time of a record that is typed.
-    Time(TimeLine),
+    Time(TimePrompt),
     /// The question as what to copy.
     Copy,
     /// The list of columns, with the cursor on one.
@@ -138,7 +138,7 @@ impl Overlay {
 
     /// The line in which a time of a record is typed.
     pub fn time() -> Self {
-        Self::Time(TimeLine::new())
+        Self::Time(TimePrompt::new())
     }
 
     /// A plan for a wish; the number is this question's own.

@@ -296,8 +296,8 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
     lines
 }
 
-/// What the evicted lose: in money, else in device-hours; unknown where neither is known of one of them. `None` where nobody is
-/// evicted.
+/// The work that evicted jobs lose: in money, else in device-hours; unknown where neither is known of one of them. `None` where no
+/// job is evicted.
 pub(super) fn lost_work(forecast: &Forecast) -> Option<String> {
     if forecast.displaced.is_empty() {
         return None;

@@ -12,7 +12,7 @@ use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
 use model::fleet::job::JobKey;
 use table::Facts;
-use table::changes::{Change, Changes, Event, Topic, money_lines, summary, when};
+use table::changes::{Change, Changes, Event, NOTHING_DIFFERS, Topic, money_lines, summary, when};
 
 use super::table_view::TableView;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
@@ -81,11 +81,8 @@ static KIND: Kind = Kind {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: NOTHING,
+    none: NOTHING_DIFFERS,
 };
-
-/// Said where nothing differs.
-const NOTHING: &str = "no job, node, queue or finding differs";
 
 /// When a change was; of the day on screen the time alone.
 fn moment(change: &Change, now: Moment) -> Value<'_> {
@@ -171,6 +168,7 @@ impl ChangesView {
         }
     }
 
+    /// The notes, in lines as wide as the view.
     fn note_lines(&self, area: Rect) -> Vec<String> {
         match self.notes.is_empty() {
             true => Vec::new(),
@@ -186,7 +184,7 @@ impl ChangesView {
     }
 }
 
-/// Money in one line: all of it, then the teams of which it differs most.
+/// Cost in one line: the total, then the teams whose cost differs most.
 fn money(changes: &Changes) -> String {
     let line = |[title, before, after, by]: [String; 4]| match by.as_str() {
         "" if before == after => format!("{title} {after}"),

@@ -198,9 +198,18 @@ impl Heatmap {
         let mut ranked: Vec<_> = ranked
             .map(|(row, apart)| (counts(row), row, apart))
             .collect();
-        ranked.sort_by(|a, b| b.0.cmp(&a.0).then(b.2.total_cmp(&a.2)));
+        let furthest_first = |a: &((bool, bool), Row, f64), b: &((bool, bool), Row, f64)| {
+            (b.0.cmp(&a.0))
+                .then(b.2.total_cmp(&a.2))
+                .then(a.1.cmp(&b.1))
+        };
+        if ranked.len() > TRIED {
+            ranked.select_nth_unstable_by(TRIED, furthest_first);
+            ranked.truncate(TRIED);
+        }
+        ranked.sort_unstable_by(furthest_first);
         // Every device pauses for a moment now and then.
-        let mut tried = ranked.into_iter().take(TRIED);
+        let mut tried = ranked.into_iter();
         let lasting = tried.find(|((alerted, _), row, _)| *alerted || self.lasts(facts, *row));
         lasting.map(|(_, row, apart)| (row, apart))
     }

@@ -16,23 +16,25 @@ use super::tree::Tree;
 
 /// A queue's quota of devices in a flavor; several resources of one flavor are added up.
 fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
-    quota_in(
-        queue,
-        Part {
-            flavor,
-            resource: None,
-        },
-    )
+    quota_in(queue, FlavorPart::whole(flavor))
 }
 
 /// A flavor, or one resource of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Part<'a> {
+struct FlavorPart<'a> {
     flavor: &'a str,
     resource: Option<&'a str>,
 }
 
-impl Part<'_> {
+impl<'a> FlavorPart<'a> {
+    /// All resources of a flavor.
+    fn whole(flavor: &'a str) -> Self {
+        Self {
+            flavor,
+            resource: None,
+        }
+    }
+
     fn has(&self, quota: &Quota) -> bool {
         quota.measure == Measure::MilliDevices
             && quota.flavor.as_str() == self.flavor
@@ -59,13 +61,10 @@ impl Part<'_> {
 }
 
 /// Flavors, those of which queues have several resources once for each.
-fn parts(facts: &Facts) -> Vec<Part<'_>> {
+fn parts(facts: &Facts) -> Vec<FlavorPart<'_>> {
     let mut all = Vec::new();
     for flavor in flavors(facts) {
-        let whole = Part {
-            flavor,
-            resource: None,
-        };
+        let whole = FlavorPart::whole(flavor);
         let quotas = facts
             .fleet
             .queues
@@ -77,7 +76,7 @@ fn parts(facts: &Facts) -> Vec<Part<'_>> {
             .collect();
         match of.len() {
             0 | 1 => all.push(whole),
-            _ => all.extend(of.into_iter().map(|resource| Part {
+            _ => all.extend(of.into_iter().map(|resource| FlavorPart {
                 flavor,
                 resource: Some(resource),
             })),
@@ -87,7 +86,7 @@ fn parts(facts: &Facts) -> Vec<Part<'_>> {
 }
 
 /// A queue's quota of devices in a flavor, or of one resource of it.
-fn quota_in(queue: &Queue, part: Part<'_>) -> Option<Bar> {
+fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
     let of: Vec<&Quota> = queue
         .quotas
         .iter()
@@ -148,34 +147,16 @@ fn flavor_title<const NTH: usize>(facts: &Facts) -> String {
     let flavor = flavors(facts).get(NTH).copied();
     match (flavor, &facts.part) {
         (None, _) => String::new(),
-        (Some(flavor), None) => Part {
-            flavor,
-            resource: None,
-        }
-        .name(),
+        (Some(flavor), None) => FlavorPart::whole(flavor).name(),
         // The other columns are of a team or of namespaces, and this one is not.
-        (Some(flavor), Some(_)) => format!(
-            "QUEUE {}",
-            Part {
-                flavor,
-                resource: None
-            }
-            .name()
-        ),
+        (Some(flavor), Some(_)) => format!("QUEUE {}", FlavorPart::whole(flavor).name()),
     }
 }
 
 /// The quota of the nth flavor of all; those that have no column stand under what is left.
 fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     let flavor = flavors(facts).get(NTH).copied();
-    let own = flavor.and_then(|flavor| {
-        let tree = Tree::of(&facts.fleet.queues);
-        let part = Part {
-            flavor,
-            resource: None,
-        };
-        quota_at(facts, &tree, row.1 as usize, part)
-    });
+    let own = flavor.and_then(|flavor| quota_at(facts, row.1 as usize, FlavorPart::whole(flavor)));
     let Some(bar) = own else {
         return Cell::new(Value::Empty);
     };
@@ -185,12 +166,10 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
 /// What is left of each quota of a row: `h100 0, a100 3 (12 lent)`; borrowing may give more.
 pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
-    let kind = queue(facts, row).map(|queue| queue.key.kind);
-    let tree = Tree::of(&facts.fleet.queues);
-    Cell::text(left_of_each(facts, |part| match kind {
-        Some(QueueKind::Queue) => left_together(facts, &tree, &[at], part),
-        _ => Some(Left::of(&quota_at(facts, &tree, at, part)?)),
-    }))
+    Cell::text(match queue(facts, row).map(|queue| queue.key.kind) {
+        Some(QueueKind::Queue) => left_of(facts, &[at]),
+        _ => left_of_each(facts, |part| Some(Left::of(&quota_at(facts, at, part)?))),
+    })
 }
 
 /// The same of these queues together.
@@ -199,7 +178,7 @@ pub(super) fn left_of(facts: &Facts, queues: &[usize]) -> String {
     left_of_each(facts, |part| left_together(facts, &tree, queues, part))
 }
 
-fn left_of_each(facts: &Facts, left: impl Fn(Part<'_>) -> Option<Left>) -> String {
+fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) -> String {
     let words = parts(facts).into_iter().filter_map(|part| {
         let left = left(part)?;
         let words = match left {
@@ -242,7 +221,12 @@ impl Left {
 }
 
 /// What these queues have left of a flavor together: of their own quotas, as far as others of their cohorts have not borrowed it.
-fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], part: Part<'_>) -> Option<Left> {
+fn left_together(
+    facts: &Facts,
+    tree: &Tree,
+    queues: &[usize],
+    part: FlavorPart<'_>,
+) -> Option<Left> {
     let all = &facts.fleet.queues;
     let mut own: BTreeMap<usize, u64> = BTreeMap::new();
     for at in queues {
@@ -259,10 +243,10 @@ fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], part: Part<'_>) -
     let (mut now, mut lent) = (0, 0);
     for (root, left) in own {
         // A root with a quota of its own is more than what stands below it.
-        let bounded = all
-            .get(root)
-            .is_some_and(|root| quota_in(root, part).is_some());
-        let whole = quota_at(facts, tree, root, part).filter(|_| !bounded);
+        let whole = match quota_in(all.get(root)?, part) {
+            Some(_) => None,
+            None => quota_below(facts, tree, root, part),
+        };
         let most = match whole.map(|bar| Left::of(&bar)) {
             Some(Left::Unknown) => return Some(Left::Unknown),
             Some(Left::Devices(most, _)) => most.min(left),
@@ -274,13 +258,15 @@ fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], part: Part<'_>) -
     Some(Left::Devices(now, lent))
 }
 
-/// What a queue has of a flavor, by its place among all; nothing where that is none.
-fn quota_at(facts: &Facts, tree: &Tree, at: usize, part: Part<'_>) -> Option<Bar> {
-    let queue = facts.fleet.queues.get(at)?;
-    if let Some(bar) = quota_in(queue, part) {
-        return Some(bar);
-    }
-    // A cohort without a quota of its own has what its queues have together.
+/// What a queue has of a flavor, by its place among all; nothing where that is none. A cohort without a quota of its own has what
+/// its queues have together.
+fn quota_at(facts: &Facts, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
+    let own = quota_in(facts.fleet.queues.get(at)?, part);
+    own.or_else(|| quota_below(facts, &Tree::of(&facts.fleet.queues), at, part))
+}
+
+/// What the queues below one have together.
+fn quota_below(facts: &Facts, tree: &Tree, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let below = tree.below(at);
     let parts: Vec<Bar> = below
         .filter_map(|at| quota_in(facts.fleet.queues.get(at)?, part))

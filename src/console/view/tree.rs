@@ -59,7 +59,7 @@ impl Tree {
         self.place(queue).map_or(0, |at| self.order[at].1)
     }
 
-    /// What stands above all of it; itself for a root.
+    /// The root above a queue; the queue itself where it is one.
     pub fn root(&self, queue: usize) -> usize {
         let to = self.place(queue).map_or(0, |at| at + 1);
         let roots = self.order[..to]

@@ -105,13 +105,13 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
             }
         }
         (verb, _) if VERBS.contains(&verb) => Err(form()),
-        (verb, _) => Err(match nearest(verb, VERBS) {
-            Some(_) => unknown("change", verb, &VERBS),
-            None => format!(
-                "{}; for example `nodes POOL +4`",
-                unknown("change", verb, &VERBS)
-            ),
-        }),
+        (verb, _) => {
+            let told = unknown("change", verb, &VERBS);
+            Err(match nearest(verb, VERBS) {
+                Some(_) => told,
+                None => format!("{told}; for example `nodes POOL +4`"),
+            })
+        }
     }
 }
 

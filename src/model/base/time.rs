@@ -62,6 +62,12 @@ impl Moment {
         }
     }
 
+    /// `11-21 08:10:04` in UTC, for where the year is no question.
+    pub fn short(self) -> String {
+        let stamp = self.rfc3339();
+        stamp.get(5..19).unwrap_or(&stamp).replace('T', " ")
+    }
+
     /// `HH:MM:SS` in UTC.
     pub fn clock(self) -> String {
         let second = self.0.div_euclid(1000).rem_euclid(86_400);

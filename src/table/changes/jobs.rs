@@ -15,7 +15,7 @@ use crate::Facts;
 const NAMED: usize = 3;
 
 pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
-    let both = pairs(&before.fleet.jobs, &after.fleet.jobs, |job| job.id.clone());
+    let both = pairs(&before.fleet.jobs, &after.fleet.jobs, |job| &job.id);
     for (was, is) in both {
         let in_scope =
             was.is_some_and(|job| before.has_job(job)) || is.is_some_and(|job| after.has_job(job));

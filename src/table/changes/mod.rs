@@ -18,7 +18,7 @@ use model::fleet::observe::Table;
 
 use super::Facts;
 
-pub use text::{document, money_lines, summary, text, when};
+pub use text::{NOTHING_DIFFERS, document, money_lines, summary, text, when};
 
 /// What a change is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -484,7 +484,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
 fn pairs<'a, T, K: Ord>(
     before: &'a [T],
     after: &'a [T],
-    key: impl Fn(&T) -> K,
+    key: impl Fn(&'a T) -> K,
 ) -> Vec<(Option<&'a T>, Option<&'a T>)> {
     let (mut a, mut b) = (before.iter().peekable(), after.iter().peekable());
     let mut out = Vec::new();

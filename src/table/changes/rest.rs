@@ -31,9 +31,7 @@ pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
         let part = facts.part.as_ref();
         part.is_none_or(|part| part.reach.has_node(name))
     };
-    for (was, is) in pairs(&before.fleet.nodes, &after.fleet.nodes, |node| {
-        node.name().clone()
-    }) {
+    for (was, is) in pairs(&before.fleet.nodes, &after.fleet.nodes, |node| node.name()) {
         let Some(name) = is.or(was).map(|node| node.name().clone()) else {
             continue;
         };
@@ -108,7 +106,7 @@ pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
         of(before) || of(after)
     };
     for (was, is) in pairs(&before.fleet.queues, &after.fleet.queues, |queue| {
-        queue.key.clone()
+        &queue.key
     }) {
         let Some(queue) = is.or(was).filter(|queue| reached(queue)) else {
             continue;
@@ -227,17 +225,18 @@ fn amount(amount: Option<i64>, measure: Measure, none: &str) -> String {
     }
 }
 
+fn findings_by_id(facts: &Facts) -> BTreeMap<&Name, &Finding> {
+    let all = facts.fleet.findings.iter();
+    all.filter(|finding| facts.concerns(&finding.subject))
+        .map(|finding| (&finding.id, finding))
+        .collect()
+}
+
 pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
-    let by_id = |facts: &'_ Facts| -> BTreeMap<Name, Finding> {
-        let all = facts.fleet.findings.iter();
-        all.filter(|finding| facts.concerns(&finding.subject))
-            .map(|finding| (finding.id.clone(), finding.clone()))
-            .collect()
-    };
     if Arc::ptr_eq(&before.fleet.findings, &after.fleet.findings) {
         return;
     }
-    let (was, is) = (by_id(before), by_id(after));
+    let (was, is) = (findings_by_id(before), findings_by_id(after));
     let finding = |event, own: &Finding, at, detail: String| Change {
         id: own.id.clone(),
         namespace: own.subject.key.namespace.clone(),

@@ -27,18 +27,20 @@ pub fn when(at: Option<Dated>) -> String {
     let Some(dated) = at else {
         return UNKNOWN.to_owned();
     };
-    let text = stamp(dated.at());
-    let short = text.get(5..).unwrap_or(&text);
+    let short = dated.at().short();
     match dated {
-        Dated::Told(_) => short.to_owned(),
+        Dated::Told(_) => short,
         Dated::Seen(_) => format!("~{short}"),
     }
 }
 
+/// Said where nothing differs.
+pub const NOTHING_DIFFERS: &str = "no job, node, queue or finding differs";
+
 /// `2026-11-21 08:10:00 to 2026-11-21 08:20:00 UTC · 14 changes`.
 pub fn summary(changes: &Changes) -> String {
     let count = match changes.changes.len() {
-        0 if changes.notes.is_empty() => "no job, node, queue or finding differs".to_owned(),
+        0 if changes.notes.is_empty() => NOTHING_DIFFERS.to_owned(),
         0 => "nothing that can be compared differs".to_owned(),
         count => counted(count as u64, "change"),
     };

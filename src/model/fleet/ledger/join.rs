@@ -130,7 +130,7 @@ pub(super) fn build(
         // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
         // the readings neither begins nor ends it.
         let known = readings.devices.get_mut(&device.index);
-        // What was read before its holder came says nothing of it.
+        // A reading from before its holder came is not the holder's.
         let held = device.held_since();
         let before = known.as_ref().and_then(|known| known.idle_since);
         let before = before.filter(|since| Some(*since) >= held);

@@ -16,12 +16,12 @@ use super::{Navigation, Verdict};
 const FORMS: &str = "03:12 · yesterday 14:00 · -2h before the end · 2026-11-21 06:40 (UTC)";
 
 /// What is typed, and what is wrong with it.
-pub struct TimeLine {
+pub struct TimePrompt {
     field: Field,
     wrong: Option<String>,
 }
 
-impl TimeLine {
+impl TimePrompt {
     pub(super) fn new() -> Self {
         Self {
             field: Field::new(""),
