@@ -74,8 +74,10 @@ fn parts(facts: &Facts) -> Vec<FlavorPart<'_>> {
             .filter(|quota| whole.has(quota))
             .map(|quota| quota.resource.as_str())
             .collect();
+        // (Volcano and KAI count devices of every kind as one.)
         match of.len() {
             0 | 1 => all.push(whole),
+            _ if flavor.is_empty() => all.push(whole),
             _ => all.extend(of.into_iter().map(|resource| FlavorPart {
                 flavor,
                 resource: Some(resource),
@@ -351,10 +353,16 @@ mod tests {
             ..quotas[0].clone()
         });
         two.quotas = quotas.into();
-        Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two)]);
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
         assert_eq!(
             left_of(&facts, &[0]),
             "h100:mig-1g.10gb 24, h100:mig-3g.40gb 0"
         );
+        // Without flavors they are one.
+        for quota in &mut two.quotas {
+            quota.flavor = Name::default();
+        }
+        Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two)]);
+        assert_eq!(left_of(&facts, &[0]), "devices 24");
     }
 }
