@@ -93,18 +93,27 @@ pub fn fitting(selection: &Selection) -> &'static [Command] {
     }
 }
 
+/// False where a deed plainly has nothing to do: a job that waits cannot be preempted, one that runs cannot be started.
+pub fn makes_sense(command: Command, selection: &Selection, facts: &Facts) -> bool {
+    let Some(job) = job_of(selection, facts).filter(|job| !has_ended(job)) else {
+        return true;
+    };
+    let waits = matches!(job.state, JobState::Waiting | JobState::Suspended);
+    match command {
+        Command::Start => waits,
+        Command::Preempt | Command::Requeue => !waits,
+        _ => true,
+    }
+}
+
 /// Why a deed that fits the object would do nothing to it as it stands; `None` where it may.
 pub fn idle(command: Command, selection: &Selection, facts: &Facts) -> Option<String> {
-    let job = match selection {
-        Selection::Run(name) if command == Command::Hold => {
-            let run = facts.acts.run(name)?;
-            let stands = run.state.can_go_on();
-            return (!stands).then(|| format!("it is {}: it cannot go on", run.state.name()));
-        }
-        Selection::Job(id) => facts.fleet.job(id)?,
-        Selection::Pod(key) => facts.fleet.job(&facts.fleet.pod(key)?.job)?,
-        _ => return None,
-    };
+    if let (Selection::Run(name), Command::Hold) = (selection, command) {
+        let run = facts.acts.run(name)?;
+        let stands = run.state.can_go_on();
+        return (!stands).then(|| format!("it is {}: it cannot go on", run.state.name()));
+    }
+    let job = job_of(selection, facts)?;
     let why = match (command, job.state) {
         _ if has_ended(job) => "it has ended",
         (Command::Start, JobState::Waiting) => {
@@ -115,13 +124,18 @@ pub fn idle(command: Command, selection: &Selection, facts: &Facts) -> Option<St
             return quota_reserved.then(|| String::from("admitted: waiting for nodes"));
         }
         (Command::Start, JobState::Suspended) => "it is held: H first",
-        (Command::Start, _) => "it runs already",
-        (Command::Preempt | Command::Requeue, JobState::Waiting | JobState::Suspended) => {
-            "it holds no device"
-        }
         _ => return None,
     };
     Some(why.to_owned())
+}
+
+/// The job that is meant by a job or by one of its pods.
+fn job_of<'a>(selection: &Selection, facts: &'a Facts) -> Option<&'a Job> {
+    match selection {
+        Selection::Job(id) => Some(facts.fleet.job(id)?),
+        Selection::Pod(key) => Some(facts.fleet.job(&facts.fleet.pod(key)?.job)?),
+        _ => None,
+    }
 }
 
 /// What a capital key asks for on what is meant.

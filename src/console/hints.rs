@@ -195,6 +195,7 @@ fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
     let mut why: Option<(String, Vec<String>)> = None;
     let keys: Vec<ActionHint> = super::action_keys::fitting(&selection)
         .iter()
+        .filter(|command| super::action_keys::makes_sense(**command, &selection, &app.facts))
         .filter_map(|command| {
             let key = app.options.keys.keys(Context::Global, *command);
             let barred = app

@@ -307,10 +307,10 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     match &forecast.contested[..] {
         [] => {}
         [one] => all.push(format!(
-            "{one} starts at once or waits: other admitted jobs may take what becomes free"
+            "{one} may start now or keep waiting: other admitted jobs compete for the devices that become free"
         )),
         more => all.push(format!(
-            "{} start at once or wait: more jobs are admitted than fit on what becomes free",
+            "{} may start now or keep waiting: they compete for the devices that become free",
             first_named(more, NAMED)
         )),
     }

@@ -155,11 +155,12 @@ impl Heatmap {
                 _ => format!("{:.0} points", mean.abs() * 100.0),
             };
             // In a gang the slow device keeps working while the others wait for it.
-            let why = match (self.metric, *mean < 0.0) {
-                (Metric::Util, false) => ": the others may wait for it",
-                _ => "",
-            };
-            return format!("outlier: {place}, {apart} {side} its gang's median{why}");
+            if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
+                return format!(
+                    "likely straggler: {place}, {apart} busier than the median of its gang, which waits for it"
+                );
+            }
+            return format!("outlier: {place}, {apart} {side} the median of its gang");
         }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),

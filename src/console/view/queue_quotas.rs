@@ -14,11 +14,6 @@ use table::Facts;
 use super::queues::queue;
 use super::tree::Tree;
 
-/// A queue's quota of devices in a flavor; several resources of one flavor are added up.
-fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
-    quota_in(queue, FlavorPart::whole(flavor))
-}
-
 /// A flavor, or one resource of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FlavorPart<'a> {
@@ -110,11 +105,24 @@ fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
     })
 }
 
-/// All of a queue's quotas of devices, the flavors with most devices first.
-pub(super) fn device_quotas<'a>(facts: &'a Facts, queue: &Queue) -> Vec<(&'a Name, Bar)> {
-    let all = flavors(facts).into_iter();
-    all.filter_map(|flavor| Some((flavor, device_quota(queue, flavor)?)))
-        .collect()
+/// All quotas of devices of a queue, by its place among all, in words: `h100 766/768, 0 left: other queues of its cohort
+/// borrow 2`. The flavors with most devices first.
+pub(super) fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
+    let tree = Tree::of(&facts.fleet.queues);
+    let all = parts(facts).into_iter().filter_map(|part| {
+        let bar = quota_in(facts.fleet.queues.get(at)?, part)?;
+        let words = format!("{} {}", part.name(), bar.numbers());
+        Some(match left_together(facts, &tree, &[at], part) {
+            Some(Left::Devices(left, 0)) => format!("{words}, {} left", grouped(left as i64)),
+            Some(Left::Devices(left, lent)) => format!(
+                "{words}, {} left: other queues of its cohort borrow {}",
+                grouped(left as i64),
+                grouped(lent as i64)
+            ),
+            _ => words,
+        })
+    });
+    all.collect()
 }
 
 /// Flavors with devices, those with most of them first.
@@ -165,7 +173,7 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `h100 0, a100 3 (12 lent)`; borrowing may give more.
+/// What is left of each quota of a row: `a100 3, h100 0`; borrowing may give more. What others have borrowed is not left.
 pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
     Cell::text(match queue(facts, row).map(|queue| queue.key.kind) {
@@ -186,10 +194,7 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
         let words = match left {
             Left::None => return None,
             Left::Unknown => String::from(UNKNOWN),
-            Left::Devices(left, 0) => grouped(left as i64),
-            Left::Devices(left, lent) => {
-                format!("{} ({} lent)", grouped(left as i64), grouped(lent as i64))
-            }
+            Left::Devices(left, _) => grouped(left as i64),
         };
         let is_none = matches!(left, Left::Devices(0, _));
         Some((is_none, format!("{} {words}", part.name())))
@@ -334,10 +339,14 @@ mod tests {
             queue(QueueKind::Queue, "c", Some(60)),
         ]);
         // Of 192 in all 178 are in use: b has borrowed 14.
-        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent)");
+        assert_eq!(left_of(&facts, &[1]), "h100 14");
+        assert_eq!(
+            quota_words(&facts, 1),
+            ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
+        );
         assert_eq!(left_of(&facts, &[2]), "h100 0");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
-        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent)");
+        assert_eq!(left_of(&facts, &[1, 3]), "h100 14");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
     }
 

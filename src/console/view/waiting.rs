@@ -117,7 +117,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
                     }
                     Ordering::Greater => {
                         format!(
-                            "{queue} may borrow {left} {flavor}, needs {asked} ({used}/{nominal} in use)"
+                            "{queue} has {left} {flavor} left with borrowing, needs {asked} ({used}/{nominal} in use)"
                         )
                     }
                 }

@@ -105,7 +105,7 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
 pub(super) fn rooms(
     compiled: &CompiledFleet,
     it: &CompiledPodSet,
-    (set, flavors): (usize, &[FlavorId]),
+    (work, set, flavors): (usize, usize, &[FlavorId]),
     (asked, room): (u32, u64),
     around: &Around,
 ) -> Vec<Reason> {
@@ -113,6 +113,10 @@ pub(super) fn rooms(
     let needs = compiled.wants[it.want].ask.device_milli() * i64::from(asked);
     let numbers = NodeSupply {
         set,
+        set_name: match &compiled.workload(work).sets[..] {
+            [_] => None,
+            sets => sets.get(set).map(|set| set.name.clone()),
+        },
         flavors: flavors
             .iter()
             .map(|flavor| compiled.snapshot.flavors[*flavor].name.clone())

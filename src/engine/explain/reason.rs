@@ -168,6 +168,9 @@ pub enum Reason {
 pub struct NodeSupply {
     /// Index of the set of pods in its workload.
     pub set: usize,
+    /// Its name, where the workload has other sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_name: Option<Name>,
     /// The flavors that were tried; empty where none plays a part.
     pub flavors: Vec<Name>,
     /// Pods.
@@ -180,6 +183,14 @@ pub struct NodeSupply {
     pub free_devices_milli: i64,
     /// Thousandths that those nodes have, sound devices only.
     pub devices_milli: i64,
+}
+
+impl NodeSupply {
+    /// Which of a workload's pods are meant: ` of its set worker`; empty where it has no others.
+    fn of_set(&self) -> String {
+        let name = self.set_name.as_ref();
+        name.map_or_else(String::new, |name| format!(" of its set {name}"))
+    }
 }
 
 /// `1 device is`, `8 devices are`.
@@ -327,22 +338,26 @@ impl Reason {
                         format!("needs {needs}; queue {queue} has {left} left ({in_use})")
                     }
                     Ordering::Greater => {
-                        format!("needs {needs}; queue {queue} may borrow {left} ({in_use})")
+                        format!(
+                            "needs {needs}; queue {queue} has {left} left with borrowing ({in_use})"
+                        )
                     }
                 }
             }
             Self::Fragmented(room) => format!(
-                "{} free, but nodes have room for {} of {} pods",
+                "{} free, but nodes have room for {} of {} pods{}",
                 devices_are(room.free_devices_milli),
                 room.room,
-                room.asked
+                room.asked,
+                room.of_set()
             ),
             Self::NoRoom(room) => format!(
-                "{} free and it asks for {}: room for {} of {} pods",
+                "{} free and it asks for {}: room for {} of {} pods{}",
                 devices_are(room.free_devices_milli),
                 amount("devices", room.asked_devices_milli),
                 room.room,
-                room.asked
+                room.asked,
+                room.of_set()
             ),
             Self::Absent(room) => format!(
                 "eligible nodes have {} devices in total, it needs {}",
@@ -525,7 +540,7 @@ fn of_miss(
             return rooms(
                 compiled,
                 it,
-                (*set, &miss.flavors),
+                (work, *set, &miss.flavors),
                 (*asked, *room),
                 &around,
             );

@@ -103,8 +103,15 @@ impl Default for Thresholds {
     }
 }
 
-/// Checks whose `for` is what they say: a device that is idle now has not been idle for half an hour.
-const LASTING: &[&str] = &["idle-allocated"];
+/// Checks of readings that go up and down, whose `for` is what they say: a device that is idle now has not been idle for half
+/// an hour, and one that does less than its gang at one moment does not hold it up.
+const LASTING: &[&str] = &[
+    "busy-unallocated",
+    "idle-allocated",
+    "memory-saturated",
+    "power-capped",
+    "straggler",
+];
 
 impl Thresholds {
     /// These thresholds with what `text` (TOML) says in their place, key by key. `origin` names the file

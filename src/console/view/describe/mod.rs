@@ -250,9 +250,9 @@ pub fn describe(
             let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
             table.known("jobs", Some(of));
             let queues = facts.fleet.queues.iter();
-            for queue in queues.filter(|queue| queue.name() == name) {
-                for (flavor, bar) in queue_quotas::device_quotas(facts, queue) {
-                    table.words("quota", format!("{flavor} {}", bar.numbers()), Role::Text);
+            for (at, _) in queues.enumerate().filter(|(_, queue)| queue.name() == name) {
+                for words in queue_quotas::quota_words(facts, at) {
+                    table.words("quota", words, Role::Text);
                 }
             }
         }
