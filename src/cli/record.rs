@@ -1,6 +1,7 @@
 //! `record`: writes what the sources say to disk, until it is told to end. `replay`: the console on what was written.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ::record::Archive;
 use model::base::{Age, Exit, Failure, Moment, When};
 
 use crate::runtime::past;
+use crate::runtime::record_status;
 use crate::runtime::session::{self, Setup};
 use crate::runtime::tape::{self, RecordSettings, TapeState};
 use settings::Settings;
@@ -35,6 +37,9 @@ pub struct RecordFlags {
     /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Record the simulated fleet, not the cluster
     #[arg(long)]
     demo: bool,
@@ -138,6 +143,10 @@ pub(super) fn run(
     };
     setup::block_on(async {
         let setup = at.setup(true);
+        let listener = match record.listen {
+            Some(address) => Some(record_status::listen(address).await?),
+            None => None,
+        };
         let (session, mut control, folder) =
             session::record(&setup, at.target()?, &settings).await?;
         let begun = session.clock.now();
@@ -149,11 +158,23 @@ pub(super) fn run(
                 folder.display(),
             ),
         )?;
+        if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
+            let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
+            out::write(out, &words)?;
+        }
+        let (state, now) = (control.state(), || session.clock.now());
+        let answers = async {
+            match listener {
+                Some(listener) => record_status::serve(listener, state, now).await,
+                None => std::future::pending().await,
+            }
+        };
         let end = setup::ended();
-        tokio::pin!(end);
+        tokio::pin!(end, answers);
         loop {
             tokio::select! {
                 () = &mut end => break,
+                () = &mut answers => {}
                 news = control.news() => match news {
                     Some(words) => out::say(err, &words),
                     None => return Err(failed("every source has ended; start again")),

@@ -17,6 +17,7 @@ pub mod past;
 pub mod playback;
 pub mod port_forward;
 pub mod reading;
+pub mod record_status;
 pub mod rehearsal;
 pub mod session;
 pub mod shell;

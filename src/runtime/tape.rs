@@ -145,6 +145,11 @@ impl TapeControl {
         }
     }
 
+    /// How it goes, from now on.
+    pub fn state(&self) -> watch::Receiver<TapeState> {
+        self.state.clone()
+    }
+
     /// Writes what is left and ends the recording; gives how it stands then.
     pub async fn stop(&mut self) -> TapeState {
         if let Some(stop) = self.stop.take() {

@@ -6,6 +6,7 @@ mod complete;
 mod empty_root;
 mod engine;
 mod link;
+mod record_service;
 mod recorded;
 mod rights;
 mod shell;

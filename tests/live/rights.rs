@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::plane::{Answer, apply, calm, items, kubeconfig, listed_role, stokehold};
+use super::plane::{Answer, apply, calm, items, kubeconfig, kubectl, listed_role, stokehold};
 use super::terminal::{Terminal, header, is_live};
 use super::truth::{Truth, list, text};
 
@@ -174,4 +174,34 @@ fn nobody_is_told_every_right_that_is_missing() {
         "the mend: {doctor:?}"
     );
     assert!(items("nodes").len() == 200, "which are there");
+}
+
+/// A real API server takes every object of the recorder's manifest, to the letter.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn the_manifest_of_the_recorder_is_valid() {
+    let manifest = include_str!("../../config/kubernetes/record.yaml");
+    // Its own namespace is not there in a dry run.
+    let manifest = manifest.replace("namespace: stokehold\n", "namespace: default\n");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), manifest).expect("written");
+    let path = file.path().to_str().expect("a path");
+    let flags = [
+        "apply",
+        "--dry-run=server",
+        "--validate=strict",
+        "-o=name",
+        "-f",
+    ];
+    let said = kubectl(&[&flags[..], &[path]].concat());
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        [
+            "namespace/stokehold",
+            "serviceaccount/stokehold-record",
+            "clusterrolebinding.rbac.authorization.k8s.io/stokehold-record",
+            "persistentvolumeclaim/stokehold-record",
+            "deployment.apps/stokehold-record",
+        ]
+    );
 }
