@@ -292,7 +292,7 @@ impl Run {
         }
         plan.reasons.push(format!("undoes {}", self.name));
         plan.effect = Effect::Unknown {
-            why: "effect not computed: the scheduler decides what lands here".to_owned(),
+            why: "the scheduler decides what lands here".to_owned(),
         };
         plan.undo = Undo {
             possible: true,

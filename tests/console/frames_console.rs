@@ -7,11 +7,12 @@ use std::time::Duration;
 use console::action_keys::{ConfirmedPlan, PlanOutcome};
 use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
-use model::base::Name;
+use model::base::{Name, ObjectKey};
 use model::fleet::device::Device;
 use model::fleet::history::History;
 use model::fleet::job::{Job, JobState};
-use model::object::ObjectPart;
+use model::fleet::queue::{QueueKind, QueueSystem};
+use model::object::{ObjectPart, ObjectRef};
 use model::plan::{Mutation, Object, Plan, Step, Verb};
 use ratatui::buffer::Buffer;
 use table::actions::{ActionState, May, RunRow, RunState};
@@ -215,6 +216,23 @@ fn the_page_of_a_pool_is_of_the_whole_pool() {
         words.take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(page(""), page(&format!(":team {team}\n")));
+}
+
+#[test]
+fn a_queue_of_kueue_can_be_read() {
+    let mut app = app(&SMALL, ViewId::Queues);
+    let queue =
+        SMALL.fleet.queues.iter().find(|queue| {
+            queue.key.kind == QueueKind::Queue && queue.key.system == QueueSystem::Kueue
+        });
+    let name = queue.expect("one").name().clone();
+    press(&mut app, &format!("/name:{name}\n"));
+    let effects = press(&mut app, "Gy");
+    let Some(Effect::Read(Some(want))) = effects.last() else {
+        panic!("something is read, not {effects:?}");
+    };
+    let thing = ObjectRef::new("ClusterQueue", ObjectKey::new("", name));
+    assert_eq!(want.part, ObjectPart::Yaml(thing));
 }
 
 #[test]

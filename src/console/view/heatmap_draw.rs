@@ -19,6 +19,8 @@ use super::{View, devices};
 /// Width of the panel beside the map, and from which width on there is one.
 const PANEL: u16 = 44;
 const PANEL_FROM: u16 = 100;
+/// A device that lies nearer to the median of its gang is no outlier, a share of the whole range.
+const APART: f64 = 0.05;
 /// Lines above the map.
 const HEAD: u16 = 2;
 /// A tile of the one-node zoom.
@@ -148,6 +150,9 @@ impl Heatmap {
         let Some((place, mean)) = &self.most else {
             return String::new();
         };
+        if self.scale == Scale::Outlier && mean.abs() < APART {
+            return String::new();
+        }
         if self.scale == Scale::Outlier {
             let side = if *mean < 0.0 { "below" } else { "above" };
             let apart = match self.metric {
@@ -157,7 +162,7 @@ impl Heatmap {
             // In a gang the slow device keeps working while the others wait for it.
             if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
                 return format!(
-                    "likely straggler: {place}, {apart} busier than the median of its gang, which waits for it"
+                    "likely straggler: {place}, its gang waits for it (utilization {apart} above the gang's median)"
                 );
             }
             return format!("outlier: {place}, {apart} {side} the median of its gang");

@@ -4,6 +4,7 @@ use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
+use model::fleet::queue::{QueueKind, QueueSystem};
 use model::object::ObjectRef;
 use table::Facts;
 
@@ -27,8 +28,26 @@ pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
             let job = facts.fleet.job_named(name)?;
             thing(facts, &Selection::Job(job.id.clone()))
         }
-        Selection::Pool(_) | Selection::Queue(_) | Selection::Run(_) | Selection::Cost(..) => None,
+        Selection::Queue(name) => queue(facts, name),
+        Selection::Pool(_) | Selection::Run(_) | Selection::Cost(..) => None,
     }
+}
+
+/// The object of a queue; nothing where two systems have one of this name, or it is a cohort that queues only name. KAI's are
+/// called as Volcano's are, and a kind alone names Volcano's.
+fn queue(facts: &Facts, name: &Name) -> Option<ObjectRef> {
+    let queues = facts.fleet.queues.iter();
+    let mut named =
+        queues.filter(|known| known.name() == name && known.key.kind == QueueKind::Queue);
+    let (one, None) = (named.next()?, named.next()) else {
+        return None;
+    };
+    let kind = match one.system() {
+        QueueSystem::Kueue => "ClusterQueue",
+        QueueSystem::Volcano => "Queue",
+        QueueSystem::Kai | QueueSystem::Stokehold | QueueSystem::None => return None,
+    };
+    Some(ObjectRef::new(kind, ObjectKey::new("", name.clone())))
 }
 
 /// The object that is acted on: what a finding is about, else the object itself.
