@@ -23,6 +23,7 @@ mod mirror;
 mod models;
 mod recorder;
 mod rows;
+pub mod usage;
 
 pub use archive::{Archive, Player, Step};
 pub use codec::{Entry, Said};
