@@ -30,7 +30,7 @@ pub use codec::{Entry, Said};
 pub use fault::RecordFault;
 pub use frame::Head;
 pub use keyframe::{Keyframe, Saved};
-pub use recorder::{FLUSH, KEYFRAMES, RecordOptions, Recorder, Written};
+pub use recorder::{FLUSH, KEYFRAMES, RecordLock, RecordOptions, Recorder, Written};
 
 /// The version of the format that this program writes, and the latest that it reads.
 pub const VERSION: u16 = 1;

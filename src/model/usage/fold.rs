@@ -156,6 +156,7 @@ impl Open {
             hour,
             closed,
             observed_ms: u64::try_from(observed).unwrap_or(0),
+            until_ms: u64::try_from(until).unwrap_or(0),
             rows: Vec::with_capacity(rows.len()),
             losses: Vec::new(),
         };

@@ -16,7 +16,7 @@ pub use fold::{GAP, UsageFold};
 pub use period::{Period, Span, month};
 pub use row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 pub use sample::{UNDER_USED_BELOW, UsageSample};
-pub use totals::{CostPart, Dimension, HourRow, UsageSum, UsageTotals};
+pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};
 
 /// Milliseconds of an hour.
 pub const HOUR_MS: i64 = 3_600_000;

@@ -158,6 +158,8 @@ pub struct HourUsage {
     pub closed: bool,
     /// For how much of it there are pictures, milliseconds.
     pub observed_ms: u64,
+    /// How far into it the fold has come, milliseconds.
+    pub until_ms: u64,
     /// Its rows, by key.
     pub rows: Vec<UsageRow>,
     /// What runs that ended badly within it had of it.

@@ -130,6 +130,22 @@ impl Dimension {
     }
 }
 
+/// Which rows are meant: of a team, of some namespaces. Neither is all of them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct UsageFilter {
+    /// Only this team's.
+    pub team: Option<String>,
+    /// Only these namespaces'; empty is all.
+    pub namespaces: Vec<String>,
+}
+
+impl UsageFilter {
+    /// True when it leaves nothing out.
+    pub fn is_all(&self) -> bool {
+        self.team.is_none() && self.namespaces.is_empty()
+    }
+}
+
 /// A sum of rows. Times are milliseconds of whole devices, money micro-USD.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UsageTotals {

@@ -2,8 +2,9 @@
 
 use model::base::Name;
 use model::fleet::node::Billing;
-use model::usage::{Dimension, HourRow, Span, UsageKey, UsageSum, UsageTotals};
-use rusqlite::{Row, params};
+use model::usage::{Dimension, HourRow, Span, UsageFilter, UsageKey, UsageSum, UsageTotals};
+use rusqlite::types::Value;
+use rusqlite::{Row, params, params_from_iter};
 
 use super::fault::UsageFault;
 use super::store::{HOUR, UsageFile};
@@ -65,6 +66,29 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
     })
 }
 
+/// The condition of a filter: its values are parameters, from the third on.
+fn condition(only: &UsageFilter) -> String {
+    let mut text = String::new();
+    let mut next = 3;
+    if only.team.is_some() {
+        text.push_str(" AND team = ?3");
+        next += 1;
+    }
+    if !only.namespaces.is_empty() {
+        let all = next..next + only.namespaces.len();
+        let all: Vec<String> = all.map(|at| format!("?{at}")).collect();
+        text.push_str(&format!(" AND namespace IN ({})", all.join(", ")));
+    }
+    text
+}
+
+fn bounds(span: Span, only: &UsageFilter) -> Vec<Value> {
+    let ends = [span.from, span.to].map(|hour| Value::Integer(hour * HOUR));
+    let names = only.team.iter().chain(&only.namespaces);
+    let names = names.map(|name| Value::Text(name.clone()));
+    ends.into_iter().chain(names).collect()
+}
+
 fn column(by: Dimension) -> &'static str {
     match by {
         Dimension::Job => "CASE job WHEN '' THEN '' ELSE namespace || '/' || job END",
@@ -82,6 +106,7 @@ impl UsageFile {
         span: Span,
         by: &[Dimension],
         steps: usize,
+        only: &UsageFilter,
     ) -> Result<Vec<UsageSum>, UsageFault> {
         let failed = || UsageFault::sql("read", self.path());
         let mut columns: Vec<String> = by.iter().map(|by| column(*by).to_owned()).collect();
@@ -94,12 +119,13 @@ impl UsageFile {
         let places: Vec<String> = (1..=columns.len()).map(|at| at.to_string()).collect();
         let places = places.join(", ");
         let query = format!(
-            "SELECT {}, {SUMS} FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 GROUP BY {places} ORDER BY {places}",
+            "SELECT {}, {SUMS} FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {} GROUP BY {places} ORDER BY {places}",
             columns.join(", "),
+            condition(only),
         );
         let mut query = self.sql.prepare(&query).map_err(failed())?;
         let count = by.len();
-        let rows = query.query_map(params![span.from * HOUR, span.to * HOUR], |row| {
+        let rows = query.query_map(params_from_iter(bounds(span, only)), |row| {
             let names = (0..count).map(|at| row.get(at));
             Ok(UsageSum {
                 names: names.collect::<rusqlite::Result<_>>()?,
@@ -114,16 +140,17 @@ impl UsageFile {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn rows(&self, span: Span) -> Result<Vec<HourRow>, UsageFault> {
+    pub fn rows(&self, span: Span, only: &UsageFilter) -> Result<Vec<HourRow>, UsageFault> {
         let failed = || UsageFault::sql("read", self.path());
         let query = format!(
             "SELECT hour_start, state, pool, class, billing, zone, namespace, team, queue, owner, job, model, price_source,
                price_as_of, {SUMS}
-             FROM usage WHERE hour_start >= ?1 AND hour_start < ?2
-             GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 ORDER BY 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+             FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {}
+             GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 ORDER BY 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
+            condition(only)
         );
         let mut query = self.sql.prepare(&query).map_err(failed())?;
-        let rows = query.query_map(params![span.from * HOUR, span.to * HOUR], |row| {
+        let rows = query.query_map(params_from_iter(bounds(span, only)), |row| {
             let name = |at: usize| row.get::<_, String>(at).map(Name::from);
             Ok(HourRow {
                 hour: row.get::<_, i64>(0)? / HOUR,

@@ -3,7 +3,8 @@
 CREATE TABLE hours (
   hour INTEGER PRIMARY KEY,          -- start of the hour, seconds since 1970, UTC
   state TEXT NOT NULL CHECK (state IN ('open', 'closed')),
-  observed_ms INTEGER NOT NULL       -- for how much of it there are pictures
+  observed_ms INTEGER NOT NULL,      -- for how much of it there are pictures
+  until_ms INTEGER NOT NULL          -- how far into it the ledger has come
 );
 
 CREATE TABLE keys (

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::base::Moment;
 use model::fleet::node::Billing;
 use model::usage::{HourUsage, RunLoss, UsageKey};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
@@ -184,6 +185,19 @@ impl UsageFile {
         Ok(open.map(|(hour, ..)| *hour).or(after))
     }
 
+    /// The moment that the ledger has come to; `None` where it holds nothing.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn until(&self) -> Result<Option<Moment>, UsageFault> {
+        let query = "SELECT max(hour * 1000 + until_ms) FROM hours";
+        let millis: Option<i64> = self
+            .sql
+            .query_row(query, [], |row| row.get(0))
+            .map_err(UsageFault::sql("read", &self.path))?;
+        Ok(millis.map(Moment::from_millis))
+    }
+
     /// Writes hours as they stand, all or none. What was written of an open hour is replaced; a closed one stays as it is.
     /// What `lost` had of closed hours is booked beside them.
     ///
@@ -287,11 +301,13 @@ fn write_hour(work: &Transaction<'_>, usage: &HourUsage) -> rusqlite::Result<()>
         insert_loss(work, hour, id, loss.seen_ms, loss.cause.name(), ms, cost)?;
     }
     work.execute(
-        "INSERT INTO hours VALUES (?1, ?2, ?3) ON CONFLICT (hour) DO UPDATE SET state = ?2, observed_ms = ?3",
+        "INSERT INTO hours VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (hour) DO UPDATE SET state = ?2, observed_ms = ?3, until_ms = ?4",
         params![
             hour,
             if usage.closed { "closed" } else { "open" },
-            usage.observed_ms as i64
+            usage.observed_ms as i64,
+            usage.until_ms as i64
         ],
     )?;
     Ok(())
