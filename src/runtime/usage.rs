@@ -214,7 +214,8 @@ impl Keeper {
                 continue;
             };
             // The record has told of it already.
-            if known.fold.at().is_some_and(|until| at <= until) && known.begins {
+            let told = |until: Moment| at <= until && until.since(at) < NEAR.into();
+            if known.begins && known.fold.at().is_some_and(told) {
                 continue;
             }
             known.begins = false;

@@ -11,6 +11,7 @@ mod rights;
 mod shell;
 mod simulated;
 mod steady;
+mod usage;
 mod written;
 
 use std::fs;
