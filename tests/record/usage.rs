@@ -54,12 +54,12 @@ fn span() -> Span {
     }
 }
 
-fn all() -> UsageFilter {
+fn every() -> UsageFilter {
     UsageFilter::default()
 }
 
 fn cost(file: &UsageFile) -> i64 {
-    let all = file.sums(span(), &[], 1, &all()).expect("can be read");
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read");
     all.iter().filter_map(|sum| sum.totals.cost_micros()).sum()
 }
 
@@ -79,22 +79,22 @@ fn hours_come_back_and_add_up_by_every_dimension() {
     // Two devices at 3 $/h for 110 minutes.
     assert_eq!(cost(&file), 11_000_000);
     for by in Dimension::ALL {
-        let rows = file.sums(span(), &[by], 1, &all()).expect("can be read");
+        let rows = file.sums(span(), &[by], 1, &every()).expect("can be read");
         let sum: i64 = rows.iter().filter_map(|row| row.totals.cost_micros()).sum();
         assert_eq!(sum, 11_000_000, "{by:?}");
     }
     let teams = file
-        .sums(span(), &[Dimension::Team], 1, &all())
+        .sums(span(), &[Dimension::Team], 1, &every())
         .expect("can be read");
     let names: Vec<&str> = teams.iter().map(|row| row.names[0].as_str()).collect();
     assert_eq!(names, ["", "x", "y"]);
     assert_eq!(teams[1].totals.allocated_ms(), 55 * 60_000);
     let jobs = file
-        .sums(span(), &[Dimension::Job], 1, &all())
+        .sums(span(), &[Dimension::Job], 1, &every())
         .expect("can be read");
     assert_eq!(jobs[1].names, ["ns/train"]);
     // The hours as steps: 20, 60 and 30 minutes.
-    let steps = file.sums(span(), &[], 24, &all()).expect("can be read");
+    let steps = file.sums(span(), &[], 24, &every()).expect("can be read");
     let steps: Vec<(usize, Option<i64>)> = steps
         .iter()
         .map(|sum| (sum.step, sum.totals.cost_micros()))
@@ -115,7 +115,7 @@ fn hours_come_back_and_add_up_by_every_dimension() {
     assert_eq!(one[0].totals.cost_micros(), Some(2_750_000));
     let coverage = file.coverage(span()).expect("can be read");
     assert_eq!((coverage.observed_ms, coverage.open), (110 * 60_000, 1));
-    let rows = file.rows(span(), &all()).expect("can be read");
+    let rows = file.rows(span(), &every()).expect("can be read");
     assert_eq!(rows.len(), 9);
     assert!(rows[0].closed && !rows[8].closed);
     assert_eq!(file.closed().expect("can be read").len(), 2);
@@ -164,7 +164,7 @@ fn what_a_run_lost_of_closed_hours_is_booked_beside_them_once() {
     let mut file = UsageFile::open(folder.path()).expect("can be made");
     let closed = usage(&["x"], 90).closed();
     file.write(&closed, &[]).expect("can be written");
-    let before = file.rows(span(), &all()).expect("can be read");
+    let before = file.rows(span(), &every()).expect("can be read");
     let began_ms = now().millis();
     let loss = RunLoss {
         cause: LossCause::Failure,
@@ -180,7 +180,7 @@ fn what_a_run_lost_of_closed_hours_is_booked_beside_them_once() {
     file.write(&[], std::slice::from_ref(&loss))
         .expect("can be written");
     file.write(&[], &[loss]).expect("can be written");
-    let all = file.sums(span(), &[], 1, &all()).expect("can be read")[0].totals;
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read")[0].totals;
     assert_eq!(all.cost_micros(), Some(8_000_000), "the sum stays");
     assert_eq!(all.part_micros(CostPart::LostToFailure), Some(1_500_000));
     assert_eq!(all.part_micros(CostPart::Useful), Some(2_500_000));
@@ -205,11 +205,11 @@ fn what_a_run_lost_of_closed_hours_is_booked_beside_them_once() {
         }
     };
     file.write(&[], &[earlier]).expect("can be written");
-    let all = file.sums(span(), &[], 1, &all()).expect("can be read")[0].totals;
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read")[0].totals;
     assert_eq!(all.cost_micros(), Some(8_000_000));
     assert_eq!(all.part_micros(CostPart::LostToPreemption), Some(2_500_000));
     assert_eq!(all.part_micros(CostPart::Useful), Some(0));
-    let after = file.rows(span(), &all()).expect("can be read");
+    let after = file.rows(span(), &every()).expect("can be read");
     let allocated = |rows: &[model::usage::HourRow]| {
         rows.iter()
             .map(|row| row.totals.allocated_ms())

@@ -267,11 +267,10 @@ impl UsageFold {
     /// Takes the next picture. One of an earlier moment than the last (the clock went back) begins anew from there: time that
     /// is accounted for is never counted twice.
     pub fn take(&mut self, sample: UsageSample) {
-        if let Some(last) = self.last.take() {
-            if sample.at > last.at {
-                self.between(&last, &sample);
-                self.ended(&last, &sample);
-            }
+        let last = self.last.take();
+        if let Some(last) = last.filter(|last| sample.at > last.at) {
+            self.between(&last, &sample);
+            self.ended(&last, &sample);
         }
         let hour = hour_of(sample.at);
         if !self.closed.contains(&hour) {

@@ -408,8 +408,11 @@ fn arb_device() -> impl Strategy<Value = (u8, u8, bool)> {
     (0u8..6, 0u8..4, any::<bool>())
 }
 
+/// A node: which pool, whether it is ready, and of each device what it is, whose, and whether it is broken.
+type NodeMade = (u8, bool, Vec<(u8, u8, bool)>);
+
 /// A fleet of some nodes with devices held, shared, idle, unread, broken and unpriced, by numbers.
-fn made(nodes: &[(u8, bool, Vec<(u8, u8, bool)>)]) -> Fleet {
+fn made(nodes: &[NodeMade]) -> Fleet {
     let pods: Vec<Arc<Pod>> = ["x-0", "y-0", "z-0", "w-0"]
         .iter()
         .enumerate()

@@ -339,12 +339,14 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
         Some(format!("{:.0}%", own as f64 / all as f64 * 100.0))
     };
     let rate = |usd: Option<f64>| usd.map_or_else(unknown, |usd| format!("${usd:.2}"));
-    let change = cost.zip(past.filter(|past| *past > 0));
     let seen = row.trend.iter().any(Option::is_some);
     let nothing = seen && row.now == UsageTotals::default();
+    // Where the fleet was observed, what was not there cost nothing.
+    let told = cost.or(nothing.then_some(0));
+    let change = told.zip(past.filter(|past| *past > 0));
     vec![
         cell(&row.name),
-        money(cost.or(nothing.then_some(0)), now),
+        money(told, now),
         money(past, before),
         change.map_or_else(unknown, |(now, past)| {
             format!("{:+.0}%", (now - past) as f64 / past as f64 * 100.0)
