@@ -92,11 +92,13 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
         _ => return Err(usage("describe KIND NAME".to_owned())),
     };
     let (kind, name) = match KindName::from_str(kind, true) {
-        Ok(KindName::Cost | KindName::Fleet) => {
-            let message = format!("{kind} has no objects: use stokehold get {kind}");
-            return Err(usage(message));
-        }
-        Ok(kind) => (Kind::from(kind), name.to_owned()),
+        Ok(named) => match named.kind() {
+            Some(Kind::Cost | Kind::Fleet) | None => {
+                let message = format!("{kind} has no objects: use stokehold get {kind}");
+                return Err(usage(message));
+            }
+            Some(kind) => (kind, name.to_owned()),
+        },
         // The kind of a job's own object, as `get jobs -o name` prints it.
         Err(_)
             if cluster::kinds::ALL

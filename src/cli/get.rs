@@ -7,7 +7,7 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, When};
 use model::value::Value;
 use settings::Settings;
 use table::output::{self, Item, OutputTable, output_table};
@@ -63,6 +63,12 @@ pub struct Get {
     /// Print changes as they come; with `-o json`, one object a line
     #[arg(short, long, conflicts_with_all = ["at", "record"])]
     pub watch: bool,
+    /// Of usage: from this hour on (03:00, yesterday 14:00, -2h, RFC 3339, UTC); without it, the day before --to
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    pub from: Option<When>,
+    /// Of usage: up to this hour; without it, the end of the ledger
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    pub to: Option<When>,
     /// The moment of a record to look at instead
     #[command(flatten)]
     pub past: PastFlags,
@@ -179,24 +185,28 @@ pub enum KindName {
     /// Where facts come from and how fresh they are
     #[value(alias = "source")]
     Sources,
+    /// Hours of the usage ledger of a record
+    Usage,
     /// Everything as one versioned document
     Fleet,
 }
 
-impl From<KindName> for Kind {
-    fn from(name: KindName) -> Self {
-        match name {
-            KindName::Pools => Self::Pools,
-            KindName::Nodes => Self::Nodes,
-            KindName::Devices => Self::Devices,
-            KindName::Queues => Self::Queues,
-            KindName::Jobs => Self::Jobs,
-            KindName::Pods => Self::Pods,
-            KindName::Cost => Self::Cost,
-            KindName::Alerts => Self::Alerts,
-            KindName::Sources => Self::Sources,
-            KindName::Fleet => Self::Fleet,
-        }
+impl KindName {
+    /// The kind of facts that it names; `None` for hours of the usage ledger, which are no facts.
+    pub(super) fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Self::Pools => Kind::Pools,
+            Self::Nodes => Kind::Nodes,
+            Self::Devices => Kind::Devices,
+            Self::Queues => Kind::Queues,
+            Self::Jobs => Kind::Jobs,
+            Self::Pods => Kind::Pods,
+            Self::Cost => Kind::Cost,
+            Self::Alerts => Kind::Alerts,
+            Self::Sources => Kind::Sources,
+            Self::Fleet => Kind::Fleet,
+            Self::Usage => return None,
+        })
     }
 }
 
@@ -271,7 +281,14 @@ pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
 }
 
 pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
-    let kind = Kind::from(get.kind);
+    if get.from.is_some() || get.to.is_some() {
+        let message = "--from and --to are of `get usage`; a moment of a record is --at";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let kind = get
+        .kind
+        .kind()
+        .ok_or_else(|| Failure::new(Exit::Usage, "get usage reads the ledger of a record alone"))?;
     if kind == Kind::Fleet && get.name.is_some() {
         let message = "get fleet takes no name: there is one fleet";
         return Err(Failure::new(Exit::Usage, message));

@@ -2,6 +2,7 @@
 
 mod complete;
 mod config;
+mod cost;
 mod describe;
 mod diff;
 mod doctor;
@@ -27,6 +28,7 @@ pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod top;
+mod usage;
 mod what_if;
 
 use std::ffi::OsString;
@@ -103,6 +105,11 @@ enum Command {
     },
     /// What changed between two moments of a record: jobs, nodes, quotas, findings, money
     Diff(diff::Diff),
+    /// What a period cost, by team, pool, queue or job, from the usage ledger of a record; report: a month for chargeback
+    Cost(cost::Cost),
+    /// The usage ledger of a record: where it is, what is in it
+    #[command(subcommand)]
+    Usage(usage::Usage),
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
     /// The known exporter dialects, and what one exposition text means
@@ -211,6 +218,11 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Sim { fleet, serve }) => {
             setup::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
+        Some(Command::Get(get)) if get.kind == get::KindName::Usage => {
+            usage::get(&past(get.past.clone(), 0.0)?, get, out, err)
+        }
+        Some(Command::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
+        Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
         Some(Command::Get(get)) => get::run(&cluster_or_past(&get.past)?, get, out, err),
         Some(Command::Record(record)) => {
             let target = match record.fleet() {

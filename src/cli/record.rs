@@ -211,7 +211,7 @@ fn summary(state: &TapeState, lasted: Age, folder: &std::path::Path) -> String {
 const LATE: Age = Age::from_seconds(60);
 
 /// The directory of a record: the one that is named, that of the settings, or that of the context.
-fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
+pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBuf, Failure> {
     let named = moment.flags.record.as_ref();
     if let Some(path) = named.or(settings.record.dir.as_ref()) {
         return Ok(path.clone());

@@ -6,4 +6,5 @@ pub mod cost;
 pub mod fleet;
 pub mod object;
 pub mod plan;
+pub mod usage;
 pub mod value;

@@ -23,13 +23,14 @@ mod mirror;
 mod models;
 mod recorder;
 mod rows;
+pub mod usage;
 
 pub use archive::{Archive, Player, Step};
 pub use codec::{Entry, Said};
 pub use fault::RecordFault;
 pub use frame::Head;
 pub use keyframe::{Keyframe, Saved};
-pub use recorder::{FLUSH, KEYFRAMES, RecordOptions, Recorder, Written};
+pub use recorder::{FLUSH, KEYFRAMES, RecordLock, RecordOptions, Recorder, Written};
 
 /// The version of the format that this program writes, and the latest that it reads.
 pub const VERSION: u16 = 1;

@@ -465,6 +465,21 @@ fn is_log_text_in(observation: &Observation) -> bool {
         .is_some_and(|failure| failure.own_words)
 }
 
+/// The right to write into the directory of a record, for as long as it is kept.
+pub struct RecordLock {
+    _file: File,
+}
+
+impl RecordLock {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// Another process records into the directory, or it cannot be written.
+    pub fn take(folder: &Path) -> Result<Self, RecordFault> {
+        lock(folder).map(|file| Self { _file: file })
+    }
+}
+
 /// Takes the directory for one writer.
 fn lock(folder: &Path) -> Result<File, RecordFault> {
     let path = folder.join("lock");

@@ -28,3 +28,4 @@ pub mod tape;
 pub mod telemetry;
 pub mod terminal;
 pub mod ui;
+pub mod usage;

@@ -18,10 +18,15 @@ const GAP: Duration = Duration::from_secs(60);
 /// So many devices, picture for picture, are looked through to find when something changed: well below a second.
 const WAY: u64 = 100_000;
 
+/// So much of a record is gone through before it is asked whether to go on.
+const STRETCH: Duration = Duration::from_secs(15 * 60);
+
 /// Feeds a store what a record says.
 pub(super) struct Replay<'a> {
     store: Store,
     player: Player<'a>,
+    /// The moment of the keyframe that it began at.
+    begun: Moment,
 }
 
 impl<'a> Replay<'a> {
@@ -39,9 +44,14 @@ impl<'a> Replay<'a> {
     /// A store as it was at the last keyframe at or before `at`.
     fn at_keyframe(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
         let (keyframe, player) = archive.seek(at)?;
+        let begun = keyframe.at;
         let mut store = Store::new(rules);
         store.restore(keyframe);
-        Ok(Self { store, player })
+        Ok(Self {
+            store,
+            player,
+            begun,
+        })
     }
 
     /// The facts as of `at`, to which it has come.
@@ -96,6 +106,29 @@ fn stamped(facts: Facts) -> Facts {
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
     Ok(replay.facts(at))
+}
+
+/// Hands over the pictures of a record that were judged when it was recorded, from the last keyframe at or before `from` on, until
+/// `see` says that it is enough.
+///
+/// # Errors
+/// The record cannot be read.
+pub(super) fn pictures(
+    archive: &Archive,
+    rules: Rules,
+    from: Moment,
+    mut see: impl FnMut(&Facts) -> bool,
+) -> Result<(), RecordFault> {
+    let mut replay = Replay::at_keyframe(archive, rules, from.max(archive.start()))?;
+    // A keyframe is made of a picture that was judged.
+    let mut at = replay.begun;
+    let mut go_on = see(&replay.facts(at));
+    let end = archive.end();
+    while go_on && at < end {
+        at = at.plus(STRETCH).min(end);
+        replay.look(at, |facts| go_on = go_on && see(&facts))?;
+    }
+    Ok(())
 }
 
 /// What changed between two moments, of what `scope` has. Changes of which no object says when they were get the moment of the

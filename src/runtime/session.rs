@@ -289,6 +289,10 @@ fn start(
     }
     // One look asks when it has all that it looks at.
     let asks = !one_look && looks;
+    let mut tape = tape;
+    if let Some(tape) = &mut tape {
+        tape.keep_usage(rules.clone());
+    }
     let store = tokio::spawn(store::run(rules, clock.clone(), tape, seen, publish));
     let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());

@@ -272,7 +272,7 @@ pub async fn run(
             let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
             if let Some(tape) = &mut tape {
                 let judged = store.has_judged(facts.now);
-                tape.published(&store, facts.now, judged, facts.fleet.is_complete());
+                tape.published(&store, &facts, judged);
             }
             facts
         });

@@ -11,8 +11,10 @@ use model::fleet::observe::Observation;
 use record::{RecordFault, RecordOptions, Recorder, Written};
 use settings::Recording;
 use source::client::Connection;
+use table::Facts;
 
-use super::store::Store;
+use super::store::{Rules, Store};
+use super::usage::UsageTape;
 
 /// How long the identity of a cluster is waited for before it is recorded.
 const IDENTITY: Duration = Duration::from_secs(10);
@@ -68,6 +70,8 @@ pub struct TapeState {
     pub written: Written,
     /// Why nothing is written now; `None` while all is well.
     pub fault: Option<String>,
+    /// Why the usage ledger is not written now; `None` while all is well.
+    pub usage_fault: Option<String>,
     /// Everything is written and nothing more will be.
     pub ended: bool,
 }
@@ -108,6 +112,7 @@ pub struct Tape {
     recorder: Option<Box<Recorder>>,
     stop: oneshot::Receiver<()>,
     state: watch::Sender<TapeState>,
+    usage: Option<UsageTape>,
     complete: bool,
     /// Nothing is stamped earlier.
     floor: Moment,
@@ -122,6 +127,8 @@ pub struct TapeControl {
     state: watch::Receiver<TapeState>,
     /// It was told that nothing is written.
     fails: bool,
+    /// It was told that the usage ledger is not.
+    usage_fails: bool,
 }
 
 impl TapeControl {
@@ -129,7 +136,21 @@ impl TapeControl {
     pub async fn news(&mut self) -> Option<String> {
         loop {
             self.state.changed().await.ok()?;
-            let fault = self.state.borrow_and_update().fault.clone();
+            let state = self.state.borrow_and_update().clone();
+            let fault = state.fault;
+            match (state.usage_fault, self.usage_fails) {
+                (Some(fault), false) => {
+                    self.usage_fails = true;
+                    return Some(format!(
+                        "the usage ledger is not written: {fault}; recording goes on, and it is tried again"
+                    ));
+                }
+                (None, true) => {
+                    self.usage_fails = false;
+                    return Some("the usage ledger is written again".to_owned());
+                }
+                _ => {}
+            }
             match (fault, self.fails) {
                 (Some(fault), false) => {
                     self.fails = true;
@@ -169,6 +190,7 @@ impl Tape {
             recorder: Some(Box::new(recorder)),
             stop,
             state,
+            usage: None,
             complete: false,
             floor: Moment::default(),
         };
@@ -176,6 +198,7 @@ impl Tape {
             stop: Some(end),
             state: told,
             fails: false,
+            usage_fails: false,
         };
         (tape, control)
     }
@@ -202,8 +225,26 @@ impl Tape {
         }
     }
 
-    /// Writes what is due after a picture of `at`; `judged` where its checks were run.
-    pub(super) fn published(&mut self, store: &Store, at: Moment, judged: bool, complete: bool) {
+    /// Keeps the usage ledger beside the record.
+    pub(super) fn keep_usage(&mut self, rules: Rules) {
+        let Some(recorder) = &self.recorder else {
+            return;
+        };
+        self.usage = Some(UsageTape::start(
+            recorder.folder().to_owned(),
+            rules,
+            self.state.clone(),
+        ));
+    }
+
+    /// Writes what is due after a picture; `judged` where its checks were run.
+    pub(super) fn published(&mut self, store: &Store, facts: &Facts, judged: bool) {
+        let at = facts.now;
+        let complete = facts.fleet.is_complete();
+        // A replay makes the same pictures: those that were judged.
+        if let Some(usage) = self.usage.as_mut().filter(|_| judged) {
+            usage.see(facts);
+        }
         self.floor = at.plus(Duration::from_millis(1));
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -229,6 +270,7 @@ impl Tape {
             let next = TapeState {
                 written: written.unwrap_or(state.written),
                 fault: fault.map(ToString::to_string),
+                usage_fault: state.usage_fault.clone(),
                 ended: false,
             };
             let differs = *state != next;
@@ -242,12 +284,16 @@ impl Tape {
         let Some(recorder) = self.recorder.take() else {
             return;
         };
+        // While the directory is still ours alone.
+        if let Some(usage) = self.usage.take() {
+            usage.close();
+        }
         let before = recorder.written();
         let closed = recorder.close();
-        self.state.send_replace(TapeState {
-            written: *closed.as_ref().unwrap_or(&before),
-            fault: closed.err().map(|fault| fault.to_string()),
-            ended: true,
+        self.state.send_modify(|state| {
+            state.written = *closed.as_ref().unwrap_or(&before);
+            state.fault = closed.err().map(|fault| fault.to_string());
+            state.ended = true;
         });
     }
 }

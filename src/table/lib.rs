@@ -32,6 +32,7 @@ mod scoped_cost;
 pub mod select;
 pub mod silence;
 pub mod sources;
+pub mod spend;
 pub mod table;
 mod template;
 #[cfg(test)]

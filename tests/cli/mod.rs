@@ -12,6 +12,7 @@ mod rights;
 mod shell;
 mod simulated;
 mod steady;
+mod usage;
 mod written;
 
 use std::fs;

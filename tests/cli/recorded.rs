@@ -25,7 +25,7 @@ use table::{Facts, Format, Kind, Query, Scope};
 
 use super::{Home, text};
 
-fn setup() -> Setup {
+pub(super) fn setup() -> Setup {
     let settings = load(&Inputs::default()).expect("the defaults are right");
     let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
     Setup {

@@ -3,6 +3,7 @@
 mod damaged;
 mod kept;
 mod said;
+mod usage;
 
 use std::path::Path;
 use std::time::Duration;

@@ -143,7 +143,7 @@ pub(super) fn of(
         let word = positional.first()?;
         match path {
             "top" => TopName::from_str(word, true).ok().map(TopName::kind),
-            _ => KindName::from_str(word, true).ok().map(Kind::from),
+            _ => KindName::from_str(word, true).ok()?.kind(),
         }
     };
     let of_kind = |kind: Option<Kind>| kind.map_or_else(Vec::new, |kind| cluster.names(kind));
@@ -216,7 +216,7 @@ fn objects(value: &str, cluster: &Cluster) -> Vec<String> {
             .filter(|kind| kind != "fleet" && kind != "cost")
             .collect();
     };
-    let known = KindName::from_str(kind, true).ok().map(Kind::from);
+    let known = KindName::from_str(kind, true).ok().and_then(KindName::kind);
     let names = known.map_or_else(Vec::new, |known| cluster.names(known));
     names.iter().map(|name| format!("{kind}/{name}")).collect()
 }

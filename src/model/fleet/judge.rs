@@ -6,15 +6,20 @@ use super::device::Device;
 use super::policy::Policy;
 use super::signal::Signal;
 
-/// True when the readings alone say that the device does no work: utilization (or engine activity) below
-/// the threshold, and power, where both it and the model's idle power are known, near idle.
-pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
-    let util = device
+/// How much of the time a device works by its last readings, 0 to 1: the greatest of utilization and engine activity.
+pub fn activity(device: &Device) -> Option<f64> {
+    device
         .util()
         .into_iter()
         .chain(device.signals.get(Signal::SmActive))
         .chain(device.signals.get(Signal::TensorActive))
-        .reduce(f64::max)?;
+        .reduce(f64::max)
+}
+
+/// True when the readings alone say that the device does no work: utilization (or engine activity) below
+/// the threshold, and power, where both it and the model's idle power are known, near idle.
+pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
+    let util = activity(device)?;
     if util >= policy.idle_util_below {
         return Some(false);
     }

@@ -1,0 +1,295 @@
+//! `cost`: what a period cost. `cost report`: a month, for chargeback.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use model::base::{Exit, Failure, Moment, When};
+use model::usage::{Dimension, Period, Span, UsageSum, month, start_of};
+use record::usage::UsageFile;
+use table::spend::{self, IdleShare, PeriodCost, Report, Seen};
+
+use crate::runtime::clock;
+
+use super::out;
+use super::record::PastFlags;
+use super::setup::Situation;
+use super::usage::{ends, failed, filter, ledger};
+
+/// What a period cost.
+///
+/// By the usage ledger of a record, in UTC. Estimates from list prices, never a bill. What was not observed is in no sum; for how
+/// much of the period there are pictures is said.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Cost {
+    #[command(subcommand)]
+    command: Option<CostCommand>,
+    /// What the rows are by
+    #[arg(long, value_name = "WHAT", default_value = "team")]
+    by: ByName,
+    /// The period: today, the last 7 or 30 days, this or the last calendar month (UTC)
+    #[arg(long, value_name = "PERIOD", default_value = "7d", value_parser = period)]
+    period: Period,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: CostFormat,
+    /// The moment at which the period ends: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC; now without it)
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    at: Option<When>,
+    /// The record; without it, that of the settings, or that of the context
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum CostCommand {
+    /// A month for chargeback: rows that add up to the ledger
+    Report(ReportFlags),
+}
+
+/// Which month, and how.
+#[derive(Args, Clone, Debug)]
+struct ReportFlags {
+    /// The calendar month (UTC), 2026-10
+    #[arg(long, value_name = "MONTH")]
+    month: String,
+    /// What the rows are by, with commas between: team,job
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "team",
+        value_delimiter = ','
+    )]
+    by: Vec<ByName>,
+    /// Who pays for devices that nobody holds: a row of their own, all in equal parts, or all by their own cost
+    #[arg(long, value_name = "HOW", default_value = "separate")]
+    idle: IdleName,
+    /// How to print it; focus is CSV of the FinOps Open Cost and Usage Specification 1.2
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: ReportFormat,
+    /// The record; without it, that of the settings, or that of the context
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ByName {
+    Team,
+    Pool,
+    Queue,
+    Namespace,
+    Class,
+    Owner,
+    Job,
+    Billing,
+    Zone,
+    Model,
+}
+
+impl From<ByName> for Dimension {
+    fn from(name: ByName) -> Self {
+        match name {
+            ByName::Team => Self::Team,
+            ByName::Pool => Self::Pool,
+            ByName::Queue => Self::Queue,
+            ByName::Namespace => Self::Namespace,
+            ByName::Class => Self::Class,
+            ByName::Owner => Self::Owner,
+            ByName::Job => Self::Job,
+            ByName::Billing => Self::Billing,
+            ByName::Zone => Self::Zone,
+            ByName::Model => Self::Model,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum IdleName {
+    Share,
+    Separate,
+    Weighted,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum CostFormat {
+    Table,
+    Json,
+    Csv,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ReportFormat {
+    Table,
+    Csv,
+    Json,
+    Markdown,
+    Focus,
+}
+
+fn period(text: &str) -> Result<Period, String> {
+    let known = Period::ALL.into_iter();
+    known.clone().find(|one| one.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = known.map(Period::name).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
+impl Cost {
+    /// The record that is meant.
+    pub(super) fn past(&self) -> PastFlags {
+        let record = match &self.command {
+            Some(CostCommand::Report(report)) => report.record.clone(),
+            None => self.record.clone(),
+        };
+        PastFlags { at: None, record }
+    }
+}
+
+/// For how much of the part of a span that is over by `now` there are pictures.
+fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), Failure> {
+    let coverage = file.coverage(span).map_err(failed)?;
+    let end = start_of(span.to).min(now);
+    let over = end.since(start_of(span.from)).millis();
+    let ratio = match over {
+        0 => 0.0,
+        over => (coverage.observed_ms as f64 / over as f64).min(1.0),
+    };
+    Ok((Seen { span, ratio }, coverage.open))
+}
+
+/// Runs `cost`.
+pub(super) fn run(
+    at: &Situation,
+    cost: &Cost,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if let Some(CostCommand::Report(flags)) = &cost.command {
+        return report(at, flags, out, err);
+    }
+    let (file, _) = ledger(at)?;
+    let bounds = ends(&file)?;
+    let now = match (cost.at, bounds) {
+        (Some(when), Some((start, end))) => when.in_record(start, end),
+        _ => clock::now(),
+    };
+    let (this, before) = cost.period.spans(now);
+    let by = Dimension::from(cost.by);
+    let only = filter(at);
+    let sums = |span: Span, steps: usize| -> Result<Vec<UsageSum>, Failure> {
+        file.sums(span, &[by], steps, &only).map_err(failed)
+    };
+    let (now_seen, _) = seen(&file, this, now)?;
+    let (before_seen, _) = seen(&file, before, now)?;
+    let period = PeriodCost::new(
+        cost.period.name(),
+        by,
+        now_seen,
+        &sums(this, PeriodCost::steps(this))?,
+        before_seen,
+        &sums(before, 1)?,
+    );
+    if !now_seen.is_observed() {
+        say_unobserved(err, bounds);
+    }
+    let text = match cost.output {
+        CostFormat::Table => period.table(),
+        CostFormat::Json => period.json(),
+        CostFormat::Csv => period.csv(),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+fn say_unobserved(err: &mut dyn Write, bounds: Option<(Moment, Moment)>) {
+    let has = match bounds {
+        Some((from, to)) => format!("; the ledger has {} to {}", from.rfc3339(), to.rfc3339()),
+        None => String::new(),
+    };
+    let words = format!(
+        "nothing was recorded in this period, what it cost is unknown: `stokehold record` records{has}"
+    );
+    out::say(err, &words);
+}
+
+/// Runs `cost report`.
+fn report(
+    at: &Situation,
+    flags: &ReportFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let Some(span) = month(&flags.month) else {
+        let message = format!("--month {}: write a month as 2026-10", flags.month);
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let mut by: Vec<Dimension> = Vec::new();
+    for name in &flags.by {
+        let one = Dimension::from(*name);
+        if by.contains(&one) {
+            let message = format!("--by names {} twice", one.name());
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        by.push(one);
+    }
+    let idle = match flags.idle {
+        IdleName::Separate => IdleShare::Separate,
+        IdleName::Share => IdleShare::Share,
+        IdleName::Weighted => IdleShare::Weighted,
+    };
+    if flags.output == ReportFormat::Focus && idle != IdleShare::Separate {
+        let message =
+            "-o focus has devices that nobody holds as rows of their own: leave out --idle";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let (file, context) = ledger(at)?;
+    // A month that is not over is observed as far as it has come.
+    let bounds = ends(&file)?;
+    let now = bounds.map_or_else(clock::now, |(_, end)| end.max(clock::now()));
+    let (seen, open) = seen(&file, span, now)?;
+    if !seen.is_observed() {
+        say_unobserved(err, bounds);
+    }
+    let only = filter(at);
+    let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
+    if flags.output == ReportFormat::Focus {
+        let others: Vec<Dimension> = by
+            .into_iter()
+            .filter(|by| !spend::FOCUS_KEYS.contains(by))
+            .collect();
+        let keys: Vec<Dimension> = spend::FOCUS_KEYS
+            .into_iter()
+            .chain(others.clone())
+            .collect();
+        let sums = sums(&keys)?;
+        let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone());
+        // The file is for programs: what is to be known of it stands here, and the observed share on each line.
+        for note in report.notes() {
+            out::say(err, &note);
+        }
+        out::say(err, "BilledCost is 0: nothing of it was billed");
+        let cluster = context.unwrap_or_default();
+        out::write(
+            out,
+            &spend::focus(&cluster, span, seen.ratio, &others, &sums),
+        )?;
+        return Ok(Exit::Done);
+    }
+    let sums = sums(&by)?;
+    let report = Report::new(&flags.month, seen, open, &by, idle, sums);
+    let text = match flags.output {
+        ReportFormat::Table => report.table(),
+        ReportFormat::Json => report.json(),
+        ReportFormat::Markdown => report.markdown(),
+        ReportFormat::Csv | ReportFormat::Focus => {
+            for note in report.notes() {
+                out::say(err, &note);
+            }
+            report.csv()
+        }
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,200 @@
+//! `usage`: where the usage ledger of a record is. `get usage`: its hours.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use model::base::{Exit, Failure, Moment};
+use model::usage::{Span, UsageFilter, hour_of, start_of};
+use record::usage::UsageFile;
+use table::spend;
+
+use crate::runtime::clock::Stopwatch;
+use crate::runtime::session;
+use crate::runtime::usage;
+
+use super::get::{FormatName, Get, Output};
+use super::record::{self as records, PastFlags};
+use super::setup::{FactsSource, Situation};
+use super::{look, out};
+
+/// The usage ledger.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Usage {
+    /// Print where its SQLite file is, what is in it, and a query to begin with
+    Sql {
+        /// The record; without it, that of the settings, or that of the context
+        #[arg(long, value_name = "DIR")]
+        record: Option<PathBuf>,
+    },
+}
+
+impl Usage {
+    /// The record that is meant.
+    pub(super) fn past(&self) -> PastFlags {
+        let Self::Sql { record } = self;
+        PastFlags {
+            at: None,
+            record: record.clone(),
+        }
+    }
+}
+
+/// A way that takes longer is told of.
+const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The ledger of the record that is meant, and the name of its context. Where it lacks hours that the record has they are made.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub(super) fn ledger(at: &Situation) -> Result<(UsageFile, Option<String>), Failure> {
+    let FactsSource::Record(moment) = &at.target else {
+        let message = "the usage ledger is part of a record: --record DIR";
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let path = records::place(moment, &at.settings)?;
+    let setup = at.setup(true);
+    let begun = Stopwatch::start();
+    let mut told = TOLD_AFTER;
+    usage::of_record(
+        &path,
+        |archive| session::past_rules(&setup, archive),
+        |now, end| {
+            if !at.quiet && begun.elapsed() >= told {
+                told = begun.elapsed() + TOLD_AFTER;
+                let words = format!(
+                    "making the usage ledger from the record: {} of {}",
+                    now.rfc3339(),
+                    end.rfc3339()
+                );
+                out::say(&mut std::io::stderr(), &words);
+            }
+        },
+    )
+}
+
+/// The rows that the settings' scope has.
+pub(super) fn filter(at: &Situation) -> UsageFilter {
+    let scope = look::scope(&at.settings);
+    UsageFilter {
+        team: scope.team.map(|team| team.to_string()),
+        namespaces: scope.namespaces.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A fault of the ledger as one of the command.
+pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, fault.to_string())
+}
+
+/// The first and the last moment of a ledger.
+pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure> {
+    let extent = file.extent().map_err(failed)?;
+    let until = file.until().map_err(failed)?;
+    Ok(extent.map(|span| start_of(span.from)).zip(until))
+}
+
+const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
+  FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
+
+/// Runs `usage`.
+pub(super) fn run(
+    at: &Situation,
+    out: &mut dyn Write,
+    _err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let (file, _) = ledger(at)?;
+    let mut text = format!("{}\n\n", file.path().display());
+    match ends(&file)? {
+        Some((from, until)) => text.push_str(&format!(
+            "hours from {} to {}\n\n",
+            from.rfc3339(),
+            until.rfc3339()
+        )),
+        None => text.push_str("no hours yet\n\n"),
+    }
+    text.push_str(
+        "usage    view: one row an hour, pool, class, billing, zone, namespace, team, queue, owner, job, model and price;\n\
+         \x20        device time in ms, cost in micro-USD (NULL: no price is known), energy in mWh\n\
+         hours    each hour: open or closed, how much of it was observed\n\
+         keys, hour_rows, losses    what the view is made of\n\n\
+         Read it while it is written; never write to it. For example:\n\n",
+    );
+    text.push_str(&format!(
+        "sqlite3 -readonly {} \"{QUERY}\"\n",
+        quoted(&file.path().display().to_string())
+    ));
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    match path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
+/// Runs `get usage`.
+pub(super) fn get(
+    at: &Situation,
+    get: &Get,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let refused = [
+        (get.name.is_some(), "a name"),
+        (!get.selector.is_empty(), "-l"),
+        (!get.field_selector.is_empty(), "--field-selector"),
+        (get.sort_by.is_some(), "--sort-by"),
+        (get.watch, "--watch"),
+        (get.past.at.is_some(), "--at"),
+        (
+            matches!(
+                get.output,
+                Output::JsonPath(_) | Output::Plain(FormatName::Name)
+            ),
+            "this output",
+        ),
+    ];
+    if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
+        let message = format!(
+            "get usage goes without {what}: it takes --from, --to, --record, -n, --team, and -o table, wide, json, yaml or csv; `stokehold usage sql` for anything else"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let (file, _) = ledger(at)?;
+    let Some((start, end)) = ends(&file)? else {
+        out::say(err, "the usage ledger has no hours yet");
+        return Err(failed("nothing to print"));
+    };
+    let to = get.to.map_or(end, |when| when.in_record(start, end));
+    let from = get.from.map_or_else(
+        || to.minus(std::time::Duration::from_secs(24 * 3_600)),
+        |when| when.in_record(start, end),
+    );
+    if from > to {
+        let (from, to) = (from.rfc3339(), to.rfc3339());
+        let message = format!("--from must be before --to: {from} is not before {to}");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let span = Span {
+        from: hour_of(from),
+        // An hour that has begun is in it.
+        to: hour_of(Moment::from_millis(to.millis() - 1)) + 1,
+    };
+    let rows = file.rows(span, &filter(at)).map_err(failed)?;
+    let rows = spend::hours(&rows);
+    let titled = !get.no_headers;
+    let text = match get.output.format() {
+        table::Format::Json => serde_json::to_string_pretty(&rows).map_err(failed)? + "\n",
+        table::Format::Yaml => serde_saphyr::to_string(&rows).map_err(failed)?,
+        table::Format::Csv => spend::csv(&rows, titled),
+        format => spend::table(&rows, titled, format == table::Format::Wide),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,32 @@
+//! Usage: what every device was used for and what that cost, hour by hour.
+//!
+//! A [`UsageSample`] is what one picture of the fleet says; a [`UsageFold`] takes one after the other and adds up the time
+//! between them. What stood on a picture counts until the next one. Money is that of [`crate::cost::burn`]: the price of each
+//! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
+
+mod fold;
+mod period;
+mod row;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod totals;
+
+pub use fold::{GAP, UsageFold};
+pub use period::{Period, Span, month};
+pub use row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+pub use sample::{UNDER_USED_BELOW, UsageSample};
+pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};
+
+/// Milliseconds of an hour.
+pub const HOUR_MS: i64 = 3_600_000;
+
+/// The hour that a moment lies in: whole hours since the Unix epoch, in UTC.
+pub fn hour_of(at: crate::base::Moment) -> i64 {
+    at.millis().div_euclid(HOUR_MS)
+}
+
+/// The first moment of an hour.
+pub fn start_of(hour: i64) -> crate::base::Moment {
+    crate::base::Moment::from_millis(hour.saturating_mul(HOUR_MS))
+}

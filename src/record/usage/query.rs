@@ -1,0 +1,209 @@
+//! Sums and rows out of the file.
+
+use model::base::Name;
+use model::fleet::node::Billing;
+use model::usage::{Dimension, HourRow, Span, UsageFilter, UsageKey, UsageSum, UsageTotals};
+use rusqlite::types::Value;
+use rusqlite::{Row, params, params_from_iter};
+
+use super::fault::UsageFault;
+use super::store::{HOUR, UsageFile};
+
+/// For how much of a span there are pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coverage {
+    /// Observed time, milliseconds.
+    pub observed_ms: i64,
+    /// The whole span, milliseconds.
+    pub span_ms: i64,
+    /// Hours of it that are still open.
+    pub open: i64,
+}
+
+impl Coverage {
+    /// Observed time as a share of the span, 0 to 1.
+    pub fn ratio(&self) -> f64 {
+        match self.span_ms {
+            0 => 0.0,
+            all => self.observed_ms as f64 / all as f64,
+        }
+    }
+}
+
+const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(unallocated_ms), total(out_of_service_ms),
+  total(unobserved_ms), total(lost_failure_ms), total(lost_preemption_ms),
+  total(CASE WHEN cost_micros IS NULL THEN 0 ELSE allocated_ms END), total(CASE WHEN cost_micros IS NULL THEN 0 ELSE busy_ms END),
+  total(CASE WHEN cost_micros IS NULL THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
+  sum(energy_mwh), sum(useful_micros), sum(under_used_micros), sum(idle_micros), sum(not_read_micros), sum(unallocated_micros),
+  sum(out_of_service_micros), sum(lost_failure_micros), sum(lost_preemption_micros)";
+
+/// Reads what [`SUMS`] selects, from column `at` on.
+fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
+    // Floating sums are exact up to 2^53 milliseconds: 285,000 device-years.
+    let time = |index: usize| row.get::<_, f64>(at + index).map(|sum| sum as i64);
+    let mut parts = Some([0; 8]);
+    for index in 0..8 {
+        let micros: Option<i64> = row.get(at + 12 + index)?;
+        parts = parts.zip(micros).map(|(mut parts, micros)| {
+            parts[index] = micros;
+            parts
+        });
+    }
+    Ok(UsageTotals {
+        busy_ms: time(0)?,
+        idle_ms: time(1)?,
+        not_read_ms: time(2)?,
+        unallocated_ms: time(3)?,
+        out_of_service_ms: time(4)?,
+        unobserved_ms: time(5)?,
+        lost_failure_ms: time(6)?,
+        lost_preemption_ms: time(7)?,
+        priced_allocated_ms: time(8)?,
+        priced_busy_ms: time(9)?,
+        unpriced_ms: time(10)?,
+        energy_mwh: row.get(at + 11)?,
+        parts_micros: parts,
+    })
+}
+
+/// The condition of a filter: its values are parameters, from the third on.
+fn condition(only: &UsageFilter) -> String {
+    let mut text = String::new();
+    let mut next = 3;
+    if only.team.is_some() {
+        text.push_str(" AND team = ?3");
+        next += 1;
+    }
+    if !only.namespaces.is_empty() {
+        let all = next..next + only.namespaces.len();
+        let all: Vec<String> = all.map(|at| format!("?{at}")).collect();
+        text.push_str(&format!(" AND namespace IN ({})", all.join(", ")));
+    }
+    text
+}
+
+fn bounds(span: Span, only: &UsageFilter) -> Vec<Value> {
+    let ends = [span.from, span.to].map(|hour| Value::Integer(hour * HOUR));
+    let names = only.team.iter().chain(&only.namespaces);
+    let names = names.map(|name| Value::Text(name.clone()));
+    ends.into_iter().chain(names).collect()
+}
+
+fn column(by: Dimension) -> &'static str {
+    match by {
+        Dimension::Job => "CASE job WHEN '' THEN '' ELSE namespace || '/' || job END",
+        other => other.name(),
+    }
+}
+
+impl UsageFile {
+    /// The sums of a span by some dimensions, each in `steps` equal steps; in the order of the dimensions' values.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn sums(
+        &self,
+        span: Span,
+        by: &[Dimension],
+        steps: usize,
+        only: &UsageFilter,
+    ) -> Result<Vec<UsageSum>, UsageFault> {
+        let failed = || UsageFault::sql("read", self.path());
+        let mut columns: Vec<String> = by.iter().map(|by| column(*by).to_owned()).collect();
+        columns.push(format!(
+            "(hour_start - {}) * {} / {}",
+            span.from * HOUR,
+            steps.max(1),
+            (span.hours() * HOUR).max(1)
+        ));
+        let places: Vec<String> = (1..=columns.len()).map(|at| at.to_string()).collect();
+        let places = places.join(", ");
+        let query = format!(
+            "SELECT {}, {SUMS} FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {} GROUP BY {places} ORDER BY {places}",
+            columns.join(", "),
+            condition(only),
+        );
+        let mut query = self.sql.prepare(&query).map_err(failed())?;
+        let count = by.len();
+        let rows = query.query_map(params_from_iter(bounds(span, only)), |row| {
+            let names = (0..count).map(|at| row.get(at));
+            Ok(UsageSum {
+                names: names.collect::<rusqlite::Result<_>>()?,
+                step: usize::try_from(row.get::<_, i64>(count)?).unwrap_or(0),
+                totals: totals(row, count + 1)?,
+            })
+        });
+        rows.and_then(Iterator::collect).map_err(failed())
+    }
+
+    /// The hourly rows of a span, by hour and key.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn rows(&self, span: Span, only: &UsageFilter) -> Result<Vec<HourRow>, UsageFault> {
+        let failed = || UsageFault::sql("read", self.path());
+        let query = format!(
+            "SELECT hour_start, state, pool, class, billing, zone, namespace, team, queue, owner, job, model, price_source,
+               price_as_of, {SUMS}
+             FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {}
+             GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 ORDER BY 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
+            condition(only)
+        );
+        let mut query = self.sql.prepare(&query).map_err(failed())?;
+        let rows = query.query_map(params_from_iter(bounds(span, only)), |row| {
+            let name = |at: usize| row.get::<_, String>(at).map(Name::from);
+            Ok(HourRow {
+                hour: row.get::<_, i64>(0)? / HOUR,
+                closed: row.get::<_, String>(1)? == "closed",
+                key: UsageKey {
+                    pool: name(2)?,
+                    class: name(3)?,
+                    billing: Billing::from_name(&row.get::<_, String>(4)?),
+                    zone: name(5)?,
+                    namespace: name(6)?,
+                    team: name(7)?,
+                    queue: name(8)?,
+                    owner: name(9)?,
+                    job: name(10)?,
+                    model: name(11)?,
+                    price_source: name(12)?,
+                    price_as_of: name(13)?,
+                },
+                totals: totals(row, 14)?,
+            })
+        });
+        rows.and_then(Iterator::collect).map_err(failed())
+    }
+
+    /// For how much of a span there are pictures.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn coverage(&self, span: Span) -> Result<Coverage, UsageFault> {
+        let query = "SELECT coalesce(sum(observed_ms), 0), coalesce(sum(state = 'open'), 0) FROM hours WHERE hour >= ?1 AND hour < ?2";
+        let (observed_ms, open) = self
+            .sql
+            .query_row(query, params![span.from * HOUR, span.to * HOUR], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .map_err(UsageFault::sql("read", self.path()))?;
+        Ok(Coverage {
+            observed_ms,
+            span_ms: span.hours() * HOUR * 1_000,
+            open,
+        })
+    }
+
+    /// The first hour that it has, and the first after its last; `None` where it has none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn extent(&self) -> Result<Option<Span>, UsageFault> {
+        let hours = self.hours()?;
+        let ends = hours.first().zip(hours.last());
+        Ok(ends.map(|((from, ..), (to, ..))| Span {
+            from: *from,
+            to: to + 1,
+        }))
+    }
+}

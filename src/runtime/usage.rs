@@ -1,0 +1,319 @@
+//! The usage ledger as it is kept: by a recorder from its own pictures, or made from a record that was written before.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use model::base::{Exit, Failure, Moment};
+use model::cost::Prices;
+use model::usage::{GAP, HourUsage, RunLoss, UsageFold, UsageSample, start_of};
+use record::usage::{UsageFault, UsageFile};
+use record::{Archive, RecordFault, RecordLock};
+use table::Facts;
+
+use super::past;
+use super::store::Rules;
+use super::tape::TapeState;
+
+/// The ledger is written at least this often.
+const WRITING: Duration = Duration::from_secs(50);
+
+/// A ledger that has come so near to the end of its record is not made further: what is left comes when recording goes on.
+const NEAR: Duration = Duration::from_secs(60);
+
+/// The file with the fold that fills it.
+pub struct UsageLedger {
+    file: UsageFile,
+    fold: UsageFold,
+    /// Hours that are closed and not written yet.
+    closed: Vec<HourUsage>,
+    /// Runs that ended badly and are not booked yet.
+    lost: Vec<RunLoss>,
+    written: Option<Moment>,
+    /// Its record was gone through to the end, and nothing was taken since.
+    begins: bool,
+    /// The last time it could not be written.
+    fails: bool,
+}
+
+impl UsageLedger {
+    /// A ledger that goes on with what the file holds. Time between pictures that lie further apart than `gap` is unobserved.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn new(file: UsageFile, gap: Duration) -> Result<Self, UsageFault> {
+        let fold = UsageFold::new(gap, file.closed()?);
+        Ok(Self {
+            file,
+            fold,
+            closed: Vec::new(),
+            lost: Vec::new(),
+            written: None,
+            begins: false,
+            fails: false,
+        })
+    }
+
+    /// Makes what the record has and the file has not: from the first hour on that is not closed. `go_on` is asked at every
+    /// picture, with its moment; what was made until then is kept.
+    ///
+    /// # Errors
+    /// The record cannot be read, or the file cannot be written.
+    pub fn catch_up(
+        &mut self,
+        archive: &Archive,
+        rules: &Rules,
+        mut go_on: impl FnMut(Moment) -> bool,
+    ) -> Result<(), Failure> {
+        let from = self.file.resumes_at().map_err(failed)?;
+        let from = from.map_or(archive.start(), start_of);
+        let mut fault = None;
+        past::pictures(archive, rules.clone(), from, |facts| {
+            fault = fault
+                .take()
+                .or(self.take(sample(facts, &rules.prices)).err());
+            fault.is_none() && go_on(facts.now)
+        })
+        .map_err(failed)?;
+        match fault {
+            Some(fault) => Err(failed(fault)),
+            None => self.flush().map_err(failed),
+        }
+    }
+
+    /// Takes a picture, and writes where it is time to.
+    ///
+    /// # Errors
+    /// The file cannot be written: it is tried again, and nothing of the ledger is lost meanwhile.
+    pub fn take(&mut self, sample: UsageSample) -> Result<(), UsageFault> {
+        let at = sample.at();
+        self.fold.take(sample);
+        self.closed.extend(self.fold.closed());
+        self.lost.extend(self.fold.lost());
+        let last = *self.written.get_or_insert(at);
+        // While it fails to be written it is tried again as often, and not at every picture.
+        let ended = self.closed.len() == 1 && !self.fails;
+        let due = at < last || at.since(last) >= WRITING.into();
+        match due || ended {
+            true => {
+                self.written = Some(at);
+                self.flush()
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what there is.
+    ///
+    /// # Errors
+    /// As [`UsageLedger::take`].
+    pub fn flush(&mut self) -> Result<(), UsageFault> {
+        let count = self.closed.len();
+        let mut hours = std::mem::take(&mut self.closed);
+        hours.extend(self.fold.open());
+        let written = self.file.write(&hours, &self.lost);
+        self.fails = written.is_err();
+        match written {
+            Ok(()) => self.lost.clear(),
+            Err(_) => {
+                hours.truncate(count);
+                self.closed = hours;
+            }
+        }
+        written
+    }
+
+    /// The file.
+    pub fn file(&self) -> &UsageFile {
+        &self.file
+    }
+}
+
+fn failed(fault: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, fault.to_string())
+}
+
+fn sample(facts: &Facts, prices: &Prices) -> UsageSample {
+    UsageSample::of(facts.now, &facts.fleet, prices)
+}
+
+/// The ledger beside a recorder, on a thread of its own: nobody waits for its disk.
+pub(super) struct UsageTape {
+    samples: Option<Sender<UsageSample>>,
+    prices: Arc<Prices>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl UsageTape {
+    /// Begins beside what is recorded into a directory; `state` is told when it cannot be written, and when it can again.
+    pub(super) fn start(folder: PathBuf, rules: Rules, state: watch::Sender<TapeState>) -> Self {
+        let (samples, taken) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let prices = Arc::clone(&rules.prices);
+        let keeper = Keeper {
+            folder,
+            rules,
+            stop: Arc::clone(&stop),
+            state,
+        };
+        let thread = thread::Builder::new().name("usage".to_owned());
+        let thread = thread.spawn(move || keeper.run(&taken)).ok();
+        Self {
+            samples: Some(samples),
+            prices,
+            stop,
+            thread,
+        }
+    }
+
+    /// Takes a picture.
+    pub(super) fn see(&mut self, facts: &Facts) {
+        if let Some(samples) = &self.samples {
+            // Where its thread is gone the record has it all the same.
+            let _ = samples.send(sample(facts, &self.prices));
+        }
+    }
+
+    /// Writes what is left.
+    pub(super) fn close(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.samples = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What keeps the ledger on its thread.
+struct Keeper {
+    folder: PathBuf,
+    rules: Rules,
+    stop: Arc<AtomicBool>,
+    state: watch::Sender<TapeState>,
+}
+
+impl Keeper {
+    fn run(&self, samples: &Receiver<UsageSample>) {
+        let mut ledger = self.begin();
+        let mut tried = None;
+        while let Ok(sample) = samples.recv() {
+            let at = sample.at();
+            let Some(known) = &mut ledger else {
+                let last = *tried.get_or_insert(at);
+                let stopped = self.stop.load(Ordering::Relaxed);
+                if !stopped && (at.since(last) >= WRITING.into() || at < last) {
+                    tried = Some(at);
+                    ledger = self.begin();
+                }
+                continue;
+            };
+            // The record has told of it already.
+            let told = |until: Moment| at <= until && until.since(at) < NEAR.into();
+            if known.begins && known.fold.at().is_some_and(told) {
+                continue;
+            }
+            known.begins = false;
+            let taken = known.take(sample);
+            self.tell(taken.err().map(|fault| fault.to_string()));
+        }
+        if let Some(ledger) = &mut ledger {
+            let flushed = ledger.flush();
+            self.tell(flushed.err().map(|fault| fault.to_string()));
+        }
+    }
+
+    fn begin(&self) -> Option<UsageLedger> {
+        let begun = self.opened();
+        if self.stop.load(Ordering::Relaxed) {
+            return begun.ok();
+        }
+        self.tell(begun.as_ref().err().map(|failure| failure.message.clone()));
+        begun.ok()
+    }
+
+    /// The ledger, with all that the record has.
+    fn opened(&self) -> Result<UsageLedger, Failure> {
+        let file = UsageFile::open(&self.folder).map_err(failed)?;
+        let mut ledger = UsageLedger::new(file, GAP).map_err(failed)?;
+        let stopped = || self.stop.load(Ordering::Relaxed);
+        match Archive::open(&self.folder) {
+            Ok(archive) => ledger.catch_up(&archive, &self.rules, |_| !stopped())?,
+            Err(RecordFault::Empty(_)) => {}
+            Err(fault) => return Err(failed(fault)),
+        }
+        ledger.begins = true;
+        // What was not gone through would look as if it had not been observed: the next one goes on there.
+        match stopped() {
+            true => Err(Failure::quiet(Exit::Done)),
+            false => Ok(ledger),
+        }
+    }
+
+    fn tell(&self, fault: Option<String>) {
+        self.state.send_if_modified(|state| {
+            let differs = state.usage_fault != fault;
+            state.usage_fault = fault;
+            differs
+        });
+    }
+}
+
+/// The ledger of a record as far as the record goes, to be read. Where nobody records into the directory, what the file lacks is
+/// made first; where it may not be written, in memory alone. With it comes the name of the context. `coming` is told of each picture on the way, with its moment and
+/// that of the end.
+///
+/// # Errors
+/// There is neither record nor ledger, or one of them cannot be read.
+pub fn of_record(
+    folder: &Path,
+    rules: impl FnOnce(&Archive) -> Rules,
+    mut coming: impl FnMut(Moment, Moment),
+) -> Result<(UsageFile, Option<String>), Failure> {
+    let archive = match Archive::open(folder) {
+        Ok(archive) => archive,
+        Err(fault) => {
+            // Its segments may have been deleted: the ledger is kept longer.
+            let file = UsageFile::open_to_read(folder).map_err(|other| match other {
+                UsageFault::Absent(_) => failed(fault),
+                other => failed(other),
+            });
+            return file.map(|file| (file, None));
+        }
+    };
+    let end = archive.end();
+    let context = Some(archive.context().to_owned());
+    let file = match (folder.is_dir(), RecordLock::take(folder)) {
+        // One segment of a record.
+        (false, _) => (UsageFile::in_memory().map_err(failed)?, None),
+        // The recorder keeps it.
+        (true, Err(RecordFault::Locked(_))) => {
+            let file = UsageFile::open_to_read(folder).map_err(failed)?;
+            return Ok((file, context));
+        }
+        (true, Ok(lock)) => match UsageFile::open(folder) {
+            Ok(file) => (file, Some(lock)),
+            Err(fault @ (UsageFault::Foreign(_) | UsageFault::Newer(..))) => {
+                return Err(failed(fault));
+            }
+            Err(_) => (UsageFile::copied(folder).map_err(failed)?, Some(lock)),
+        },
+        (true, Err(_)) => (UsageFile::copied(folder).map_err(failed)?, None),
+    };
+    let (file, _lock) = file;
+    let until = file.until().map_err(failed)?;
+    if until.is_some_and(|until| end.since(until) < NEAR.into()) {
+        return Ok((file, context));
+    }
+    let mut ledger = UsageLedger::new(file, GAP).map_err(failed)?;
+    ledger.catch_up(&archive, &rules(&archive), |at| {
+        coming(at, end);
+        true
+    })?;
+    Ok((ledger.file, context))
+}

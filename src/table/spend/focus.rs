@@ -1,0 +1,141 @@
+//! A month as a FOCUS dataset: the FinOps Foundation's open format for cost and usage, version 1.2.
+//!
+//! The columns are those that the specification calls mandatory, PricingCategory, and our own, which begin with `x_`. Nothing of
+//! it was billed: BilledCost is 0 and the estimates stand in ListCost, ContractedCost and EffectiveCost, which may not be null.
+//! What has no price is left out, therefore.
+
+use model::usage::{CostPart, Dimension, Span, UsageSum, start_of};
+
+use super::{decimal, nobodys, safe_line};
+
+/// The columns that the sums must be by, in front of those that are asked for.
+pub const KEYS: [Dimension; 3] = [Dimension::Billing, Dimension::Pool, Dimension::Class];
+
+const COLUMNS: [&str; 22] = [
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingCurrency",
+    "BillingPeriodStart",
+    "BillingPeriodEnd",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargePeriodStart",
+    "ChargePeriodEnd",
+    "ContractedCost",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "PricingCategory",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+];
+
+/// A dataset of the sums by [`KEYS`] and `by`: a line for what was held and one for what nobody held, each where there is any.
+/// `cluster` names the billing account.
+pub fn focus(
+    cluster: &str,
+    month: Span,
+    ratio: f64,
+    by: &[Dimension],
+    sums: &[UsageSum],
+) -> String {
+    let mut titles: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+    titles.extend(["x_Pool", "x_Class"].map(str::to_owned));
+    titles.extend(by.iter().map(|by| format!("x_{}", capital(by.name()))));
+    titles.extend(CostPart::ALL.map(|part| format!("x_Cost_{}", capital(part.field()))));
+    titles.extend(["x_ObservedRatio", "x_Estimate"].map(str::to_owned));
+    let mut out = safe_line(&titles);
+    let (start, end) = (start_of(month.from).rfc3339(), start_of(month.to).rfc3339());
+    let account = if cluster.is_empty() {
+        "unknown"
+    } else {
+        cluster
+    };
+    for sum in sums {
+        let Some(parts) = sum.totals.parts_micros else {
+            continue;
+        };
+        let free = nobodys(&sum.totals);
+        let held: i64 = parts.iter().sum::<i64>() - free;
+        let free_ms = sum.totals.unallocated_ms + sum.totals.out_of_service_ms;
+        let (billing, pool, class) = (&sum.names[0], &sum.names[1], &sum.names[2]);
+        for (cost, ms, allocated) in [
+            (held, sum.totals.priced_allocated_ms, true),
+            (free, free_ms, false),
+        ] {
+            if ms == 0 && cost == 0 {
+                continue;
+            }
+            let what = if allocated {
+                "allocated"
+            } else {
+                "not allocated"
+            };
+            let cost = decimal(cost);
+            let mut cells = vec![
+                "0.000000".to_owned(),
+                account.to_owned(),
+                account.to_owned(),
+                "USD".to_owned(),
+                start.clone(),
+                end.clone(),
+                "Usage".to_owned(),
+                String::new(),
+                format!(
+                    "{class} devices of pool {pool}, {what}; an estimate from list prices, nothing was billed"
+                ),
+                start.clone(),
+                end.clone(),
+                cost.clone(),
+                cost.clone(),
+                "Stokehold (estimate, no invoice)".to_owned(),
+                cost,
+                category(billing).to_owned(),
+                format!("{}.{:06}", ms / 3_600_000, ms % 3_600_000 * 10 / 36),
+                "Device-Hours".to_owned(),
+                account.to_owned(),
+                account.to_owned(),
+                "AI and Machine Learning".to_owned(),
+                "Accelerators on Kubernetes".to_owned(),
+                pool.clone(),
+                class.clone(),
+            ];
+            cells.extend((0..by.len()).map(|at| sum.names[KEYS.len() + at].clone()));
+            cells.extend(CostPart::ALL.map(|part| {
+                let own =
+                    matches!(part, CostPart::Unallocated | CostPart::OutOfService) != allocated;
+                decimal(if own { parts[part as usize] } else { 0 })
+            }));
+            cells.extend([format!("{ratio:.6}"), "true".to_owned()]);
+            out.push_str(&safe_line(&cells));
+        }
+    }
+    out
+}
+
+/// The pricing category of a way to pay; a price without one is that of on-demand.
+fn category(billing: &str) -> &'static str {
+    match billing {
+        "spot" => "Dynamic",
+        "reserved" => "Committed",
+        "owned" => "Other",
+        _ => "Standard",
+    }
+}
+
+/// `lost_to_failure` as `LostToFailure`.
+fn capital(name: &str) -> String {
+    name.split('_')
+        .map(|word| {
+            let mut letters = word.chars();
+            let first = letters.next().map(|first| first.to_ascii_uppercase());
+            first.into_iter().chain(letters).collect::<String>()
+        })
+        .collect()
+}

@@ -1,0 +1,114 @@
+//! Money over time, out of the usage ledger: hourly rows, what a period cost, and reports of a month for chargeback.
+//!
+//! All of it are estimates from list prices, never a bill, and each says for how much of its span there are pictures.
+
+mod focus;
+mod hours;
+mod period;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use focus::{KEYS as FOCUS_KEYS, focus};
+pub use hours::{FIELDS, SCHEMA, UsageHour, csv, hours, table};
+pub use period::{PeriodCost, PeriodRow, Seen};
+pub use report::{IdleShare, Report, ReportRow};
+
+use model::base::quantities::grouped;
+use model::usage::{CostPart, UsageTotals, start_of};
+
+use super::output::csv_line;
+
+/// Milliseconds of device time as hours.
+pub(crate) fn device_hours(ms: i64) -> f64 {
+    ms as f64 / 3.6e6
+}
+
+/// Micro-USD as USD, for JSON: exact to the micro-dollar.
+pub(crate) fn usd(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// Micro-USD as a decimal number, exact: `12.345678`.
+pub(crate) fn decimal(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let micros = micros.unsigned_abs();
+    format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// Cents as dollars: `$1 204.50`.
+pub(crate) fn dollars(cents: i64) -> String {
+    let sign = if cents < 0 { "-" } else { "" };
+    let cents = cents.abs();
+    format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
+}
+
+/// Micro-USD rounded to cents one after the other, so that the cents add up to those of the sum.
+#[derive(Default)]
+pub(crate) struct Cents {
+    micros: i64,
+    cents: i64,
+}
+
+impl Cents {
+    pub(crate) fn next(&mut self, micros: i64) -> i64 {
+        self.micros += micros;
+        let cents = (self.micros + 5_000).div_euclid(10_000);
+        let own = cents - self.cents;
+        self.cents = cents;
+        own
+    }
+}
+
+/// Shares in tenths of a percent that add up to 1000, the largest remainders rounded up; none where the sum is nothing.
+pub(crate) fn shares(parts: &[i64]) -> Option<Vec<i64>> {
+    let all: i128 = parts.iter().map(|part| i128::from(*part)).sum();
+    if all <= 0 || parts.iter().any(|part| *part < 0) {
+        return None;
+    }
+    let exact = parts.iter().map(|part| i128::from(*part) * 1_000);
+    let mut out: Vec<(i64, i128)> = exact
+        .map(|part| ((part / all) as i64, part % all))
+        .collect();
+    let missing = 1_000 - out.iter().map(|(tenths, _)| tenths).sum::<i64>();
+    let mut order: Vec<usize> = (0..out.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(out[*at].1));
+    for at in order
+        .into_iter()
+        .take(usize::try_from(missing).unwrap_or(0))
+    {
+        out[at].0 += 1;
+    }
+    Some(out.into_iter().map(|(tenths, _)| tenths).collect())
+}
+
+/// `2026-11-21 08:00`, of the start of an hour.
+pub(crate) fn stamp(hour: i64) -> String {
+    let text = start_of(hour).rfc3339();
+    text.get(..16).unwrap_or(&text).replace('T', " ")
+}
+
+/// A line of CSV whose texts no spreadsheet takes for formulas: one that begins as a formula does gets a `'` before it.
+pub(crate) fn safe_line(cells: &[String]) -> String {
+    let safe = |cell: &String| match cell.chars().next() {
+        // A plain number may be negative.
+        Some('-' | '+') if cell.parse::<f64>().is_ok() => cell.clone(),
+        Some('=' | '+' | '-' | '@' | '\t' | '\r' | '\n') => format!("'{cell}"),
+        _ => cell.clone(),
+    };
+    csv_line(&cells.iter().map(safe).collect::<Vec<_>>())
+}
+
+/// The micro-dollars of what nobody holds: unallocated and out of service.
+pub(crate) fn nobodys(totals: &UsageTotals) -> i64 {
+    [CostPart::Unallocated, CostPart::OutOfService]
+        .iter()
+        .filter_map(|part| totals.part_micros(*part))
+        .sum()
+}
+
+/// Observed time in words: `observed 97.0 % of it`. Never 100 where something is missing.
+pub(crate) fn coverage_words(ratio: f64) -> String {
+    let tenths = (ratio * 1_000.0).floor() / 10.0;
+    format!("observed {tenths:.1} % of it")
+}

@@ -1,0 +1,392 @@
+//! What a period cost: by one dimension, with the period before it, a trend, where each dollar went and unit costs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use model::usage::{CostPart, Dimension, Span, UsageSum, UsageTotals, start_of};
+
+use super::{Cents, coverage_words, device_hours, dollars, safe_line, shares, stamp, usd};
+use crate::UNATTRIBUTED;
+use crate::table::{Layout, cell};
+use crate::text::UNKNOWN;
+
+/// A span, and for how much of it there are pictures.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Seen {
+    /// The span.
+    pub span: Span,
+    /// Observed time as a share of the part of the span that is over, 0 to 1.
+    pub ratio: f64,
+}
+
+impl Seen {
+    /// True where there is any picture.
+    pub fn is_observed(&self) -> bool {
+        self.ratio > 0.0
+    }
+}
+
+/// One row of a period.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeriodRow {
+    /// The value of the dimension; `unattributed` for what has none.
+    pub name: String,
+    /// The period.
+    pub now: UsageTotals,
+    /// The period before it, where it was observed.
+    pub before: Option<UsageTotals>,
+    /// Cost of each step of the period, micro-USD; `None` where nothing was observed.
+    pub trend: Vec<Option<i64>>,
+}
+
+impl PeriodRow {
+    /// Cost before, micro-USD: nothing where the row was not there, unknown where nothing was observed.
+    fn before_micros(&self) -> Option<i64> {
+        self.before.and_then(|before| match before {
+            before if before == UsageTotals::default() => Some(0),
+            before => before.cost_micros(),
+        })
+    }
+}
+
+/// A period.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeriodCost {
+    /// What it is called: `7d`.
+    pub name: String,
+    /// What its rows are by.
+    pub by: Dimension,
+    /// The period.
+    pub now: Seen,
+    /// The one before it.
+    pub before: Seen,
+    /// Its rows, the greatest cost first, what has no value of the dimension last.
+    pub rows: Vec<PeriodRow>,
+    /// Their sum.
+    pub total: PeriodRow,
+}
+
+/// A span of at most so many hours has a step for each.
+const STEPS: i64 = 24;
+
+impl PeriodCost {
+    /// Into how many steps a span is cut for its trend: hours of a day, half days of a week, days.
+    pub fn steps(span: Span) -> usize {
+        let hours = span.hours().max(1);
+        let steps = match hours {
+            ..=STEPS => hours,
+            hours if hours <= 7 * 24 => (hours + 11) / 12,
+            hours => (hours + 23) / 24,
+        };
+        steps as usize
+    }
+
+    /// Puts the sums of both periods side by side; `sums` in steps, `before` in one.
+    pub fn new(
+        name: &str,
+        by: Dimension,
+        now: Seen,
+        sums: &[UsageSum],
+        before: Seen,
+        sums_before: &[UsageSum],
+    ) -> Self {
+        let steps = Self::steps(now.span);
+        let fresh = |name: &str| PeriodRow {
+            name: name.to_owned(),
+            now: UsageTotals::default(),
+            before: before.is_observed().then(UsageTotals::default),
+            trend: vec![None; steps],
+        };
+        let mut total = fresh("total");
+        let mut rows: BTreeMap<&str, PeriodRow> = BTreeMap::new();
+        let label = |sum: &UsageSum| sum.names.first().is_none_or(String::is_empty);
+        let name_of = |sum: &'_ UsageSum| match label(sum) {
+            true => UNATTRIBUTED.to_owned(),
+            false => sum.names[0].clone(),
+        };
+        let names: Vec<String> = sums.iter().chain(sums_before).map(name_of).collect();
+        for (sum, name) in sums.iter().zip(&names) {
+            let row = rows.entry(name).or_insert_with(|| fresh(name));
+            for row in [row, &mut total] {
+                row.now += sum.totals;
+                if let (Some(step), Some(micros)) =
+                    (row.trend.get_mut(sum.step), sum.totals.cost_micros())
+                {
+                    *step = Some(step.unwrap_or(0) + micros);
+                }
+            }
+        }
+        for (sum, name) in sums_before.iter().zip(&names[sums.len()..]) {
+            let row = rows.entry(name).or_insert_with(|| fresh(name));
+            for row in [row, &mut total] {
+                if let Some(before) = &mut row.before {
+                    *before += sum.totals;
+                }
+            }
+        }
+        // Where the fleet was observed a row without anything cost nothing then.
+        for row in rows.values_mut() {
+            for (own, all) in row.trend.iter_mut().zip(&total.trend) {
+                *own = own.or(all.map(|_| 0));
+            }
+        }
+        let mut rows: Vec<PeriodRow> = rows.into_values().collect();
+        rows.sort_by_key(|row| {
+            let cost = row.now.cost_micros().unwrap_or(0);
+            (row.name == UNATTRIBUTED, std::cmp::Reverse(cost))
+        });
+        Self {
+            name: name.to_owned(),
+            by,
+            now,
+            before,
+            rows,
+            total,
+        }
+    }
+
+    /// As a table for people, with a summary below.
+    pub fn table(&self) -> String {
+        let titles = vec![
+            (title(self.by), false),
+            ("COST", true),
+            ("BEFORE", true),
+            ("CHANGE", true),
+            ("TREND", false),
+            ("ALLOC H", true),
+            ("$/ALLOC H", true),
+            ("$/BUSY H", true),
+            ("USEFUL", true),
+            ("IDLE", true),
+        ];
+        let (mut now, mut before) = (Cents::default(), Cents::default());
+        let mut lines: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| line(row, &mut now, &mut before))
+            .collect();
+        lines.push(line(
+            &self.total,
+            &mut Cents::default(),
+            &mut Cents::default(),
+        ));
+        let layout = Layout::new(titles, &lines);
+        let mut out = format!("{}\n\n{}", self.headline(), layout.header());
+        lines
+            .iter()
+            .for_each(|line| out.push_str(&layout.line(line)));
+        out.push('\n');
+        out.push_str(&self.summary());
+        out
+    }
+
+    /// The spans and for how much of them there are pictures.
+    pub fn headline(&self) -> String {
+        let of = |seen: &Seen| {
+            let (from, to) = (stamp(seen.span.from), stamp(seen.span.to));
+            format!("{from} to {to}, {}", coverage_words(seen.ratio))
+        };
+        format!(
+            "{}: {} (UTC; estimates from list prices)\nbefore: {}",
+            self.name,
+            of(&self.now),
+            of(&self.before)
+        )
+    }
+
+    /// Where each dollar went, unit costs, energy and what has no price.
+    fn summary(&self) -> String {
+        let total = &self.total.now;
+        let mut lines = Vec::new();
+        match total
+            .parts_micros
+            .and_then(|parts| Some((parts, shares(&parts)?)))
+        {
+            Some((parts, tenths)) => {
+                lines.push("Where each dollar went:".to_owned());
+                let mut cents = Cents::default();
+                for ((part, micros), tenths) in CostPart::ALL.iter().zip(parts).zip(tenths) {
+                    lines.push(format!(
+                        "  {:<18} {:>5}.{} %  {:>14}",
+                        part.words(),
+                        tenths / 10,
+                        tenths % 10,
+                        dollars(cents.next(micros)),
+                    ));
+                }
+            }
+            None if total.cost_micros() == Some(0) => lines.push("Nothing was spent.".to_owned()),
+            None => lines.push("What it cost is unknown.".to_owned()),
+        }
+        if let Some(mwh) = total.energy_mwh {
+            lines.push(format!(
+                "Energy of the devices that tell it: {:.1} kWh",
+                mwh as f64 / 1e6
+            ));
+        }
+        if total.unpriced_ms > 0 {
+            lines.push(format!(
+                "Without a price, and in no sum: {:.1} device-hours",
+                device_hours(total.unpriced_ms)
+            ));
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    /// As one JSON document.
+    pub fn json(&self) -> String {
+        let seen = |seen: &Seen| {
+            json!({
+                "from": start_of(seen.span.from).rfc3339(),
+                "to": start_of(seen.span.to).rfc3339(),
+                "observed_ratio": seen.ratio,
+            })
+        };
+        let document = json!({
+            "period": self.name,
+            "by": self.by.name(),
+            "now": seen(&self.now),
+            "before": seen(&self.before),
+            "rows": self.rows.iter().map(row_json).collect::<Vec<Value>>(),
+            "total": row_json(&self.total),
+        });
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    }
+
+    /// As CSV, one line a row; the observed share stands on each.
+    pub fn csv(&self) -> String {
+        let mut titles = vec![
+            self.by.name().to_owned(),
+            "cost_usd".to_owned(),
+            "before_cost_usd".to_owned(),
+        ];
+        titles.extend(CostPart::ALL.map(|part| format!("{}_usd", part.field())));
+        titles.extend(
+            [
+                "allocated_device_hours",
+                "busy_device_hours",
+                "usd_per_allocated_device_hour",
+                "usd_per_busy_device_hour",
+                "energy_wh",
+                "unpriced_device_hours",
+                "from",
+                "to",
+                "observed_ratio",
+                "before_observed_ratio",
+            ]
+            .map(str::to_owned),
+        );
+        let mut out = safe_line(&titles);
+        for row in &self.rows {
+            let money = |micros: Option<i64>| micros.map(super::decimal).unwrap_or_default();
+            let rate = |usd: Option<f64>| usd.map(|usd| format!("{usd:.6}")).unwrap_or_default();
+            let mut cells = vec![
+                row.name.clone(),
+                money(row.now.cost_micros()),
+                money(row.before_micros()),
+            ];
+            cells.extend(CostPart::ALL.map(|part| money(row.now.part_micros(part))));
+            cells.extend([
+                format!("{:.6}", device_hours(row.now.allocated_ms())),
+                format!("{:.6}", device_hours(row.now.busy_ms)),
+                rate(row.now.usd_per_allocated_hour()),
+                rate(row.now.usd_per_busy_hour()),
+                row.now
+                    .energy_mwh
+                    .map(|mwh| format!("{:.3}", mwh as f64 / 1e3))
+                    .unwrap_or_default(),
+                format!("{:.6}", device_hours(row.now.unpriced_ms)),
+                start_of(self.now.span.from).rfc3339(),
+                start_of(self.now.span.to).rfc3339(),
+                format!("{:.6}", self.now.ratio),
+                format!("{:.6}", self.before.ratio),
+            ]);
+            out.push_str(&safe_line(&cells));
+        }
+        out
+    }
+}
+
+fn title(by: Dimension) -> &'static str {
+    match by {
+        Dimension::Pool => "POOL",
+        Dimension::Class => "CLASS",
+        Dimension::Billing => "BILLING",
+        Dimension::Zone => "ZONE",
+        Dimension::Namespace => "NAMESPACE",
+        Dimension::Team => "TEAM",
+        Dimension::Queue => "QUEUE",
+        Dimension::Owner => "OWNER",
+        Dimension::Job => "JOB",
+        Dimension::Model => "MODEL",
+    }
+}
+
+fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
+    let unknown = || UNKNOWN.to_owned();
+    let (cost, past) = (row.now.cost_micros(), row.before_micros());
+    let money = |micros: Option<i64>, cents: &mut Cents| {
+        micros.map_or_else(unknown, |micros| dollars(cents.next(micros)))
+    };
+    let share = |parts: &[CostPart]| {
+        let all = cost.filter(|all| *all > 0)?;
+        let own: i64 = parts
+            .iter()
+            .filter_map(|part| row.now.part_micros(*part))
+            .sum();
+        Some(format!("{:.0}%", own as f64 / all as f64 * 100.0))
+    };
+    let rate = |usd: Option<f64>| usd.map_or_else(unknown, |usd| format!("${usd:.2}"));
+    let seen = row.trend.iter().any(Option::is_some);
+    let nothing = seen && row.now == UsageTotals::default();
+    // Where the fleet was observed, what was not there cost nothing.
+    let told = cost.or(nothing.then_some(0));
+    let change = told.zip(past.filter(|past| *past > 0));
+    vec![
+        cell(&row.name),
+        money(told, now),
+        money(past, before),
+        change.map_or_else(unknown, |(now, past)| {
+            format!("{:+.0}%", (now - past) as f64 / past as f64 * 100.0)
+        }),
+        spark(&row.trend),
+        format!("{:.1}", device_hours(row.now.allocated_ms())),
+        rate(row.now.usd_per_allocated_hour()),
+        rate(row.now.usd_per_busy_hour()),
+        share(&[CostPart::Useful]).unwrap_or_else(unknown),
+        share(&[CostPart::Idle]).unwrap_or_else(unknown),
+    ]
+}
+
+/// A trend as bars from nothing to its greatest; `·` where nothing was observed.
+fn spark(trend: &[Option<i64>]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = trend.iter().flatten().max().copied().unwrap_or(0).max(1);
+    let bar = |micros: i64| BARS[(i128::from(micros.max(0)) * 7 / i128::from(most)) as usize];
+    trend.iter().map(|step| step.map_or('·', bar)).collect()
+}
+
+fn row_json(row: &PeriodRow) -> Value {
+    let parts = CostPart::ALL.iter().map(|part| {
+        let micros = row.now.part_micros(*part);
+        (format!("{}_usd", part.field()), json!(micros.map(usd)))
+    });
+    let mut value = json!({
+        "name": row.name,
+        "cost_usd": row.now.cost_micros().map(usd),
+        "before_cost_usd": row.before_micros().map(usd),
+        "allocated_device_hours": device_hours(row.now.allocated_ms()),
+        "busy_device_hours": device_hours(row.now.busy_ms),
+        "usd_per_allocated_device_hour": row.now.usd_per_allocated_hour(),
+        "usd_per_busy_device_hour": row.now.usd_per_busy_hour(),
+        "energy_wh": row.now.energy_mwh.map(|mwh| mwh as f64 / 1e3),
+        "unpriced_device_hours": device_hours(row.now.unpriced_ms),
+        "trend_usd": row.trend.iter().map(|step| step.map(usd)).collect::<Vec<_>>(),
+    });
+    if let Value::Object(fields) = &mut value {
+        fields.extend(parts);
+    }
+    value
+}

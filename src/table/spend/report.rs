@@ -1,0 +1,369 @@
+//! A month for chargeback: who used what, what it cost, and who pays for what nobody held.
+
+use serde_json::{Value, json};
+
+use model::base::name::printable;
+use model::usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
+
+use super::period::Seen;
+use super::{
+    Cents, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, stamp, usd,
+};
+use crate::UNATTRIBUTED;
+use crate::table::{Layout, cell};
+use crate::text::UNKNOWN;
+
+/// Who pays for devices that nobody holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IdleShare {
+    /// Nobody: they are a row of their own.
+    #[default]
+    Separate,
+    /// Every row that has a cost, in equal parts.
+    Share,
+    /// Every row, by its own cost.
+    Weighted,
+}
+
+impl IdleShare {
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Separate => "separate",
+            Self::Share => "share",
+            Self::Weighted => "weighted",
+        }
+    }
+}
+
+/// One row of a report.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReportRow {
+    /// The values of the dimensions, in their order; empty for what has none.
+    pub names: Vec<String>,
+    /// What the ledger has of it.
+    pub totals: UsageTotals,
+    /// Its own cost, without devices that nobody holds, micro-USD; `None` where no price is known.
+    pub own_micros: Option<i64>,
+    /// Its part of the cost of devices that nobody holds, micro-USD.
+    pub idle_micros: i64,
+}
+
+impl ReportRow {
+    /// What it pays, micro-USD.
+    pub fn cost_micros(&self) -> Option<i64> {
+        match self.own_micros {
+            Some(own) => Some(own + self.idle_micros),
+            None => (self.idle_micros > 0).then_some(self.idle_micros),
+        }
+    }
+}
+
+/// A report. Its rows add up to what the ledger has of the month, to the micro-dollar.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// `2026-10`.
+    pub month: String,
+    /// Its span, and for how much of it there are pictures.
+    pub seen: Seen,
+    /// Hours of it that are still open.
+    pub open: i64,
+    /// What its rows are by.
+    pub by: Vec<Dimension>,
+    /// Who pays for what nobody held.
+    pub idle: IdleShare,
+    /// Its rows, by the values of the dimensions.
+    pub rows: Vec<ReportRow>,
+    /// What the ledger has in all.
+    pub total: UsageTotals,
+}
+
+impl Report {
+    /// A report of these sums.
+    pub fn new(
+        month: &str,
+        seen: Seen,
+        open: i64,
+        by: &[Dimension],
+        idle: IdleShare,
+        sums: Vec<UsageSum>,
+    ) -> Self {
+        let mut total = UsageTotals::default();
+        let mut free = 0;
+        let mut rows: Vec<ReportRow> = Vec::new();
+        for sum in sums {
+            total += sum.totals;
+            let nobodys = nobodys(&sum.totals);
+            free += nobodys;
+            let own = sum.totals.cost_micros().map(|cost| cost - nobodys);
+            let row = ReportRow {
+                names: sum.names,
+                totals: sum.totals,
+                own_micros: own,
+                idle_micros: 0,
+            };
+            // What has a share alone of what nobody holds is the row of that.
+            if sum.totals.allocated_ms() > 0 {
+                rows.push(row);
+            }
+        }
+        let weights: Vec<i128> = rows
+            .iter()
+            .map(|row| match (idle, row.own_micros) {
+                (IdleShare::Separate, _) | (_, None) => 0,
+                (IdleShare::Share, Some(own)) => i128::from(own > 0),
+                (IdleShare::Weighted, Some(own)) => i128::from(own),
+            })
+            .collect();
+        let all: i128 = weights.iter().sum();
+        if all > 0 {
+            let (mut sum, mut given) = (0, 0);
+            for (row, weight) in rows.iter_mut().zip(weights) {
+                sum += weight;
+                let upto = (i128::from(free) * sum / all) as i64;
+                row.idle_micros = upto - given;
+                given = upto;
+            }
+        } else if total.unallocated_ms + total.out_of_service_ms > 0 {
+            let known = total.parts_micros.is_some();
+            rows.push(ReportRow {
+                names: vec![String::new(); by.len()],
+                totals: UsageTotals {
+                    unallocated_ms: total.unallocated_ms,
+                    out_of_service_ms: total.out_of_service_ms,
+                    ..UsageTotals::default()
+                },
+                own_micros: known.then_some(0),
+                idle_micros: free,
+            });
+        }
+        Self {
+            month: month.to_owned(),
+            seen,
+            open,
+            by: by.to_vec(),
+            idle,
+            rows,
+            total,
+        }
+    }
+
+    /// The month, for how much of it there are pictures, and what the sums are.
+    pub fn notes(&self) -> Vec<String> {
+        let (from, to) = (stamp(self.seen.span.from), stamp(self.seen.span.to));
+        let mut notes = vec![
+            format!("{from} to {to} UTC, {}", coverage_words(self.seen.ratio)),
+            "estimates from list prices, not a bill; what was not observed is in no sum".to_owned(),
+        ];
+        if self.open > 0 {
+            notes.push("the month is not over: its last hour is still open".to_owned());
+        }
+        if self.total.unpriced_ms > 0 {
+            notes.push(format!(
+                "{:.1} device-hours have no price and are in no sum",
+                device_hours(self.total.unpriced_ms)
+            ));
+        }
+        notes
+    }
+
+    fn label(&self, row: &ReportRow, at: usize) -> String {
+        let nobodys = row.totals.allocated_ms() == 0;
+        match row.names[at].as_str() {
+            "" if at == 0 && nobodys => "(unallocated)".to_owned(),
+            "" if nobodys => String::new(),
+            "" => UNATTRIBUTED.to_owned(),
+            name => name.to_owned(),
+        }
+    }
+
+    /// The names and figures of each row, as cells; the sum last. Cents of the rows add up to those of the sum.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let unknown = || UNKNOWN.to_owned();
+        let (mut all, mut idle) = (Cents::default(), Cents::default());
+        let mut lines = Vec::new();
+        let figures = |totals: &UsageTotals, cost: Option<i64>, free: i64| {
+            let lost = [CostPart::LostToFailure, CostPart::LostToPreemption];
+            let lost: Option<i64> = lost.iter().map(|part| totals.part_micros(*part)).sum();
+            let part = |micros: Option<i64>| {
+                micros.map_or_else(unknown, |micros| dollars(Cents::default().next(micros)))
+            };
+            vec![
+                format!("{:.2}", device_hours(totals.allocated_ms())),
+                format!("{:.2}", device_hours(totals.busy_ms)),
+                part(totals.part_micros(CostPart::Idle)),
+                part(lost),
+                dollars(free),
+                cost.map_or_else(unknown, dollars),
+            ]
+        };
+        for row in &self.rows {
+            let mut line: Vec<String> = (0..self.by.len()).map(|at| self.label(row, at)).collect();
+            let cost = row.cost_micros().map(|micros| all.next(micros));
+            line.extend(figures(&row.totals, cost, idle.next(row.idle_micros)));
+            lines.push(line);
+        }
+        let mut line = vec![String::new(); self.by.len()];
+        line[0] = "total".to_owned();
+        let cost = self.total.cost_micros();
+        let cost = cost.map(|micros| Cents::default().next(micros));
+        let free: i64 = self.rows.iter().map(|row| row.idle_micros).sum();
+        line.extend(figures(&self.total, cost, Cents::default().next(free)));
+        lines.push(line);
+        lines
+    }
+
+    fn titles(&self) -> Vec<(&'static str, bool)> {
+        let names = self.by.iter().map(|by| (by.name(), false));
+        let figures = [
+            "alloc h",
+            "busy h",
+            "idle $",
+            "lost $",
+            "unallocated $",
+            "cost",
+        ];
+        names.chain(figures.map(|title| (title, true))).collect()
+    }
+
+    /// As a table.
+    pub fn table(&self) -> String {
+        let lines: Vec<Vec<String>> = self
+            .lines()
+            .iter()
+            .map(|line| line.iter().map(|text| cell(text)).collect())
+            .collect();
+        let layout = Layout::new(self.titles(), &lines);
+        let mut out = format!("{}\n\n{}", self.notes().join("\n"), layout.header());
+        lines
+            .iter()
+            .for_each(|line| out.push_str(&layout.line(line)));
+        out
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let titles = self.titles();
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut out = format!("# Cost of {}\n\n", self.month);
+        for note in self.notes() {
+            out.push_str(&format!("- {note}\n"));
+        }
+        out.push('\n');
+        out.push_str(&line(
+            titles
+                .iter()
+                .map(|(title, _)| (*title).to_owned())
+                .collect(),
+        ));
+        let rules = titles
+            .iter()
+            .map(|(_, right)| if *right { "---:" } else { "---" });
+        out.push_str(&line(rules.map(str::to_owned).collect()));
+        for cells in self.lines() {
+            out.push_str(&line(cells.iter().map(|text| marked(text)).collect()));
+        }
+        out
+    }
+
+    /// As CSV; the observed share stands on each line.
+    pub fn csv(&self) -> String {
+        let mut titles: Vec<String> = self.by.iter().map(|by| by.name().to_owned()).collect();
+        titles.extend(["cost_usd", "own_usd", "unallocated_share_usd"].map(str::to_owned));
+        let held = CostPart::ALL.into_iter().filter(is_held);
+        titles.extend(held.clone().map(|part| format!("{}_usd", part.field())));
+        titles.extend(
+            [
+                "allocated_device_hours",
+                "busy_device_hours",
+                "energy_wh",
+                "month",
+                "observed_ratio",
+            ]
+            .map(str::to_owned),
+        );
+        let mut out = safe_line(&titles);
+        for row in &self.rows {
+            let money = |micros: Option<i64>| micros.map(decimal).unwrap_or_default();
+            let mut cells: Vec<String> = (0..self.by.len()).map(|at| self.label(row, at)).collect();
+            cells.extend([
+                money(row.cost_micros()),
+                money(row.own_micros),
+                decimal(row.idle_micros),
+            ]);
+            cells.extend(held.clone().map(|part| money(row.totals.part_micros(part))));
+            let wh = row
+                .totals
+                .energy_mwh
+                .map(|mwh| format!("{:.3}", mwh as f64 / 1e3));
+            cells.extend([
+                format!("{:.6}", device_hours(row.totals.allocated_ms())),
+                format!("{:.6}", device_hours(row.totals.busy_ms)),
+                wh.unwrap_or_default(),
+                self.month.clone(),
+                format!("{:.6}", self.seen.ratio),
+            ]);
+            out.push_str(&safe_line(&cells));
+        }
+        out
+    }
+
+    /// As one JSON document.
+    pub fn json(&self) -> String {
+        let rows = self.rows.iter().map(|row| {
+            let mut value = json!({
+                "cost_usd": row.cost_micros().map(usd),
+                "own_usd": row.own_micros.map(usd),
+                "unallocated_share_usd": usd(row.idle_micros),
+                "allocated_device_hours": device_hours(row.totals.allocated_ms()),
+                "busy_device_hours": device_hours(row.totals.busy_ms),
+                "energy_wh": row.totals.energy_mwh.map(|mwh| mwh as f64 / 1e3),
+            });
+            if let Value::Object(fields) = &mut value {
+                for (at, by) in self.by.iter().enumerate() {
+                    let name = Some(&row.names[at]).filter(|name| !name.is_empty());
+                    fields.insert(by.name().to_owned(), json!(name));
+                }
+                for part in CostPart::ALL.into_iter().filter(is_held) {
+                    let micros = row.totals.part_micros(part);
+                    fields.insert(format!("{}_usd", part.field()), json!(micros.map(usd)));
+                }
+            }
+            value
+        });
+        let document = json!({
+            "month": self.month,
+            "from": start_of(self.seen.span.from).rfc3339(),
+            "to": start_of(self.seen.span.to).rfc3339(),
+            "observed_ratio": self.seen.ratio,
+            "open_hours": self.open,
+            "by": self.by.iter().map(|by| by.name()).collect::<Vec<_>>(),
+            "idle": self.idle.name(),
+            "rows": rows.collect::<Vec<Value>>(),
+            "total_cost_usd": self.total.cost_micros().map(usd),
+            "unpriced_device_hours": device_hours(self.total.unpriced_ms),
+            "notes": self.notes(),
+        });
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    }
+}
+
+fn is_held(part: &CostPart) -> bool {
+    !matches!(part, CostPart::Unallocated | CostPart::OutOfService)
+}
+
+/// A text as a cell of a Markdown table, in which nothing of it is markup.
+fn marked(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut out = String::new();
+    for c in printable(&line).chars() {
+        if matches!(
+            c,
+            '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '&' | '#' | '~'
+        ) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

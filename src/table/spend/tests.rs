@@ -1,0 +1,175 @@
+//! Money that adds up after it is rounded, and texts that no program takes for more.
+
+use proptest::prelude::*;
+
+use model::usage::{CostPart, Dimension, Span, UsageSum, UsageTotals};
+
+use super::period::Seen;
+use super::{
+    Cents, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line, shares,
+};
+
+fn totals(useful: i64, unallocated: i64) -> UsageTotals {
+    let mut parts = [0; 8];
+    parts[CostPart::Useful as usize] = useful;
+    parts[CostPart::Unallocated as usize] = unallocated;
+    UsageTotals {
+        busy_ms: i64::from(useful > 0) * 3_600_000,
+        unallocated_ms: i64::from(unallocated > 0) * 3_600_000,
+        priced_allocated_ms: i64::from(useful > 0) * 3_600_000,
+        parts_micros: Some(parts),
+        ..UsageTotals::default()
+    }
+}
+
+fn sum(name: &str, totals: UsageTotals) -> UsageSum {
+    UsageSum {
+        names: vec![name.to_owned()],
+        step: 0,
+        totals,
+    }
+}
+
+fn seen(ratio: f64) -> Seen {
+    let span = Span {
+        from: 490_000,
+        to: 490_024,
+    };
+    Seen { span, ratio }
+}
+
+proptest! {
+    #[test]
+    fn rounded_money_adds_up(micros in proptest::collection::vec(0i64..10_000_000_000, 1..40)) {
+        let mut cents = Cents::default();
+        let rows: i64 = micros.iter().map(|micros| cents.next(*micros)).sum();
+        prop_assert_eq!(rows, Cents::default().next(micros.iter().sum()));
+        if let Some(tenths) = shares(&micros) {
+            prop_assert_eq!(tenths.iter().sum::<i64>(), 1_000);
+        }
+    }
+
+    #[test]
+    fn whoever_pays_for_what_nobody_held_all_of_it_is_paid(
+        costs in proptest::collection::vec((0i64..5_000_000, 0i64..5_000_000), 1..20),
+    ) {
+        let sums: Vec<UsageSum> = costs
+            .iter()
+            .enumerate()
+            .map(|(at, (useful, free))| sum(&format!("t{at}"), totals(*useful, *free)))
+            .collect();
+        let all: i64 = costs.iter().map(|(useful, free)| useful + free).sum();
+        for idle in [IdleShare::Separate, IdleShare::Share, IdleShare::Weighted] {
+            let report = Report::new("2026-10", seen(1.0), 0, &[Dimension::Team], idle, sums.clone());
+            let paid: i64 = report.rows.iter().filter_map(super::ReportRow::cost_micros).sum();
+            prop_assert_eq!(paid, all, "{:?}", idle);
+        }
+    }
+}
+
+#[test]
+fn numbers_are_written_exactly() {
+    assert_eq!(decimal(12_345_678), "12.345678");
+    assert_eq!(decimal(-1), "-0.000001");
+    assert_eq!(dollars(120_450), "$1 204.50");
+    assert_eq!(shares(&[0, 0]), None);
+    assert_eq!(shares(&[1, 1, 1]), Some(vec![334, 333, 333]));
+    // What is missing is never rounded away.
+    assert_eq!(coverage_words(0.9999), "observed 99.9 % of it");
+    assert_eq!(coverage_words(1.0), "observed 100.0 % of it");
+}
+
+#[test]
+fn no_cell_begins_a_formula() {
+    let cells = [
+        "=1+1",
+        "+a",
+        "-a",
+        "-2.5",
+        "@x",
+        "a\"b",
+        "\tx",
+        "two\nlines",
+    ];
+    let line = safe_line(&cells.map(str::to_owned));
+    assert_eq!(
+        line,
+        "'=1+1,'+a,'-a,-2.5,'@x,\"a\"\"b\",'\tx,\"two\nlines\"\n"
+    );
+}
+
+#[test]
+fn weights_follow_what_each_has() {
+    let sums = vec![
+        sum("", totals(0, 900)),
+        sum("a", totals(100, 0)),
+        sum("b", totals(200, 0)),
+    ];
+    let report = |idle| {
+        Report::new(
+            "2026-10",
+            seen(0.5),
+            0,
+            &[Dimension::Team],
+            idle,
+            sums.clone(),
+        )
+    };
+    let paid = |idle| -> Vec<Option<i64>> {
+        let report: Report = report(idle);
+        report
+            .rows
+            .iter()
+            .map(super::ReportRow::cost_micros)
+            .collect()
+    };
+    assert_eq!(paid(IdleShare::Share), [Some(550), Some(650)]);
+    assert_eq!(paid(IdleShare::Weighted), [Some(400), Some(800)]);
+    assert_eq!(paid(IdleShare::Separate), [Some(100), Some(200), Some(900)]);
+    assert!(
+        report(IdleShare::Share)
+            .table()
+            .contains("observed 50.0 % of it")
+    );
+}
+
+#[test]
+fn a_period_before_that_was_not_observed_is_unknown() {
+    let sums = [
+        sum("a", totals(100_000_000, 0)),
+        sum("", totals(0, 50_000_000)),
+    ];
+    let period = |before: f64, past: &[UsageSum]| {
+        PeriodCost::new(
+            "today",
+            Dimension::Team,
+            seen(1.0),
+            &sums,
+            seen(before),
+            past,
+        )
+    };
+    let table = period(0.0, &[]).table();
+    let row = |table: &str, name: &str| {
+        let line = table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a row");
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(row(&table, "a ")[1..4], ["$100.00", "-", "-"]);
+    // Observed, and the row was not there: it cost nothing then.
+    let past = [sum("gone", totals(10_000_000, 0))];
+    let table = period(1.0, &past).table();
+    assert_eq!(row(&table, "a ")[1..4], ["$100.00", "$0.00", "-"]);
+    assert_eq!(row(&table, "gone")[1..4], ["$0.00", "$10.00", "-100%"]);
+    assert_eq!(row(&table, "total")[1..4], ["$150.00", "$10.00", "+1400%"]);
+    let order: Vec<String> = period(1.0, &past)
+        .rows
+        .iter()
+        .map(|row| row.name.clone())
+        .collect();
+    assert_eq!(order, ["a", "gone", "unattributed"]);
+}

@@ -1,0 +1,299 @@
+//! The usage ledger's file: what is written is read again, a closed hour stays, another's file is left alone.
+
+use std::fs;
+use std::time::Duration;
+
+use model::base::{Name, Rate};
+use model::cost::sample::{device, fleet, held, node, now, pod};
+use model::cost::{PoolPrice, Prices};
+use model::fleet::Fleet;
+use model::fleet::fleet::Known;
+use model::fleet::observe::Table;
+use model::usage::{
+    CostPart, Dimension, GAP, HourUsage, LossCause, RunLoss, Span, UsageFilter, UsageFold,
+    UsageSample, hour_of,
+};
+use record::usage::{FILE, UsageFault, UsageFile};
+use tempfile::TempDir;
+
+fn hour() -> i64 {
+    hour_of(now())
+}
+
+/// A few hours of a fleet with one device held by `team` and one that nobody holds, from 06:40 on.
+fn usage(teams: &[&str], minutes: u64) -> UsageFold {
+    let prices = Prices::default().with_pool("a", PoolPrice::Rate(Rate::from_micros(3_000_000)));
+    let mut fold = UsageFold::new(GAP, []);
+    for minute in 0..=minutes {
+        let at = now().plus(Duration::from_secs(60 * minute));
+        let worker = pod(
+            "ns",
+            "train-0",
+            Some("q"),
+            teams[minute as usize % teams.len()],
+        );
+        let mut first = held(device("n1", 0, "H100"), &worker);
+        first.read_at = Some(at);
+        let devices = vec![first, device("n1", 1, "H100")];
+        let mut fleet: Fleet = fleet(vec![node("n1", "a", None, devices)]);
+        fleet.known = Table::ALL
+            .iter()
+            .map(|table| (*table, Known::Live))
+            .collect::<std::collections::BTreeMap<_, _>>()
+            .into();
+        fleet.at = at;
+        fold.take(UsageSample::of(at, &fleet, &prices));
+    }
+    fold
+}
+
+fn span() -> Span {
+    Span {
+        from: hour(),
+        to: hour() + 24,
+    }
+}
+
+fn every() -> UsageFilter {
+    UsageFilter::default()
+}
+
+fn cost(file: &UsageFile) -> i64 {
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read");
+    all.iter().filter_map(|sum| sum.totals.cost_micros()).sum()
+}
+
+#[test]
+fn hours_come_back_and_add_up_by_every_dimension() {
+    let folder = TempDir::new().expect("a folder");
+    let mut file = UsageFile::open(folder.path()).expect("can be made");
+    let mut fold = usage(&["x", "y"], 110);
+    let closed = fold.closed();
+    assert_eq!(closed.len(), 2);
+    file.write(&closed, &fold.lost()).expect("can be written");
+    let open: Vec<HourUsage> = fold.open().collect();
+    file.write(&open, &[]).expect("can be written");
+    drop(file);
+
+    let file = UsageFile::open_to_read(folder.path()).expect("can be read");
+    // Two devices at 3 $/h for 110 minutes.
+    assert_eq!(cost(&file), 11_000_000);
+    for by in Dimension::ALL {
+        let rows = file.sums(span(), &[by], 1, &every()).expect("can be read");
+        let sum: i64 = rows.iter().filter_map(|row| row.totals.cost_micros()).sum();
+        assert_eq!(sum, 11_000_000, "{by:?}");
+    }
+    let teams = file
+        .sums(span(), &[Dimension::Team], 1, &every())
+        .expect("can be read");
+    let names: Vec<&str> = teams.iter().map(|row| row.names[0].as_str()).collect();
+    assert_eq!(names, ["", "x", "y"]);
+    assert_eq!(teams[1].totals.allocated_ms(), 55 * 60_000);
+    let jobs = file
+        .sums(span(), &[Dimension::Job], 1, &every())
+        .expect("can be read");
+    assert_eq!(jobs[1].names, ["ns/train"]);
+    // The hours as steps: 20, 60 and 30 minutes.
+    let steps = file.sums(span(), &[], 24, &every()).expect("can be read");
+    let steps: Vec<(usize, Option<i64>)> = steps
+        .iter()
+        .map(|sum| (sum.step, sum.totals.cost_micros()))
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            (0, Some(2_000_000)),
+            (1, Some(6_000_000)),
+            (2, Some(3_000_000))
+        ]
+    );
+    let only = UsageFilter {
+        team: Some("y".to_owned()),
+        namespaces: vec!["other".to_owned(), "ns".to_owned()],
+    };
+    let one = file.sums(span(), &[], 1, &only).expect("can be read");
+    assert_eq!(one[0].totals.cost_micros(), Some(2_750_000));
+    let coverage = file.coverage(span()).expect("can be read");
+    assert_eq!((coverage.observed_ms, coverage.open), (110 * 60_000, 1));
+    let rows = file.rows(span(), &every()).expect("can be read");
+    assert_eq!(rows.len(), 9);
+    assert!(rows[0].closed && !rows[8].closed);
+    assert_eq!(file.closed().expect("can be read").len(), 2);
+    assert_eq!(file.resumes_at().expect("can be read"), Some(hour() + 2));
+}
+
+#[test]
+fn an_open_hour_is_replaced_and_a_closed_one_stays() {
+    let folder = TempDir::new().expect("a folder");
+    let mut file = UsageFile::open(folder.path()).expect("can be made");
+    let open = |minutes| usage(&["x"], minutes).open().collect::<Vec<_>>();
+    file.write(&open(5), &[]).expect("can be written");
+    file.write(&open(10), &[]).expect("can be written");
+    file.write(&open(10), &[]).expect("can be written");
+    assert_eq!(cost(&file), 1_000_000, "ten minutes, once");
+    let closed = usage(&["x"], 25).closed();
+    file.write(&closed, &[]).expect("can be written");
+    let before = cost(&file);
+    assert_eq!(before, 2_000_000);
+    // Written again, open or closed: nothing changes.
+    file.write(&open(3), &[]).expect("is passed over");
+    let mut more = usage(&["z"], 25).closed();
+    more[0].rows.truncate(1);
+    file.write(&more, &[]).expect("is passed over");
+    assert_eq!(cost(&file), before);
+    drop(file);
+    // The file itself refuses it, whoever writes.
+    let sql = rusqlite::Connection::open(folder.path().join(FILE)).expect("opens");
+    for change in [
+        "UPDATE hour_rows SET useful_micros = 0",
+        "DELETE FROM hour_rows",
+        "UPDATE hours SET state = 'open'",
+        "INSERT INTO hour_rows SELECT hour, 99, 0,0,0,0,0,0,0, NULL, 0,0,0,0,0,0 FROM hours",
+    ] {
+        let refused = sql.execute(change, []).expect_err("is refused");
+        assert!(
+            refused.to_string().contains("the hour is closed"),
+            "{change}: {refused}"
+        );
+    }
+}
+
+#[test]
+fn what_a_run_lost_of_closed_hours_is_booked_beside_them_once() {
+    let folder = TempDir::new().expect("a folder");
+    let mut file = UsageFile::open(folder.path()).expect("can be made");
+    let closed = usage(&["x"], 90).closed();
+    file.write(&closed, &[]).expect("can be written");
+    let before = file.rows(span(), &every()).expect("can be read");
+    let began_ms = now().millis();
+    let loss = RunLoss {
+        cause: LossCause::Failure,
+        seen_ms: began_ms + 100 * 60_000,
+        namespace: Name::new("ns"),
+        owner: Name::new("Job"),
+        job: Name::new("train"),
+        began_ms,
+        // In the middle of the second hour.
+        lost_since_ms: began_ms + 50 * 60_000,
+        booked_from: hour() + 2,
+    };
+    file.write(&[], std::slice::from_ref(&loss))
+        .expect("can be written");
+    file.write(&[], &[loss]).expect("can be written");
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read")[0].totals;
+    assert_eq!(all.cost_micros(), Some(8_000_000), "the sum stays");
+    assert_eq!(all.part_micros(CostPart::LostToFailure), Some(1_500_000));
+    assert_eq!(all.part_micros(CostPart::Useful), Some(2_500_000));
+    assert_eq!(
+        (all.lost_failure_ms, all.allocated_ms()),
+        (30 * 60_000, 80 * 60_000)
+    );
+    // A second run that ends badly has what is left.
+    let earlier = RunLoss {
+        cause: LossCause::Preemption,
+        seen_ms: began_ms + 101 * 60_000,
+        lost_since_ms: began_ms,
+        ..RunLoss {
+            cause: LossCause::Failure,
+            seen_ms: 0,
+            namespace: Name::new("ns"),
+            owner: Name::new("Job"),
+            job: Name::new("train"),
+            began_ms,
+            lost_since_ms: 0,
+            booked_from: hour() + 2,
+        }
+    };
+    file.write(&[], &[earlier]).expect("can be written");
+    let all = file.sums(span(), &[], 1, &every()).expect("can be read")[0].totals;
+    assert_eq!(all.cost_micros(), Some(8_000_000));
+    assert_eq!(all.part_micros(CostPart::LostToPreemption), Some(2_500_000));
+    assert_eq!(all.part_micros(CostPart::Useful), Some(0));
+    let after = file.rows(span(), &every()).expect("can be read");
+    let allocated = |rows: &[model::usage::HourRow]| {
+        rows.iter()
+            .map(|row| row.totals.allocated_ms())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(allocated(&before), allocated(&after));
+}
+
+#[test]
+fn anothers_file_and_a_later_version_are_refused_and_left_alone() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join(FILE);
+    assert!(matches!(
+        UsageFile::open_to_read(folder.path()),
+        Err(UsageFault::Absent(_))
+    ));
+    fs::write(&path, "hours,of,mine\n".repeat(100)).expect("can be written");
+    for fault in [
+        UsageFile::open(folder.path()).err(),
+        UsageFile::open_to_read(folder.path()).err(),
+    ] {
+        let fault = fault.expect("is refused").to_string();
+        assert!(
+            fault.contains("is not a usage ledger: move it away"),
+            "{fault}"
+        );
+    }
+    assert!(
+        fs::read_to_string(&path)
+            .expect("is there")
+            .starts_with("hours,of,mine")
+    );
+    fs::remove_file(&path).expect("can be removed");
+    // A database of somebody else.
+    let sql = rusqlite::Connection::open(&path).expect("opens");
+    sql.execute_batch("CREATE TABLE mine (a)").expect("is made");
+    drop(sql);
+    assert!(matches!(
+        UsageFile::open(folder.path()),
+        Err(UsageFault::Foreign(_))
+    ));
+    fs::remove_file(&path).expect("can be removed");
+    drop(UsageFile::open(folder.path()).expect("can be made"));
+    let sql = rusqlite::Connection::open(&path).expect("opens");
+    sql.pragma_update(None, "user_version", 2).expect("is set");
+    drop(sql);
+    let fault = UsageFile::open(folder.path())
+        .err()
+        .expect("is refused")
+        .to_string();
+    assert!(
+        fault.contains("has version 2, this program reads up to 1: use a later stokehold"),
+        "{fault}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_file_is_its_owners_alone_and_no_link_is_followed() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = TempDir::new().expect("a folder");
+    drop(UsageFile::open(folder.path()).expect("can be made"));
+    let mode = fs::metadata(folder.path().join(FILE))
+        .expect("is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let other = TempDir::new().expect("a folder");
+    symlink(folder.path().join(FILE), other.path().join(FILE)).expect("is made");
+    assert!(UsageFile::open(other.path()).is_err());
+}
+
+#[test]
+fn one_writes_while_others_read() {
+    let folder = TempDir::new().expect("a folder");
+    let mut file = UsageFile::open(folder.path()).expect("can be made");
+    let readers: Vec<UsageFile> = (0..3)
+        .map(|_| UsageFile::open_to_read(folder.path()).expect("can be read"))
+        .collect();
+    file.write(&usage(&["x"], 25).closed(), &[])
+        .expect("can be written");
+    for reader in &readers {
+        assert_eq!(cost(reader), 2_000_000);
+    }
+    let copy = UsageFile::copied(folder.path()).expect("can be read");
+    assert_eq!(cost(&copy), 2_000_000);
+}
