@@ -49,7 +49,7 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
             parts
         });
     }
-    Ok(UsageTotals {
+    let mut totals = UsageTotals {
         busy_ms: time(0)?,
         idle_ms: time(1)?,
         not_read_ms: time(2)?,
@@ -63,7 +63,12 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
         unpriced_ms: time(10)?,
         energy_mwh: row.get(at + 11)?,
         parts_micros: parts,
-    })
+    };
+    // What was never seen has cost nobody knows what, not nothing.
+    if totals.observed_ms() == 0 {
+        totals.parts_micros = None;
+    }
+    Ok(totals)
 }
 
 /// The condition of a filter: its values are parameters, from the third on.
