@@ -9,13 +9,14 @@ use super::program::Bench;
 use super::stage::{self, name, planned, pods};
 use super::*;
 
-/// Carries out a plan; the run and the document. `None` for a job that has started by itself meanwhile.
+/// Carries out a plan; the run and the document. `None` for a job that has started by itself meanwhile, or is
+/// about to.
 async fn try_apply(bench: &Bench, arguments: &[&str]) -> Option<(String, Value)> {
     let mut all = arguments.to_vec();
     all.extend(["--apply", "--yes", "--reason", "a test"]);
     let output = bench.run(&all).wait_with_output().await.expect("ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("runs already") {
+    if said.contains("runs already") || said.contains("starts by itself") {
         return None;
     }
     let document: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
