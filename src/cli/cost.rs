@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use model::base::{Exit, Failure, Moment, When};
@@ -13,9 +14,9 @@ use table::spend::{self, IdleShare, PeriodCost, Report, Seen};
 use crate::runtime::clock;
 
 use super::out;
-use super::record::PastFlags;
+use super::record::{PastFlags, failed};
 use super::setup::Situation;
-use super::usage::{ends, failed, filter, ledger};
+use super::usage::{ends, filter, ledger};
 
 /// What a period cost.
 ///
@@ -27,10 +28,10 @@ pub struct Cost {
     #[command(subcommand)]
     command: Option<CostCommand>,
     /// What the rows are by
-    #[arg(long, value_name = "WHAT", default_value = "team")]
-    by: ByName,
+    #[arg(long, value_name = "WHAT", default_value = "team", value_parser = one_of(&Dimension::ALL, Dimension::name))]
+    by: Dimension,
     /// The period: today, the last 7 or 30 days, this or the last calendar month (UTC)
-    #[arg(long, value_name = "PERIOD", default_value = "7d", value_parser = period)]
+    #[arg(long, value_name = "PERIOD", default_value = "7d", value_parser = one_of(&Period::ALL, Period::name))]
     period: Period,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -60,56 +61,19 @@ struct ReportFlags {
         long,
         value_name = "WHAT",
         default_value = "team",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = one_of(&Dimension::ALL, Dimension::name)
     )]
-    by: Vec<ByName>,
-    /// Who pays for devices that nobody holds: a row of their own, all in equal parts, or all by their own cost
-    #[arg(long, value_name = "HOW", default_value = "separate")]
-    idle: IdleName,
+    by: Vec<Dimension>,
+    /// Who pays for unallocated devices: nobody (a row of their own), all in equal parts, or all by their own cost
+    #[arg(long, value_name = "HOW", default_value = "separate", value_parser = one_of(&IdleShare::ALL, IdleShare::name))]
+    idle: IdleShare,
     /// How to print it; focus is CSV of the FinOps Open Cost and Usage Specification 1.2
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: ReportFormat,
     /// The record; without it, that of the settings, or that of the context
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum ByName {
-    Team,
-    Pool,
-    Queue,
-    Namespace,
-    Class,
-    Owner,
-    Job,
-    Billing,
-    Zone,
-    Model,
-}
-
-impl From<ByName> for Dimension {
-    fn from(name: ByName) -> Self {
-        match name {
-            ByName::Team => Self::Team,
-            ByName::Pool => Self::Pool,
-            ByName::Queue => Self::Queue,
-            ByName::Namespace => Self::Namespace,
-            ByName::Class => Self::Class,
-            ByName::Owner => Self::Owner,
-            ByName::Job => Self::Job,
-            ByName::Billing => Self::Billing,
-            ByName::Zone => Self::Zone,
-            ByName::Model => Self::Model,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum IdleName {
-    Share,
-    Separate,
-    Weighted,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -128,11 +92,14 @@ enum ReportFormat {
     Focus,
 }
 
-fn period(text: &str) -> Result<Period, String> {
-    let known = Period::ALL.into_iter();
-    known.clone().find(|one| one.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = known.map(Period::name).collect();
-        format!("one of {}", names.join(", "))
+/// Takes the name of one of these.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|one| name(*one))).try_map(move |text| {
+        let found = all.iter().copied().find(|one| name(*one) == text);
+        found.ok_or("unknown")
     })
 }
 
@@ -176,7 +143,7 @@ pub(super) fn run(
         _ => clock::now(),
     };
     let (this, before) = cost.period.spans(now);
-    let by = Dimension::from(cost.by);
+    let by = cost.by;
     let only = filter(at);
     let sums = |span: Span, steps: usize| -> Result<Vec<UsageSum>, Failure> {
         file.sums(span, &[by], steps, &only).map_err(failed)
@@ -226,22 +193,16 @@ fn report(
         return Err(Failure::new(Exit::Usage, message));
     };
     let mut by: Vec<Dimension> = Vec::new();
-    for name in &flags.by {
-        let one = Dimension::from(*name);
+    for one in flags.by.iter().copied() {
         if by.contains(&one) {
             let message = format!("--by names {} twice", one.name());
             return Err(Failure::new(Exit::Usage, message));
         }
         by.push(one);
     }
-    let idle = match flags.idle {
-        IdleName::Separate => IdleShare::Separate,
-        IdleName::Share => IdleShare::Share,
-        IdleName::Weighted => IdleShare::Weighted,
-    };
+    let idle = flags.idle;
     if flags.output == ReportFormat::Focus && idle != IdleShare::Separate {
-        let message =
-            "-o focus has devices that nobody holds as rows of their own: leave out --idle";
+        let message = "-o focus has unallocated devices as rows of their own: leave out --idle";
         return Err(Failure::new(Exit::Usage, message));
     }
     let (file, context) = ledger(at)?;

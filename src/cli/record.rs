@@ -119,7 +119,8 @@ fn size(text: &str) -> Result<u64, String> {
     settings::Size::parse(text).map(settings::Size::bytes)
 }
 
-fn failed(fault: impl std::fmt::Display) -> Failure {
+/// A fault of a record, or of its ledger, as one of the command.
+pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, fault.to_string())
 }
 

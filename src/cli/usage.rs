@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use console::clipboard::quoted;
 use model::base::{Exit, Failure, Moment};
 use model::usage::{Span, UsageFilter, hour_of, start_of};
 use record::usage::UsageFile;
@@ -15,7 +16,7 @@ use crate::runtime::session;
 use crate::runtime::usage;
 
 use super::get::{FormatName, Get, Output};
-use super::record::{self as records, PastFlags};
+use super::record::{self as records, PastFlags, failed};
 use super::setup::{FactsSource, Situation};
 use super::{look, out};
 
@@ -83,11 +84,6 @@ pub(super) fn filter(at: &Situation) -> UsageFilter {
     }
 }
 
-/// A fault of the ledger as one of the command.
-pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Failed, fault.to_string())
-}
-
 /// The first and the last moment of a ledger.
 pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure> {
     let extent = file.extent().map_err(failed)?;
@@ -99,11 +95,7 @@ const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round
   FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
 
 /// Runs `usage`.
-pub(super) fn run(
-    at: &Situation,
-    out: &mut dyn Write,
-    _err: &mut dyn Write,
-) -> Result<Exit, Failure> {
+pub(super) fn run(at: &Situation, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (file, _) = ledger(at)?;
     let mut text = format!("{}\n\n", file.path().display());
     match ends(&file)? {
@@ -127,15 +119,6 @@ pub(super) fn run(
     ));
     out::write(out, &text)?;
     Ok(Exit::Done)
-}
-
-/// A path as one word of a shell.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match path.chars().all(plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', "'\\''")),
-    }
 }
 
 /// Runs `get usage`.

@@ -2,7 +2,7 @@
 
 use model::base::{Name, ObjectKey};
 use model::fleet::job::{Job, JobKey, JobState};
-use model::fleet::queue::{Queue, QueueKind, QueueSystem};
+use model::fleet::queue::{Queue, QueueKind};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::grant::Confirmation;
 use table::Facts;
@@ -213,11 +213,7 @@ fn hold(meant: &[Selection], facts: &Facts) -> Result<ActionRequest, String> {
             };
             let queue = facts.fleet.queues.iter().find(named);
             let queue = queue.ok_or_else(|| format!("no queueing system knows queue {name}"))?;
-            let kind = match queue.key.system {
-                QueueSystem::Kueue => "ClusterQueue",
-                _ => "Queue",
-            };
-            let target = format!("{kind}/{name}");
+            let target = format!("{}/{name}", queue.system().object_kind());
             Ok(ActionRequest::Intent(if queue.is_stopped() {
                 Intent::Resume { target }
             } else {

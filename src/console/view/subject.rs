@@ -42,12 +42,9 @@ fn queue(facts: &Facts, name: &Name) -> Option<ObjectRef> {
     let (one, None) = (named.next()?, named.next()) else {
         return None;
     };
-    let kind = match one.system() {
-        QueueSystem::Kueue => "ClusterQueue",
-        QueueSystem::Volcano => "Queue",
-        QueueSystem::Kai | QueueSystem::Stokehold | QueueSystem::None => return None,
-    };
-    Some(ObjectRef::new(kind, ObjectKey::new("", name.clone())))
+    let system = one.system();
+    matches!(system, QueueSystem::Kueue | QueueSystem::Volcano)
+        .then(|| ObjectRef::new(system.object_kind(), ObjectKey::new("", name.clone())))
 }
 
 /// The object that is acted on: what a finding is about, else the object itself.

@@ -29,6 +29,14 @@ pub enum QueueSystem {
 }
 
 impl QueueSystem {
+    /// Kind of the object that stands behind one of its queues.
+    pub const fn object_kind(self) -> &'static str {
+        match self {
+            Self::Kueue => "ClusterQueue",
+            Self::Volcano | Self::Kai | Self::Stokehold | Self::None => "Queue",
+        }
+    }
+
     /// As in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {

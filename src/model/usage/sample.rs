@@ -72,7 +72,7 @@ pub(super) struct Run {
 pub struct UsageSample {
     /// The moment of the picture.
     pub(super) at: Moment,
-    /// Nodes and pods are known: what is held and what is free can be said.
+    /// Nodes and pods are known: what is held and what is free can be said. Else the time after it counts as unobserved.
     pub(super) observed: bool,
     pub(super) cells: Vec<Cell>,
     pub(super) counters: Vec<Counter>,
@@ -111,11 +111,6 @@ impl UsageSample {
     /// The moment of the picture.
     pub fn at(&self) -> Moment {
         self.at
-    }
-
-    /// False where nodes or pods were not listed yet, or are no longer: the time after it counts as unobserved.
-    pub fn is_observed(&self) -> bool {
-        self.observed
     }
 }
 

@@ -14,20 +14,8 @@ use super::store::{HOUR, UsageFile};
 pub struct Coverage {
     /// Observed time, milliseconds.
     pub observed_ms: i64,
-    /// The whole span, milliseconds.
-    pub span_ms: i64,
     /// Hours of it that are still open.
     pub open: i64,
-}
-
-impl Coverage {
-    /// Observed time as a share of the span, 0 to 1.
-    pub fn ratio(&self) -> f64 {
-        match self.span_ms {
-            0 => 0.0,
-            all => self.observed_ms as f64 / all as f64,
-        }
-    }
 }
 
 const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(unallocated_ms), total(out_of_service_ms),
@@ -192,11 +180,7 @@ impl UsageFile {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .map_err(UsageFault::sql("read", self.path()))?;
-        Ok(Coverage {
-            observed_ms,
-            span_ms: span.hours() * HOUR * 1_000,
-            open,
-        })
+        Ok(Coverage { observed_ms, open })
     }
 
     /// The first hour that it has, and the first after its last; `None` where it has none.

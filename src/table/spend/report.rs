@@ -26,6 +26,9 @@ pub enum IdleShare {
 }
 
 impl IdleShare {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Separate, Self::Share, Self::Weighted];
+
     /// As on the command line.
     pub const fn name(self) -> &'static str {
         match self {
