@@ -5,8 +5,8 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use engine::explain::{Reason, StartState, Unblock};
-use engine::explanations::{self, Answer};
+use engine::explain::{Change, Reason, StartState, Unblock};
+use engine::explanations::{self, Answer, Later};
 use engine::forecast::{Basis, Start};
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
@@ -21,6 +21,16 @@ use super::out;
 use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
+
+/// What to explain: a job, with or without the word.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct ExplainFlags {
+    #[command(subcommand)]
+    kind: Option<Explain>,
+    #[command(flatten)]
+    job: Option<Job>,
+}
 
 /// What to explain.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
@@ -42,22 +52,35 @@ pub struct Job {
     pub past: PastFlags,
 }
 
-impl Explain {
+impl ExplainFlags {
+    /// The job; one of the two is given, as clap sees to.
+    fn job(&self) -> Result<&Job, Failure> {
+        let kind = self.kind.as_ref().map(|Explain::Job(job)| job);
+        kind.or(self.job.as_ref()).ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                String::from("which job? `stokehold explain NAMESPACE/NAME`"),
+            )
+        })
+    }
+
     /// The moment of a record, where one is asked about.
-    pub(super) const fn past(&self) -> &PastFlags {
-        let Self::Job(job) = self;
-        &job.past
+    ///
+    /// # Errors
+    /// No job is named.
+    pub(super) fn past(&self) -> Result<&PastFlags, Failure> {
+        Ok(&self.job()?.past)
     }
 }
 
 /// Runs `explain`.
 pub(super) fn run(
     at: &Situation,
-    explain: &Explain,
+    explain: &ExplainFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Explain::Job(job) = explain;
+    let job = explain.job()?;
     let seen = Seen::told(at)?;
     let name = match (
         job.name.contains('/'),
@@ -96,6 +119,15 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
         Some(_) => eta(now, [start.p10, start.p50, start.p90]),
         None => format!("{NO_ETA}: what it waits for has no known end"),
     }
+}
+
+/// `raise queue research's quota by 64 h100, then it starts ~14:40 (13:55–15:30)`.
+fn later_words(later: &Later, now: Moment) -> String {
+    format!(
+        "{}, then it starts {}",
+        later.change.sentence(),
+        start_words(&later.start, now)
+    )
 }
 
 /// An answer as text or as a document.
@@ -176,15 +208,23 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         }
     };
     match &it.unblock {
-        Some(unblock) => line("unblock", &words(unblock)),
+        Some(unblock) => line("start now", &words(unblock)),
         None if it.reasons.iter().any(Reason::is_blind) => {}
         None if matches!(it.state, StartState::Waiting) => {
-            line("unblock", "no single known change");
+            line("start now", "no single known change would do");
         }
         None => {}
     }
+    let has_eta = answer
+        .start
+        .as_ref()
+        .is_some_and(|start| start.p50.is_some());
+    let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [Change::Wait { .. }]);
     for other in &it.alternatives {
-        line("or", &words(other));
+        // Its start stands below, with its range.
+        if !(has_eta && says_eta(&other)) {
+            line("or", &words(other));
+        }
     }
     if let Some(start) = answer
         .start
@@ -193,8 +233,12 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     {
         line("starts", &start_words(start, now));
     }
+    for (at, later) in answer.later.iter().enumerate() {
+        let title = if at == 0 { "later" } else { "or" };
+        line(title, &later_words(later, now));
+    }
     for used in &answer.options {
-        line("option", &used.to_string());
+        line("settings", &used.to_string());
     }
     text
 }

@@ -92,8 +92,7 @@ enum Command {
     /// Open a shell in a pod or on a node by kubectl; needs the grant to write
     Shell(shell::Shell),
     /// Why a job waits, the smallest change that starts it, and when it starts by itself
-    #[command(subcommand)]
-    Explain(explain::Explain),
+    Explain(explain::ExplainFlags),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),
     /// Open the console on a record: any view of any moment; nothing can be changed there
@@ -245,7 +244,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
         Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
         Some(Command::Explain(explain)) => {
-            explain::run(&cluster_or_past(explain.past())?, explain, out, err)
+            explain::run(&cluster_or_past(explain.past()?)?, explain, out, err)
         }
         Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
         Some(Command::Exporter(exporter)) => {

@@ -27,11 +27,91 @@ pub struct Answer {
     pub explanation: Explanation,
     /// When it starts; null for one that does not wait.
     pub start: Option<Start>,
+    /// Where it never starts by itself, since it asks for more than its queue may ever use: the least raises of the quota with
+    /// which it does, later. Those that start it at once are among the explanation's changes.
+    pub later: Vec<Later>,
     /// What was decided by, and where each option came from.
     pub options: Vec<Used>,
 }
 
+/// A change with which a workload starts by itself later.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Later {
+    /// The change.
+    pub change: Change,
+    /// When it starts then; the median is known.
+    pub start: Start,
+}
+
+/// For so many of all that wait a later start is looked for: each is a forecast of its own.
+const MOST_LATER: usize = 4;
+
+/// A larger raise is told besides the least where the job starts this much sooner with it.
+const MUCH_SOONER: std::time::Duration = std::time::Duration::from_hours(1);
+
+/// For a workload that asks for more than its queue could ever use: the least raise of the quota with which it could, and one by as
+/// much as it asks for.
+fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Change> {
+    let mut over = explanation
+        .reasons
+        .iter()
+        .filter_map(|reason| match reason {
+            Reason::OverMost {
+                queue,
+                flavor,
+                resource,
+                asked,
+                most,
+            } => Some((queue, flavor, resource, *asked, *most)),
+            _ => None,
+        });
+    // Where several of its resources are over, no one raise will do.
+    let (Some((queue, flavor, resource, asked, most)), None) = (over.next(), over.next()) else {
+        return Vec::new();
+    };
+    let found = snapshot.queues.iter().find(|it| it.name == *queue);
+    let quota = found.and_then(|it| {
+        let mut quotas = it.quotas.iter();
+        quotas.find(|quota| quota.flavor == *flavor && quota.resource == *resource)
+    });
+    let nominal = quota.map_or(0, |quota| quota.nominal);
+    let raise = |add: i64| Change::Quota {
+        queue: queue.clone(),
+        flavor: flavor.clone(),
+        resource: resource.clone(),
+        add,
+        nominal: nominal.saturating_add(add),
+    };
+    vec![raise(asked.saturating_sub(most)), raise(asked)]
+}
+
 impl Answer {
+    /// The same, with what would start it later where it never starts by itself; for [`MOST_LATER`] jobs, which `asked` counts.
+    pub fn looking_later(mut self, snapshot: &Snapshot, key: &JobKey, asked: &mut usize) -> Self {
+        let never = self.start.as_ref().is_some_and(|start| start.p50.is_none());
+        let raises = match never && *asked < MOST_LATER {
+            true => raises(snapshot, &self.explanation),
+            false => Vec::new(),
+        };
+        *asked += usize::from(!raises.is_empty());
+        for change in raises {
+            let mut then = snapshot.clone();
+            change.apply(&mut then, key);
+            let compiled = CompiledFleet::new(then);
+            let work = compiled.work(key);
+            let start = work.and_then(|work| forecast::forecast_one(&State::new(&compiled), work));
+            let at = start.as_ref().and_then(|start| start.p50);
+            let (Some(start), Some(at)) = (start, at) else {
+                continue;
+            };
+            let least = self.later.last().and_then(|least| least.start.p50);
+            if least.is_none_or(|least| at.plus(MUCH_SOONER) < least) {
+                self.later.push(Later { change, start });
+            }
+        }
+        self
+    }
+
     /// Both told as one: where waiting helps, it helps until the moment that the forecast gives.
     pub fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
         let first = explanation.unblock.take().into_iter();
@@ -55,6 +135,7 @@ impl Answer {
         Self {
             explanation,
             start,
+            later: Vec::new(),
             options: Vec::new(),
         }
     }
@@ -105,7 +186,10 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let mut explanation = scene.explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
     let start = forecast::forecast_one(&State::new(&compiled), work);
-    Ok(Answer::new(explanation, start, snapshot.at).decided_by(snapshot, work))
+    let key = &snapshot.workloads[work].key;
+    Ok(Answer::new(explanation, start, snapshot.at)
+        .looking_later(&compiled.snapshot, key, &mut 0)
+        .decided_by(snapshot, work))
 }
 
 /// A workload that its queue has admitted, and no pod of which has a node yet.
@@ -172,11 +256,14 @@ pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
 fn answers_of(compiled: &CompiledFleet, mut scene: Explainer<'_>) -> BTreeMap<JobKey, Answer> {
     let mut starts = forecast::forecast(&State::new(compiled));
     let all = scene.explain_all().into_iter();
+    let mut asked = 0;
     let answer = |(work, explanation): (WorkloadId, Explanation)| {
         let start = starts.remove(&work);
         let key = compiled.workload(work).key.clone();
-        let answer = Answer::new(explanation, start, compiled.snapshot.at);
-        (key, answer.decided_by(&compiled.snapshot, work))
+        let answer = Answer::new(explanation, start, compiled.snapshot.at)
+            .looking_later(&compiled.snapshot, &key, &mut asked)
+            .decided_by(&compiled.snapshot, work);
+        (key, answer)
     };
     all.map(answer).collect()
 }
@@ -279,6 +366,47 @@ mod tests {
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
         let told = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+    }
+
+    /// It never starts by itself: the least quota with which it does is told, with the start that it then has.
+    #[test]
+    fn who_asks_for_more_than_its_queue_may_use_is_told_what_starts_it_later() {
+        let runs = |name: &str, node: &str| {
+            let more = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z",
+                               "admitted": { "nvidia.com/gpu": "h100" },
+                               "runtime_estimate_seconds": 600, "placements": [{ "node": node }] });
+            work(name, 1, 8, more)
+        };
+        let compiled = compiled(json!({
+            "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")],
+            "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+            "queues": [{ "name": "ml", "quota": [{ "flavor": "h100", "nominal": 8 }] }],
+            "workloads": [runs("runs", "a"), work("wide", 2, 8, json!({ "queue": "ml" })),
+                          work("next", 1, 8, json!({ "queue": "ml", "runtime_estimate_seconds": 600 }))],
+        }));
+        let answer = explain(&compiled.snapshot, "ml/wide").expect("there");
+        assert_eq!(answer.start.expect("it waits").p50, None);
+        let [least] = &answer.later[..] else {
+            panic!(
+                "one raise, the other is not much sooner: {:?}",
+                answer.later
+            );
+        };
+        assert_eq!(
+            least.change.sentence(),
+            "raise queue ml's quota by 8 devices of h100",
+            "16 - 8"
+        );
+        // All 16 devices, once the one that runs has ended.
+        let end = Moment::parse("2026-11-21T06:50:00Z").expect("a moment");
+        assert_eq!(least.start.p50, Some(end));
+        let next = explain(&compiled.snapshot, "ml/next").expect("there");
+        assert!(next.later.is_empty(), "it starts without");
+        let mut asked = MOST_LATER;
+        let more = Answer::new(answer.explanation, next.start, compiled.snapshot.at);
+        let key = &compiled.snapshot.workloads[1].key;
+        let more = more.looking_later(&compiled.snapshot, key, &mut asked);
+        assert!(more.later.is_empty(), "no more are asked about");
     }
 
     /// The room that is kept may be taken by others of which the cycle does not know: the forecast does.

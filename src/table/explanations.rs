@@ -113,12 +113,15 @@ fn told(
     let mut starts = forecast::forecast(&state);
     let all = Explainer::new(&compiled).explain_all();
     let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
+    let mut asked = 0;
     for (work, explanation) in all {
         let start = starts.remove(&work);
+        let key = &compiled.workload(work).key;
         let answer = Answer::new(explanation, start, compiled.snapshot.at)
+            .looking_later(&compiled.snapshot, key, &mut asked)
             .decided_by(&compiled.snapshot, work);
         let told = JobExplanation { answer, now: None };
-        jobs.insert(compiled.workload(work).key.clone(), told);
+        jobs.insert(key.clone(), told);
     }
     let whole = compiled.snapshot.not_visible.is_empty();
     for key in longest(fleet).into_iter().filter(|_| whole) {

@@ -515,4 +515,10 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     assert!(text(&shot.stdout).contains(" record 11-21 "));
     let job = home.run(&["explain", "job", "a/b", "--record", &place]);
     assert!(text(&job.stderr).contains("there is no job `a/b`"));
+    let short = home.run(&["explain", "a/b", "--record", &place]);
+    assert_eq!(
+        text(&short.stderr),
+        text(&job.stderr),
+        "the word `job` may be left out"
+    );
 }

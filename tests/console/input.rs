@@ -12,6 +12,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
 use model::fleet::{Fleet, Known};
 use table::Facts;
+use table::explanations::JobExplanations;
 
 use crate::frames::{EMPTY, LARGE, PAST, SMALL, UNKNOWN, console, drawn, press};
 
@@ -541,8 +542,31 @@ fn a_frozen_picture_stays_and_its_notices_go() {
     );
     let _ = app.update(Msg::Facts(EMPTY.clone()));
     assert_eq!(app.view().counts().1, 11);
+    let before = app.facts().answers.at;
+    let newer = JobExplanations {
+        at: Some(SMALL.now.plus(Duration::from_secs(60))),
+        ..JobExplanations::default()
+    };
+    let _ = app.update(Msg::JobExplanations(Arc::new(newer.clone())));
+    assert_eq!(app.facts().answers.at, before, "the engine's answers, too");
     press(&mut app, "f");
     assert_eq!(app.view().counts().1, 0);
+    assert_eq!(app.facts().answers.at, newer.at);
+}
+
+#[test]
+fn the_key_of_a_view_closes_a_page() {
+    let mut app = app(&SMALL, ViewId::Nodes);
+    press(&mut app, ".");
+    let node = SMALL.fleet.nodes[0].name();
+    assert!(text(&app).contains(&format!("╭─ {node}")), "its facts");
+    press(&mut app, "5");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    press(&mut app, "?7");
+    assert_eq!(app.view().id(), ViewId::Cost, "from the help as well");
+    // What is typed is no key of a view.
+    press(&mut app, "/5");
+    assert_eq!(app.view().id(), ViewId::Cost);
 }
 
 fn lost(kind: LostKind, message: &str, tables: &[Table]) -> Facts {

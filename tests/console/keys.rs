@@ -374,7 +374,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         "what would start it",
         "b",
         &[
-            "would start",
+            "start now",
             "research/llm-70b-sft-next",
             "priority 91 instead of 72",
         ],
@@ -465,6 +465,7 @@ fn answer_for(name: &str) -> JobExplanations {
     let answer = Answer {
         explanation,
         start: None,
+        later: Vec::new(),
         options: Vec::new(),
     };
     JobExplanations {

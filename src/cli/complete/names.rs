@@ -180,7 +180,7 @@ pub(super) fn of(
         ("get" | "top", "name") => of_kind(kind()),
         ("describe", "object") if positional.is_empty() => objects(value, cluster),
         ("describe", "object") if positional.len() == 1 => of_kind(kind()),
-        ("explain job", "name") | ("plan admit", "job") => {
+        ("explain" | "explain job", "name") | ("plan admit", "job") => {
             cluster.jobs(|job| matches!(job.state, JobState::Waiting | JobState::Suspended))
         }
         ("plan preempt" | "plan requeue", "job") => cluster.jobs(|job| job.devices_allocated > 0),

@@ -84,6 +84,7 @@ fn names_are_those_of_the_kind_that_is_written() {
     assert_eq!(values("--team v"), ["vision"]);
     assert_eq!(values("-n nlp,v"), ["nlp,vision"]);
     let waiting = values("explain job ");
+    assert!(waiting.iter().all(|job| values("explain ").contains(job)));
     let all = values("plan reprioritise ");
     assert!(
         !waiting.is_empty() && waiting.len() < all.len(),

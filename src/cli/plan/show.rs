@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use model::base::name::printable;
+use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
 use model::value::Value;
@@ -12,6 +13,9 @@ use table::text::{start, start_moves, with_hours};
 
 use super::PlanFormat;
 use crate::cli::out;
+
+/// What a step says that evicts without asking disruption budgets.
+const NOT_ASKED: &str = "disruption budgets are not asked";
 
 /// A refusal: as a document where one is asked for, and in words on standard error with the contract's code.
 pub(in crate::cli) fn refused(
@@ -44,10 +48,14 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
             Some(micro) => format!(" (${:.2})", micro as f64 / 1e6),
             None => String::new(),
         };
+        let besides = match plan.is_evicted_besides(&one.job) {
+            true => "is evicted by its scheduler, ",
+            false => "",
+        };
         lines.push(format!(
-            "{} leaves {} devices, loses {lost}{cost}, back {}",
+            "{} {besides}frees {}, loses {lost}{cost}, back {}",
             one.job,
-            one.devices,
+            counted(one.devices.into(), "device"),
             start(now, one.back)
         ));
     }
@@ -57,8 +65,9 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
         .collect();
     for (one, (after, before)) in moved.iter().take(MOST) {
         lines.push(format!(
-            "{} ({} devices) starts {after}, before: {before}",
-            one.job, one.devices
+            "{} ({}) starts {after}, before: {before}",
+            one.job,
+            counted(one.devices.into(), "device")
         ));
     }
     let more = forecast.displaced.len().saturating_sub(MOST) + moved.len().saturating_sub(MOST);
@@ -104,7 +113,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
     for (at, step) in plan.steps.iter().enumerate() {
         let _ = write!(text, "  {} {}", at + 1, printable(&step.to_string()));
         if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
-            let _ = write!(text, "  {devices} devices");
+            let _ = write!(text, "  {}", counted(devices.into(), "device"));
         }
         let effects = &step.side_effects;
         if let Some(gang) = effects.gang_broken {
@@ -117,8 +126,9 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             Some(None) => text.push_str("  loses an unknown amount of work"),
             None => {}
         }
-        if effects.budgets == Budgets::Ignored {
-            text.push_str("  disruption budgets are not asked");
+        let told = effects.notes.iter().any(|note| note.contains(NOT_ASKED));
+        if effects.budgets == Budgets::Ignored && !told {
+            let _ = write!(text, "  {NOT_ASKED}");
         }
         text.push('\n');
         for note in &effects.notes {

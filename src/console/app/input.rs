@@ -49,6 +49,15 @@ impl App {
             }
             return;
         }
+        // A page, or a plan that has come to its end, gives way to a view.
+        let global = self.options.keys.command(press, &[Context::Global]);
+        if let Some(view) = global.filter(|it| it.view().is_some())
+            && command.is_none()
+            && overlay.gives_way()
+        {
+            self.command(view, effects);
+            return;
+        }
         let verdict = overlay.key(press, command, self);
         self.judge(verdict, overlay, effects);
     }

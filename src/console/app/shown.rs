@@ -81,8 +81,14 @@ impl App {
 
     /// Takes what the engine says of the work that waits.
     pub(super) fn answered(&mut self, answers: Arc<JobExplanations>) {
-        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
-            newest.answers = Arc::clone(&answers);
+        match &mut self.held {
+            // What is held still, stands still.
+            Held::Still(newest) => {
+                newest.answers = answers;
+                return;
+            }
+            Held::Past(newest) => newest.answers = Arc::clone(&answers),
+            Held::Live => {}
         }
         self.facts.answers = answers;
         self.refresh(false);

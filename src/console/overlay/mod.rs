@@ -159,6 +159,15 @@ impl Overlay {
         }
     }
 
+    /// True where nothing is typed and nothing is left to confirm: the key of a view closes it.
+    pub fn gives_way(&self) -> bool {
+        match self {
+            Self::Help(_) | Self::Facts(..) => true,
+            Self::Plan(dialog) => dialog.gives_way(),
+            _ => false,
+        }
+    }
+
     /// True for a command that does something in it as it stands: only such are hinted at.
     pub fn does(&self, command: Command, app: &App) -> bool {
         match self {

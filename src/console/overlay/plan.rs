@@ -121,6 +121,14 @@ impl Dialog {
         }
     }
 
+    /// True once nothing can be confirmed or typed in it. A run goes on without it.
+    pub(super) const fn gives_way(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Refused(_) | Phase::Failed(_) | Phase::Runs(_)
+        )
+    }
+
     /// The field that letters go to: always one that is drawn.
     pub(super) fn focus(&self, may: &May) -> Focus {
         match (&self.phase, may) {

@@ -164,7 +164,7 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         Effect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
         Effect::Forecast(forecast) => {
             let mut label = "effect";
-            for words in effects(forecast, app.facts.now) {
+            for words in effects(plan, forecast, app.facts.now) {
                 say(label, words, Role::Text);
                 label = "";
             }
@@ -244,7 +244,7 @@ fn first_four(mut lines: impl Iterator<Item = String>, what: &str) -> Vec<String
 }
 
 /// The fleet afterwards, in lines.
-fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
+fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(first_four(
         forecast.starts.iter().filter_map(|change| {
@@ -259,8 +259,12 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
     ));
     lines.extend(first_four(
         forecast.displaced.iter().map(|displaced| {
+            let besides = match plan.is_evicted_besides(&displaced.job) {
+                true => "is evicted by its scheduler, ",
+                false => "",
+            };
             format!(
-                "{} frees {}, back {}",
+                "{} {besides}frees {}, back {}",
                 displaced.job,
                 counted(u64::from(displaced.devices), "device"),
                 start(now, displaced.back)

@@ -9,6 +9,7 @@ use crate::table_model::id_of;
 use crate::widget::heat::{Heat, HeatCell};
 use crate::widget::spark::level;
 use model::base::Moment;
+use model::fleet::checks::GANG_WORKS;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
@@ -359,6 +360,7 @@ impl Span {
                             values.sort_by(f64::total_cmp);
                             (job, values[values.len() / 2])
                         })
+                        .filter(|(_, median)| metric != Metric::Util || *median >= GANG_WORKS)
                         .collect(),
                 )
             }

@@ -5,6 +5,8 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::table_model::{Kind, Row};
+use crate::text::counted;
+use crate::theme::Role;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
@@ -269,6 +271,17 @@ impl View for FleetView {
         let split = self.split(area);
         let in_table = self.panel == Panel::Pools;
         self.table.paint(facts, painter, split.table, in_table);
+        let shown = usize::from(split.table.height.saturating_sub(1));
+        let more = self.rows(Panel::Pools).saturating_sub(shown);
+        if more > 0 && split.table.bottom() < area.bottom() {
+            let words = format!("+{}", counted(more as u64, "more pool"));
+            let line = Rect {
+                y: split.table.bottom(),
+                height: 1,
+                ..inset(split.table)
+            };
+            painter.say(line.x + 1, line.y, line.width, &words, Role::Muted);
+        }
         self.strip.draw(painter, split.strip);
         self.draw_panels(facts, painter, split.panels);
         if split.sources.height > 2 {

@@ -447,7 +447,7 @@ impl View for Heatmap {
     }
 
     fn fit(&mut self, facts: &Facts, area: Rect, paired: bool) {
-        let map = split(facts, area).map;
+        let map = split(facts, area, self.scale).map;
         if (map.width, map.height, paired) != (self.width, self.height, self.paired) {
             (self.width, self.height, self.paired) = (map.width, map.height, paired);
             self.make(facts);
@@ -509,7 +509,7 @@ impl View for Heatmap {
     }
 
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        let map = split(facts, area).map;
+        let map = split(facts, area, self.scale).map;
         if self.zoom() == Zoom::OneNode || x < map.x || y < map.y {
             return false;
         }

@@ -36,14 +36,19 @@ pub(super) struct Split {
 }
 
 /// Head above, panel beside, foot or strip below, the map in what is left.
-pub(super) fn split(facts: &Facts, area: Rect) -> Split {
+pub(super) fn split(facts: &Facts, area: Rect, scale: Scale) -> Split {
     let strip_height = if facts.history.since().is_some() && area.height >= 26 {
         8
     } else {
         0
     };
     let wide = area.width >= PANEL_FROM && area.height >= 8;
-    let foot_height = if !wide && area.height >= 8 { 2 } else { 0 };
+    let foot_height = match scale {
+        _ if wide || area.height < 8 => 0,
+        // Which device is furthest from its gang is a sentence of its own.
+        Scale::Outlier => 3,
+        Scale::Absolute | Scale::Relative => 2,
+    };
     let head_height = HEAD.min(area.height);
     let map_height = area
         .height
@@ -68,8 +73,8 @@ pub(super) fn split(facts: &Facts, area: Rect) -> Split {
 impl Heatmap {
     /// Draws the whole view.
     pub(super) fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        let split = split(facts, area);
-        self.draw_head(painter, split.head);
+        let split = split(facts, area, self.scale);
+        let said = self.draw_head(painter, split.head);
         if self.map.spots.is_empty() {
             self.draw_empty(facts, painter, split.map);
         } else if self.zoom() == Zoom::OneNode {
@@ -81,16 +86,17 @@ impl Heatmap {
             self.draw_panel(facts, painter, area);
         }
         if let Some(area) = split.foot {
-            self.draw_foot(facts, painter, area);
+            self.draw_foot(facts, painter, area, said);
         }
         if let Some(area) = split.strip {
             time_strip(facts, painter, area, FleetSignal::Util);
         }
     }
 
-    fn draw_head(&self, painter: &mut Painter<'_>, area: Rect) {
+    /// True where there was room to say where the metric is highest.
+    fn draw_head(&self, painter: &mut Painter<'_>, area: Rect) -> bool {
         if area.height == 0 {
-            return;
+            return false;
         }
         let (muted, title) = (
             painter.render_style.fg(Role::Muted),
@@ -128,7 +134,7 @@ impl Heatmap {
         let from = area.x + 2 + used + 2;
         let beside = self.draw_legend(painter, area, from, 3);
         if area.height < 2 {
-            return;
+            return false;
         }
         let below = Rect::new(area.x, area.y + 1, area.width, 1);
         let most = self.most_words();
@@ -140,9 +146,11 @@ impl Heatmap {
             .take_while(|x| painter.buf[(*x, below.y)].symbol() == " ")
             .count();
         let width = painter.width(&most);
-        if width > 0 && usize::from(width) + 1 < free {
+        let fits = width > 0 && usize::from(width) + 1 < free;
+        if fits {
             painter.say(area.x + 2, below.y, width, &most, Role::Muted);
         }
+        fits
     }
 
     /// Where the metric is highest, on average over a rack; for outliers which device is furthest from its gang.
@@ -162,7 +170,7 @@ impl Heatmap {
             // In a gang the slow device keeps working while the others wait for it.
             if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
                 return format!(
-                    "likely straggler: {place}, its gang waits for it (utilization {apart} above the gang's median)"
+                    "likely straggler: {place}, its gang waits for it ({apart} above the gang's median)"
                 );
             }
             return format!("outlier: {place}, {apart} {side} the median of its gang");
@@ -430,7 +438,7 @@ impl Heatmap {
     }
 
     /// The panel in two lines, where there is no room for it.
-    fn draw_foot(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+    fn draw_foot(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, said: bool) {
         let Some(selection) = self.selection(facts) else {
             return;
         };
@@ -459,6 +467,13 @@ impl Heatmap {
         }
         painter.say(area.x + 2, area.y, area.width - 2, &first, Role::Title);
         painter.say(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
+        if area.height > 2 && !said {
+            let mut most = self.most_words();
+            if painter.width(&most) > area.width - 2 {
+                most = most.replace(" the gang's median)", ")");
+            }
+            painter.say(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
+        }
     }
 }
 

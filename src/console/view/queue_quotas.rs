@@ -38,7 +38,7 @@ impl<'a> FlavorPart<'a> {
                 .is_none_or(|resource| quota.resource.as_str() == resource)
     }
 
-    /// `h100`, or `a100-mig:mig-1g.10gb`; Volcano and KAI count devices of every kind as one.
+    /// `h100`, `mig-1g.10gb`, or `h100:rdma`; Volcano and KAI count devices of every kind as one.
     fn name(&self) -> String {
         let flavor = if self.flavor.is_empty() {
             "devices"
@@ -50,6 +50,8 @@ impl<'a> FlavorPart<'a> {
             .and_then(|resource| resource.rsplit('/').next())
         {
             None => flavor.to_owned(),
+            // As reasons name it.
+            Some(slice) if slice.starts_with("mig-") => slice.to_owned(),
             Some(resource) => format!("{flavor}:{resource}"),
         }
     }

@@ -103,7 +103,14 @@ impl View for TableWithFacts {
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
         self.table.paint(facts, painter, above, true);
-        let Some(selection) = self.table.selection(facts).filter(|_| below.height >= 4) else {
+        // A row of several has no facts of its own: those of the first that has stand there.
+        let table = &self.table.table_model;
+        let mut rows = table
+            .current()
+            .into_iter()
+            .chain(table.rows().iter().copied());
+        let first = || rows.find_map(|row| (table.kind.selection)(facts, row));
+        let Some(selection) = (below.height >= 4).then(first).flatten() else {
             return;
         };
         let Some(mut facts_of) = describe(facts, &selection, painter) else {

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
 use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount, of_flavor};
+use engine::explanations::Later;
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::grouped;
@@ -200,25 +201,28 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     }
 }
 
+/// One change in few words.
+fn short_change(change: &Change, proven: bool, now: Moment) -> String {
+    match change {
+        Change::Wait { at } if proven => format!("wait {}, until {}", at.since(now), hour(*at)),
+        Change::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
+        // The number comes first: a table cuts the end.
+        Change::Quota {
+            queue,
+            flavor,
+            resource,
+            add,
+            ..
+        } => format!("+{} quota for {queue}", of_flavor(resource, flavor, *add)),
+        other => other.sentence(),
+    }
+}
+
 /// A change in few words; what was reckoned and not tried is marked.
 pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
-    let proven = change.proven;
-    let all: Vec<String> = change
-        .changes
-        .iter()
-        .map(|change| match change {
-            Change::Wait { at } if proven => format!("wait {}, until {}", at.since(now), hour(*at)),
-            Change::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
-            // The number comes first: a table cuts the end.
-            Change::Quota {
-                queue,
-                flavor,
-                resource,
-                add,
-                ..
-            } => format!("+{} quota for {queue}", of_flavor(resource, flavor, *add)),
-            other => other.sentence(),
-        })
+    let all = change.changes.iter();
+    let all: Vec<String> = all
+        .map(|one| short_change(one, change.proven, now))
         .collect();
     let mark = if change.proven { "" } else { "est. " };
     let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
@@ -233,6 +237,16 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
         "{mark}{}{others}{}",
         all.join(", and "),
         victims.unwrap_or_default()
+    )
+}
+
+/// A change with which it starts by itself later: `+64 h100 quota for research, then it starts ~14:40 (13:55–15:30)`.
+pub(super) fn later_words(later: &Later, now: Moment) -> String {
+    let start = &later.start;
+    format!(
+        "{}, then it starts {}",
+        short_change(&later.change, false, now),
+        eta_words(now, [start.p10, start.p50, start.p90])
     )
 }
 
@@ -305,9 +319,12 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
                 .iter()
                 .all(|change| matches!(change, Change::Wait { .. })) =>
         {
+            if let Some(later) = told.answer.later.first() {
+                return Some(format!("{NO_ETA}; {}", later_words(later, facts.now)));
+            }
             let words = change_words(change, job, facts.now);
             match when.strip_prefix(NO_ETA) {
-                Some(_) => format!("{NO_ETA}; to unblock: {words}"),
+                Some(_) => format!("{NO_ETA}; to start it now: {words}"),
                 None => format!("{when}, or now: {words}"),
             }
         }

@@ -446,8 +446,7 @@ impl Unblock {
             Some(nodes) => (nodes, "of the nodes"),
             None => (quota()?, "of the devices"),
         };
-        let go = if more == 1 { "goes" } else { "go" };
-        (more > 0).then(|| format!("{more} {of} {go} to other jobs"))
+        (more > 0).then(|| format!("other jobs take {more} {of}"))
     }
 
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {

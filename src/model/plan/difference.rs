@@ -28,6 +28,12 @@ impl Plan {
         jobs.chain(displaced.iter().map(|one| &one.job)).collect()
     }
 
+    /// Evicted though no step of this plan names it: its scheduler evicts it for another.
+    pub fn is_evicted_besides(&self, job: &JobName) -> bool {
+        let mut named = self.steps.iter().filter_map(|step| step.job.as_ref());
+        self.evicts().contains(job) && !named.any(|one| one.name == *job)
+    }
+
     /// What `new` would do otherwise than this plan, in one line; `None` where the same is done. Lost work, starts, warnings and the
     /// order of steps move on while a plan is open, and are no difference.
     pub fn difference(&self, new: &Self) -> Option<String> {
@@ -35,11 +41,11 @@ impl Plan {
         let too: Vec<&JobName> = is.difference(&was).copied().collect();
         let spared: Vec<&JobName> = was.difference(&is).copied().collect();
         let mut said = Vec::new();
-        if !too.is_empty() {
-            said.push(format!("evicts {} too", names(&too)));
-        }
-        if !spared.is_empty() {
-            said.push(format!("no longer evicts {}", names(&spared)));
+        match (&too[..], &spared[..]) {
+            ([], []) => {}
+            (more, []) => said.push(format!("evicts {} too", names(more))),
+            ([], fewer) => said.push(format!("no longer evicts {}", names(fewer))),
+            (come, gone) => said.push(format!("evicts {} instead of {}", names(come), names(gone))),
         }
         let told = |step: &&Step| {
             let job = step.job.as_ref().map(|job| &job.name);

@@ -397,6 +397,19 @@ fn what_is_done_otherwise_is_told_in_a_line() {
         new.difference(&old).as_deref(),
         Some("no longer evicts prod/two-tower-34e7")
     );
+    let mut other = full();
+    evicts(&mut other, "b");
+    assert_eq!(
+        new.difference(&other).as_deref(),
+        Some("evicts prod/b instead of prod/two-tower-34e7")
+    );
+    let besides = JobName(ObjectKey::new("prod", "b"));
+    assert!(other.is_evicted_besides(&besides), "no step names it");
+    assert!(!new.is_evicted_besides(&besides), "it is not evicted");
+    let by_step = other.steps.iter().filter_map(|step| step.job.as_ref());
+    for job in by_step {
+        assert!(!other.is_evicted_besides(&job.name), "a step names it");
+    }
     for name in ["b", "c", "d"] {
         evicts(&mut new, name);
     }

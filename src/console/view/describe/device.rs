@@ -48,8 +48,8 @@ pub(super) fn lines(
     // What a finding tells in a sentence is told once.
     let told = found.iter().any(|finding| finding.message.contains(why));
     let health = match &device.health {
-        // What alerts say is not read from its health.
-        Health::Ok if !found.is_empty() => "no fault in its readings",
+        // What a finding says of it stands below.
+        Health::Ok if !found.is_empty() => "no error reported; see the findings",
         health if told => health.name(),
         _ => why,
     };

@@ -166,7 +166,7 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let Some(told) = waiting::told(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
-            table.words("would start", waiting::mend(facts, job), Role::Info);
+            table.words("start now", waiting::mend(facts, job), Role::Info);
         }
         return;
     };
@@ -215,7 +215,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = evicted_words(&explanation.victims);
         table.words("evicts", words, Role::Warn);
     }
-    let mut label = "would start";
+    let mut label = "start now";
     for change in explanation.unblock.iter().chain(&explanation.alternatives) {
         table.words(
             label,
@@ -233,6 +233,11 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = format!("preempt {}{proven}", victims_words(now));
         table.words(label, words, Role::Info);
     }
+    let mut label = "later";
+    for later in &told.answer.later {
+        table.words(label, waiting::later_words(later, facts.now), Role::Info);
+        label = "or";
+    }
     if let Some(at) = facts.answers.at {
         let words = format!("worked out {} ago", painter.age(at));
         table.words("", words, Role::Muted);
@@ -244,7 +249,9 @@ fn without_change<'a>(facts: &Facts, job: &Job, told: &JobExplanation, words: &'
     let change = told.answer.explanation.unblock.as_ref();
     let change = change.map(|change| waiting::change_words(change, job, facts.now));
     let victims = told.now.as_ref().map(victims_words);
-    let mut ends = change.iter().chain(&victims);
+    let later = told.answer.later.first();
+    let later = later.map(|later| waiting::later_words(later, facts.now));
+    let mut ends = change.iter().chain(&victims).chain(&later);
     let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
         return words;
     };

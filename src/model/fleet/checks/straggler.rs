@@ -16,8 +16,9 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Fleet(look),
 };
 
-/// A gang whose median is lower does not work now: it starts, saves, or waits as a whole.
-const BUSY: f64 = 0.5;
+/// A gang whose median utilization (0 to 1) is lower does not work now: it starts, saves, or waits as a whole, and none of it is a
+/// straggler.
+pub const GANG_WORKS: f64 = 0.5;
 /// When more than this share of a gang is behind, it is lopsided by design, not held up by one.
 const FEW: f64 = 0.25;
 
@@ -112,7 +113,7 @@ fn share_of(own: Option<f64>, median: Option<f64>) -> Option<f64> {
 
 /// Firing with the device's utilization or clock, the lower, as a share of the gang's median.
 fn check(member: &Member<'_>, util: f64, clock: Option<f64>, rule: &Rule) -> Verdict {
-    if util < BUSY {
+    if util < GANG_WORKS {
         return Verdict::Ok;
     }
     let both = [
