@@ -8,6 +8,7 @@ use console::action_keys::{ConfirmedPlan, PlanOutcome};
 use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
 use model::base::{Name, ObjectKey};
+use model::fleet::checks::GANG_WORKS;
 use model::fleet::device::Device;
 use model::fleet::history::History;
 use model::fleet::job::{Job, JobState};
@@ -623,12 +624,22 @@ fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
     facts.history = Arc::new(history);
     assert_ne!(at(&facts), furthest);
     // Another device of a gang, of which a finding says that it holds up the others.
+    let median = |of: &Device| {
+        let gang = LARGE.fleet.devices().filter(|(_, one)| job(one) == job(of));
+        let mut utils: Vec<f64> = gang.filter_map(|(_, one)| one.util()).collect();
+        utils.sort_by(f64::total_cmp);
+        utils[utils.len() / 2]
+    };
     let in_gang = LARGE.fleet.devices().find(|(_, device)| {
         let job = device
             .first_holder()
             .and_then(|(pod, _)| LARGE.fleet.job(&pod.job));
         job.is_some_and(|job| job.devices_allocated >= 4 && job.gang.is_none_or(|it| it.min > 1))
             && device.id.as_str() != furthest
+            && median(device) >= GANG_WORKS
+            && device
+                .util()
+                .is_some_and(|own| (own - median(device)).abs() > 0.06)
     });
     let id = in_gang.expect("a gang").1.id.clone();
     let mut facts = LARGE.clone();
