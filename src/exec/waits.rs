@@ -45,12 +45,15 @@ pub(super) fn is_over(
     }
 }
 
-/// What is waited for, in words.
-pub(super) fn wanted(wait: &Wait) -> String {
+/// What is waited for since a moment, in words.
+fn wanted(wait: &Wait, since: Moment) -> String {
     match &wait.until {
         Until::Budget => "until its disruption budget allows it".to_owned(),
         Until::Time { at } => format!("until {}", at.rfc3339()),
-        Until::Elapsed { seconds } => format!("for {seconds} s"),
+        Until::Elapsed { seconds } => {
+            let at = since.plus(Duration::from_secs(*seconds));
+            format!("until {}, so that others start first", at.rfc3339())
+        }
         Until::Gone => "until it has ended".to_owned(),
         Until::Checkpoint { .. } => "until its work is saved".to_owned(),
         Until::Condition { name, status } => format!("until its condition {name} is {status}"),
@@ -86,7 +89,7 @@ pub(super) fn pending(
         }
         let since = *since.get_or_insert(now);
         let limit = wait.limit(since);
-        let words = wanted(wait);
+        let words = wanted(wait, since);
         if limit.is_some_and(|limit| now >= limit) {
             if wait.go_on {
                 continue;

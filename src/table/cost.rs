@@ -20,6 +20,9 @@ pub struct CostRow<'a> {
     pub name: &'a str,
     /// Devices, each counted in one row of a scope.
     pub devices: u32,
+    /// It holds parts of devices alone; each device counts in the row of its first holder.
+    #[serde(skip)]
+    pub is_part: bool,
     /// USD an hour of all of them; `None` when none has a price.
     pub burn_usd_per_hour: Option<f64>,
     /// USD an hour of those that nobody holds.
@@ -32,6 +35,9 @@ pub struct CostRow<'a> {
     /// The oldest date among the prices.
     pub price_as_of: Option<&'a str>,
 }
+
+/// What stands for a number of devices where parts of devices are held.
+pub const PART: &str = "part";
 
 /// Columns as CSV.
 pub(super) const FIELDS: &[&str] = &[
@@ -50,10 +56,9 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
     vec![
         Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),
-        Column::number("DEVICES", |row| match row.devices {
-            // A part of a device, which counts where its first holder does.
-            0 if row.burn_usd_per_hour > Some(0.0) => "<1".to_owned(),
-            devices => devices.to_string(),
+        Column::number("DEVICES", |row| match row.is_part {
+            true => PART.to_owned(),
+            false => row.devices.to_string(),
         }),
         Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
@@ -95,6 +100,7 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         scope: row.scope.name(),
         name: &row.name,
         devices: row.devices,
+        is_part: row.is_part(),
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),

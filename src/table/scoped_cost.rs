@@ -53,6 +53,8 @@ pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
             };
             let row = row(whole, rows.entry(by).or_default(), by, name);
             row.devices += 1;
+            let is_sliced = device.holder.is_none();
+            row.shared += u32::from(is_sliced && !matches!(by, By::Pool | By::Class));
             row.unpriced += u32::from(unpriced);
         }
     }
@@ -83,6 +85,7 @@ fn row<'a>(
         CostRow {
             scope: by,
             devices: 0,
+            shared: 0,
             spend: Spend::default(),
             unpriced: 0,
             price_source: known.and_then(|row| row.price_source.clone()),

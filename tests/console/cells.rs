@@ -371,9 +371,9 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
     match (value, json) {
         (Value::Unknown | Value::Empty | Value::Trend(_, None), Json::Null) => true,
         (Value::Text(words), Json::Null) => words.is_empty(),
-        // Whole devices are counted; who holds a part of one holds less than one.
-        (Value::Text(words), Json::Number(number)) if **words == *"<1" => {
-            number.as_f64() == Some(0.0)
+        // Whole devices are counted; a shared one counts where its first holder does.
+        (Value::Text(words), Json::Number(number)) if **words == *table::cost::PART => {
+            number.as_f64().is_some_and(|devices| devices <= 1.0)
         }
         (Value::Text(words), Json::String(text)) => **words == **text,
         (value, Json::Number(number)) => {

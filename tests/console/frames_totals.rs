@@ -116,6 +116,7 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
                             scope,
                             name,
                             devices: 0,
+                            shared: 0,
                             spend: Spend::default(),
                             unpriced: 0,
                             price_source: Some(Name::new("list aws/p5")),

@@ -34,10 +34,9 @@ pub static KIND: Kind = Kind {
         })
         .rare(),
         Column::number("devices", "DEVICES", 3, 7, |facts, row| {
-            of(facts, row, |row| match row.devices {
-                // A part of a device, which counts where its first holder does.
-                0 if row.spend.burn > Rate::ZERO => Value::text("<1"),
-                devices => Value::Count(i64::from(devices)),
+            of(facts, row, |row| match row.is_part() {
+                true => Value::text(cost::PART),
+                false => Value::Count(i64::from(row.devices)),
             })
         }),
         Column::graphic("share", "SHARE", 4, (4, 24), share),

@@ -105,6 +105,8 @@ pub struct CostRow {
     pub name: Name,
     /// Devices that the row stands for; each device counts in one row of a scope.
     pub devices: u32,
+    /// Those of them that are shared in slices: each counts in the row of its first holder.
+    pub shared: u32,
     /// Money an hour; devices without a price are not in it.
     pub spend: Spend,
     /// Devices of the row that have no price.
@@ -153,6 +155,11 @@ pub struct Burn {
 }
 
 impl CostRow {
+    /// The row stands for parts of devices alone: a number of devices would say too little or too much.
+    pub fn is_part(&self) -> bool {
+        self.devices <= self.shared && self.spend.burn > Rate::ZERO
+    }
+
     /// The row's money; `None` when it has devices and none of them has a price: unknown, not nothing.
     pub fn known(&self) -> Option<Spend> {
         (self.unpriced == 0 || self.unpriced < self.devices || self.spend.burn > Rate::ZERO)

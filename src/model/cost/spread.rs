@@ -46,6 +46,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
             let part = Part {
                 ordinal,
                 counted: true,
+                shared: false,
                 spend: spend_of(fleet, device, rate, visible),
                 price,
             };
@@ -99,6 +100,8 @@ struct Part<'a> {
     ordinal: u32,
     /// The device counts here, and in no other row of the scope.
     counted: bool,
+    /// Others may hold parts of the device.
+    shared: bool,
     spend: Spend,
     price: Option<&'a Arc<Price>>,
 }
@@ -116,6 +119,7 @@ enum Origin {
 struct Row {
     name: Name,
     devices: u32,
+    shared: u32,
     spend: Spend,
     unpriced: u32,
     last_unpriced: u32,
@@ -162,6 +166,7 @@ impl Column {
     fn add(&mut self, at: usize, part: &Part<'_>) {
         let row = &mut self.rows[at];
         row.devices += u32::from(part.counted);
+        row.shared += u32::from(part.counted && part.shared);
         row.spend += part.spend;
         let Some(price) = part.price else {
             if row.last_unpriced != part.ordinal {
@@ -196,6 +201,7 @@ impl Column {
             scope,
             name: row.name,
             devices: row.devices,
+            shared: row.shared,
             spend: row.spend,
             unpriced: row.unpriced,
             price_source: match row.origin {
@@ -253,6 +259,7 @@ impl Held {
             let part = Part {
                 ordinal: whole.ordinal,
                 counted: first,
+                shared: true,
                 spend: whole.spend.cut(before, weight, all),
                 price: whole.price,
             };
