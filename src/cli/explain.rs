@@ -29,7 +29,7 @@ pub struct ExplainFlags {
     #[command(subcommand)]
     kind: Option<Explain>,
     #[command(flatten)]
-    job: Option<Job>,
+    job: Job,
 }
 
 /// What to explain.
@@ -43,7 +43,8 @@ pub enum Explain {
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Job {
     /// NAMESPACE/NAME
-    pub name: String,
+    #[arg(required = true)]
+    pub name: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: FigureFormat,
@@ -53,23 +54,16 @@ pub struct Job {
 }
 
 impl ExplainFlags {
-    /// The job; one of the two is given, as clap sees to.
-    fn job(&self) -> Result<&Job, Failure> {
-        let kind = self.kind.as_ref().map(|Explain::Job(job)| job);
-        kind.or(self.job.as_ref()).ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
-                String::from("which job? `stokehold explain NAMESPACE/NAME`"),
-            )
-        })
+    /// The job, with the word or without.
+    fn job(&self) -> &Job {
+        self.kind
+            .as_ref()
+            .map_or(&self.job, |Explain::Job(job)| job)
     }
 
     /// The moment of a record, where one is asked about.
-    ///
-    /// # Errors
-    /// No job is named.
-    pub(super) fn past(&self) -> Result<&PastFlags, Failure> {
-        Ok(&self.job()?.past)
+    pub(super) fn past(&self) -> &PastFlags {
+        &self.job().past
     }
 }
 
@@ -80,14 +74,13 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let job = explain.job()?;
+    let job = explain.job();
+    // (The parser asks for it.)
+    let name = job.name.as_deref().unwrap_or_default();
     let seen = Seen::told(at)?;
-    let name = match (
-        job.name.contains('/'),
-        at.settings.scope.namespaces.as_slice(),
-    ) {
-        (false, [namespace]) => format!("{namespace}/{}", job.name),
-        _ => job.name.clone(),
+    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+        (false, [namespace]) => format!("{namespace}/{name}"),
+        _ => name.to_owned(),
     };
     let answer = explanations::explain(&seen.snapshot, &name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;

@@ -244,7 +244,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
         Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
         Some(Command::Explain(explain)) => {
-            explain::run(&cluster_or_past(explain.past()?)?, explain, out, err)
+            explain::run(&cluster_or_past(explain.past())?, explain, out, err)
         }
         Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
         Some(Command::Exporter(exporter)) => {

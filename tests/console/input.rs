@@ -554,21 +554,6 @@ fn a_frozen_picture_stays_and_its_notices_go() {
     assert_eq!(app.facts().answers.at, newer.at);
 }
 
-#[test]
-fn the_key_of_a_view_closes_a_page() {
-    let mut app = app(&SMALL, ViewId::Nodes);
-    press(&mut app, ".");
-    let node = SMALL.fleet.nodes[0].name();
-    assert!(text(&app).contains(&format!("╭─ {node}")), "its facts");
-    press(&mut app, "5");
-    assert_eq!(app.view().id(), ViewId::Jobs);
-    press(&mut app, "?7");
-    assert_eq!(app.view().id(), ViewId::Cost, "from the help as well");
-    // What is typed is no key of a view.
-    press(&mut app, "/5");
-    assert_eq!(app.view().id(), ViewId::Cost);
-}
-
 fn lost(kind: LostKind, message: &str, tables: &[Table]) -> Facts {
     let mut fleet = Fleet::unknown(Arc::default());
     fleet.revision = 7;

@@ -553,3 +553,21 @@ fn the_mouse_points_and_scrolls() {
     let _ = app.update(Msg::Mouse(Mouse::Press(26, 1)));
     assert_eq!(app.view().id(), ViewId::Devices);
 }
+
+#[test]
+fn the_key_of_a_view_closes_a_page() {
+    let mut app = console(&SMALL, ViewId::Nodes, (120, 40), AppOptions::default());
+    press(&mut app, ".");
+    let node = SMALL.fleet.nodes[0].name();
+    assert!(
+        render_text(&app, 120, 40).contains(&format!("╭─ {node}")),
+        "its facts"
+    );
+    press(&mut app, "5");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    press(&mut app, "?7");
+    assert_eq!(app.view().id(), ViewId::Cost, "from the help as well");
+    // What is typed is no key of a view.
+    press(&mut app, "/5");
+    assert_eq!(app.view().id(), ViewId::Cost);
+}

@@ -365,10 +365,7 @@ mod tests {
         });
         two.quotas = quotas.into();
         Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
-        assert_eq!(
-            left_of(&facts, &[0]),
-            "h100:mig-1g.10gb 24, h100:mig-3g.40gb 0"
-        );
+        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24, mig-3g.40gb 0");
         // Without flavors they are one.
         for quota in &mut two.quotas {
             quota.flavor = Name::default();
