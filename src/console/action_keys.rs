@@ -1,5 +1,7 @@
 //! Capital keys: what is under the cursor, or marked, becomes an intent. Nothing here changes a cluster.
 
+use std::collections::BTreeSet;
+
 use model::base::{Name, ObjectKey};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::queue::{Queue, QueueKind};
@@ -18,6 +20,8 @@ pub struct PlanRequest {
     pub number: u64,
     /// What is wanted.
     pub intent: Intent,
+    /// Whom the plan stops that is shown: they stay its choice as long as that works.
+    pub known: BTreeSet<JobName>,
 }
 
 /// What came of it.

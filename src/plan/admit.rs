@@ -4,33 +4,53 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Change, Explainer, Explanation};
-use engine::explanations::{self, Answer};
+use engine::explanations;
 use engine::forecast;
-use engine::preempt::{self, Victims, evicted};
-use engine::snapshot::{Reclaim, Snapshot, Status, System, Within, Workload};
+use engine::preempt::evicted;
+use engine::snapshot::{Snapshot, Status, System, Workload};
 use engine::state::State;
 use model::base::Moment;
-use model::base::quantities::{counted, first_named};
+use model::base::quantities::first_named;
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Evicted, Intent, JobName, Mutation, Plan, Refusal, RefusalCode, Undo,
     Until, Verb, Wait, When, evicted_words,
 };
 
+use super::choice::{Choice, choose, explained, hopeless, kept, lost_words};
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
-use super::leavers::{Sets, seat_victims};
+use super::leavers::seat_victims;
 use super::planner_context::{self, fact};
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
 const HEAD_START: u64 = 120;
 
-/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows.
+/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows: those of `known`, as long
+/// as that works and loses not much more than another choice.
 ///
 /// # Errors
 /// It does not wait, nothing makes it start, or its backend has no way.
-pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<Plan, Refusal> {
+pub(super) fn plan(
+    snapshot: &Snapshot,
+    job: &JobName,
+    preempt: bool,
+    known: &BTreeSet<JobName>,
+) -> Result<Plan, Refusal> {
+    if !known.is_empty()
+        && let Ok(plan) = chosen(snapshot, job, preempt, known)
+    {
+        return Ok(plan);
+    }
+    chosen(snapshot, job, preempt, &BTreeSet::new())
+}
+
+fn chosen(
+    snapshot: &Snapshot,
+    job: &JobName,
+    preempt: bool,
+    known: &BTreeSet<JobName>,
+) -> Result<Plan, Refusal> {
     let work = planner_context::find(snapshot, job)?;
     let model = &snapshot.workloads[work];
     waits(model)?;
@@ -39,11 +59,11 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
         return Err(by_itself(snapshot, model, &before));
     }
     if explanations::has_reserved_quota(model) {
-        return seat(snapshot, work, preempt, &before);
+        return seat(snapshot, work, (preempt, known), &before);
     }
     // The way must be there before anybody looks for victims.
     let first = lift(snapshot, model);
-    let victims = choose(snapshot, work, preempt)?;
+    let victims = choose(snapshot, work, (preempt, known))?;
     let mut plan = Plan::new(
         format!("start {job}"),
         Intent::Admit {
@@ -231,7 +251,7 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
 fn seat(
     snapshot: &Snapshot,
     work: WorkloadId,
-    allowed: bool,
+    (allowed, known): (bool, &BTreeSet<JobName>),
     before: &Picture,
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
@@ -242,6 +262,7 @@ fn seat(
         let explained = explained(&compiled.snapshot, &compiled, work);
         hopeless(&compiled.snapshot, work, &refusal, &explained)
     })?;
+    let found = kept(&compiled, found, known);
     let evicted = evicted(&compiled, &found.list);
     if !allowed {
         let sentence = format!(
@@ -284,7 +305,7 @@ fn seat(
     };
     choice.reasons.push(format!(
         "{job} is admitted, and its pods wait for nodes; of lower priority, or as high and made later: {}",
-        words(&found)
+        lost_words(&found)
     ));
     if found.proven {
         choice
@@ -305,15 +326,6 @@ fn head_start() -> Wait {
         deadline: None,
         go_on: true,
     }
-}
-
-/// `3 jobs, 8.1 device-hours of work lost`.
-fn words(victims: &Victims) -> String {
-    format!(
-        "{}, {:.1} device-hours of work lost",
-        counted(victims.list.len() as u64, "job"),
-        victims.lost_ms as f64 / 3_600_000.0
-    )
 }
 
 fn number(plan: &Plan) -> u32 {
@@ -371,197 +383,4 @@ fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32
     step.job = Some(planner_context::reference(model));
     step.reason = "it goes first".to_owned();
     Ok((step, value))
-}
-
-/// Who leaves, and what is said of the choice.
-#[derive(Default)]
-struct Choice {
-    chosen: Vec<WorkloadId>,
-    /// The same, by name.
-    evicted: Vec<Evicted>,
-    /// They leave for want of nodes, not of quota.
-    for_nodes: bool,
-    reasons: Vec<String>,
-    alternatives: Vec<Alternative>,
-}
-
-fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice, Refusal> {
-    let compiled = CompiledFleet::new(snapshot.clone());
-    let mut state = State::new(&compiled);
-    let job = &snapshot.workloads[work].key;
-    let Some(sets) = Sets::of(&mut state, work) else {
-        return Ok(Choice::default());
-    };
-    let Some(picked) = sets.picked(snapshot) else {
-        return match sets.any() {
-            Ok(any) => {
-                let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
-                Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                    .instead(format!("see what else helps: `explain job {job}`"))
-                    .evicting(evicted(&compiled, &any.list)))
-            }
-            Err(refusal) => {
-                let explained = explained(snapshot, &compiled, work);
-                match by_hand(snapshot, work, refusal, &explained) {
-                    Some(choice) if allowed => Ok(choice),
-                    Some(choice) => Err(only_by_evicting(job, choice.evicted)),
-                    None => Err(hopeless(snapshot, work, refusal, &explained)),
-                }
-            }
-        };
-    };
-    let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
-    let evicted = evicted(&compiled, &picked.list);
-    if !allowed {
-        return Err(only_by_evicting(job, evicted));
-    }
-    let mut choice = Choice {
-        chosen: list,
-        evicted,
-        for_nodes: sets.by_hand.is_some(),
-        ..Choice::default()
-    };
-    choice
-        .reasons
-        .push(format!("leaves for it: {}", words(picked)));
-    if picked.proven {
-        choice
-            .reasons
-            .push("no other set that may be taken loses less: all were looked at".to_owned());
-    }
-    if let (Ok(cluster), Ok(least)) = (&sets.cluster, &sets.least) {
-        let set = |victims: &Victims| -> BTreeSet<WorkloadId> {
-            victims.list.iter().map(|victim| victim.work).collect()
-        };
-        if set(cluster) != set(least) {
-            choice.alternatives.push(Alternative {
-                sentence: format!(
-                    "leave it to the cluster's own scheduler, which would take {}",
-                    words(cluster)
-                ),
-                command: None,
-            });
-        }
-    }
-    Ok(choice)
-}
-
-fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
-    let sentence = format!(
-        "{job} starts only if others are evicted: {}",
-        evicted_words(&evicted)
-    );
-    Refusal::new(RefusalCode::Policy, sentence)
-        .instead(format!("evict them: `plan admit {job} --preempt`"))
-        .evicting(evicted)
-}
-
-/// Why it waits and what helps, as `explain` says it.
-fn explained(snapshot: &Snapshot, compiled: &CompiledFleet, work: WorkloadId) -> Explanation {
-    let start = forecast::forecast_one(&State::new(compiled), work);
-    Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
-}
-
-/// The jobs that no queue would preempt for it but an operator may; `explain` names them.
-fn by_hand(
-    snapshot: &Snapshot,
-    work: WorkloadId,
-    refusal: &preempt::Refusal,
-    explained: &Explanation,
-) -> Option<Choice> {
-    let mut all = explained.unblock.iter().chain(&explained.alternatives);
-    let (unblock, jobs) = all.find_map(|unblock| match &unblock.changes[..] {
-        [Change::Preempt { jobs }] => Some((unblock, jobs)),
-        _ => None,
-    })?;
-    let works = jobs
-        .iter()
-        .map(|job| planner_context::find(snapshot, job).ok());
-    let chosen: Vec<WorkloadId> = works.collect::<Option<_>>()?;
-    let mut works = chosen.iter();
-    if !works.all(|work| planner_context::can_stop(snapshot, *work)) {
-        return None;
-    }
-    let evicted = unblock.victims.clone();
-    let mut choice = Choice {
-        reasons: vec![format!("evicted by hand: {}", evicted_words(&evicted))],
-        chosen,
-        evicted,
-        ..Choice::default()
-    };
-    if matches!(refusal, preempt::Refusal::Protected) {
-        let whose = protected(snapshot, &snapshot.workloads[work]);
-        choice.reasons.push(whose);
-    }
-    Some(choice)
-}
-
-/// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
-fn hopeless(
-    snapshot: &Snapshot,
-    work: WorkloadId,
-    refusal: &preempt::Refusal,
-    explained: &Explanation,
-) -> Refusal {
-    let model = &snapshot.workloads[work];
-    let job = planner_context::name(&model.key);
-    let (code, sentence) = match refusal {
-        preempt::Refusal::Protected => (
-            RefusalCode::Policy,
-            format!(
-                "nothing may be preempted for {job}: {}",
-                protected(snapshot, model)
-            ),
-        ),
-        preempt::Refusal::TooFew => (
-            RefusalCode::Policy,
-            format!(
-                "preempting would not start {job}: the jobs that may be preempted for it would not free enough"
-            ),
-        ),
-        preempt::Refusal::Needless | preempt::Refusal::Hopeless(_) => (
-            RefusalCode::Infeasible,
-            format!("preempting cannot start {job}: {}", explained.reason),
-        ),
-    };
-    let mut out = Refusal::new(code, sentence);
-    for unblock in explained.unblock.iter().chain(&explained.alternatives) {
-        let command = match &unblock.changes[..] {
-            [one] => one.command(&job),
-            _ => None,
-        };
-        out = out.instead(match command {
-            Some(command) => format!("{}: `{command}`", unblock.sentence),
-            None => unblock.sentence.clone(),
-        });
-    }
-    out
-}
-
-/// What protects those that run from a job, and who decides it.
-fn protected(snapshot: &Snapshot, model: &Workload) -> String {
-    let own = model.queue.as_ref();
-    let queue = snapshot
-        .queues
-        .iter()
-        .find(|queue| Some(&queue.name) == own);
-    let Some(queue) = queue else {
-        return "no job of lower priority holds what it needs".to_owned();
-    };
-    let kueue = queue.system == System::Kueue;
-    let within = match (queue.preemption.within, kueue) {
-        (Within::Never, true) => "does not preempt its own jobs (withinClusterQueue: Never)",
-        (Within::Never, false) => "does not preempt its own jobs",
-        _ => "has no job of lower priority that holds what it needs",
-    };
-    let around = match (queue.preemption.reclaim, kueue) {
-        _ if queue.parent.is_none() => "is in no cohort",
-        (Reclaim::Never, true) => "reclaims nothing (reclaimWithinCohort: Never)",
-        (Reclaim::Never, false) => "reclaims nothing from others",
-        _ => "has nothing to reclaim from others for it",
-    };
-    format!(
-        "queue {} {within}, and {around}; the queue's administrator decides that",
-        queue.name
-    )
 }

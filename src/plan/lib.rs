@@ -7,6 +7,7 @@
 //! done instead.
 
 mod admit;
+mod choice;
 mod contention;
 mod cordon;
 mod drain;
@@ -36,9 +37,11 @@ pub use leavers::{leavers, leavers_of_nodes};
 pub use planner_context::Author;
 pub use subject::{ActionTarget, Class, Found, Subject, System};
 
+use std::collections::BTreeSet;
+
 use engine::options;
 use engine::snapshot::{Snapshot, Workload};
-use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode};
+use model::plan::{Effect, Intent, JobName, Plan, Refusal, RefusalCode};
 
 /// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
 fn not_computed() -> Effect {
@@ -53,6 +56,20 @@ fn not_computed() -> Effect {
 /// # Errors
 /// Why there is none, and what can be done instead.
 pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
+    plan_again(snapshot, intent, author, &BTreeSet::new())
+}
+
+/// The same for one who reads a plan already: whoever leaves by it (`known`) leaves by the new one too, as long as that works and
+/// others would not lose much less. Least losses change places from second to second, and a plan that is read should not.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_again(
+    snapshot: &Snapshot,
+    intent: &Intent,
+    author: &Author,
+    known: &BTreeSet<JobName>,
+) -> Result<Plan, Refusal> {
     let mut plan = match intent {
         Intent::Drain { nodes, deadline } => drain::plan(snapshot, nodes, *deadline, author),
         Intent::Cordon { nodes, reason } => {
@@ -66,7 +83,7 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
         Intent::Uncordon { nodes } => cordon::uncordon(snapshot, nodes),
         Intent::Preempt { job } => preempt::preempt(snapshot, job),
         Intent::Requeue { job } => preempt::requeue(snapshot, job),
-        Intent::Admit { job, preempt } => admit::plan(snapshot, job, *preempt),
+        Intent::Admit { job, preempt } => admit::plan(snapshot, job, *preempt, known),
         Intent::Reprioritise { job, priority } => {
             queue_actions::reprioritise(snapshot, job, priority)
         }

@@ -1,12 +1,16 @@
 //! Plans on fleets written by hand: who is evicted for a job that starts, and what a drain leaves behind.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use engine::snapshot::{Snapshot, Within};
+use engine::snapshot::{Snapshot, Within, Workload};
 use model::base::Moment;
 use model::plan::{Plan, RefusalCode, Until, Verb};
 
-use super::tests_fleet::{ask, fleet, forecast, full, kueue, lines, node, planned, queue, work};
+use super::tests_fleet::{
+    ask, ask_again, fleet, forecast, full, kueue, lines, node, planned, queue, work,
+};
 
 fn priority(snapshot: &mut Snapshot, name: &str, priority: i32) {
     let mut all = snapshot.workloads.iter_mut();
@@ -240,4 +244,62 @@ fn a_quota_that_is_lost_in_the_gap_is_contested() {
         .collect();
     assert_eq!(contested, ["ml/next", "ml/runs"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
+}
+
+/// Who leaves by a plan that is read stays its choice while others would lose a little less; not once much less would be lost,
+/// nor when one of them has ended.
+#[test]
+fn a_plan_that_is_read_keeps_its_choice() {
+    // By hand, and as its queue would preempt once it is first.
+    let mut by_queue = full();
+    by_queue.queues[0].preemption.within = Within::LowerPriority;
+    let is_big = |work: &Workload| &*work.key.key.name == "big";
+    by_queue.workloads.retain(|work| !is_big(work));
+    for (before, text) in [
+        (full(), "admit ml/big --preempt"),
+        (by_queue, "admit ml/small --preempt"),
+    ] {
+        let leave = |plan: &Plan| plan.stops().cloned().collect::<BTreeSet<_>>();
+        let since = |snapshot: &mut Snapshot, name: &str, at: &str| {
+            let mut all = snapshot.workloads.iter_mut();
+            let work = all
+                .find(|work| &*work.key.key.name == name)
+                .expect("it runs");
+            work.admitted_at = Moment::parse(at);
+        };
+        let known = leave(&ask(&before, text).expect("a plan"));
+        let one = known.first().expect("somebody leaves").0.name.clone();
+        let other = ["old", "mid", "new"]
+            .into_iter()
+            .find(|name| !known.iter().any(|job| *job.0.name == **name))
+            .expect("somebody stays");
+        // Now the other would lose a little less than this one.
+        let mut then = before.clone();
+        for work in &mut then.workloads {
+            if known.iter().any(|job| job.0 == work.key.key) {
+                work.admitted_at = Moment::parse("2026-11-21T05:40:00Z");
+            }
+        }
+        since(&mut then, other, "2026-11-21T05:42:00Z");
+        let anew = ask(&then, text).expect("a plan");
+        assert_ne!(leave(&anew), known, "{text}: by itself it takes another");
+        let again = ask_again(&then, text, &known).expect("a plan");
+        assert_eq!(leave(&again), known, "{text}: {one} stays the choice");
+        again.validate().expect("is well formed");
+        assert_eq!(ask_again(&before, text, &known), ask(&before, text));
+        // Much less.
+        since(&mut then, other, "2026-11-21T06:39:00Z");
+        let again = ask_again(&then, text, &known).expect("a plan");
+        assert!(
+            again.stops().any(|job| *job.0.name == *other),
+            "{text}: the other is taken"
+        );
+        // It has ended, and its devices are another's.
+        let mut then = before.clone();
+        let mut all = then.workloads.iter_mut();
+        let gone = all.find(|work| work.key.key.name == one).expect("it runs");
+        gone.key.key.name = "another".into();
+        let again = ask_again(&then, text, &known).expect("a plan");
+        assert!(again.stops().all(|job| job.0.name != one));
+    }
 }

@@ -1,5 +1,7 @@
 //! Planners on fleets written by hand.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use engine::document;
@@ -10,7 +12,7 @@ use model::plan::{
 };
 
 use super::words::{self, ParseError, Question};
-use super::{Author, plan};
+use super::{Author, plan, plan_again};
 
 pub(super) fn node(name: &str, rack: &str) -> Value {
     let devices: Vec<Value> = (0..8)
@@ -94,12 +96,21 @@ pub(super) fn mixed() -> Snapshot {
 }
 
 pub(super) fn ask(snapshot: &Snapshot, text: &str) -> Result<Plan, model::plan::Refusal> {
+    ask_again(snapshot, text, &BTreeSet::new())
+}
+
+/// The same for one who reads a plan by which `known` leave.
+pub(super) fn ask_again(
+    snapshot: &Snapshot,
+    text: &str,
+    known: &BTreeSet<JobName>,
+) -> Result<Plan, model::plan::Refusal> {
     let author = Author {
         by: "me".into(),
         why: "a test".into(),
     };
     match words::parse(snapshot, text) {
-        Ok(Question::Plan(intent)) => plan(snapshot, &intent, &author),
+        Ok(Question::Plan(intent)) => plan_again(snapshot, &intent, &author, known),
         Err(ParseError::Refused(refusal)) => Err(refusal),
         other => panic!("{text}: {other:?}"),
     }

@@ -1,5 +1,6 @@
 //! The composition root of acting: the one place where settings become a grant, and a grant a writer.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use exec::{
     Writer, WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment};
-use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, JobName, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume};
 use settings::Settings;
@@ -349,11 +350,16 @@ impl ActionService {
         Ok(plan)
     }
 
-    /// The plan for an intent, on the latest picture and on the objects as they are read now.
+    /// The plan for an intent, on the latest picture and on the objects as they are read now; `known` as for [`plan::plan_again`].
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn plan(&self, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
+    pub async fn plan(
+        &self,
+        intent: &Intent,
+        known: &BTreeSet<JobName>,
+        facts: Option<&Facts>,
+    ) -> Result<Plan, Unseen> {
         let mut plan = match intent {
             Intent::Hold { target } => self.hold(None, target).await?,
             Intent::Resume { target } => self.resume(None, target).await?,
@@ -368,7 +374,7 @@ impl ActionService {
                     by: self.user().await,
                     ..Author::default()
                 };
-                let mut plan = plan::plan(&fleet, intent, &author)?;
+                let mut plan = plan::plan_again(&fleet, intent, &author, known)?;
                 plan.warnings.extend(gaps);
                 let faulty = opens_faulty(&facts.fleet.findings, &plan);
                 plan.warnings.extend(faulty);

@@ -138,7 +138,7 @@ impl ActionTask {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let facts = self.facts.borrow().clone();
         self.spawn(move || async move {
-            let made = match make(&action_service, &ask.intent, facts.as_deref()).await {
+            let made = match make(&action_service, &ask, facts.as_deref()).await {
                 Ok(mut plan) => {
                     action_service.settle(&mut plan).await;
                     action_service.check(&mut plan).await;
@@ -264,17 +264,17 @@ fn whole(outcome: Outcome) -> Result<(), Failure> {
 /// Makes a plan: what the whole fleet is needed for on the picture, the rest on the objects as they are read now.
 async fn make(
     action_service: &ActionService,
-    intent: &Intent,
+    ask: &PlanRequest,
     facts: Option<&Facts>,
 ) -> Result<Plan, Unseen> {
-    if let Intent::Undo { run } = intent {
+    if let Intent::Undo { run } = &ask.intent {
         let elsewhere = |sentence| Refusal::new(RefusalCode::NotFound, sentence).into();
         let mut plan = action_service.undo(run, elsewhere).await?;
         let findings = facts.map_or(&[][..], |facts| &facts.fleet.findings);
         plan.warnings.extend(opens_faulty(findings, &plan));
         return Ok(plan);
     }
-    action_service.plan(intent, facts).await
+    action_service.plan(&ask.intent, &ask.known, facts).await
 }
 
 /// What may be done, and the runs on this cluster.

@@ -1,6 +1,7 @@
 //! The plan dialog: the only door to a change. It shows what would be done, takes a reason and the confirmation, then
 //! how far it is. It sends nothing by itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ratatui::layout::{Position, Rect};
@@ -147,11 +148,16 @@ impl Dialog {
             return None;
         }
         let intent = self.intent.clone()?;
+        let known = match &self.phase {
+            Phase::Shown(plan) => plan.stops().cloned().collect(),
+            _ => BTreeSet::new(),
+        };
         self.asking = true;
         self.asked_at = now;
         Some(PlanRequest {
             number: self.number,
             intent,
+            known,
         })
     }
 

@@ -14,18 +14,21 @@ const NAMED: usize = 2;
 type Identity<'a> = (Verb, &'a Name, &'a Name, &'a Name, &'a Name);
 
 impl Plan {
+    /// The jobs whose running work its own steps stop.
+    pub fn stops(&self) -> impl Iterator<Item = &JobName> {
+        let steps = self.steps.iter();
+        let stops = steps.filter(|step| step.side_effects.interrupts);
+        stops.filter_map(|step| step.job.as_ref().map(|job| &job.name))
+    }
+
     /// The jobs whose running work is evicted: by its own steps, or by the scheduler as the effect foretells it.
     pub fn evicts(&self) -> BTreeSet<&JobName> {
-        let steps = self
-            .steps
-            .iter()
-            .filter(|step| step.side_effects.interrupts);
-        let jobs = steps.filter_map(|step| step.job.as_ref().map(|job| &job.name));
         let displaced = match &self.effect {
             Effect::Forecast(forecast) => forecast.displaced.as_slice(),
             Effect::Unknown { .. } => &[],
         };
-        jobs.chain(displaced.iter().map(|one| &one.job)).collect()
+        let displaced = displaced.iter().map(|one| &one.job);
+        self.stops().chain(displaced).collect()
     }
 
     /// Evicted though no step of this plan names it: its scheduler evicts it for another.

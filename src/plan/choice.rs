@@ -1,0 +1,299 @@
+//! Whom a plan takes off their devices so that a waiting job starts: the choice, what is said of it, and why there is none.
+
+use std::collections::BTreeSet;
+
+use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::explain::{Change, Explainer, Explanation};
+use engine::explanations::Answer;
+use engine::forecast;
+use engine::preempt::{self, Victim, Victims, evicted};
+use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
+use engine::state::State;
+use model::base::quantities::counted;
+use model::fleet::job::JobKey;
+use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
+
+use super::effect::Leaver;
+use super::leavers::Sets;
+use super::planner_context;
+
+/// Who leaves, and what is said of the choice.
+#[derive(Default)]
+pub(super) struct Choice {
+    pub(super) chosen: Vec<WorkloadId>,
+    /// The same, by name.
+    pub(super) evicted: Vec<Evicted>,
+    /// They leave for want of nodes, not of quota.
+    pub(super) for_nodes: bool,
+    pub(super) reasons: Vec<String>,
+    pub(super) alternatives: Vec<Alternative>,
+}
+
+/// Another choice that loses less than this share of what the known one does replaces it.
+const MUCH_LESS: f64 = 0.75;
+
+/// Those who leave by a plan that is known, and the work that they lose, device-milliseconds; `None` where one of them cannot be taken
+/// any more, and where `found`, whose work would be lost otherwise, are the same or lose much less. Whether the job then starts is for
+/// the plan to see.
+fn known_leavers(
+    compiled: &CompiledFleet,
+    known: &BTreeSet<JobName>,
+    found: (&BTreeSet<WorkloadId>, i64),
+) -> Option<(Vec<WorkloadId>, i64)> {
+    let snapshot = &compiled.snapshot;
+    let state = State::new(compiled);
+    let leaver = |job: &JobName| {
+        let works = &snapshot.workloads;
+        let work = works.iter().position(|work| work.key.key == job.0)?;
+        let holds = state.allocation(work).is_some();
+        (holds && planner_context::can_stop(snapshot, work)).then_some(work)
+    };
+    let works: Vec<WorkloadId> = known.iter().map(leaver).collect::<Option<_>>()?;
+    let lost_ms: i64 = works.iter().map(|work| state.lost_ms(*work)).sum();
+    let is_same = works.iter().copied().collect::<BTreeSet<_>>() == *found.0;
+    let stays = !works.is_empty() && !is_same && found.1 as f64 >= lost_ms as f64 * MUCH_LESS;
+    stays.then_some((works, lost_ms))
+}
+
+/// The victims that were found, or in their place those of a plan that is known.
+pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<JobName>) -> Victims {
+    let works = found.list.iter().map(|victim| victim.work).collect();
+    let Some(first) = found.list.first() else {
+        return found;
+    };
+    let Some((works, lost_ms)) = known_leavers(compiled, known, (&works, found.lost_ms)) else {
+        return found;
+    };
+    let state = State::new(compiled);
+    let list = works.into_iter().map(|work| {
+        let same = found.list.iter().find(|victim| victim.work == work);
+        Victim {
+            work,
+            reason: same.unwrap_or(first).reason,
+            lost_ms: state.lost_ms(work),
+        }
+    });
+    Victims {
+        list: list.collect(),
+        lost_ms,
+        proven: false,
+        ..found
+    }
+}
+
+pub(super) fn choose(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    (allowed, known): (bool, &BTreeSet<JobName>),
+) -> Result<Choice, Refusal> {
+    let compiled = CompiledFleet::new(snapshot.clone());
+    let mut state = State::new(&compiled);
+    let job = &snapshot.workloads[work].key;
+    let Some(sets) = Sets::of(&mut state, work) else {
+        return Ok(Choice::default());
+    };
+    let Some(picked) = sets.picked(snapshot) else {
+        return match sets.any() {
+            Ok(any) => {
+                let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
+                Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                    .instead(format!("see what else helps: `explain job {job}`"))
+                    .evicting(evicted(&compiled, &any.list)))
+            }
+            Err(refusal) => {
+                let explained = explained(snapshot, &compiled, work);
+                match by_hand(&compiled, (work, known), refusal, &explained) {
+                    Some(choice) if allowed => Ok(choice),
+                    Some(choice) => Err(only_by_evicting(job, choice.evicted)),
+                    None => Err(hopeless(snapshot, work, refusal, &explained)),
+                }
+            }
+        };
+    };
+    let picked = &kept(&compiled, picked.clone(), known);
+    let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
+    let evicted = evicted(&compiled, &picked.list);
+    if !allowed {
+        return Err(only_by_evicting(job, evicted));
+    }
+    let mut choice = Choice {
+        chosen: list,
+        evicted,
+        for_nodes: sets.by_hand.is_some(),
+        ..Choice::default()
+    };
+    choice
+        .reasons
+        .push(format!("leaves for it: {}", lost_words(picked)));
+    if picked.proven {
+        choice
+            .reasons
+            .push("no other set that may be taken loses less: all were looked at".to_owned());
+    }
+    if let (Ok(cluster), Ok(least)) = (&sets.cluster, &sets.least) {
+        let set = |victims: &Victims| -> BTreeSet<WorkloadId> {
+            victims.list.iter().map(|victim| victim.work).collect()
+        };
+        if set(cluster) != set(least) {
+            choice.alternatives.push(Alternative {
+                sentence: format!(
+                    "leave it to the cluster's own scheduler, which would take {}",
+                    lost_words(cluster)
+                ),
+                command: None,
+            });
+        }
+    }
+    Ok(choice)
+}
+
+/// `3 jobs, 8.1 device-hours of work lost`.
+pub(super) fn lost_words(victims: &Victims) -> String {
+    format!(
+        "{}, {:.1} device-hours of work lost",
+        counted(victims.list.len() as u64, "job"),
+        victims.lost_ms as f64 / 3_600_000.0
+    )
+}
+
+fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
+    let sentence = format!(
+        "{job} starts only if others are evicted: {}",
+        evicted_words(&evicted)
+    );
+    Refusal::new(RefusalCode::Policy, sentence)
+        .instead(format!("evict them: `plan admit {job} --preempt`"))
+        .evicting(evicted)
+}
+
+/// Why it waits and what helps, as `explain` says it.
+pub(super) fn explained(
+    snapshot: &Snapshot,
+    compiled: &CompiledFleet,
+    work: WorkloadId,
+) -> Explanation {
+    let start = forecast::forecast_one(&State::new(compiled), work);
+    Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
+}
+
+/// The jobs that no queue would preempt for it but an operator may; `explain` names them.
+fn by_hand(
+    compiled: &CompiledFleet,
+    (work, known): (WorkloadId, &BTreeSet<JobName>),
+    refusal: &preempt::Refusal,
+    explained: &Explanation,
+) -> Option<Choice> {
+    let snapshot = &compiled.snapshot;
+    let mut all = explained.unblock.iter().chain(&explained.alternatives);
+    let (unblock, jobs) = all.find_map(|unblock| match &unblock.changes[..] {
+        [Change::Preempt { jobs }] => Some((unblock, jobs)),
+        _ => None,
+    })?;
+    let works = jobs
+        .iter()
+        .map(|job| planner_context::find(snapshot, job).ok());
+    let mut chosen: Vec<WorkloadId> = works.collect::<Option<_>>()?;
+    let mut works = chosen.iter();
+    if !works.all(|work| planner_context::can_stop(snapshot, *work)) {
+        return None;
+    }
+    let mut evicted = unblock.victims.clone();
+    let lost_ms = evicted.iter().map(|one| one.lost_device_seconds * 1_000);
+    let found = (&chosen.iter().copied().collect(), lost_ms.sum());
+    if let (Some((works, _)), Some(first)) =
+        (known_leavers(compiled, known, found), evicted.first())
+    {
+        let state = State::new(compiled);
+        let named = works.iter().filter_map(|work| {
+            Some(Evicted {
+                job: planner_context::name(&snapshot.workloads[*work].key),
+                devices: Leaver::whole(snapshot, *work)?.devices.into(),
+                reason: first.reason.clone(),
+                lost_device_seconds: state.lost_ms(*work) / 1_000,
+            })
+        });
+        evicted = named.collect();
+        chosen = works;
+    }
+    let mut choice = Choice {
+        reasons: vec![format!("evicted by hand: {}", evicted_words(&evicted))],
+        chosen,
+        evicted,
+        ..Choice::default()
+    };
+    if matches!(refusal, preempt::Refusal::Protected) {
+        let whose = protected(snapshot, &snapshot.workloads[work]);
+        choice.reasons.push(whose);
+    }
+    Some(choice)
+}
+
+/// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
+pub(super) fn hopeless(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    refusal: &preempt::Refusal,
+    explained: &Explanation,
+) -> Refusal {
+    let model = &snapshot.workloads[work];
+    let job = planner_context::name(&model.key);
+    let (code, sentence) = match refusal {
+        preempt::Refusal::Protected => (
+            RefusalCode::Policy,
+            format!(
+                "nothing may be preempted for {job}: {}",
+                protected(snapshot, model)
+            ),
+        ),
+        preempt::Refusal::TooFew => (
+            RefusalCode::Policy,
+            format!(
+                "preempting would not start {job}: the jobs that may be preempted for it would not free enough"
+            ),
+        ),
+        preempt::Refusal::Needless | preempt::Refusal::Hopeless(_) => (
+            RefusalCode::Infeasible,
+            format!("preempting cannot start {job}: {}", explained.reason),
+        ),
+    };
+    let mut out = Refusal::new(code, sentence);
+    for unblock in explained.unblock.iter().chain(&explained.alternatives) {
+        let command = match &unblock.changes[..] {
+            [one] => one.command(&job),
+            _ => None,
+        };
+        out = out.instead(match command {
+            Some(command) => format!("{}: `{command}`", unblock.sentence),
+            None => unblock.sentence.clone(),
+        });
+    }
+    out
+}
+
+/// What protects those that run from a job, and who decides it.
+fn protected(snapshot: &Snapshot, model: &Workload) -> String {
+    let own = model.queue.as_ref();
+    let queue = snapshot
+        .queues
+        .iter()
+        .find(|queue| Some(&queue.name) == own);
+    let Some(queue) = queue else {
+        return "no job of lower priority holds what it needs".to_owned();
+    };
+    let kueue = queue.system == System::Kueue;
+    let within = match (queue.preemption.within, kueue) {
+        (Within::Never, true) => "does not preempt its own jobs (withinClusterQueue: Never)",
+        (Within::Never, false) => "does not preempt its own jobs",
+        _ => "has no job of lower priority that holds what it needs",
+    };
+    let around = match (queue.preemption.reclaim, kueue) {
+        _ if queue.parent.is_none() => "is in no cohort",
+        (Reclaim::Never, true) => "reclaims nothing (reclaimWithinCohort: Never)",
+        (Reclaim::Never, false) => "reclaims nothing from others",
+        _ => "has nothing to reclaim from others for it",
+    };
+    format!(
+        "queue {} {within}, and {around}; the queue's administrator decides that",
+        queue.name
+    )
+}
