@@ -3,6 +3,7 @@
 pub mod action_service;
 pub mod action_task;
 pub mod aftermath;
+pub mod budgets;
 pub mod clipboard;
 pub mod clock;
 pub mod connection;
