@@ -30,3 +30,4 @@ pub mod telemetry;
 pub mod terminal;
 pub mod ui;
 pub mod usage;
+pub mod usage_facts;

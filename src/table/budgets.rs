@@ -13,6 +13,9 @@ use super::{Scope, said};
 /// The JSON Schema of the rows (draft 2020-12).
 pub const SCHEMA: &str = include_str!("../../config/schema/budgets.json");
 
+/// What findings about budgets are about.
+pub const SUBJECT: &str = "Budget";
+
 /// Columns as CSV.
 pub const FIELDS: [&str; 20] = [
     "name",
@@ -216,11 +219,11 @@ pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> S
     out
 }
 
-/// When a budget is or will be spent, in words: `2026-11-21 08:00`, with `~` before it where it is forecast.
+/// When a budget is or will be spent, in words: `11-21 08:00`, with `~` before it where it is forecast.
 pub fn exhausted_words(state: &BudgetState, now: Moment) -> Option<String> {
     let hour = state.exhausted_at?;
     let about = if start_of(hour) > now { "~" } else { "" };
-    Some(format!("{about}{}", stamp(hour)))
+    Some(format!("{about}{}", &stamp(hour)[5..]))
 }
 
 fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {

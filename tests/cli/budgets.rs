@@ -5,6 +5,9 @@ use model::usage::{HourUsage, UsageKey, UsageRow, hour_of};
 use record::usage::UsageFile;
 use serde_json::Value;
 
+use stokehold::runtime::usage_facts::UsageReader;
+use table::spend::UsageStatus;
+
 use super::{Home, text};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -211,5 +214,73 @@ fn without_a_budget_a_record_or_a_time_zone_it_is_said_what_to_do() {
     assert!(
         said.contains("stokehold.toml:1: budget: budget `a`: time_zone: "),
         "{said}"
+    );
+}
+
+/// The settings of a test as the program reads them, with the record in this directory.
+fn settings(folder: &str) -> settings::Settings {
+    let text = format!("{SETTINGS}\n[record]\ndir = \"{folder}\"\n");
+    let inputs = settings::Inputs {
+        files: vec![settings::Text {
+            layer: settings::Layer::User,
+            path: "stokehold.toml".into(),
+            text,
+        }],
+        ..settings::Inputs::default()
+    };
+    settings::load(&inputs).expect("is right")
+}
+
+#[test]
+fn the_console_is_told_what_the_ledger_has_and_a_restart_fires_nothing_anew() {
+    let home = Home::new();
+    let folder = ledger(&home);
+    let now = Moment::parse(NOW).expect("a moment");
+    let read = |folder: &str| UsageReader::new(&settings(folder), "test").read(now);
+    let facts = read(&folder);
+    assert_eq!(facts.status, UsageStatus::Read(now));
+    // Today has begun, and nothing of it was observed; the month is what `cost` says.
+    let [today, week, days, month] = &facts.periods[..] else {
+        panic!("four periods");
+    };
+    assert_eq!(today.of(None)[0], None);
+    let cost = |totals: Option<model::usage::UsageTotals>| totals.and_then(|all| all.cost_micros());
+    assert_eq!(cost(month.of(None)[0]), Some(16 * 24 * 110_000_000));
+    assert!(cost(week.of(None)[1]).is_some() && cost(days.of(None)[0]).is_some());
+    let told = |facts: &table::spend::UsageFacts| -> Vec<(String, String, String)> {
+        let all = facts
+            .budgets
+            .iter()
+            .flat_map(model::usage::BudgetState::findings);
+        all.map(|finding| {
+            (
+                finding.id.to_string(),
+                finding.since.rfc3339(),
+                finding.message,
+            )
+        })
+        .collect()
+    };
+    let first = told(&facts);
+    let ids: Vec<&str> = first.iter().map(|(id, ..)| id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "budget/research/2026-11-01T00:00:00Z/80",
+            "budget/research/2026-11-01T00:00:00Z/forecast",
+        ]
+    );
+    assert_eq!(told(&read(&folder)), first);
+    // No record is no fault, and nothing is told of it.
+    let none = read(&home.path("none").display().to_string());
+    assert_eq!((none.status, none.periods.len()), (UsageStatus::Absent, 0));
+    // A file that is no ledger is said.
+    home.write(
+        "broken/usage.sqlite",
+        "this is not a database, whatever it is called",
+    );
+    let broken = read(&home.path("broken").display().to_string());
+    assert!(
+        matches!(broken.status, UsageStatus::Failed(why) if why.contains("is not a usage ledger"))
     );
 }
