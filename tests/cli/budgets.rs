@@ -284,3 +284,50 @@ fn the_console_is_told_what_the_ledger_has_and_a_restart_fires_nothing_anew() {
         matches!(broken.status, UsageStatus::Failed(why) if why.contains("is not a usage ledger"))
     );
 }
+
+#[test]
+fn what_a_recorder_may_not_see_is_not_nothing() {
+    let home = Home::new();
+    let folder = home.path("record");
+    let mut file = UsageFile::open(&folder).expect("can be made");
+    let hour = |text: &str| hour_of(Moment::parse(text).expect("a moment"));
+    let hours: Vec<HourUsage> = (hour("2026-11-01T00:00:00Z")..hour(NOW))
+        .map(|hour| HourUsage {
+            hour,
+            closed: true,
+            observed_ms: HOUR_MS,
+            until_ms: HOUR_MS,
+            rows: vec![
+                // Ten devices of the own team, and thirty that may be held by pods that are not visible.
+                row("a", "own", 10, Some(100)),
+                UsageRow {
+                    unobserved_ms: 30 * HOUR_MS,
+                    ..row("a", "", 0, None)
+                },
+            ],
+            losses: Vec::new(),
+        })
+        .collect();
+    file.write(&hours, &[]).expect("can be written");
+    let budget = |name: &str, scope: &str| {
+        format!("[[budget]]\nname = \"{name}\"\n{scope}\nusd = 10000\nperiod = \"month\"\n")
+    };
+    home.settings(
+        &[
+            budget("own", "team = \"own\""),
+            budget("other", "team = \"other\""),
+            budget("all", "fleet = true"),
+        ]
+        .concat(),
+    );
+    let folder = folder.display().to_string();
+    let got = home.run(&[
+        "get", "budgets", "--record", &folder, "--at", NOW, "-o", "json",
+    ]);
+    let rows: Value = serde_json::from_slice(&got.stdout).expect("is JSON");
+    assert_eq!(rows[0]["spent"], 17.0 * 24.0 * 100.0);
+    assert!(rows[1]["spent"].is_null(), "{rows}");
+    // Of the fleet a quarter is seen: too little for a forecast.
+    assert_eq!(rows[2]["coverage"]["observed_ratio"], 0.25);
+    assert!(rows[2]["forecast"]["mid"].is_null(), "{rows}");
+}

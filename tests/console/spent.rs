@@ -39,7 +39,7 @@ fn budget(name: &str, scope: BudgetScope, usd: f64, an_hour: i64, now: Moment) -
             hours: vec![hour; 60 * 24],
         },
         unpriced_ms: 0,
-        is_priced: true,
+        is_known: true,
     };
     BudgetState::of(&budget, &hours, now)
 }

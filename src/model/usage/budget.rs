@@ -213,8 +213,9 @@ pub struct BudgetHours {
     pub amounts: HourAmounts,
     /// Of the period, device time that has no price, milliseconds: in no sum of dollars.
     pub unpriced_ms: i64,
-    /// False where nothing of it has a price: its dollars are unknown.
-    pub is_priced: bool,
+    /// False where nothing can be said of it: nothing of it has a price, or whoever records does not see all pods, and none of
+    /// its own.
+    pub is_known: bool,
 }
 
 /// How a budget stands.
@@ -258,7 +259,7 @@ impl BudgetState {
         let over = at.since(start_of(span.from)).millis().max(1) as f64;
         let whole = (span.hours() * HOUR_MS).max(1) as f64;
         let seen = amounts.seen(past);
-        let known = seen > 0.0 && hours.is_priced;
+        let known = seen > 0.0 && hours.is_known;
         let forecast = known
             .then(|| UsageForecast::of(amounts, span, now))
             .flatten();

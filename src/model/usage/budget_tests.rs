@@ -36,7 +36,7 @@ fn hours(until: Moment, cost: impl Fn(Moment) -> f64) -> BudgetHours {
             hours: (from..hour_of(until)).map(hour).collect(),
         },
         unpriced_ms: 0,
-        is_priced: true,
+        is_known: true,
     }
 }
 
@@ -244,7 +244,7 @@ fn nothing_observed_and_nothing_priced_is_unknown_not_zero() {
     );
     assert_eq!(state.observed_ratio, 0.0);
     let unpriced = BudgetHours {
-        is_priced: false,
+        is_known: false,
         ..hours(now, |_| 0.0)
     };
     let state = BudgetState::of(&budget(40_000.0), &unpriced, now);

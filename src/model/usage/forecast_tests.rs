@@ -80,7 +80,6 @@ fn held(before: i64, days: [i64; 3]) -> [f64; 3] {
 fn eighty_in_a_hundred_hold(before: i64) {
     let days = [5, 12, 20];
     for (share, day) in held(before, days).into_iter().zip(days) {
-        println!("{before} days before, on day {day}: {share}");
         assert!(
             (0.75..=0.90).contains(&share),
             "{share} with {before} days before, on day {day}"

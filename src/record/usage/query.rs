@@ -3,8 +3,8 @@
 use model::base::{Moment, Name};
 use model::fleet::node::Billing;
 use model::usage::{
-    BudgetHours, BudgetScope, BudgetUnit, Dimension, HourAmount, HourAmounts, HourRow, Span,
-    UsageBudget, UsageFilter, UsageKey, UsageSum, UsageTotals,
+    BudgetHours, BudgetScope, BudgetUnit, Dimension, HOUR_MS, HourAmount, HourAmounts, HourRow,
+    Span, UsageBudget, UsageFilter, UsageKey, UsageSum, UsageTotals,
 };
 use rusqlite::types::Value;
 use rusqlite::{Row, params, params_from_iter};
@@ -224,24 +224,37 @@ impl UsageFile {
         let query = format!(
             "SELECT r.hour, sum(r.useful_micros + r.under_used_micros + r.idle_micros + r.not_read_micros
                + r.unallocated_micros + r.out_of_service_micros), sum({ALLOCATED}),
-               sum(CASE WHEN r.useful_micros IS NULL THEN {ALLOCATED} + r.unallocated_ms + r.out_of_service_ms ELSE 0 END)
+               sum(CASE WHEN r.useful_micros IS NULL THEN {ALLOCATED} + r.unallocated_ms + r.out_of_service_ms ELSE 0 END),
+               sum({ALLOCATED} + r.unallocated_ms + r.out_of_service_ms), sum(r.unobserved_ms)
              FROM hour_rows r JOIN keys k ON k.id = r.key
              WHERE r.hour >= ?1 AND r.hour < ?2 {only} GROUP BY r.hour"
         );
         let mut query = self.sql.prepare(&query).map_err(failed())?;
         let values = ends.into_iter().chain(name);
         let mut rows = query.query(params_from_iter(values)).map_err(failed())?;
-        let (mut unpriced_ms, mut priced) = (0, false);
+        let (mut unpriced_ms, mut priced, mut there) = (0, false, false);
+        // What nobody seen holds is of the fleet and of its pool: where that is not observed, so much of their cost is missing.
+        let whole = matches!(
+            budget.scope,
+            BudgetScope::Fleet | BudgetScope::Part(Dimension::Pool, _)
+        );
         while let Some(row) = rows.next().map_err(failed())? {
             let start: i64 = row.get(0).map_err(failed())?;
             let micros: Option<i64> = row.get(1).map_err(failed())?;
             let allocated: i64 = row.get(2).map_err(failed())?;
             let unpriced: i64 = row.get(3).map_err(failed())?;
+            let seen: i64 = row.get(4).map_err(failed())?;
+            let unseen: i64 = row.get(5).map_err(failed())?;
             priced |= micros.is_some();
+            there = true;
             if start / HOUR >= period.from {
                 unpriced_ms += unpriced;
             }
             if let Some(hour) = place(start).and_then(|at| hours.get_mut(at)) {
+                if whole && seen + unseen > 0 {
+                    let share = seen as f64 / (seen + unseen) as f64;
+                    hour.observed_ms = (share * HOUR_MS as f64).round() as i64;
+                }
                 hour.amount = match budget.unit {
                     BudgetUnit::Usd => micros.unwrap_or(0),
                     BudgetUnit::DeviceHours => allocated,
@@ -256,8 +269,20 @@ impl UsageFile {
             },
             unpriced_ms: if by_money { unpriced_ms } else { 0 },
             // What was there and has no price costs nobody knows what; what was not there cost nothing.
-            is_priced: !by_money || priced || unpriced_ms == 0,
+            is_known: (!by_money || priced || unpriced_ms == 0)
+                && (there || whole || !self.is_confined(span)?),
         })
+    }
+
+    /// True where devices were not observed in hours of which there are pictures: whoever records does not see all pods.
+    fn is_confined(&self, span: Span) -> Result<bool, UsageFault> {
+        let query = "SELECT EXISTS (SELECT 1 FROM hour_rows r JOIN hours h ON h.hour = r.hour
+             WHERE r.hour >= ?1 AND r.hour < ?2 AND r.unobserved_ms > 0 AND h.observed_ms = h.until_ms)";
+        self.sql
+            .query_row(query, params![span.from * HOUR, span.to * HOUR], |row| {
+                row.get(0)
+            })
+            .map_err(UsageFault::sql("read", self.path()))
     }
 
     /// The first hour that it has, and the first after its last; `None` where it has none.
