@@ -235,11 +235,7 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
         state.period_words(),
         or_unknown(state.spent.map(words)),
         words(budget.limit),
-        or_unknown(
-            state
-                .spent_ratio()
-                .map(|ratio| format!("{:.0}%", ratio * 100.0)),
-        ),
+        or_unknown(state.spent_percent().map(|percent| format!("{percent}%"))),
         or_unknown(state.forecast_words()),
         match state.forecast.is_some() {
             // By the forecast it lasts.

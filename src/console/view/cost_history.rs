@@ -199,8 +199,7 @@ pub(super) fn each(period: BudgetPeriod) -> String {
 }
 
 fn used(state: &BudgetState) -> Option<String> {
-    let ratio = state.spent_ratio()?;
-    Some(format!("{:.0} %", ratio * 100.0))
+    Some(format!("{} %", state.spent_percent()?))
 }
 
 const fn period_words(period: Period) -> &'static str {

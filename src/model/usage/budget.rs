@@ -82,12 +82,15 @@ impl BudgetUnit {
         }
     }
 
-    /// `$41 200`, `1 200 h`.
+    /// `$41 200`, `1 200 h`; what is below a hundred with cents, or a tenth.
     pub fn words(self, amount: i64) -> String {
-        let whole = grouped(self.number(amount).round() as i64);
-        match self {
-            Self::Usd => format!("${whole}"),
-            Self::DeviceHours => format!("{whole} h"),
+        let number = self.number(amount);
+        let whole = grouped(number.round() as i64);
+        match (self, number < 99.5) {
+            (Self::Usd, false) => format!("${whole}"),
+            (Self::Usd, true) => format!("${number:.2}"),
+            (Self::DeviceHours, false) => format!("{whole} h"),
+            (Self::DeviceHours, true) => format!("{number:.1} h"),
         }
     }
 }
@@ -300,6 +303,11 @@ impl BudgetState {
         Some(self.spent? as f64 / self.budget.limit.max(1) as f64)
     }
 
+    /// The same in whole percent, rounded down: never 100 where it is not reached.
+    pub fn spent_percent(&self) -> Option<i64> {
+        Some((self.spent_ratio()? * 100.0).floor() as i64)
+    }
+
     /// The name of its period: `November`.
     pub fn period_words(&self) -> String {
         let budget = &self.budget;
@@ -358,9 +366,9 @@ impl BudgetState {
                 80.. => Severity::Warn,
                 _ => Severity::Info,
             };
-            let percent = self.spent_ratio().unwrap_or(0.0) * 100.0;
+            let percent = self.spent_percent().unwrap_or(0);
             let message = format!(
-                "budget {name}: {} of {limit} for {period} spent ({percent:.0} %)",
+                "budget {name}: {} of {limit} for {period} spent ({percent} %)",
                 unit.words(spent)
             );
             let what = step.to_string();
@@ -368,7 +376,7 @@ impl BudgetState {
                 &what,
                 severity,
                 hour,
-                percent,
+                percent as f64,
                 f64::from(step),
                 message,
             ));

@@ -217,6 +217,20 @@ fn what_is_said_of_a_budget_has_its_numbers_and_its_period() {
 }
 
 #[test]
+fn what_is_nearly_spent_is_not_spent() {
+    let now = at("2026-11-18T00:10:00Z");
+    // 408 hours of $98: $39 984 of $40 000.
+    let state = BudgetState::of(&budget(40_000.0), &hours(now, |_| 98.0), now);
+    assert_eq!(
+        (state.spent_percent(), state.reached.map(|(step, _)| step)),
+        (Some(99), Some(80))
+    );
+    assert_eq!(BudgetUnit::Usd.words(11_958_695), "$11.96");
+    assert_eq!(BudgetUnit::DeviceHours.words(HOUR_MS * 1_250), "1 250 h");
+    assert_eq!(BudgetUnit::DeviceHours.words(HOUR_MS * 3 / 2), "1.5 h");
+}
+
+#[test]
 fn a_forecast_that_comes_down_ends_its_finding_for_the_period() {
     let cost = |hour: Moment| match hour {
         hour if hour < at("2026-11-06T00:00:00Z") => 200.0,
