@@ -238,7 +238,7 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
 fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) && !at.settings.budget.is_empty() {
         let reader = UsageReader::new(&at.settings, &facts.context).of_budgets();
-        facts.take_usage(Arc::new(reader.read(clock::now())));
+        facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
 }
@@ -247,7 +247,7 @@ fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
 pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) {
         let reader = UsageReader::new(&at.settings, &facts.context);
-        facts.take_usage(Arc::new(reader.read(clock::now())));
+        facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
 }

@@ -15,8 +15,9 @@ use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
 use table::spend::{PeriodSums, UsageFacts, UsageStatus};
 
+use super::clock::SessionClock;
 use super::session::Setup;
-use super::{budgets, clock, tape, usage};
+use super::{budgets, tape, usage};
 
 /// It is read so often, and less where reading takes long.
 const EVERY: Duration = Duration::from_secs(60);
@@ -129,6 +130,7 @@ pub(super) fn watched(
     setup: &Setup,
     context: &str,
     demo: bool,
+    clock: SessionClock,
 ) -> watch::Receiver<Arc<UsageFacts>> {
     let (say, told) = watch::channel(Arc::default());
     let mut reader = UsageReader::new(&setup.settings, context);
@@ -143,8 +145,8 @@ pub(super) fn watched(
     tokio::spawn(async move {
         loop {
             let begun = Instant::now();
-            let asked = reader.clone();
-            let read = spawn_blocking(move || asked.read(clock::now())).await;
+            let (asked, now) = (reader.clone(), clock.now());
+            let read = spawn_blocking(move || asked.read(now)).await;
             let Ok(facts) = read else { return };
             say.send_if_modified(|known| {
                 let differs = **known != facts;

@@ -1,10 +1,14 @@
 //! Budgets of the settings on the whole road: settings, a ledger made by hand, what is printed.
 
+use std::time::Duration;
+
 use model::base::Moment;
 use model::usage::{HourUsage, UsageKey, UsageRow, hour_of};
 use record::usage::UsageFile;
 use serde_json::Value;
 
+use stokehold::runtime::clock;
+use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage_facts::UsageReader;
 use table::spend::UsageStatus;
 
@@ -330,4 +334,29 @@ fn what_a_recorder_may_not_see_is_not_nothing() {
     // Of the fleet a quarter is seen: too little for a forecast.
     assert_eq!(rows[2]["coverage"]["observed_ratio"], 0.25);
     assert!(rows[2]["forecast"]["mid"].is_null(), "{rows}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_the_console_reads_the_ledger_of_its_record() {
+    let home = Home::new();
+    let folder = ledger(&home);
+    let begin = Moment::parse(NOW).expect("a moment");
+    let options = sim::world::Options {
+        nodes: Some(8),
+        ..sim::world::Options::new(begin)
+    };
+    let world = sim::world::World::new(options).identified(session::identity());
+    let service = sim::serve::embed(Box::new(world), clock::shared(), 1.0, 1).expect("is served");
+    let mut setup = super::recorded::setup();
+    setup.settings.record.enabled = true;
+    setup.settings.record.dir = Some(folder.into());
+    let begun = tokio::task::spawn_blocking(move || {
+        session::console(&setup, ClusterTarget::Running(service))
+    });
+    let mut session = begun.await.expect("runs").expect("is connected");
+    let told = tokio::time::timeout(Duration::from_secs(20), session.usage.changed()).await;
+    told.expect("is told soon").expect("goes on");
+    let usage = session.usage.borrow_and_update().clone();
+    assert!(matches!(usage.status, UsageStatus::Read(_)), "{usage:?}");
+    assert_eq!(usage.periods.len(), 4);
 }
