@@ -7,11 +7,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use model::base::{Exit, Failure, Moment, When};
-use model::usage::{Dimension, Period, Span, UsageSum, month, start_of};
-use record::usage::UsageFile;
-use table::spend::{self, IdleShare, PeriodCost, Report, Seen};
+use model::usage::{Dimension, Period, Span, UsageSum, month};
+use table::spend::{self, IdleShare, PeriodCost, Report};
 
 use crate::runtime::clock;
+use crate::runtime::usage::seen;
 
 use super::out;
 use super::record::{PastFlags, failed};
@@ -114,18 +114,6 @@ impl Cost {
     }
 }
 
-/// For how much of the part of a span that is over by `now` there are pictures.
-fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), Failure> {
-    let coverage = file.coverage(span).map_err(failed)?;
-    let end = start_of(span.to).min(now);
-    let over = end.since(start_of(span.from)).millis();
-    let ratio = match over {
-        0 => 0.0,
-        over => (coverage.observed_ms as f64 / over as f64).min(1.0),
-    };
-    Ok((Seen { span, ratio }, coverage.open))
-}
-
 /// Runs `cost`.
 pub(super) fn run(
     at: &Situation,
@@ -148,8 +136,8 @@ pub(super) fn run(
     let sums = |span: Span, steps: usize| -> Result<Vec<UsageSum>, Failure> {
         file.sums(span, &[by], steps, &only).map_err(failed)
     };
-    let (now_seen, _) = seen(&file, this, now)?;
-    let (before_seen, _) = seen(&file, before, now)?;
+    let (now_seen, _) = seen(&file, this, now).map_err(failed)?;
+    let (before_seen, _) = seen(&file, before, now).map_err(failed)?;
     let period = PeriodCost::new(
         cost.period.name(),
         by,
@@ -209,7 +197,7 @@ fn report(
     // A month that is not over is observed as far as it has come.
     let bounds = ends(&file)?;
     let now = bounds.map_or_else(clock::now, |(_, end)| end.max(clock::now()));
-    let (seen, open) = seen(&file, span, now)?;
+    let (seen, open) = seen(&file, span, now).map_err(failed)?;
     if !seen.is_observed() {
         say_unobserved(err, bounds);
     }

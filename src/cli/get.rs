@@ -187,12 +187,15 @@ pub enum KindName {
     Sources,
     /// Hours of the usage ledger of a record
     Usage,
+    /// Budgets of the settings by the usage ledger of a record: spent, forecast
+    #[value(alias = "budget")]
+    Budgets,
     /// Everything as one versioned document
     Fleet,
 }
 
 impl KindName {
-    /// The kind of facts that it names; `None` for hours of the usage ledger, which are no facts.
+    /// The kind of facts that it names; `None` for what the usage ledger tells, which is no facts.
     pub(super) fn kind(self) -> Option<Kind> {
         Some(match self {
             Self::Pools => Kind::Pools,
@@ -205,7 +208,7 @@ impl KindName {
             Self::Alerts => Kind::Alerts,
             Self::Sources => Kind::Sources,
             Self::Fleet => Kind::Fleet,
-            Self::Usage => return None,
+            Self::Usage | Self::Budgets => return None,
         })
     }
 }
@@ -285,10 +288,12 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         let message = "--from and --to are of `get usage`; a moment of a record is --at";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let kind = get
-        .kind
-        .kind()
-        .ok_or_else(|| Failure::new(Exit::Usage, "get usage reads the ledger of a record alone"))?;
+    let kind = get.kind.kind().ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            "get usage and get budgets read the ledger of a record alone",
+        )
+    })?;
     if kind == Kind::Fleet && get.name.is_some() {
         let message = "get fleet takes no name: there is one fleet";
         return Err(Failure::new(Exit::Usage, message));

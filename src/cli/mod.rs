@@ -1,5 +1,6 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
+mod budgets;
 mod complete;
 mod config;
 mod cost;
@@ -219,6 +220,9 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         }
         Some(Command::Get(get)) if get.kind == get::KindName::Usage => {
             usage::get(&past(get.past.clone(), 0.0)?, get, out, err)
+        }
+        Some(Command::Get(get)) if get.kind == get::KindName::Budgets => {
+            budgets::get(&past(get.past.clone(), 0.0)?, get, out, err)
         }
         Some(Command::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
         Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out),

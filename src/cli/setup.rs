@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::runtime::clock::Stopwatch;
 use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
+use crate::runtime::usage_facts::UsageReader;
 use crate::runtime::{clock, doctor, explanation_task, silence, telemetry, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
@@ -112,10 +114,12 @@ pub(super) fn console(
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
     if !terminal {
         let facts = explanation_task::answered(snapshot(at, &Needs::everything())?);
+        let facts = with_usage(at, facts);
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.picture([
             Msg::Resize(width, height),
             Msg::Silences((*facts.silences).clone()),
+            Msg::Usage(Arc::clone(&facts.usage)),
             Msg::JobExplanations(Arc::clone(&facts.answers)),
             Msg::Facts(facts),
         ]);
@@ -208,7 +212,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
 
 /// Waits for all that is needed, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
-    look_once(at, needs).map(|facts| heard(at, facts))
+    look_once(at, needs).map(|facts| budgeted(at, heard(at, facts)))
 }
 
 /// The same within a bound, without a word: nothing where that is not enough, or where it fails.
@@ -228,6 +232,24 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
         silences: Arc::new(silences),
         ..facts
     }
+}
+
+/// The facts with what is to be said of the settings' budgets, where there is a ledger.
+fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
+    if matches!(at.target, FactsSource::Cluster(_)) && !at.settings.budget.is_empty() {
+        let reader = UsageReader::new(&at.settings, &facts.context).of_budgets();
+        facts.take_usage(Arc::new(reader.read(facts.now)));
+    }
+    facts
+}
+
+/// The facts with all that the usage ledger tells: for pictures of the console.
+pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
+    if matches!(at.target, FactsSource::Cluster(_)) {
+        let reader = UsageReader::new(&at.settings, &facts.context);
+        facts.take_usage(Arc::new(reader.read(facts.now)));
+    }
+    facts
 }
 
 /// One look within a runtime that is there already, without a word.
@@ -268,7 +290,7 @@ pub(super) fn page(
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
-    Ok((heard(at, facts), news))
+    Ok((budgeted(at, heard(at, facts)), news))
 }
 
 /// Looks at everything that `doctor` looks at.
@@ -301,7 +323,9 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                     .first(&needs, &mut |coming| looking.at(coming))
                     .await?
             };
-            take(&heard(at, (*first).clone()))?;
+            let first = budgeted(at, heard(at, (*first).clone()));
+            take(&first)?;
+            let (mut usage, mut read) = (first.usage, Stopwatch::start());
             loop {
                 tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {
@@ -309,7 +333,15 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    take(&heard(at, (*facts).clone()))?;
+                    let mut facts = heard(at, (*facts).clone());
+                    // The ledger grows once a minute.
+                    if read.elapsed() >= Duration::from_secs(60) {
+                        facts = budgeted(at, facts);
+                        (usage, read) = (Arc::clone(&facts.usage), Stopwatch::start());
+                    } else {
+                        facts.take_usage(Arc::clone(&usage));
+                    }
+                    take(&facts)?;
                 }
             }
         };

@@ -170,6 +170,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
     }
     let base = options(at, shot.form())?;
     let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything())?);
+    let facts = setup::with_usage(at, facts);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }
@@ -223,6 +224,7 @@ impl Drawn {
             // A moment in which every key lies far enough back for rows to settle.
             Msg::Tick(Moment::default()),
             Msg::Silences((*facts.silences).clone()),
+            Msg::Usage(Arc::clone(&facts.usage)),
             Msg::JobExplanations(Arc::clone(&facts.answers)),
             Msg::Facts(facts.clone()),
         ]);

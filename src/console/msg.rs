@@ -11,6 +11,7 @@ use table::actions::ActionState;
 use table::changes::Changes;
 use table::explanations::JobExplanations;
 use table::silence::{Entry, Silences};
+use table::spend::UsageFacts;
 use table::timeline::{Playback, Timeline};
 use table::what_if::Supposed;
 
@@ -235,6 +236,8 @@ pub enum Msg {
     Facts(Facts),
     /// What the engine says of the work that waits.
     JobExplanations(Arc<JobExplanations>),
+    /// What the usage ledger of the cluster's record tells.
+    Usage(Arc<UsageFacts>),
     /// What may be done to the cluster, and what was done.
     ActionState(Arc<ActionState>),
     /// What came of the question of this number.

@@ -24,7 +24,6 @@ pub mod packing;
 pub mod preempt;
 pub mod queueing;
 pub mod ratio;
-pub mod rng;
 pub mod route;
 pub mod sample;
 #[cfg(test)]
@@ -32,3 +31,5 @@ mod scenarios;
 pub mod snapshot;
 pub mod state;
 pub mod what_if;
+
+pub use model::base::rng;

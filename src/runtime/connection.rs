@@ -10,6 +10,7 @@ use model::base::{Exit, Failure, Moment, Name};
 use model::object::{self, ObjectRequest};
 use table::Facts;
 use table::explanations::JobExplanations;
+use table::spend::UsageFacts;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::clock;
@@ -80,6 +81,8 @@ pub enum ConnectionEvent {
     Facts(Option<Arc<Facts>>),
     /// What the engine says of the work that waits.
     JobExplanations(Arc<JobExplanations>),
+    /// What the usage ledger tells.
+    Usage(Arc<UsageFacts>),
     /// What the action task reported.
     ActionEvent(ActionEvent),
     /// Something to tell the operator.
@@ -215,6 +218,12 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
     };
     let facts = &mut session.facts;
     let answers = &mut session.answers;
+    let usage = &mut session.usage;
+    let counted = async {
+        if usage.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
     let answered = async {
         if answers.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -232,6 +241,10 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
         () = answered => {
             let latest = session.answers.borrow_and_update().clone();
             return Some(ConnectionEvent::JobExplanations(latest));
+        }
+        () = counted => {
+            let latest = session.usage.borrow_and_update().clone();
+            return Some(ConnectionEvent::Usage(latest));
         }
         words = recorded(&mut session.recording) => return Some(ConnectionEvent::Said(words)),
         event = played(&mut session.replay) => return Some(ConnectionEvent::Replay(event)),

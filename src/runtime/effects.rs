@@ -17,6 +17,7 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
     match news {
         ConnectionEvent::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
         ConnectionEvent::JobExplanations(answers) => Some(Msg::JobExplanations(answers)),
+        ConnectionEvent::Usage(usage) => Some(Msg::Usage(usage)),
         ConnectionEvent::ActionEvent(ActionEvent::ActionState(acts)) => {
             Some(Msg::ActionState(acts))
         }

@@ -3,6 +3,7 @@
 pub mod action_service;
 pub mod action_task;
 pub mod aftermath;
+pub mod budgets;
 pub mod clipboard;
 pub mod clock;
 pub mod connection;
@@ -29,3 +30,4 @@ pub mod telemetry;
 pub mod terminal;
 pub mod ui;
 pub mod usage;
+pub mod usage_facts;

@@ -21,6 +21,7 @@ use source::kubernetes::Namespaces;
 use source::scrape_coverage::Reach;
 use source::{self, Sources, StartOptions};
 use table::explanations::JobExplanations;
+use table::spend::UsageFacts;
 use table::{Facts, Needs, Readings};
 
 use super::action_service::ActionService;
@@ -36,6 +37,7 @@ use super::reading::Reading;
 use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
+use super::usage_facts;
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
@@ -85,6 +87,8 @@ pub struct Session {
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
     /// What the engine says of them.
     pub answers: watch::Receiver<Arc<JobExplanations>>,
+    /// What the usage ledger of its record tells, at most once a minute.
+    pub usage: watch::Receiver<Arc<UsageFacts>>,
     /// The clock of what is looked at.
     pub clock: SessionClock,
     /// Which nodes are on screen: their exporters are read first.
@@ -297,6 +301,10 @@ fn start(
     let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());
     let engine = asks.then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
+    let usage = match asks {
+        true => usage_facts::watched(setup, &context, demo, clock.clone()),
+        false => watch::channel(Arc::default()).1,
+    };
     let sources = source::start(StartOptions {
         connection,
         namespaces,
@@ -311,6 +319,7 @@ fn start(
     Session {
         facts,
         answers,
+        usage,
         clock,
         on_screen,
         context,
@@ -349,6 +358,8 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     Ok(Session {
         facts,
         answers,
+        // The record is looked at: `cost` tells of its ledger.
+        usage: watch::channel(Arc::default()).1,
         clock,
         on_screen: watch::Sender::default(),
         context,

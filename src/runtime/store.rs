@@ -161,6 +161,7 @@ impl Store {
             acts: Arc::default(),
             supposed: Arc::default(),
             compared: Arc::default(),
+            usage: Arc::default(),
             now: at,
         }
     }

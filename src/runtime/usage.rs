@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use model::base::{Exit, Failure, Moment};
 use model::cost::Prices;
-use model::usage::{GAP, HourUsage, RunLoss, UsageFold, UsageSample, start_of};
+use model::usage::{GAP, HourUsage, RunLoss, Span, UsageFold, UsageSample, start_of};
 use record::usage::{UsageFault, UsageFile};
 use record::{Archive, RecordFault, RecordLock};
 use table::Facts;
+use table::spend::Seen;
 
 use super::past;
 use super::store::Rules;
@@ -262,6 +263,21 @@ impl Keeper {
             differs
         });
     }
+}
+
+/// For how much of the part of a span that is over by `now` there are pictures, and how many of its hours are open.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), UsageFault> {
+    let coverage = file.coverage(span)?;
+    let end = start_of(span.to).min(now);
+    let over = end.since(start_of(span.from)).millis();
+    let ratio = match over {
+        0 => 0.0,
+        over => (coverage.observed_ms as f64 / over as f64).min(1.0),
+    };
+    Ok((Seen { span, ratio }, coverage.open))
 }
 
 /// The ledger of a record as far as the record goes, to be read. Where nobody records into the directory, what the file lacks is

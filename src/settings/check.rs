@@ -152,6 +152,13 @@ impl Settings {
                 );
             }
         }
+        let mut seen = BTreeSet::new();
+        for budget in &self.budget {
+            if !seen.insert(&budget.name) {
+                let message = format!("two budgets are named `{}`", budget.name);
+                blame("budget", message);
+            }
+        }
         for rule in &self.prices.overrides {
             if rule.instance.is_none() && rule.class.is_none() {
                 let message = "an override needs an instance, a class, or both";

@@ -3,6 +3,7 @@
 //! Pure: texts, variables and flags come in from outside. `config/stokehold.toml` is the base layer and the
 //! only place where a default is written.
 
+mod budget;
 mod check;
 mod engine;
 mod load;
@@ -18,6 +19,7 @@ pub mod variables;
 
 use std::sync::Arc;
 
+pub use budget::BudgetSettings;
 pub use engine::{
     Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
 };

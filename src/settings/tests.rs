@@ -78,6 +78,8 @@ fn the_examples_in_the_defaults_are_true() {
     assert_eq!(settings.prices.overrides.len(), 1);
     assert_eq!(settings.route.len(), 1);
     assert_eq!(settings.route[0].flavors.len(), 3);
+    assert_eq!(settings.budget.len(), 1);
+    assert_eq!(settings.budget[0].steps, [50, 80, 100]);
     for key in super::load::WITHOUT_DEFAULT {
         let origin = settings
             .origins
@@ -142,6 +144,34 @@ fn a_mistake_names_file_line_key_and_mend() {
         (
             "scrape.mode = \"poxy\"",
             "stokehold.toml:1: scrape.mode: unknown value `poxy`; did you mean `proxy`?",
+        ),
+        (
+            "\n[[budget]]\nname = \"a\"\nusd = 1\nperiod = \"month\"\n",
+            "stokehold.toml:2: budget: budget `a` is for nothing: give exactly one of fleet = true, team, queue, pool and namespace",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nteam = \"x\"\npool = \"y\"\nusd = 1\nperiod = \"month\"\n",
+            "stokehold.toml:1: budget: budget `a` is for several things: give exactly one of fleet = true, team, queue, pool and namespace",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nteam = \"x\"\nusd = 1\ndevice_hours = 2\nperiod = \"month\"\n",
+            "stokehold.toml:1: budget: budget `a`: give one of usd and device_hours",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"moth\"\n",
+            "stokehold.toml:1: budget: budget `a`: unknown period `moth`; did you mean `month`?",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nfleet = true\nusd = 0\nperiod = \"month\"\n",
+            "stokehold.toml:4: budget.usd: 0 is not a number above 0",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"\nsteps = [80, 50]\n",
+            "stokehold.toml:1: budget: budget `a`: steps are at most 10 rising percentages from 1 to 1000, such as [50, 80, 100]",
+        ),
+        (
+            "[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"\n[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"\n",
+            "stokehold.toml:1: budget: two budgets are named `a`",
         ),
         (
             "[[pool]]\nname = \"a\"\nmatch = { x = \"\" }\nbilling = \"on_demand\"\n",

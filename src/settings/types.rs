@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
 use super::number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Size, Span, Usd,
@@ -88,6 +89,9 @@ section! {
         /// Teams.
         #[serde(default)]
         team: Vec<TeamSettings>,
+        /// What parts of the fleet may cost in a period.
+        #[serde(default)]
+        budget: Vec<BudgetSettings>,
         /// How the engine decides.
         #[serde(default)]
         engine: EngineSettings,

@@ -12,6 +12,7 @@ use super::changes::Compared;
 use super::explanations::JobExplanations;
 use super::scope::Part;
 use super::silence::Silences;
+use super::spend::UsageFacts;
 use super::what_if::Suppositions;
 
 /// A picture of everything, handed over as a few reference counts.
@@ -37,6 +38,8 @@ pub struct Facts {
     pub supposed: Arc<Suppositions>,
     /// What was compared in this session, of a record.
     pub compared: Arc<Compared>,
+    /// What the usage ledger of its record tells.
+    pub usage: Arc<UsageFacts>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -4,6 +4,7 @@
 
 pub mod actions;
 pub mod alerts;
+pub mod budgets;
 pub mod changes;
 pub mod checkup;
 pub mod cost;

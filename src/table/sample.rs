@@ -266,6 +266,7 @@ prices = [
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        usage: Arc::default(),
         now: now(),
     }
 }

@@ -13,7 +13,7 @@ use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::pool::Pool;
 
-use super::{Facts, pods, scoped_cost};
+use super::{Facts, budgets, pods, scoped_cost};
 
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -104,7 +104,7 @@ impl Reach {
     }
 
     /// True when what a finding is about is within reach.
-    pub fn concerns(&self, subject: &Subject) -> bool {
+    fn concerns(&self, subject: &Subject) -> bool {
         let name = &subject.key.name;
         match subject.kind {
             "Device" => name
@@ -113,6 +113,8 @@ impl Reach {
             "Node" => self.nodes.contains(name),
             "Pool" => self.pools.contains(name),
             "Queue" => self.queues.contains(name),
+            // Whose it is stands with the budget: see `Facts::concerns`.
+            budgets::SUBJECT => false,
             "Job" | "Pod" => {
                 let namespace = &subject.key.namespace;
                 self.namespaces.is_empty() || self.namespaces.contains(namespace)
@@ -241,6 +243,10 @@ impl Facts {
 
     /// True when the scope concerns a finding.
     pub fn concerns(&self, subject: &Subject) -> bool {
+        if subject.kind == budgets::SUBJECT {
+            let name = &subject.key.name;
+            return self.budgets().any(|state| state.budget.name == *name);
+        }
         let part = self.part.as_ref();
         part.is_none_or(|part| part.reach.concerns(subject))
     }

@@ -1,5 +1,6 @@
 //! The program as a shell calls it: exit codes, settings files, exporter pages, pipes that break.
 
+mod budgets;
 mod cells;
 mod complete;
 #[cfg(target_os = "linux")]

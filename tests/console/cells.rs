@@ -264,6 +264,7 @@ fn all() -> Vec<Compared> {
                     As::Age("oldest_waiting_seconds", "oldest_waiting_seconds"),
                 ),
                 ("burn", As::Is("burn_usd_per_hour")),
+                ("budget", As::Own),
                 ("system", As::Is("system")),
                 ("weight", As::Is("weight")),
                 ("strategy", As::Own),

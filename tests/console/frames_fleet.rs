@@ -578,6 +578,7 @@ fn finish(
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        usage: Arc::default(),
         now: NOW,
     }
 }
@@ -662,6 +663,7 @@ pub fn unknown() -> Facts {
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        usage: Arc::default(),
         now: NOW,
     }
 }

@@ -179,6 +179,7 @@ impl App {
                 self.refresh(true);
             }
             Msg::JobExplanations(answers) => self.answered(answers),
+            Msg::Usage(usage) => self.told_usage(usage),
             Msg::ActionState(acts) => self.acted(acts),
             Msg::PlanOutcome(number, made) => {
                 if let Overlay::Plan(dialog) = &mut self.overlay {
@@ -357,6 +358,7 @@ fn nothing(context: Name) -> Facts {
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        usage: Arc::default(),
         now: Moment::default(),
     }
 }

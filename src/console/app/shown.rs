@@ -10,6 +10,7 @@ use model::base::{Moment, Name};
 use table::actions::ActionState;
 use table::explanations::JobExplanations;
 use table::silence::Entry;
+use table::spend::UsageFacts;
 use table::what_if::Supposed;
 use table::{Facts, past};
 
@@ -61,6 +62,7 @@ impl App {
         facts.acts = Arc::clone(&self.facts.acts);
         facts.supposed = Arc::clone(&self.facts.supposed);
         facts.compared = Arc::clone(&self.facts.compared);
+        facts.take_usage(Arc::clone(&self.facts.usage));
         if self.timeline.is_some() {
             // A record goes back as well.
             if facts.now < self.clock {
@@ -91,6 +93,16 @@ impl App {
             Held::Live => {}
         }
         self.facts.answers = answers;
+        self.refresh(false);
+    }
+
+    /// Takes what the usage ledger tells.
+    pub(super) fn told_usage(&mut self, usage: Arc<UsageFacts>) {
+        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+            newest.take_usage(Arc::clone(&usage));
+        }
+        self.facts.take_usage(usage);
+        self.summarize();
         self.refresh(false);
     }
 

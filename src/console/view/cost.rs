@@ -17,6 +17,7 @@ use model::fleet::queue::QueueKind;
 use table::pools::waste;
 use table::{Facts, cost};
 
+use super::cost_history;
 use super::pools::money;
 use super::queue_quotas::left_of;
 use super::table_view::TableView;
@@ -233,6 +234,8 @@ pub struct CostView {
 
 /// Lines above the table: scopes, total, air.
 const ABOVE: u16 = 3;
+/// Lines of the table that the ledger leaves.
+const TABLE_LEAST: u16 = 10;
 
 impl CostView {
     /// Money by this scope.
@@ -249,9 +252,17 @@ impl CostView {
         }
     }
 
-    fn below(area: Rect) -> Rect {
+    /// The room of the table, and that of what the ledger tells below it: none where it would push the table off.
+    fn below(facts: &Facts, area: Rect) -> (Rect, Rect) {
         let above = ABOVE.min(area.height);
-        Rect::new(area.x, area.y + above, area.width, area.height - above)
+        let left = area.height - above;
+        let wanted = match cost_history::height(facts, area.width) {
+            wanted @ 2.. if left >= wanted + TABLE_LEAST && area.width >= 70 => wanted,
+            _ => 0,
+        };
+        let table = Rect::new(area.x, area.y + above, area.width, left - wanted);
+        let history = Rect::new(area.x, table.bottom(), area.width, wanted);
+        (table, history)
     }
 }
 
@@ -277,10 +288,11 @@ impl View for CostView {
             self.table.table_model.set_lens(RowScope::Cost(next), facts);
             return CommandOutcome::Done;
         }
-        self.table.obey(command, facts, Self::below(area))
+        self.table.obey(command, facts, Self::below(facts, area).0)
     }
-    fn table_area(&self, area: Rect) -> Rect {
-        Self::below(area)
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let (table, _) = Self::below(facts, area);
+        y < table.bottom() && self.table.point(facts, x, y, table)
     }
 
     fn table(&self) -> Option<&TableView> {
@@ -341,6 +353,12 @@ impl View for CostView {
             }
             painter.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
-        self.table.paint(facts, painter, Self::below(area), true);
+        let (table, history) = Self::below(facts, area);
+        if history.height > 0 {
+            cost_history::draw(facts, painter, history);
+        } else if let Some(words) = cost_history::line(facts).filter(|_| area.height > ABOVE) {
+            painter.say(area.x + 2, area.y + 2, room, &words, Role::Muted);
+        }
+        self.table.paint(facts, painter, table, true);
     }
 }

@@ -17,6 +17,7 @@ use table_with_facts::TableWithFacts;
 pub mod alerts;
 mod changes;
 pub mod cost;
+mod cost_history;
 pub mod describe;
 pub mod detail;
 pub mod device_heat;
@@ -194,7 +195,7 @@ impl Selection {
                 let mut findings = fleet.findings.iter();
                 findings
                     .find(|finding| finding.id == *id)
-                    .is_some_and(|finding| part.reach.concerns(&finding.subject))
+                    .is_some_and(|finding| facts.concerns(&finding.subject))
             }
             _ => true,
         }

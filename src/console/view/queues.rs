@@ -13,9 +13,12 @@ use crate::widget::{Cell, Value};
 use model::base::{Moment, Name, Rate};
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
+use model::usage::{BudgetScope, BudgetState, Dimension};
 use table::Facts;
 use table::queues::{self, Tally};
+use table::text::or_unknown;
 
+use super::cost_history::each;
 use super::queue_quotas::{flavor, left};
 use super::table_view::TableView;
 use super::tree::Tree;
@@ -50,6 +53,7 @@ pub static KIND: Kind = Kind {
             }
         }),
         Column::number("burn", "$/h", 4, 6, burn),
+        Column::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
         Column::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
             of(facts, row, |queue| Value::text(queue.system().name())).role(Role::Muted)
         }),
@@ -86,6 +90,27 @@ pub static KIND: Kind = Kind {
     sort: None,
     none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
 };
+
+/// What is spent of the queue's budget, and the budget; nothing where it has none.
+fn budget(facts: &Facts, row: Row) -> Cell<'_> {
+    let name = name_of(facts, row);
+    let own = |state: &&BudgetState| match &state.budget.scope {
+        BudgetScope::Part(Dimension::Queue, queue) => Some(queue) == name.as_ref(),
+        _ => false,
+    };
+    let Some(state) = facts.budgets().find(own) else {
+        return Cell::new(Value::Empty);
+    };
+    let budget = &state.budget;
+    let spent = or_unknown(state.spent.map(|spent| budget.unit.words(spent)));
+    let period = each(budget.period);
+    let limit = budget.unit.words(budget.limit);
+    let over = state.spent.is_some_and(|spent| spent > budget.limit);
+    Cell::text(format!("{spent} / {limit}{period}")).role(match over {
+        true => Role::Crit,
+        false => Role::Text,
+    })
+}
 
 /// The queues that a system knows, as a tree; then those that only jobs name.
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {

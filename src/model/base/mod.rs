@@ -5,6 +5,7 @@ pub mod failure;
 pub mod money;
 pub mod name;
 pub mod quantities;
+pub mod rng;
 pub mod time;
 pub mod when;
 

@@ -31,12 +31,14 @@ impl Severity {
 type Kind = &'static str;
 
 /// What findings are about.
-const KINDS: &[Kind] = &["Device", "Node", "Pod", "Job", "Pool", "Rack", "Source"];
+const KINDS: &[Kind] = &[
+    "Device", "Node", "Pod", "Job", "Pool", "Rack", "Source", "Budget",
+];
 
 /// What a finding is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Subject {
-    /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`.
+    /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`, `Budget`.
     #[serde(deserialize_with = "kind")]
     pub kind: Kind,
     /// Namespace (or empty) and name.

@@ -4,7 +4,9 @@
 //! between them. What stood on a picture counts until the next one. Money is that of [`crate::cost::burn`]: the price of each
 //! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
 
+mod budget;
 mod fold;
+mod forecast;
 mod period;
 mod row;
 mod sample;
@@ -12,7 +14,11 @@ mod sample;
 mod tests;
 mod totals;
 
+pub use jiff::tz::TimeZone;
+
+pub use budget::{BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, UsageBudget};
 pub use fold::{GAP, UsageFold};
+pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};
 pub use period::{Period, Span, month};
 pub use row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 pub use sample::{UNDER_USED_BELOW, UsageSample};

@@ -114,15 +114,24 @@ impl Period {
 }
 
 fn date_of(at: Moment) -> Date {
-    jiff::Timestamp::from_millisecond(at.millis())
-        .map_or(Date::ZERO, |stamp| stamp.to_zoned(TimeZone::UTC).date())
+    date_in(at, &TimeZone::UTC)
 }
 
-/// The hour at which a day begins.
+/// The date of a moment in a time zone.
+pub(super) fn date_in(at: Moment, zone: &TimeZone) -> Date {
+    jiff::Timestamp::from_millisecond(at.millis())
+        .map_or(Date::ZERO, |stamp| stamp.to_zoned(zone.clone()).date())
+}
+
 fn start(date: Date) -> i64 {
-    let midnight = date.to_zoned(TimeZone::UTC);
+    start_in(date, &TimeZone::UTC)
+}
+
+/// The hour at which a day begins in a time zone; where it does not begin at a whole hour of UTC, the next one.
+pub(super) fn start_in(date: Date, zone: &TimeZone) -> i64 {
+    let midnight = date.to_zoned(zone.clone());
     midnight.map_or(0, |midnight| {
-        midnight.timestamp().as_second().div_euclid(3_600)
+        (midnight.timestamp().as_second() + 3_599).div_euclid(3_600)
     })
 }
 

@@ -1,8 +1,11 @@
 //! Sums and rows out of the file.
 
-use model::base::Name;
+use model::base::{Moment, Name};
 use model::fleet::node::Billing;
-use model::usage::{Dimension, HourRow, Span, UsageFilter, UsageKey, UsageSum, UsageTotals};
+use model::usage::{
+    BudgetHours, BudgetScope, BudgetUnit, Dimension, HOUR_MS, HourAmount, HourAmounts, HourRow,
+    Span, UsageBudget, UsageFilter, UsageKey, UsageSum, UsageTotals,
+};
 use rusqlite::types::Value;
 use rusqlite::{Row, params, params_from_iter};
 
@@ -181,6 +184,105 @@ impl UsageFile {
             })
             .map_err(UsageFault::sql("read", self.path()))?;
         Ok(Coverage { observed_ms, open })
+    }
+
+    /// What a budget counts in each hour of [`UsageBudget::looks_at`] a moment. Not by the view: it is asked once a minute, and the
+    /// shares of what was lost are no part of it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn budget_hours(
+        &self,
+        budget: &UsageBudget,
+        at: Moment,
+    ) -> Result<BudgetHours, UsageFault> {
+        let failed = || UsageFault::sql("read", self.path());
+        let span = budget.looks_at(at);
+        let period = budget.span(at);
+        let ends = [span.from, span.to].map(|hour| Value::Integer(hour * HOUR));
+        let mut hours = vec![HourAmount::default(); usize::try_from(span.hours()).unwrap_or(0)];
+        let place = |hour: i64| usize::try_from(hour / HOUR - span.from).ok();
+        let query = "SELECT hour, observed_ms FROM hours WHERE hour >= ?1 AND hour < ?2";
+        let mut query = self.sql.prepare(query).map_err(failed())?;
+        let mut rows = query
+            .query(params_from_iter(ends.clone()))
+            .map_err(failed())?;
+        while let Some(row) = rows.next().map_err(failed())? {
+            let hour = place(row.get(0).map_err(failed())?).and_then(|at| hours.get_mut(at));
+            if let Some(hour) = hour {
+                hour.observed_ms = row.get(1).map_err(failed())?;
+            }
+        }
+        let (only, name) = match &budget.scope {
+            BudgetScope::Fleet => (String::new(), None),
+            BudgetScope::Part(by, name) => {
+                let name = Value::Text(name.to_string());
+                (format!("AND k.{} = ?3", by.name()), Some(name))
+            }
+        };
+        const ALLOCATED: &str = "r.useful_ms + r.under_used_ms + r.idle_ms + r.not_read_ms";
+        let query = format!(
+            "SELECT r.hour, sum(r.useful_micros + r.under_used_micros + r.idle_micros + r.not_read_micros
+               + r.unallocated_micros + r.out_of_service_micros), sum({ALLOCATED}),
+               sum(CASE WHEN r.useful_micros IS NULL THEN {ALLOCATED} + r.unallocated_ms + r.out_of_service_ms ELSE 0 END),
+               sum({ALLOCATED} + r.unallocated_ms + r.out_of_service_ms), sum(r.unobserved_ms)
+             FROM hour_rows r JOIN keys k ON k.id = r.key
+             WHERE r.hour >= ?1 AND r.hour < ?2 {only} GROUP BY r.hour"
+        );
+        let mut query = self.sql.prepare(&query).map_err(failed())?;
+        let values = ends.into_iter().chain(name);
+        let mut rows = query.query(params_from_iter(values)).map_err(failed())?;
+        let (mut unpriced_ms, mut priced, mut there) = (0, false, false);
+        // What nobody seen holds is of the fleet and of its pool: where that is not observed, so much of their cost is missing.
+        let whole = matches!(
+            budget.scope,
+            BudgetScope::Fleet | BudgetScope::Part(Dimension::Pool, _)
+        );
+        while let Some(row) = rows.next().map_err(failed())? {
+            let start: i64 = row.get(0).map_err(failed())?;
+            let micros: Option<i64> = row.get(1).map_err(failed())?;
+            let allocated: i64 = row.get(2).map_err(failed())?;
+            let unpriced: i64 = row.get(3).map_err(failed())?;
+            let seen: i64 = row.get(4).map_err(failed())?;
+            let unseen: i64 = row.get(5).map_err(failed())?;
+            priced |= micros.is_some();
+            there = true;
+            if start / HOUR >= period.from {
+                unpriced_ms += unpriced;
+            }
+            if let Some(hour) = place(start).and_then(|at| hours.get_mut(at)) {
+                if whole && seen + unseen > 0 {
+                    let share = seen as f64 / (seen + unseen) as f64;
+                    hour.observed_ms = (share * HOUR_MS as f64).round() as i64;
+                }
+                hour.amount = match budget.unit {
+                    BudgetUnit::Usd => micros.unwrap_or(0),
+                    BudgetUnit::DeviceHours => allocated,
+                };
+            }
+        }
+        let by_money = budget.unit == BudgetUnit::Usd;
+        Ok(BudgetHours {
+            amounts: HourAmounts {
+                from: span.from,
+                hours,
+            },
+            unpriced_ms: if by_money { unpriced_ms } else { 0 },
+            // What was there and has no price costs nobody knows what; what was not there cost nothing.
+            is_known: (!by_money || priced || unpriced_ms == 0)
+                && (there || whole || !self.is_confined(span)?),
+        })
+    }
+
+    /// True where devices were not observed in hours of which there are pictures: whoever records does not see all pods.
+    fn is_confined(&self, span: Span) -> Result<bool, UsageFault> {
+        let query = "SELECT EXISTS (SELECT 1 FROM hour_rows r JOIN hours h ON h.hour = r.hour
+             WHERE r.hour >= ?1 AND r.hour < ?2 AND r.unobserved_ms > 0 AND h.observed_ms = h.until_ms)";
+        self.sql
+            .query_row(query, params![span.from * HOUR, span.to * HOUR], |row| {
+                row.get(0)
+            })
+            .map_err(UsageFault::sql("read", self.path()))
     }
 
     /// The first hour that it has, and the first after its last; `None` where it has none.

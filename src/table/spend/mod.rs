@@ -2,6 +2,7 @@
 //!
 //! All of it are estimates from list prices, never a bill, and each says for how much of its span there are pictures.
 
+mod facts;
 mod focus;
 mod hours;
 mod period;
@@ -9,6 +10,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use facts::{PeriodSums, UsageFacts, UsageStatus};
 pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{FIELDS, SCHEMA, UsageHour, csv, hours, table};
 pub use period::{PeriodCost, PeriodRow, Seen};
@@ -37,7 +39,7 @@ pub(crate) fn decimal(micros: i64) -> String {
 }
 
 /// Cents as dollars: `$1 204.50`.
-pub(crate) fn dollars(cents: i64) -> String {
+pub fn dollars(cents: i64) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     let cents = cents.abs();
     format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
@@ -61,7 +63,7 @@ impl Cents {
 }
 
 /// Shares in tenths of a percent that add up to 1000, the largest remainders rounded up; none where the sum is nothing.
-pub(crate) fn shares(parts: &[i64]) -> Option<Vec<i64>> {
+pub fn shares(parts: &[i64]) -> Option<Vec<i64>> {
     let all: i128 = parts.iter().map(|part| i128::from(*part)).sum();
     if all <= 0 || parts.iter().any(|part| *part < 0) {
         return None;

@@ -1,0 +1,95 @@
+//! `get budgets`: what was spent of each budget of the settings, and what its period will come to.
+
+use std::io::Write;
+
+use model::base::{Exit, Failure};
+
+use crate::runtime::{budgets, clock};
+
+use super::get::{FormatName, Get, Output};
+use super::record::failed;
+use super::setup::Situation;
+use super::usage::{ends, ledger};
+use super::{look, out};
+
+/// Runs `get budgets`.
+pub(super) fn get(
+    at: &Situation,
+    get: &Get,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let refused = [
+        (!get.selector.is_empty(), "-l"),
+        (!get.field_selector.is_empty(), "--field-selector"),
+        (get.sort_by.is_some(), "--sort-by"),
+        (get.watch, "--watch"),
+        (get.from.is_some() || get.to.is_some(), "--from and --to"),
+        (matches!(get.output, Output::JsonPath(_)), "this output"),
+    ];
+    if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
+        let message = format!(
+            "get budgets goes without {what}: it takes a NAME, --at, --record, -n, --team, and -o table, wide, json, yaml, csv or name"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let scope = look::scope(&at.settings);
+    let mut all = budgets::of_settings(&at.settings)?;
+    if all.is_empty() {
+        out::say(
+            err,
+            "no budget is set: a [[budget]] in the settings sets one (`stokehold config path`)",
+        );
+    }
+    let any = !all.is_empty();
+    all.retain(|budget| table::budgets::is_of(&scope, &budget.scope));
+    if any && all.is_empty() {
+        out::say(err, &format!("no budget is of {}", scope.words()));
+    }
+    if let Some(name) = &get.name {
+        all.retain(|budget| budget.name.as_str() == name);
+        if all.is_empty() {
+            let message = format!("there is no budget `{name}`");
+            return Err(Failure::new(Exit::Failed, message));
+        }
+    }
+    // Without a budget no ledger is needed to say so.
+    let (states, now) = match all.is_empty() {
+        true => (Vec::new(), clock::now()),
+        false => {
+            let (file, _) = ledger(at)?;
+            let now = match (get.past.at, ends(&file)?) {
+                (Some(when), Some((start, end))) => when.in_record(start, end),
+                _ => clock::now(),
+            };
+            let states = budgets::states(&file, &all, now).map_err(failed)?;
+            (states, now)
+        }
+    };
+    for state in states.iter().filter(|state| state.observed_ratio == 0.0) {
+        let (name, period) = (&state.budget.name, state.period_words());
+        let words = format!(
+            "budget {name}: nothing of {period} was observed, what was spent is unknown: `stokehold record` keeps it"
+        );
+        out::say(err, &words);
+    }
+    let titled = !get.no_headers;
+    let rows = table::budgets::rows(&states);
+    let text = match get.output {
+        Output::Plain(FormatName::Json) => {
+            serde_json::to_string_pretty(&rows).map_err(failed)? + "\n"
+        }
+        Output::Plain(FormatName::Yaml) => serde_saphyr::to_string(&rows).map_err(failed)?,
+        Output::Plain(FormatName::Csv) => table::budgets::csv(&states, titled),
+        Output::Plain(FormatName::Name) => rows
+            .iter()
+            .map(|row| format!("budget/{}\n", row.name))
+            .collect(),
+        Output::Plain(FormatName::Wide) => table::budgets::table(&states, now, titled, true),
+        Output::Plain(FormatName::Table) | Output::JsonPath(_) => {
+            table::budgets::table(&states, now, titled, false)
+        }
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

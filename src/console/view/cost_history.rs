@@ -1,0 +1,244 @@
+//! What the month costs, by the usage ledger: periods with those before them, where each dollar went, budgets.
+
+use ratatui::layout::Rect;
+
+use crate::painter::Painter;
+use crate::text::wrap;
+use crate::theme::Role;
+use crate::widget::bar::bar;
+use crate::widget::panel::{foot, panel};
+use model::usage::{BudgetPeriod, BudgetState, CostPart, Period, UsageTotals};
+use table::Facts;
+use table::budgets::exhausted_words;
+use table::spend::{UsageStatus, dollars, shares};
+use table::text::or_unknown;
+
+/// Budgets that stand in the panel; of more their number.
+const MOST_BUDGETS: usize = 5;
+/// Cells of a budget's bar.
+const BAR: u16 = 20;
+/// What stands where nothing was recorded.
+const NO_RECORD: &str = "no record: `stokehold record` keeps what the month costs";
+
+/// Lines of the panel with its border; none where nothing was read.
+pub(super) fn height(facts: &Facts, width: u16) -> u16 {
+    match &facts.usage.status {
+        UsageStatus::Unread => 0,
+        UsageStatus::Absent | UsageStatus::Failed(_) => 1,
+        UsageStatus::Read(_) => {
+            let budgets = facts.budgets().count();
+            let budgets = budgets.min(MOST_BUDGETS) + usize::from(budgets > MOST_BUDGETS);
+            let parts = parts_words(facts).map_or(0, |words| wrap(&words, inner(width)).len());
+            (2 + facts.usage.periods.len() + parts + budgets) as u16
+        }
+    }
+}
+
+fn inner(width: u16) -> usize {
+    usize::from(width.saturating_sub(4)).max(20)
+}
+
+/// One line: of a small screen, and where there is no ledger.
+pub(super) fn line(facts: &Facts) -> Option<String> {
+    match &facts.usage.status {
+        UsageStatus::Unread => None,
+        UsageStatus::Absent => Some(NO_RECORD.to_owned()),
+        UsageStatus::Failed(why) => Some(why.clone()),
+        UsageStatus::Read(_) => {
+            let month = totals(facts, Period::Month);
+            let mut words = format!("month to date {}", cost(month[0]));
+            for state in facts.budgets() {
+                let used = or_unknown(used(state));
+                words.push_str(&format!("   budget {} {used}", state.budget.name));
+            }
+            Some(words)
+        }
+    }
+}
+
+/// Paints the panel.
+pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+    let UsageStatus::Read(until) = &facts.usage.status else {
+        if let Some(words) = line(facts) {
+            painter.say(
+                area.x + 2,
+                area.y,
+                area.width.saturating_sub(2),
+                &words,
+                Role::Muted,
+            );
+        }
+        return;
+    };
+    let note = format!(
+        "recorded to {} UTC",
+        &until.rfc3339().replace('T', " ")[..16]
+    );
+    let inside = panel(painter, area, "cost over time", &note);
+    foot(painter, area, "list prices, not a bill", Role::Muted);
+    let mut y = inside.y;
+    for sums in &facts.usage.periods {
+        if y >= inside.bottom() {
+            return;
+        }
+        let scope = facts.part.as_ref().map(|part| &part.scope);
+        let [now, before] = sums.of(scope);
+        let (text, muted, accent) = (
+            painter.render_style.fg(Role::Text),
+            painter.render_style.fg(Role::Muted),
+            painter.render_style.bold(Role::Accent),
+        );
+        let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
+        let change = micros(now).zip(micros(before).filter(|before| *before > 0));
+        let change = change.map(|(now, before)| {
+            format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
+        });
+        painter.text(inside.x, y, 14, period_words(sums.period), text);
+        painter.right(inside.x + 30, y, 16, &cost(now), accent);
+        let words = format!(
+            "before {:>14}  {:>7}   observed {seen:.1} %",
+            cost(before),
+            or_unknown(change)
+        );
+        painter.text(
+            inside.x + 33,
+            y,
+            inside.width.saturating_sub(33),
+            &words,
+            muted,
+        );
+        y += 1;
+    }
+    if let Some(words) = parts_words(facts) {
+        for words in wrap(&words, inner(area.width)) {
+            if y >= inside.bottom() {
+                return;
+            }
+            painter.say(inside.x, y, inside.width, &words, Role::Text);
+            y += 1;
+        }
+    }
+    let budgets = facts.budgets().count();
+    for state in facts.budgets().take(MOST_BUDGETS) {
+        if y >= inside.bottom() {
+            return;
+        }
+        budget(
+            state,
+            facts,
+            painter,
+            Rect::new(inside.x, y, inside.width, 1),
+        );
+        y += 1;
+    }
+    if budgets > MOST_BUDGETS && y < inside.bottom() {
+        let words = format!("+{} more: stokehold get budgets", budgets - MOST_BUDGETS);
+        painter.say(inside.x, y, inside.width, &words, Role::Muted);
+    }
+}
+
+/// One budget: its bar with a mark where it would be by now, what is spent, the forecast.
+fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+    let budget = &state.budget;
+    let over = |amount: i64| amount > budget.limit;
+    let exceeds = state.forecast.as_ref().is_some_and(|told| over(told.mid));
+    let role = match state.spent {
+        Some(spent) if over(spent) => Role::Crit,
+        Some(_) if exceeds => Role::Warn,
+        _ => Role::Ok,
+    };
+    let title = painter.render_style.fg(Role::Title);
+    painter.text(area.x, area.y, 16, &budget.name, title);
+    let x = area.x + 18;
+    if area.width < 18 + BAR + 8 {
+        return;
+    }
+    bar(
+        painter,
+        x,
+        area.y,
+        BAR,
+        state.spent_ratio().unwrap_or(0.0),
+        role,
+    );
+    let pace = state.expected as f64 / budget.limit.max(1) as f64 * f64::from(BAR);
+    let mark = (pace as u16).min(BAR - 1);
+    painter.sign(x + mark, area.y, "│", title);
+    let unit = budget.unit;
+    let spent = or_unknown(state.spent.map(|spent| unit.words(spent)));
+    let mut words = format!(
+        "{:>5}  {spent} / {}{}",
+        or_unknown(used(state)),
+        unit.words(budget.limit),
+        each(budget.period)
+    );
+    words.push_str("   forecast ");
+    words.push_str(&or_unknown(state.forecast_words()));
+    if let Some(when) = exhausted_words(state, facts.now) {
+        words.push_str(&format!("   spent by {when}"));
+    }
+    if state.observed_ratio < 0.99 {
+        let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;
+        words.push_str(&format!("   observed {seen:.1} %"));
+    }
+    painter.say(
+        x + BAR + 1,
+        area.y,
+        area.right().saturating_sub(x + BAR + 1),
+        &words,
+        Role::Text,
+    );
+}
+
+/// `a week`; nothing of a month.
+pub(super) fn each(period: BudgetPeriod) -> String {
+    match period {
+        BudgetPeriod::Month => String::new(),
+        other => format!(" a {}", other.name()),
+    }
+}
+
+fn used(state: &BudgetState) -> Option<String> {
+    Some(format!("{} %", state.spent_percent()?))
+}
+
+const fn period_words(period: Period) -> &'static str {
+    match period {
+        Period::Today => "today",
+        Period::Week => "7 days",
+        Period::Days30 => "30 days",
+        Period::Month => "month to date",
+        Period::LastMonth => "last month",
+    }
+}
+
+fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
+    let scope = facts.part.as_ref().map(|part| &part.scope);
+    let all = facts.usage.periods.iter();
+    all.into_iter()
+        .find(|sums| sums.period == period)
+        .map_or([None; 2], |sums| sums.of(scope))
+}
+
+/// Where the month's dollars went: shares that add up to 100 %.
+fn parts_words(facts: &Facts) -> Option<String> {
+    let parts = totals(facts, Period::Month)[0]?.parts_micros?;
+    let tenths = shares(&parts)?;
+    let told = CostPart::ALL.iter().zip(tenths);
+    let told = told.filter(|(_, tenths)| *tenths > 0);
+    let told: Vec<String> = told
+        .map(|(part, tenths)| format!("{} {}.{} %", part.words(), tenths / 10, tenths % 10))
+        .collect();
+    Some(format!("of the month: {}", told.join(" · ")))
+}
+
+/// Micro-USD: nothing where the fleet was observed and there was nothing of it.
+fn micros(totals: Option<UsageTotals>) -> Option<i64> {
+    let totals = totals?;
+    let nothing = totals == UsageTotals::default();
+    totals.cost_micros().or(nothing.then_some(0))
+}
+
+fn cost(totals: Option<UsageTotals>) -> String {
+    or_unknown(micros(totals).map(|micros| dollars((micros + 5_000).div_euclid(10_000))))
+}

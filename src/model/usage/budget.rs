@@ -1,0 +1,425 @@
+//! Budgets: so many dollars or device-hours for a part of the fleet and a calendar period; what was spent of them by the ledger,
+//! what the period will come to, and what is to be said of it.
+
+use jiff::ToSpan;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::base::quantities::grouped;
+use crate::base::{Moment, Name, ObjectKey};
+use crate::fleet::finding::{Finding, Severity, Subject};
+
+use super::period::{date_in, start_in};
+use super::{Dimension, HOUR_MS, HourAmounts, Span, UsageForecast, hour_of, start_of};
+
+/// What a budget is for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum BudgetScope {
+    /// Everything.
+    Fleet,
+    /// The rows of one value of a dimension of the ledger: a team, queue, pool or namespace.
+    Part(Dimension, Name),
+}
+
+impl BudgetScope {
+    /// `fleet`, `team`, ….
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Fleet => "fleet",
+            Self::Part(by, _) => by.name(),
+        }
+    }
+
+    /// Whose it is; nothing for the fleet.
+    pub fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Fleet => None,
+            Self::Part(_, name) => Some(name),
+        }
+    }
+
+    /// `fleet`, `team research`.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Fleet => "fleet".to_owned(),
+            Self::Part(by, name) => format!("{} {name}", by.name()),
+        }
+    }
+}
+
+/// What a budget counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BudgetUnit {
+    /// Cost, in micro-USD: of allocated devices, and of a pool or the fleet of all its devices.
+    Usd,
+    /// Allocated device time, in milliseconds.
+    DeviceHours,
+}
+
+impl BudgetUnit {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Usd => "usd",
+            Self::DeviceHours => "device_hours",
+        }
+    }
+
+    /// An amount in dollars or hours.
+    pub fn number(self, amount: i64) -> f64 {
+        amount as f64 / self.scale()
+    }
+
+    /// Dollars or hours as an amount.
+    pub fn amount(self, number: f64) -> i64 {
+        (number * self.scale()).round() as i64
+    }
+
+    const fn scale(self) -> f64 {
+        match self {
+            Self::Usd => 1e6,
+            Self::DeviceHours => HOUR_MS as f64,
+        }
+    }
+
+    /// `$41 200`, `1 200 h`; what is below a hundred with cents, or a tenth.
+    pub fn words(self, amount: i64) -> String {
+        let number = self.number(amount);
+        let whole = grouped(number.round() as i64);
+        match (self, number < 99.5) {
+            (Self::Usd, false) => format!("${whole}"),
+            (Self::Usd, true) => format!("${number:.2}"),
+            (Self::DeviceHours, false) => format!("{whole} h"),
+            (Self::DeviceHours, true) => format!("{number:.1} h"),
+        }
+    }
+}
+
+/// The calendar period of a budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BudgetPeriod {
+    /// From Monday on.
+    Week,
+    /// A calendar month.
+    Month,
+    /// Three calendar months, from January, April, July and October on.
+    Quarter,
+}
+
+impl BudgetPeriod {
+    /// Every period.
+    pub const ALL: [Self; 3] = [Self::Week, Self::Month, Self::Quarter];
+
+    /// As in the settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Quarter => "quarter",
+        }
+    }
+
+    /// The first day of the period that a day lies in, and of the next.
+    fn around(self, day: Date) -> (Date, Date) {
+        let first = match self {
+            Self::Week => {
+                let since = i64::from(day.weekday().to_monday_zero_offset());
+                day.checked_sub(since.days()).unwrap_or(day)
+            }
+            Self::Month => day.first_of_month(),
+            Self::Quarter => {
+                let since = i64::from((day.month() - 1) % 3);
+                let first = day.first_of_month();
+                first.checked_sub(since.months()).unwrap_or(first)
+            }
+        };
+        let long = match self {
+            Self::Week => 7.days(),
+            Self::Month => 1.month(),
+            Self::Quarter => 3.months(),
+        };
+        (first, first.checked_add(long).unwrap_or(first))
+    }
+
+    /// What the period that begins on a day is called: `November`, `Q4`, `the week of 2026-11-23`.
+    fn words(self, first: Date) -> String {
+        const MONTHS: [&str; 12] = [
+            "January",
+            "February",
+            "March",
+            "April",
+            "May",
+            "June",
+            "July",
+            "August",
+            "September",
+            "October",
+            "November",
+            "December",
+        ];
+        let month = usize::try_from(first.month() - 1).unwrap_or(0);
+        match self {
+            Self::Week => format!("the week of {first}"),
+            Self::Month => MONTHS[month.min(11)].to_owned(),
+            Self::Quarter => format!("Q{}", month / 3 + 1),
+        }
+    }
+}
+
+/// A budget.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UsageBudget {
+    /// Its name.
+    pub name: Name,
+    /// What it is for.
+    pub scope: BudgetScope,
+    /// What it counts.
+    pub unit: BudgetUnit,
+    /// How much there is for a period, in the unit's smallest parts: micro-USD, milliseconds.
+    pub limit: i64,
+    /// For how long.
+    pub period: BudgetPeriod,
+    /// Whose midnight begins a period.
+    pub zone: TimeZone,
+    /// Its name, `Europe/Berlin`.
+    pub zone_name: String,
+    /// Percent of the budget at each of which a finding begins, rising.
+    pub steps: Vec<u32>,
+    /// Whether a forecast above the budget is a finding.
+    pub warns_of_forecast: bool,
+}
+
+impl UsageBudget {
+    /// The period that a moment lies in, by whole hours of UTC.
+    pub fn span(&self, at: Moment) -> Span {
+        let (first, next) = self.period.around(date_in(at, &self.zone));
+        Span {
+            from: start_in(first, &self.zone),
+            to: start_in(next, &self.zone),
+        }
+    }
+
+    /// The hours that are looked at to say how it stands at a moment: its period, and what a forecast compares with.
+    pub fn looks_at(&self, at: Moment) -> Span {
+        let now = hour_of(at);
+        Span {
+            from: self.span(at).from.min(now - super::forecast::LOOKS_BACK),
+            to: now + 1,
+        }
+    }
+}
+
+/// The hours of what a budget counts.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct BudgetHours {
+    /// What each hour came to.
+    pub amounts: HourAmounts,
+    /// Of the period, device time that has no price, milliseconds: in no sum of dollars.
+    pub unpriced_ms: i64,
+    /// False where nothing can be said of it: nothing of it has a price, or whoever records does not see all pods, and none of
+    /// its own.
+    pub is_known: bool,
+}
+
+/// How a budget stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BudgetState {
+    /// The budget.
+    pub budget: UsageBudget,
+    /// The period of now.
+    pub span: Span,
+    /// What was spent of it as far as it was observed; `None` where nothing was, or nothing has a price.
+    pub spent: Option<i64>,
+    /// What the share of the period that is over would be of the budget.
+    pub expected: i64,
+    /// What the period will come to.
+    pub forecast: Option<UsageForecast>,
+    /// The hour by whose end the budget is or will be spent: as counted, else as forecast.
+    pub exhausted_at: Option<i64>,
+    /// Observed time as a share of the part of the period that is over.
+    pub observed_ratio: f64,
+    /// Device time without a price in the period, milliseconds.
+    pub unpriced_ms: i64,
+    /// The step that was reached last, and the hour in which it was.
+    pub reached: Option<(u32, i64)>,
+    /// Since when the period is forecast to come to more: the hour of the first forecast, made once a day, that said so.
+    pub exceeds_since: Option<i64>,
+}
+
+/// A forecast that has come down to this share of the budget does not exceed it any more.
+const CLEARS_BELOW: f64 = 0.95;
+
+impl BudgetState {
+    /// How it stands at a moment, by the hours of [`UsageBudget::looks_at`].
+    pub fn of(budget: &UsageBudget, hours: &BudgetHours, at: Moment) -> Self {
+        let span = budget.span(at);
+        let amounts = &hours.amounts;
+        let now = hour_of(at);
+        let past = Span {
+            from: span.from,
+            to: (now + 1).min(span.to),
+        };
+        let over = at.since(start_of(span.from)).millis().max(1) as f64;
+        let whole = (span.hours() * HOUR_MS).max(1) as f64;
+        let seen = amounts.seen(past);
+        let known = seen > 0.0 && hours.is_known;
+        let forecast = known
+            .then(|| UsageForecast::of(amounts, span, now))
+            .flatten();
+        let limit = budget.limit;
+        let spent_by = |part: f64| {
+            let wanted = limit as f64 * part;
+            let mut sum = 0;
+            (past.from..past.to).find(|hour| {
+                sum += amounts.at(*hour).amount;
+                sum as f64 >= wanted
+            })
+        };
+        let steps = budget.steps.iter().rev();
+        let reached = steps
+            .filter(|_| known)
+            .find_map(|step| Some((*step, spent_by(f64::from(*step) / 100.0)?)));
+        let exhausted = spent_by(1.0).filter(|_| known);
+        let ahead = forecast.as_ref().and_then(|told| told.reaches(limit));
+        Self {
+            span,
+            spent: known.then(|| amounts.sum(past)),
+            expected: (limit as f64 * (over / whole).min(1.0)).round() as i64,
+            exhausted_at: exhausted.or(ahead),
+            observed_ratio: (seen * HOUR_MS as f64 / over).min(1.0),
+            unpriced_ms: hours.unpriced_ms,
+            reached,
+            exceeds_since: match known && exhausted.is_none() {
+                true => exceeds_since(amounts, span, now, limit),
+                false => None,
+            },
+            forecast,
+            budget: budget.clone(),
+        }
+    }
+
+    /// What is spent as a share of the budget.
+    pub fn spent_ratio(&self) -> Option<f64> {
+        Some(self.spent? as f64 / self.budget.limit.max(1) as f64)
+    }
+
+    /// The same in whole percent, rounded down: never 100 where it is not reached.
+    pub fn spent_percent(&self) -> Option<i64> {
+        Some((self.spent_ratio()? * 100.0).floor() as i64)
+    }
+
+    /// The name of its period: `November`.
+    pub fn period_words(&self) -> String {
+        let budget = &self.budget;
+        let first = date_in(start_of(self.span.from), &budget.zone);
+        budget.period.words(first)
+    }
+
+    /// What the forecast is, in words: `$48 700–$55 900`.
+    pub fn forecast_words(&self) -> Option<String> {
+        let told = self.forecast.as_ref()?;
+        let unit = self.budget.unit;
+        Some(match (unit.words(told.low), unit.words(told.high)) {
+            (low, high) if low == high => low,
+            (low, high) => format!("{low}–{high}"),
+        })
+    }
+
+    /// What is to be said of it: the highest step that was reached, and a forecast above the budget. Each has an id of its own for
+    /// the budget, the period and the step, and the hour of the ledger in which it began, so that it is the same finding after a
+    /// restart; it ends with the period.
+    pub fn findings(&self) -> Vec<Finding> {
+        let budget = &self.budget;
+        let (unit, name) = (budget.unit, &budget.name);
+        let limit = unit.words(budget.limit);
+        let period = self.period_words();
+        let finding = |what: &str, severity, hour, value, threshold, message| Finding {
+            id: format!(
+                "budget/{name}/{}/{what}",
+                start_of(self.span.from).rfc3339()
+            )
+            .into(),
+            severity,
+            code: Name::new(match what {
+                "forecast" => "budget-forecast",
+                _ => "budget-spent",
+            }),
+            subject: Subject {
+                kind: "Budget",
+                key: ObjectKey::new("", name.clone()),
+            },
+            since: start_of(hour),
+            first_seen: false,
+            value: Some(value),
+            threshold: Some(threshold),
+            message,
+            repair: match &budget.scope {
+                BudgetScope::Part(Dimension::Team, team) => {
+                    format!("see what it went to: stokehold cost --by job --team {team}")
+                }
+                _ => "see what it went to: stokehold cost --by job".to_owned(),
+            },
+        };
+        let mut out = Vec::new();
+        if let (Some((step, hour)), Some(spent)) = (self.reached, self.spent) {
+            let severity = match step {
+                80.. => Severity::Warn,
+                _ => Severity::Info,
+            };
+            let percent = self.spent_percent().unwrap_or(0);
+            let message = format!(
+                "budget {name}: {} of {limit} for {period} spent ({percent} %)",
+                unit.words(spent)
+            );
+            let what = step.to_string();
+            out.push(finding(
+                &what,
+                severity,
+                hour,
+                percent as f64,
+                f64::from(step),
+                message,
+            ));
+        }
+        let told = self.forecast.as_ref().zip(self.forecast_words());
+        if let (Some(hour), Some((told, words)), true) =
+            (self.exceeds_since, told, budget.warns_of_forecast)
+        {
+            let message = format!(
+                "budget {name}: {} ({words}) of {limit} forecast for {period}",
+                unit.words(told.mid)
+            );
+            let (value, threshold) = (unit.number(told.mid), unit.number(budget.limit));
+            out.push(finding(
+                "forecast",
+                Severity::Warn,
+                hour,
+                value,
+                threshold,
+                message,
+            ));
+        }
+        out
+    }
+}
+
+/// The first day of a period whose forecast came to more than the limit, while it has not come down since. It begins once in a
+/// period.
+fn exceeds_since(amounts: &HourAmounts, span: Span, now: i64, limit: i64) -> Option<i64> {
+    let mut since = None;
+    for day in (span.from + 24..=now.min(span.to - 1)).step_by(24) {
+        let Some(end) = UsageForecast::expected(amounts, span, day) else {
+            continue;
+        };
+        match since {
+            None if end > limit => since = Some(day),
+            Some(_) if (end as f64) < limit as f64 * CLEARS_BELOW => return None,
+            _ => {}
+        }
+    }
+    since
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

@@ -1,0 +1,163 @@
+//! What the usage ledger of a cluster's record tells the console: read on a thread of its own, at most once a minute.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use model::base::Moment;
+use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter};
+use record::Archive;
+use record::usage::{UsageFault, UsageFile};
+use settings::Settings;
+use table::spend::{PeriodSums, UsageFacts, UsageStatus};
+
+use super::clock::SessionClock;
+use super::session::Setup;
+use super::{budgets, tape, usage};
+
+/// It is read so often, and less where reading takes long.
+const EVERY: Duration = Duration::from_secs(60);
+/// So many times what reading took is left between it and the next.
+const SHARE: u32 = 100;
+
+/// The periods that are told.
+const PERIODS: [Period; 4] = [Period::Today, Period::Week, Period::Days30, Period::Month];
+
+/// What is read, and how much of it.
+#[derive(Clone)]
+pub struct UsageReader {
+    folder: Option<std::path::PathBuf>,
+    context: String,
+    budgets: Result<Vec<UsageBudget>, String>,
+    periods: &'static [Period],
+}
+
+impl UsageReader {
+    /// Of the record of a context, as the settings say where it is.
+    pub fn new(settings: &Settings, context: &str) -> Self {
+        let folder = settings.record.dir.clone();
+        Self {
+            folder: folder.or_else(|| tape::place(context)),
+            context: context.to_owned(),
+            budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
+            periods: &PERIODS,
+        }
+    }
+
+    /// The same, of budgets alone.
+    #[must_use]
+    pub fn of_budgets(mut self) -> Self {
+        self.periods = &[];
+        self
+    }
+
+    /// Reads it as of a moment.
+    pub fn read(&self, now: Moment) -> UsageFacts {
+        let told = self.folder.as_deref().map(|folder| self.told(folder, now));
+        match told {
+            Some(Ok(facts)) => facts,
+            Some(Err(why)) => UsageFacts {
+                status: UsageStatus::Failed(why),
+                ..UsageFacts::default()
+            },
+            None => UsageFacts {
+                status: UsageStatus::Absent,
+                ..UsageFacts::default()
+            },
+        }
+    }
+
+    fn told(&self, folder: &Path, now: Moment) -> Result<UsageFacts, String> {
+        let failed = |fault: UsageFault| fault.to_string();
+        let file = match UsageFile::open_to_read(folder) {
+            Ok(file) => file,
+            Err(UsageFault::Absent(_)) => {
+                return Ok(UsageFacts {
+                    status: UsageStatus::Absent,
+                    ..UsageFacts::default()
+                });
+            }
+            Err(fault) => return Err(failed(fault)),
+        };
+        // A directory of the settings may be another cluster's.
+        if let Some(other) = Archive::open(folder)
+            .ok()
+            .filter(|archive| archive.context() != self.context)
+        {
+            return Err(format!(
+                "{} is the record of {}: name one for {} (record.dir in [context.\"{}\"])",
+                folder.display(),
+                other.context(),
+                self.context,
+                self.context
+            ));
+        }
+        let Some(until) = file.until().map_err(failed)? else {
+            return Ok(UsageFacts {
+                status: UsageStatus::Absent,
+                ..UsageFacts::default()
+            });
+        };
+        let by = [Dimension::Team, Dimension::Namespace];
+        let sums = |span: Span| file.sums(span, &by, 1, &UsageFilter::default());
+        let period = |period: &Period| {
+            let (this, before) = period.spans(now);
+            Ok(PeriodSums {
+                period: *period,
+                now: usage::seen(&file, this, now)?.0,
+                before: usage::seen(&file, before, now)?.0,
+                sums: sums(this)?,
+                sums_before: sums(before)?,
+            })
+        };
+        let periods = self.periods.iter().map(period);
+        let periods: Result<Vec<PeriodSums>, UsageFault> = periods.collect();
+        let set = self.budgets.as_ref().map_err(Clone::clone)?;
+        Ok(UsageFacts {
+            status: UsageStatus::Read(until),
+            periods: periods.map_err(failed)?,
+            budgets: budgets::states(&file, set, now).map_err(failed)?,
+        })
+    }
+}
+
+/// What the ledger tells, again and again. A simulated fleet of this process has no record.
+pub(super) fn watched(
+    setup: &Setup,
+    context: &str,
+    demo: bool,
+    clock: SessionClock,
+) -> watch::Receiver<Arc<UsageFacts>> {
+    let (say, told) = watch::channel(Arc::default());
+    let mut reader = UsageReader::new(&setup.settings, context);
+    if demo {
+        reader.folder = setup
+            .settings
+            .record
+            .dir
+            .clone()
+            .filter(|_| setup.settings.record.enabled);
+    }
+    tokio::spawn(async move {
+        loop {
+            let begun = Instant::now();
+            let (asked, now) = (reader.clone(), clock.now());
+            let read = spawn_blocking(move || asked.read(now)).await;
+            let Ok(facts) = read else { return };
+            say.send_if_modified(|known| {
+                let differs = **known != facts;
+                *known = Arc::new(facts);
+                differs
+            });
+            tokio::select! {
+                () = tokio::time::sleep(EVERY.max(begun.elapsed() * SHARE)) => {}
+                () = say.closed() => return,
+            }
+        }
+    });
+    told
+}

@@ -1,0 +1,262 @@
+//! Rows of `budgets`: what was spent of each, what its period will come to, and how much of it was observed.
+
+use serde::Serialize;
+
+use model::base::Moment;
+use model::usage::{BudgetScope, BudgetState, Dimension, start_of};
+
+use super::spend::{device_hours, safe_line, stamp};
+use super::table::{Layout, cell};
+use super::text::or_unknown;
+use super::{Scope, said};
+
+/// The JSON Schema of the rows (draft 2020-12).
+pub const SCHEMA: &str = include_str!("../../config/schema/budgets.json");
+
+/// What findings about budgets are about.
+pub const SUBJECT: &str = "Budget";
+
+/// Columns as CSV.
+pub const FIELDS: [&str; 20] = [
+    "name",
+    "scope.kind",
+    "scope.name",
+    "period.kind",
+    "period.start",
+    "period.end",
+    "period.time_zone",
+    "unit",
+    "amount",
+    "spent",
+    "expected",
+    "forecast.low",
+    "forecast.mid",
+    "forecast.high",
+    "forecast_error.ratio",
+    "forecast_error.days",
+    "forecast_error.forecasts",
+    "exhausted_at",
+    "coverage.observed_ratio",
+    "coverage.unpriced_device_hours",
+];
+
+/// One budget. Unknown is `None`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of the schema, which says what each is"
+)]
+pub struct BudgetRow<'a> {
+    pub name: &'a str,
+    pub scope: ScopeCell<'a>,
+    pub period: PeriodCell<'a>,
+    pub unit: &'static str,
+    pub amount: f64,
+    pub spent: Option<f64>,
+    pub expected: f64,
+    pub forecast: ForecastCell,
+    pub forecast_error: ErrorCell,
+    pub exhausted_at: Option<String>,
+    pub coverage: CoverageCell,
+}
+
+/// What a budget is for.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as above")]
+pub struct ScopeCell<'a> {
+    pub kind: &'static str,
+    pub name: Option<&'a str>,
+}
+
+/// Its period.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as above")]
+pub struct PeriodCell<'a> {
+    pub kind: &'static str,
+    pub start: String,
+    pub end: String,
+    pub time_zone: &'a str,
+}
+
+/// What the period will come to.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as above")]
+pub struct ForecastCell {
+    pub low: Option<f64>,
+    pub mid: Option<f64>,
+    pub high: Option<f64>,
+}
+
+/// How far forecasts made earlier in the record were off.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as above")]
+pub struct ErrorCell {
+    pub ratio: Option<f64>,
+    pub days: Option<usize>,
+    pub forecasts: Option<usize>,
+}
+
+/// How much of it is known.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "as above")]
+pub struct CoverageCell {
+    pub observed_ratio: f64,
+    pub unpriced_device_hours: f64,
+}
+
+/// True when a budget may be shown to somebody who works in a scope: its own alone.
+pub fn is_of(scope: &Scope, budget: &BudgetScope) -> bool {
+    match budget {
+        _ if scope.is_all() => true,
+        BudgetScope::Part(Dimension::Team, team) => {
+            scope.team.as_ref() == Some(team) && scope.namespaces.is_empty()
+        }
+        BudgetScope::Part(Dimension::Namespace, name) => {
+            scope.team.is_none() && scope.namespaces.contains(name)
+        }
+        _ => false,
+    }
+}
+
+/// The rows as the contract has them.
+pub fn rows(states: &[BudgetState]) -> Vec<BudgetRow<'_>> {
+    states.iter().map(row).collect()
+}
+
+fn row(state: &BudgetState) -> BudgetRow<'_> {
+    let budget = &state.budget;
+    let number = |amount: i64| budget.unit.number(amount);
+    let told = state.forecast.as_ref();
+    let error = told.and_then(|told| told.error);
+    BudgetRow {
+        name: &budget.name,
+        scope: ScopeCell {
+            kind: budget.scope.kind(),
+            name: budget.scope.name().and_then(|name| said(name)),
+        },
+        period: PeriodCell {
+            kind: budget.period.name(),
+            start: start_of(state.span.from).rfc3339(),
+            end: start_of(state.span.to).rfc3339(),
+            time_zone: &budget.zone_name,
+        },
+        unit: budget.unit.name(),
+        amount: number(budget.limit),
+        spent: state.spent.map(number),
+        expected: number(state.expected),
+        forecast: ForecastCell {
+            low: told.map(|told| number(told.low)),
+            mid: told.map(|told| number(told.mid)),
+            high: told.map(|told| number(told.high)),
+        },
+        forecast_error: ErrorCell {
+            ratio: error.map(|error| error.ratio),
+            days: error.map(|error| error.days),
+            forecasts: error.map(|error| error.forecasts),
+        },
+        exhausted_at: state.exhausted_at.map(|hour| start_of(hour).rfc3339()),
+        coverage: CoverageCell {
+            observed_ratio: state.observed_ratio,
+            unpriced_device_hours: device_hours(state.unpriced_ms),
+        },
+    }
+}
+
+/// The rows as CSV.
+pub fn csv(states: &[BudgetState], titled: bool) -> String {
+    let mut out = String::new();
+    if titled {
+        out.push_str(&safe_line(&FIELDS.map(str::to_owned)));
+    }
+    for row in rows(states) {
+        let value = serde_json::to_value(row).unwrap_or_default();
+        let cells = FIELDS.map(|field| {
+            let of = field.split('.').try_fold(&value, |of, name| of.get(name));
+            match of {
+                Some(serde_json::Value::String(text)) => text.clone(),
+                None | Some(serde_json::Value::Null) => String::new(),
+                Some(other) => other.to_string(),
+            }
+        });
+        out.push_str(&safe_line(&cells));
+    }
+    out
+}
+
+/// The rows as a table; `wide` has the pace, the zone and what is not known.
+pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> String {
+    let mut titles = vec![
+        ("NAME", false),
+        ("SCOPE", false),
+        ("PERIOD", false),
+        ("SPENT", true),
+        ("BUDGET", true),
+        ("USED", true),
+        ("FORECAST", true),
+        ("EXHAUSTED", false),
+        ("OBSERVED", true),
+    ];
+    if wide {
+        titles.extend([
+            ("EXPECTED", true),
+            ("FORECAST ERROR", false),
+            ("NO PRICE H", true),
+            ("FROM", false),
+            ("TO", false),
+            ("TIME ZONE", false),
+        ]);
+    }
+    let lines: Vec<Vec<String>> = states.iter().map(|state| line(state, now, wide)).collect();
+    let layout = Layout::new(titles, &lines);
+    let mut out = if titled {
+        layout.header()
+    } else {
+        String::new()
+    };
+    lines
+        .iter()
+        .for_each(|line| out.push_str(&layout.line(line)));
+    out
+}
+
+/// When a budget is or will be spent, in words: `11-21 08:00`, with `~` before it where it is forecast.
+pub fn exhausted_words(state: &BudgetState, now: Moment) -> Option<String> {
+    let hour = state.exhausted_at?;
+    let about = if start_of(hour) > now { "~" } else { "" };
+    Some(format!("{about}{}", &stamp(hour)[5..]))
+}
+
+fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
+    let budget = &state.budget;
+    let words = |amount: i64| budget.unit.words(amount);
+    let mut line = vec![
+        cell(&budget.name),
+        cell(&budget.scope.words()),
+        state.period_words(),
+        or_unknown(state.spent.map(words)),
+        words(budget.limit),
+        or_unknown(state.spent_percent().map(|percent| format!("{percent}%"))),
+        or_unknown(state.forecast_words()),
+        match state.forecast.is_some() {
+            // By the forecast it lasts.
+            true => exhausted_words(state, now).unwrap_or_else(|| "no".to_owned()),
+            false => or_unknown(exhausted_words(state, now)),
+        },
+        // Never 100 where something is missing.
+        format!("{:.1}%", (state.observed_ratio * 1_000.0).floor() / 10.0),
+    ];
+    if wide {
+        let error = state.forecast.as_ref().and_then(|told| told.error);
+        line.extend([
+            words(state.expected),
+            or_unknown(
+                error.map(|error| format!("{:.1}% over {} days", error.ratio * 100.0, error.days)),
+            ),
+            format!("{:.1}", device_hours(state.unpriced_ms)),
+            stamp(state.span.from),
+            stamp(state.span.to),
+            cell(&budget.zone_name),
+        ]);
+    }
+    line
+}

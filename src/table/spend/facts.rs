@@ -1,0 +1,107 @@
+//! What the usage ledger of the record of a cluster tells, beside a picture of it.
+
+use model::base::Moment;
+use model::fleet::finding::Finding;
+use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
+
+use super::Seen;
+use crate::{Facts, Scope, budgets};
+
+/// How the ledger stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum UsageStatus {
+    /// It was not looked for.
+    #[default]
+    Unread,
+    /// There is none.
+    Absent,
+    /// It was read, and has come to this moment.
+    Read(Moment),
+    /// Why it cannot be read.
+    Failed(String),
+}
+
+/// What a period and the one before it came to, by team and namespace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeriodSums {
+    /// Which period.
+    pub period: Period,
+    /// The period, and how much of it was observed.
+    pub now: Seen,
+    /// The one before.
+    pub before: Seen,
+    /// Its sums: the names of each are a team and a namespace.
+    pub sums: Vec<UsageSum>,
+    /// Those of the one before.
+    pub sums_before: Vec<UsageSum>,
+}
+
+impl PeriodSums {
+    /// What a scope has of the period and of the one before it; `None` where nothing was observed.
+    pub fn of(&self, scope: Option<&Scope>) -> [Option<UsageTotals>; 2] {
+        let sum = |seen: &Seen, sums: &[UsageSum]| {
+            let has = |sum: &&UsageSum| match (scope, &sum.names[..]) {
+                (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
+                _ => true,
+            };
+            seen.is_observed().then(|| {
+                let mut all = UsageTotals::default();
+                sums.iter().filter(has).for_each(|sum| all += sum.totals);
+                all
+            })
+        };
+        [
+            sum(&self.now, &self.sums),
+            sum(&self.before, &self.sums_before),
+        ]
+    }
+}
+
+/// What the ledger tells.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct UsageFacts {
+    /// How it stands.
+    pub status: UsageStatus,
+    /// Periods that end now.
+    pub periods: Vec<PeriodSums>,
+    /// Budgets of the settings, in their order.
+    pub budgets: Vec<BudgetState>,
+}
+
+impl Facts {
+    /// Takes what the ledger tells; what is to be said of budgets stands among the findings.
+    pub fn take_usage(&mut self, usage: std::sync::Arc<UsageFacts>) {
+        let of_budget = |finding: &&Finding| finding.subject.kind == budgets::SUBJECT;
+        let had = self
+            .fleet
+            .findings
+            .iter()
+            .any(|finding| of_budget(&finding));
+        let new: Vec<Finding> = usage
+            .budgets
+            .iter()
+            .flat_map(BudgetState::findings)
+            .collect();
+        self.usage = usage;
+        if !had && new.is_empty() {
+            return;
+        }
+        let others = self.fleet.findings.iter();
+        let mut all: Vec<Finding> = others
+            .filter(|finding| !of_budget(finding))
+            .cloned()
+            .collect();
+        all.extend(new);
+        all.sort_by_key(|finding| finding.severity);
+        std::sync::Arc::make_mut(&mut self.fleet).findings = all.into();
+    }
+
+    /// The budgets that whoever works in the scope may see: in a scope its own alone.
+    pub fn budgets(&self) -> impl Iterator<Item = &BudgetState> {
+        let scope = self.part.as_ref().map(|part| &part.scope);
+        let all = self.usage.budgets.iter();
+        all.filter(move |state| {
+            scope.is_none_or(|scope| budgets::is_of(scope, &state.budget.scope))
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! What the usage ledger tells, on the screen: the panel of view 7, budgets of queues, findings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::color::ColorDepth;
+use console::view::ViewId;
+use console::{App, AppOptions, Msg, render_text};
+use model::base::Moment;
+use model::usage::{
+    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, HOUR_MS,
+    HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals, hour_of,
+};
+use table::Facts;
+use table::spend::{PeriodSums, Seen, UsageFacts, UsageStatus};
+
+use crate::frames::{LARGE, console, press};
+
+/// A budget of which every hour of the last sixty days came to so many dollars.
+fn budget(name: &str, scope: BudgetScope, usd: f64, an_hour: i64, now: Moment) -> BudgetState {
+    let budget = UsageBudget {
+        name: name.into(),
+        scope,
+        unit: BudgetUnit::Usd,
+        limit: BudgetUnit::Usd.amount(usd),
+        period: BudgetPeriod::Month,
+        zone: TimeZone::UTC,
+        zone_name: "UTC".to_owned(),
+        steps: vec![50, 80, 100],
+        warns_of_forecast: true,
+    };
+    let hour = HourAmount {
+        amount: an_hour * 1_000_000,
+        observed_ms: HOUR_MS,
+    };
+    let hours = BudgetHours {
+        amounts: HourAmounts {
+            from: hour_of(now) - 60 * 24,
+            hours: vec![hour; 60 * 24],
+        },
+        unpriced_ms: 0,
+        is_known: true,
+    };
+    BudgetState::of(&budget, &hours, now)
+}
+
+fn part(by: Dimension, name: &str) -> BudgetScope {
+    BudgetScope::Part(by, name.into())
+}
+
+fn sums(micros: i64) -> Vec<UsageSum> {
+    let row = |team: &str, parts: [i64; 8]| UsageSum {
+        names: vec![team.to_owned(), team.to_owned()],
+        step: 0,
+        totals: UsageTotals {
+            busy_ms: HOUR_MS,
+            parts_micros: Some(parts),
+            ..UsageTotals::default()
+        },
+    };
+    vec![
+        row("", [0, 0, 0, 0, micros, micros / 7, 0, 0]),
+        row(
+            "research",
+            [2 * micros, micros, micros, 0, 0, 0, micros / 3, 0],
+        ),
+    ]
+}
+
+fn told(facts: &Facts) -> UsageFacts {
+    let now = facts.now;
+    let periods = [Period::Today, Period::Week, Period::Days30, Period::Month];
+    let periods = periods.into_iter().zip(1..).map(|(period, times)| {
+        let (this, before) = period.spans(now);
+        let seen = |span, ratio| Seen { span, ratio };
+        PeriodSums {
+            period,
+            now: seen(this, 0.97),
+            // Nothing was recorded two months ago.
+            before: seen(before, if times < 3 { 1.0 } else { 0.0 }),
+            sums: sums(times * 1_234_560_000),
+            sums_before: sums(times * 1_000_000_000),
+        }
+    });
+    UsageFacts {
+        status: UsageStatus::Read(now.minus(Duration::from_secs(40))),
+        periods: periods.collect(),
+        budgets: vec![
+            budget(
+                "research",
+                part(Dimension::Team, "research"),
+                20_000.0,
+                50,
+                now,
+            ),
+            budget(
+                "nlp",
+                part(Dimension::Queue, "research"),
+                90_000.0,
+                100,
+                now,
+            ),
+            budget("all", BudgetScope::Fleet, 50_000.0, 101, now),
+        ],
+    }
+}
+
+fn shown(usage: UsageFacts, view: ViewId, size: (u16, u16), options: AppOptions) -> App {
+    let mut app = console(&LARGE, view, size, options);
+    let _ = app.update(Msg::Usage(Arc::new(usage)));
+    app
+}
+
+fn plain() -> AppOptions {
+    AppOptions {
+        depth: ColorDepth::None,
+        ..AppOptions::default()
+    }
+}
+
+#[test]
+fn the_ledger_stands_below_the_table_of_cost_and_folds_on_a_small_screen() {
+    for (name, size) in [("spent_120x40", (120, 40)), ("spent_80x24", (80, 24))] {
+        let app = shown(told(&LARGE), ViewId::Cost, size, plain());
+        insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
+            insta::assert_snapshot!(name, render_text(&app, size.0, size.1));
+        });
+    }
+    for (width, height) in [(1, 1), (40, 10), (60, 50), (80, 30), (400, 120)] {
+        let mut app = shown(told(&LARGE), ViewId::Cost, (120, 40), plain());
+        let _ = app.update(Msg::Resize(width, height));
+        crate::frames::drawn(&app, (width, height));
+    }
+    // The table keeps its rows.
+    let rows = |app: &App, size: (u16, u16)| {
+        let text = render_text(app, size.0, size.1);
+        text.lines()
+            .filter(|line| line.contains("research"))
+            .count()
+    };
+    let without = console(&LARGE, ViewId::Cost, (80, 24), plain());
+    let with = shown(told(&LARGE), ViewId::Cost, (80, 24), plain());
+    assert!(rows(&with, (80, 24)) >= rows(&without, (80, 24)));
+}
+
+#[test]
+fn without_a_record_one_line_says_how_to_start_one() {
+    let absent = UsageFacts {
+        status: UsageStatus::Absent,
+        ..UsageFacts::default()
+    };
+    for size in [(120, 40), (80, 24)] {
+        let app = shown(absent.clone(), ViewId::Cost, size, plain());
+        let text = render_text(&app, size.0, size.1);
+        assert!(
+            text.contains("no record: `stokehold record` keeps what the month costs"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("month to date") && !text.contains("$0"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn budgets_are_findings_and_a_queue_has_its_own_column() {
+    let app = shown(told(&LARGE), ViewId::Alerts, (200, 50), plain());
+    let text = render_text(&app, 200, 50);
+    let messages: Vec<&str> = app
+        .facts()
+        .fleet
+        .findings
+        .iter()
+        .filter(|finding| finding.subject.kind == "Budget")
+        .map(|finding| finding.message.as_str())
+        .collect();
+    assert!(
+        messages
+            .iter()
+            .any(|words| words.starts_with("budget research: $") && words.ends_with("%)")),
+        "{messages:?}"
+    );
+    assert!(text.contains("budget research: $"), "{text}");
+    // The same ledger again says nothing twice, and new facts of the cluster keep what it says.
+    let mut again = shown(told(&LARGE), ViewId::Alerts, (200, 50), plain());
+    let _ = again.update(Msg::Usage(Arc::new(told(&LARGE))));
+    let _ = again.update(Msg::Facts(LARGE.clone()));
+    assert_eq!(again.facts().fleet.findings, app.facts().fleet.findings);
+    let _ = again.update(Msg::Usage(Arc::default()));
+    assert_eq!(again.facts().fleet.findings, LARGE.fleet.findings);
+
+    let queues = shown(told(&LARGE), ViewId::Queues, (200, 50), plain());
+    let text = render_text(&queues, 200, 50);
+    let line = text.lines().find(|line| line.contains("MTD / BUDGET"));
+    assert!(line.is_some() && text.contains("/ $90 000"), "{text}");
+    let none = console(&LARGE, ViewId::Queues, (200, 50), plain());
+    assert!(!render_text(&none, 200, 50).contains("BUDGET"));
+}
+
+#[test]
+fn a_lead_sees_the_own_budget_and_no_finding_of_anothers() {
+    for (team, own) in [("research", &["research"][..]), ("prod", &[])] {
+        let options = AppOptions {
+            team: Some(team.into()),
+            ..plain()
+        };
+        let mut app = shown(told(&LARGE), ViewId::Cost, (160, 60), options);
+        let text = render_text(&app, 160, 60);
+        assert!(text.contains("month to date"), "{text}");
+        let names = ["research", "nlp", "all"];
+        let budgets: Vec<&str> = names
+            .into_iter()
+            .filter(|name| {
+                text.lines()
+                    .any(|line| line.contains("forecast") && line.contains(&format!("│ {name} ")))
+            })
+            .collect();
+        assert_eq!(budgets, own, "{text}");
+        press(&mut app, "8");
+        let alerts = render_text(&app, 160, 60);
+        assert_eq!(
+            alerts.contains("budget research:"),
+            !own.is_empty(),
+            "{alerts}"
+        );
+        assert!(!alerts.contains("budget all:"), "{alerts}");
+    }
+}
