@@ -195,6 +195,8 @@ fn finish(
     if let Some(own) = own {
         own.before = by_itself;
     }
+    // It is what was asked for: lists are cut at their end.
+    forecast.starts.sort_by_key(|start| start.job != job);
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
     plan.undo = Undo {

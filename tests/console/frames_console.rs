@@ -589,7 +589,7 @@ fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
             .iter()
             .find_map(|words| shown.split_once(words))
             .expect("one");
-        rest.split(',').next().unwrap_or_default().to_owned()
+        rest.split([',', ' ']).next().unwrap_or_default().to_owned()
     };
     let furthest = at(&LARGE);
     // Until a moment ago it was as the others of its job.

@@ -194,7 +194,16 @@ fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
         .filter(|(_, queue)| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
         .map(|(at, _)| at)
         .collect();
-    Cell::text(left_of(facts, &queues))
+    let left = left_of(facts, &queues);
+    // Others may draw from the same queues.
+    let named = match queues.len() {
+        0 | 1 => String::new(),
+        _ => {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            format!(" in {}", names.join(" and "))
+        }
+    };
+    Cell::text(format!("{left}{named}"))
 }
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {

@@ -170,7 +170,7 @@ impl Heatmap {
             // In a gang the slow device keeps working while the others wait for it.
             if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
                 return format!(
-                    "likely straggler: {place}, its gang waits for it ({apart} above the gang's median)"
+                    "likely straggler: {place} works while its gang waits for it ({apart} above the gang's median)"
                 );
             }
             return format!("outlier: {place}, {apart} {side} the median of its gang");

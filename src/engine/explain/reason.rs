@@ -193,12 +193,18 @@ impl NodeSupply {
     }
 }
 
+/// `1 device`, `8 devices`.
+fn counted_devices(milli: i64) -> String {
+    match milli {
+        1_000 => "1 device".to_owned(),
+        milli => format!("{} devices", amount("devices", milli)),
+    }
+}
+
 /// `1 device is`, `8 devices are`.
 fn devices_are(milli: i64) -> String {
-    match milli {
-        1_000 => "1 device is".to_owned(),
-        milli => format!("{} devices are", amount("devices", milli)),
-    }
+    let verb = if milli == 1_000 { "is" } else { "are" };
+    format!("{} {verb}", counted_devices(milli))
 }
 
 /// `1 node has room for 1 pod`.
@@ -345,16 +351,16 @@ impl Reason {
                 }
             }
             Self::Fragmented(room) => format!(
-                "{} free, but nodes have room for {} of {} pods{}",
+                "{} free on eligible nodes, not together: room for {} of {} pods{}",
                 devices_are(room.free_devices_milli),
                 room.room,
                 room.asked,
                 room.of_set()
             ),
             Self::NoRoom(room) => format!(
-                "{} free and it asks for {}: room for {} of {} pods{}",
-                devices_are(room.free_devices_milli),
-                amount("devices", room.asked_devices_milli),
+                "needs {}, {} free on eligible nodes: room for {} of {} pods{}",
+                counted_devices(room.asked_devices_milli),
+                amount("devices", room.free_devices_milli),
                 room.room,
                 room.asked,
                 room.of_set()

@@ -213,6 +213,11 @@ pub fn describe(
                 .find(|source| source.name == *name)?;
             let (_, role, word) = sources::state_of(source.state);
             table.words("state", word, role);
+            // What is wrong comes first: a small screen cuts the end.
+            let message = message(facts, source);
+            if !message.is_empty() {
+                table.words("message", message, Role::Warn);
+            }
             table.known("kind", Some(&source.kind));
             table.known("node", source.node.as_ref());
             if let Some(at) = source.failing_since {
@@ -239,11 +244,6 @@ pub fn describe(
             table.known("series used", source.series_used);
             table.known("skipped", source.series_skipped);
             table.known("calls/min", source.calls_per_minute);
-            let message = message(facts, source);
-            if !message.is_empty() {
-                table.gap();
-                table.words("message", message, Role::Warn);
-            }
         }
         Selection::Queue(name) => {
             let jobs = facts.fleet.jobs.iter();
