@@ -85,9 +85,11 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
         false => hour(at),
     };
     // More than a day ahead, a time of day alone is ambiguous.
-    let end = |at: Moment| match !far && at.millis() - now.millis() > DAY {
-        true => format!("{} {}", weekday(at), hour(at)),
-        false => short(at),
+    let end = |at: Moment| match at.millis() - now.millis() {
+        ahead if far || ahead <= DAY => short(at),
+        // So is a day of the week, a week ahead.
+        ahead if ahead > 6 * DAY => format!("in {}", at.since(now)),
+        _ => format!("{} {}", weekday(at), hour(at)),
     };
     let about = match far {
         true => format!("~in {}", short(middle)),
@@ -200,6 +202,8 @@ mod tests {
         assert_eq!(told(at(100), at(100), at(100)), "~21:40");
         assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
         assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–Sun 21:00)");
+        // Seven days and an hour on it is the same day of the week.
+        assert_eq!(told(at(55), at(100), at(10_140)), "~21:40 (20:55–in 7d01h)");
         assert_eq!(
             told(at(2_640), at(3_120), at(4_380)),
             "~in 2d04h (1d20h–3d01h)"
