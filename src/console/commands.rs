@@ -170,7 +170,7 @@ commands! {
     WhatIf "what-if" "what if" [Global] 11 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
     LongestWait "longest-wait" "longest wait" [Global] 10 "the longest waiting job: why it waits and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
-    Faults "faults" "faults" [Global] 8 "show faulty rows only, or all rows";
+    Faults "faults" "faults" [Global] 8 "show faulty rows only, or all rows; the key of a view shows all rows";
     Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume; in a replay: pause, or play";
     TimeBack "time-back" "earlier" [Global] 0 "step back in the history of readings; in a replay: a minute back";
     TimeForward "time-forward" "later" [Global] 0 "step forward in the history, up to the present; in a replay: a minute on";

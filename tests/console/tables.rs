@@ -105,6 +105,22 @@ fn faulty_jobs_begin_with_the_newest_failure_and_the_cursor_on_it() {
 }
 
 #[test]
+fn the_key_of_a_view_shows_all_its_rows_so_that_the_same_keys_mean_the_same_again() {
+    let mut app = app(&SMALL, ViewId::Fleet);
+    let mut after = |keys: &str| {
+        press(&mut app, keys);
+        (app.view().faults_only(), app.view().selection(&SMALL))
+    };
+    let (faults, first) = after("6z");
+    assert!(faults);
+    assert_eq!(after("6"), (false, after("g").1));
+    assert_eq!(after("6z"), (true, first.clone()));
+    assert_eq!(after("16z"), (true, first));
+    // Back to the last view: as it was left.
+    assert!(after("1-").0);
+}
+
+#[test]
 fn a_job_that_runs_and_fails_tells_the_failure() {
     let facts = with_jobs(&SMALL, |_, job| {
         job.failure = Some(Failure {

@@ -142,7 +142,7 @@ impl App {
         trail
     }
 
-    /// Shows the view behind a tab.
+    /// Shows the view behind a tab, all of its rows: the same keys after it then mean the same each time.
     pub(super) fn show(&mut self, id: ViewId) {
         if id != self.places.tab || !self.places.stack.is_empty() {
             self.places.leave();
@@ -151,6 +151,15 @@ impl App {
         self.places.tab = id;
         self.places.make(id);
         self.enter();
+        if self.view().faults_only() {
+            self.all_rows();
+        }
+    }
+
+    /// Ends the faults-only look of the view in front.
+    fn all_rows(&mut self) {
+        let (facts, body) = (self.facts.clone(), self.body());
+        self.view_mut().on(Command::Faults, &facts, body);
     }
 
     /// Brings the view in front up to date: while it was behind, it took nothing.
@@ -271,8 +280,7 @@ impl App {
             // An empty filter is always understood.
             let _ = self.view_mut().set_filter("", &facts);
         } else if self.view().faults_only() {
-            let body = self.body();
-            self.view_mut().on(Command::Faults, &facts, body);
+            self.all_rows();
         } else {
             self.up();
         }
