@@ -166,44 +166,61 @@ impl Signal {
 }
 
 /// Values by signal, sorted by signal, at most one each. A signal that is not there is unknown, never zero.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<(Signal, f64)>")]
-pub struct Signals(Arc<[(Signal, f64)]>);
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<(Signal, f64)>", into = "Vec<(Signal, f64)>")]
+pub struct Signals {
+    /// A bit for each signal that is known, by its number.
+    known: Known,
+    /// The values of these, in signal order.
+    values: Option<Arc<[f64]>>,
+}
+
+/// One bit a signal.
+type Known = u64;
+
+const _: () = assert!(Signal::ALL.len() <= Known::BITS as usize);
 
 impl Signals {
     /// The value, when known.
     pub fn get(&self, signal: Signal) -> Option<f64> {
-        self.0
-            .binary_search_by_key(&signal, |(known, _)| *known)
-            .ok()
-            .map(|at| self.0[at].1)
+        let bit = (1 as Known) << signal as u8;
+        let values = self.values.as_ref().filter(|_| self.known & bit != 0)?;
+        values
+            .get((self.known & (bit - 1)).count_ones() as usize)
+            .copied()
     }
 
     /// Every known value in signal order.
     pub fn iter(&self) -> impl Iterator<Item = (Signal, f64)> + '_ {
-        self.0.iter().copied()
+        let mut left = self.known;
+        let signals = std::iter::from_fn(move || {
+            let signal = Signal::ALL.get(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(*signal)
+        });
+        signals.zip(self.values.iter().flat_map(|values| values.iter().copied()))
     }
 
     /// How many signals are known.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.known.count_ones() as usize
     }
 
     /// True when nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.known == 0
     }
 
     /// These values, with those of `other` where these are silent.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        self.iter()
-            .chain(
-                other
-                    .iter()
-                    .filter(|(signal, _)| self.get(*signal).is_none()),
-            )
-            .collect()
+        other.iter().chain(self.iter()).collect()
+    }
+}
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -214,20 +231,36 @@ impl From<Vec<(Signal, f64)>> for Signals {
     }
 }
 
+impl From<Signals> for Vec<(Signal, f64)> {
+    fn from(signals: Signals) -> Self {
+        signals.iter().collect()
+    }
+}
+
 /// The last value of a signal wins; values that are not finite are left out, for they say nothing.
 impl FromIterator<(Signal, f64)> for Signals {
     fn from_iter<I: IntoIterator<Item = (Signal, f64)>>(values: I) -> Self {
-        let mut all: Vec<(Signal, f64)> = Vec::new();
+        let mut known: Known = 0;
+        let mut all = [0.0; Signal::ALL.len()];
         for (signal, value) in values {
-            if !value.is_finite() {
-                continue;
-            }
-            match all.binary_search_by_key(&signal, |(known, _)| *known) {
-                Ok(at) => all[at].1 = value,
-                Err(at) => all.insert(at, (signal, value)),
+            if value.is_finite() {
+                known |= 1 << signal as u8;
+                all[signal as usize] = value;
             }
         }
-        Self(all.into())
+        if known == 0 {
+            return Self::default();
+        }
+        let mut left = known;
+        let values = (0..known.count_ones()).map(|_| {
+            let value = all[left.trailing_zeros() as usize];
+            left &= left - 1;
+            value
+        });
+        Self {
+            known,
+            values: Some(values.collect()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A job out of its workloads and pods: what it asks for, where it stands, what it holds, why it waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,6 +196,25 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         time_limit,
         last_checkpoint: said.last_checkpoint,
         id: id.clone(),
+    })
+}
+
+/// A job of which nothing but readings of its nodes has come; `None` where more hangs on them.
+pub(super) fn read_anew(ledger: &Ledger, old: &Job, at: Moment) -> Option<Job> {
+    let pods = ledger.job_pods.get(&old.id).into_iter().flatten();
+    let pods: Vec<&Arc<Pod>> = pods.filter_map(|key| ledger.joined.get(key)).collect();
+    let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
+    let held = Held::of(ledger, &bound, at);
+    // Without one it is what the job asks for.
+    let class = held.class?;
+    Some(Job {
+        class: Some(class),
+        pools: held.pools,
+        places: places(ledger, &bound),
+        util: held.util,
+        idle_devices: held.idle,
+        serving: ledger.serving.of(pods.iter().map(|pod| &***pod), at),
+        ..old.clone()
     })
 }
 
@@ -429,8 +448,9 @@ struct Held {
 
 impl Held {
     fn of(ledger: &Ledger, bound: &[&&Arc<Pod>], at: Moment) -> Self {
-        let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
-        let mut pools: BTreeSet<&Name> = BTreeSet::new();
+        // There are one or two of each, over hundreds of devices.
+        let mut classes: Vec<(&Name, u32)> = Vec::new();
+        let mut pools: Vec<&Name> = Vec::new();
         let (mut sum, mut count, mut idle) = (0.0, 0u32, 0);
         let hidden = hidden_pool();
         for pod in bound {
@@ -442,8 +462,8 @@ impl Held {
             else {
                 continue;
             };
-            if node.pool != hidden {
-                pools.insert(&node.pool);
+            if node.pool != hidden && !pools.contains(&&node.pool) {
+                pools.push(&node.pool);
             }
             for device in &node.devices {
                 if !device
@@ -452,7 +472,13 @@ impl Held {
                 {
                     continue;
                 }
-                *classes.entry(&device.class).or_default() += 1;
+                match classes
+                    .iter_mut()
+                    .find(|(class, _)| **class == device.class)
+                {
+                    Some((_, count)) => *count += 1,
+                    None => classes.push((&device.class, 1)),
+                }
                 idle += u32::from(crate::fleet::judge::is_idle(device, at, &ledger.policy));
                 // Its own slice says more of a job than the device that it shares.
                 let own = device.slices.iter().find(|slice| {
@@ -472,10 +498,11 @@ impl Held {
                 }
             }
         }
+        pools.sort();
         Self {
             class: classes
                 .iter()
-                .max_by_key(|(name, count)| (**count, std::cmp::Reverse(**name)))
+                .max_by_key(|(name, count)| (*count, std::cmp::Reverse(*name)))
                 .map(|(name, _)| (*name).clone()),
             pools: pools.into_iter().cloned().collect(),
             util: (count > 0).then(|| sum / f64::from(count)),

@@ -104,6 +104,9 @@ pub struct Ledger {
     read_nodes: BTreeSet<Name>,
     models: models::Models,
     dirty_jobs: BTreeSet<JobKey>,
+    /// Jobs of which nothing but readings has come.
+    read_jobs: BTreeSet<JobKey>,
+    pools: pools::Kept,
     changed: Changed,
     revision: u64,
     last: Option<Fleet>,
@@ -113,6 +116,8 @@ pub struct Ledger {
 #[derive(Clone, Copy, Default)]
 struct Changed {
     nodes: bool,
+    /// More of the nodes than their readings.
+    shapes: bool,
     jobs: bool,
     known: bool,
     sources: bool,
@@ -122,6 +127,7 @@ impl Ledger {
     /// An empty ledger that judges by `policy`.
     pub fn new(policy: Arc<Policy>) -> Self {
         Self {
+            pools: pools::Kept::new(Arc::clone(&policy)),
             policy,
             names: Names::default(),
             nodes: BTreeMap::new(),
@@ -160,6 +166,7 @@ impl Ledger {
             read_nodes: BTreeSet::new(),
             models: models::Models::default(),
             dirty_jobs: BTreeSet::new(),
+            read_jobs: BTreeSet::new(),
             changed: Changed::default(),
             revision: 0,
             last: None,
@@ -294,6 +301,7 @@ impl Ledger {
         let parts = old.unwrap_or_else(|| {
             self.changed = Changed {
                 nodes: true,
+                shapes: true,
                 jobs: true,
                 known: true,
                 sources: true,
@@ -316,8 +324,15 @@ impl Ledger {
         let shelves = self.shelves.publish();
         let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
         let sight = sight::of_pools(&self.known, &self.extent);
-        let scaling = self.scaling.publish(&nodes, self.changed.nodes);
-        let pools = pools::build(&nodes, &jobs, &scaling, &self.policy, at, lost_nodes, sight);
+        let (scaling, scaling_changed) = self.scaling.publish(&nodes, self.changed.shapes);
+        if self.changed.shapes {
+            self.pools.nodes_changed();
+        } else if scaling_changed {
+            self.pools.scaling_changed();
+        }
+        let pools = self
+            .pools
+            .build(&nodes, &jobs, &scaling, at, lost_nodes, sight);
         let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
         let fleet = Fleet {
@@ -503,6 +518,7 @@ impl Ledger {
                         self.dirty_nodes.insert(key.name.clone());
                     }
                     self.changed.nodes = true;
+                    self.changed.shapes = true;
                 }
             }
             Table::Pods => {
@@ -556,6 +572,7 @@ impl Ledger {
             if state.pods.is_empty() && state.seen.is_none() {
                 self.nodes.remove(node);
                 self.changed.nodes = true;
+                self.changed.shapes = true;
             } else {
                 self.dirty_nodes.insert(node.clone());
             }

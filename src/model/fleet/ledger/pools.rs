@@ -29,38 +29,84 @@ const MANAGED: &[&str] = &[
     "agentpool",
 ];
 
-/// Every pool that has devices, by name.
-pub(super) fn build(
-    nodes: &[Arc<Node>],
-    jobs: &[Arc<Job>],
-    scaling: &Scaling,
-    policy: &Policy,
-    at: Moment,
-    nodes_lost: bool,
-    sight: PoolSight,
-) -> Vec<Pool> {
-    let members = members(nodes);
-    // Which pool could serve a job, only its nodes say.
-    let waiting = match sight.nodes {
-        true => waiting(&members, jobs.iter().map(|job| &**job)),
-        false => BTreeMap::new(),
-    };
-    members
-        .iter()
-        .map(|(name, nodes)| {
-            let mut pool = pool(name, nodes, scaling, policy, at);
-            pool.waiting_devices = waiting.get(*name).copied().unwrap_or(0);
-            pool.stale |= nodes_lost;
-            if !sight.nodes {
-                pool.mode = None;
-                pool.classes
-                    .iter_mut()
-                    .for_each(|class| class.per_node = None);
-            }
-            pool.sight = sight;
-            pool
-        })
-        .collect()
+/// What stays while of the nodes nothing changes but readings and pods.
+pub(super) struct Kept {
+    policy: Arc<Policy>,
+    serves: Serves,
+    /// Pools without what changes meanwhile, by name; none until they are made.
+    pools: Vec<Pool>,
+}
+
+impl Kept {
+    pub(super) fn new(policy: Arc<Policy>) -> Self {
+        Self {
+            policy,
+            serves: Serves::new(),
+            pools: Vec::new(),
+        }
+    }
+
+    /// A node came, went, or changed by more than readings and pods.
+    pub(super) fn nodes_changed(&mut self) {
+        self.serves.clear();
+        self.pools.clear();
+    }
+
+    /// Autoscalers have changed, on which the pools' bounds hang.
+    pub(super) fn scaling_changed(&mut self) {
+        self.pools.clear();
+    }
+
+    /// Every pool that has devices, by name.
+    pub(super) fn build(
+        &mut self,
+        nodes: &[Arc<Node>],
+        jobs: &[Arc<Job>],
+        scaling: &Scaling,
+        at: Moment,
+        nodes_lost: bool,
+        sight: PoolSight,
+    ) -> Vec<Pool> {
+        let members = members(nodes);
+        // Which pool could serve a job, only its nodes say.
+        let waiting = match sight.nodes {
+            true => waiting(&members, jobs.iter().map(|job| &**job), &mut self.serves),
+            false => BTreeMap::new(),
+        };
+        let policy = &*self.policy;
+        if self.pools.is_empty() {
+            let all = members.iter();
+            self.pools = all
+                .map(|(name, nodes)| bare(name, nodes, scaling, policy))
+                .collect();
+        }
+        members
+            .values()
+            .zip(&self.pools)
+            .map(|(nodes, bare)| {
+                let mut sum = Sum::default();
+                for node in nodes {
+                    for device in &node.devices {
+                        sum.take(node, device, policy, at);
+                    }
+                }
+                let mut pool = Pool {
+                    devices: sum.devices,
+                    stale: sum.stale || nodes_lost,
+                    waiting_devices: waiting.get(&bare.name).copied().unwrap_or(0),
+                    ..sum.readings(bare.clone())
+                };
+                if !sight.nodes {
+                    pool.mode = None;
+                    pool.classes
+                        .iter_mut()
+                        .for_each(|class| class.per_node = None);
+                }
+                pool.sight = sight;
+                pool
+            })
+            .collect()
+    }
 }
 
 /// Nodes that have devices, by pool.
@@ -83,7 +129,8 @@ impl Fleet {
     ) -> Vec<Pool> {
         let members = members(&self.nodes);
         let jobs = self.jobs.iter().map(|job| &**job);
-        let waiting = waiting(&members, jobs.filter(|job| waits(job)));
+        let jobs = jobs.filter(|job| waits(job));
+        let waiting = waiting(&members, jobs, &mut Serves::default());
         let nodes_lost = matches!(self.known(Table::Nodes), Known::Lost(_));
         let part = |pool: &Pool| {
             let mut sum = Sum::default();
@@ -107,18 +154,15 @@ impl Fleet {
     }
 }
 
-fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Moment) -> Pool {
+/// A pool without what changes with readings, pods and jobs.
+fn bare(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy) -> Pool {
     let mut counts = NodeCounts::default();
-    let mut sum = Sum::default();
     let mut billings: BTreeSet<Option<Billing>> = BTreeSet::new();
     for node in nodes {
         counts.total += 1;
         counts.ready += u32::from(node.ready == Some(true));
         counts.cordoned += u32::from(node.cordon.is_some());
         billings.insert(node.billing);
-        for device in &node.devices {
-            sum.take(node, device, policy, at);
-        }
     }
     let first = nodes.first().map(|node| &node.seen.labels);
     let rule = first.and_then(|labels| policy.pool_rule(labels));
@@ -129,7 +173,7 @@ fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Mo
     counts.max = rule
         .and_then(|rule| rule.max)
         .or_else(|| scaled.as_ref().and_then(|scaled| scaled.max));
-    let pool = Pool {
+    Pool {
         name: name.clone(),
         mode: rule
             .and_then(|rule| rule.mode)
@@ -147,17 +191,16 @@ fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Mo
             .or_else(|| first.and_then(|labels| labels.get("stokehold.dev/owner").cloned())),
         classes: classes(nodes),
         nodes: counts,
-        devices: sum.devices,
+        devices: DeviceCounts::default(),
         util: None,
         mem_used: None,
         temp_max: None,
         power_watts: None,
         power_limit_watts: None,
         waiting_devices: 0,
-        stale: sum.stale,
+        stale: false,
         sight: PoolSight::default(),
-    };
-    sum.readings(pool)
+    }
 }
 
 /// As our own label says.
@@ -322,15 +365,18 @@ impl Sum {
 /// A selector and the resources asked for: jobs that wish the same go to the same pool.
 type RequestShape = (Vec<(Name, Name)>, Vec<Name>);
 
+/// Which pool could serve such a job; `None` where none could.
+type Serves = BTreeMap<RequestShape, Option<Name>>;
+
 /// Devices that waiting jobs want, each given to one pool: the largest that could serve the job.
 fn waiting<'j>(
     members: &BTreeMap<&Name, Vec<&Node>>,
     jobs: impl Iterator<Item = &'j Job>,
+    found: &mut Serves,
 ) -> BTreeMap<Name, u32> {
     let mut by_size: Vec<(&Name, &Vec<&Node>)> =
         members.iter().map(|(name, nodes)| (*name, nodes)).collect();
     by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
-    let mut found: BTreeMap<RequestShape, Option<Name>> = BTreeMap::new();
     let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
     for job in jobs.filter(|job| job.state == JobState::Waiting) {
         let missing = job.devices_requested.saturating_sub(job.devices_allocated);

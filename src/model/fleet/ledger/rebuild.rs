@@ -73,6 +73,7 @@ impl Ledger {
             let Some(seen) = unseen::seen(refused, name, state) else {
                 state.built = None;
                 self.changed.nodes = true;
+                self.changed.shapes = true;
                 continue;
             };
             let pods = match &state.built {
@@ -106,34 +107,56 @@ impl Ledger {
                 },
             );
             state.built_at = at;
+            let built = unseen::shown(&state.seen, node);
+            self.changed.shapes |= is_reshaped(state.built.as_deref(), built.as_deref());
             // A job's places and utilization hang on its devices, those of the old picture included.
-            let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
+            let old = std::mem::replace(&mut state.built, built);
             let old = old.iter().filter(|_| !only_read);
             let pods = old.chain(&state.built).flat_map(|node| &node.pods);
             let mut last = None;
             for pod in pods.filter(|pod| last.replace(&pod.job) != Some(&pod.job)) {
-                self.dirty_jobs.insert(pod.job.clone());
+                match only_read {
+                    true => self.read_jobs.insert(pod.job.clone()),
+                    false => self.dirty_jobs.insert(pod.job.clone()),
+                };
             }
             self.changed.nodes = true;
         }
     }
 
     pub(super) fn rebuild_jobs(&mut self, at: Moment) {
-        for id in std::mem::take(&mut self.dirty_jobs) {
+        let dirty = std::mem::take(&mut self.dirty_jobs);
+        let read = std::mem::take(&mut self.read_jobs);
+        for id in read.union(&dirty) {
             self.changed.jobs = true;
-            match jobs::build(self, &id, at) {
+            let old = self.jobs.get(id).filter(|_| !dirty.contains(id));
+            let read_anew = old.and_then(|old| jobs::read_anew(self, old, at));
+            match read_anew.or_else(|| jobs::build(self, id, at)) {
                 Some(mut job) => {
                     job.pod_sets = self.sitings.sets(job.pod_sets);
                     self.runs.note(&job);
                     self.jobs_at.insert(id.clone(), at);
-                    self.jobs.insert(id, Arc::new(job))
+                    self.jobs.insert(id.clone(), Arc::new(job));
                 }
                 None => {
-                    self.runs.forget(&id);
-                    self.jobs_at.remove(&id);
-                    self.jobs.remove(&id)
+                    self.runs.forget(id);
+                    self.jobs_at.remove(id);
+                    self.jobs.remove(id);
                 }
-            };
+            }
         }
     }
+}
+
+/// True when more of a node has changed than its pods and how its devices fare: its object, its pool, which devices it has.
+fn is_reshaped(old: Option<&Node>, new: Option<&Node>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else {
+        return old.is_some() || new.is_some();
+    };
+    !Arc::ptr_eq(&old.seen, &new.seen)
+        || old.pool != new.pool
+        || old.devices.len() != new.devices.len()
+        || old.devices.iter().zip(&new.devices).any(|(old, new)| {
+            (&old.class, old.vendor, old.kind) != (&new.class, new.vendor, new.kind)
+        })
 }

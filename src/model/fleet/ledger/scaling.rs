@@ -109,7 +109,7 @@ impl ScalingTables {
     }
 
     /// Everything as it stands now, scalers with the pools that these nodes are in.
-    pub(super) fn publish(&mut self, nodes: &[Arc<Node>], nodes_changed: bool) -> Scaling {
+    pub(super) fn publish(&mut self, nodes: &[Arc<Node>], nodes_changed: bool) -> (Scaling, bool) {
         let claims_changed = self.claims.is_changed();
         self.published.claims = self.claims.publish();
         self.published.provisions = self.provisions.publish();
@@ -118,7 +118,8 @@ impl ScalingTables {
         // Nodes change with every reading: where nothing scales them there is nothing to join.
         let any = !self.node_pools.is_empty() || !self.groups.is_empty();
         let moved = any && nodes_changed && self.have_moved(nodes);
-        if changed || (any && claims_changed) || moved {
+        let joins = changed || (any && claims_changed) || moved;
+        if joins {
             let index = Index::of(nodes);
             let groups = self.groups.values().flat_map(|groups| groups.iter());
             self.published.scalers = self
@@ -133,7 +134,7 @@ impl ScalingTables {
                 })
                 .collect();
         }
-        self.published.clone()
+        (self.published.clone(), joins)
     }
 
     /// Whether a node has come, gone, or is another object or in another pool than when this was last asked: most that changes is
