@@ -12,7 +12,9 @@ use model::base::Moment;
 use super::codec::{Codec, Entry};
 use super::fault::{Damage, RecordFault};
 use super::files::{head_of, segments};
-use super::frame::{FrameHead, FrameKind, HEAD, Head, frame_head, is_sound, unpack};
+use super::frame::{
+    FrameHead, FrameKind, HEAD, Head, History, SINCE, frame_head, is_sound, unpack,
+};
 use super::keyframe::{self, Keyframe};
 
 /// Frames that lie further apart leave a gap.
@@ -64,6 +66,29 @@ fn body(file: &File, at: u64, head: &FrameHead) -> io::Result<Vec<u8>> {
     let mut body = vec![0; head.body()];
     file.read_exact_at(&mut body, at + HEAD as u64)?;
     Ok(body)
+}
+
+/// The frame at `at` of a file, once it is found sound.
+fn frame_at(file: &File, path: &Path, at: u64) -> Result<(FrameHead, Vec<u8>), RecordFault> {
+    let failed = || RecordFault::io("read", path);
+    let damaged = || RecordFault::of(path, Damage::Frame("a frame's checksum is wrong"));
+    let bytes = read_head(file, at).map_err(failed())?.ok_or_else(damaged)?;
+    let head = frame_head(&bytes).ok_or_else(damaged)?;
+    let body = body(file, at, &head).map_err(failed())?;
+    match is_sound(&bytes, &head, &body) {
+        true => Ok((head, body)),
+        false => Err(damaged()),
+    }
+}
+
+/// The objects of the keyframe at `at` of a file, which looks back to no other.
+///
+/// # Errors
+/// It cannot be read, or is damaged.
+pub(crate) fn objects_of(file: &File, path: &Path, at: u64) -> Result<Vec<u8>, RecordFault> {
+    let (head, body) = frame_at(file, path, at)?;
+    let packed = &body[(head.numbers as usize).min(body.len())..];
+    unpack(packed, head.plain, None).map_err(|damage| RecordFault::of(path, damage))
 }
 
 impl Segment {
@@ -232,6 +257,7 @@ impl Archive {
                 frame: index,
                 file: None,
                 base: None,
+                history: History::default(),
                 codec: Codec::default(),
                 ready: VecDeque::new(),
             };
@@ -253,6 +279,8 @@ pub struct Player<'a> {
     file: Option<(usize, File)>,
     /// The base of the keyframes of a segment: which, where, its objects.
     base: Option<(usize, u64, Vec<u8>)>,
+    /// What came since the last keyframe.
+    history: History,
     codec: Codec,
     ready: VecDeque<Step>,
 }
@@ -264,44 +292,46 @@ impl Player<'_> {
         Some((segment, *at, *head))
     }
 
-    fn bytes(&mut self, at: u64) -> Result<(FrameHead, Vec<u8>), RecordFault> {
+    fn file(&mut self) -> Result<&File, RecordFault> {
         let path = &self.archive.segments[self.segment].path;
-        let failed = || RecordFault::io("read", path);
-        if self.file.as_ref().is_none_or(|(of, _)| *of != self.segment) {
-            let (file, ..) = head_of(path)?;
-            self.file = Some((self.segment, file));
-        }
-        let damaged = || RecordFault::of(path, Damage::Frame("a frame's checksum is wrong"));
-        let Some((_, file)) = &self.file else {
-            return Err(damaged());
+        let file = match self.file.take() {
+            Some((of, file)) if of == self.segment => file,
+            _ => head_of(path)?.0,
         };
-        let bytes = read_head(file, at).map_err(failed())?.ok_or_else(damaged)?;
-        let head = frame_head(&bytes).ok_or_else(damaged)?;
-        let body = body(file, at, &head).map_err(failed())?;
-        match is_sound(&bytes, &head, &body) {
-            true => Ok((head, body)),
-            false => Err(damaged()),
-        }
+        Ok(&self.file.insert((self.segment, file)).1)
     }
 
     /// The numbers and the objects of the frame at `at`.
     fn parts(&mut self, at: u64) -> Result<(FrameHead, Vec<u8>, Vec<u8>), RecordFault> {
-        let (head, mut body) = self.bytes(at)?;
         let path = self.archive.segments[self.segment].path.clone();
+        let (head, mut body) = frame_at(self.file()?, &path, at)?;
         let packed = body.split_off(head.numbers as usize);
-        if head.base != 0 {
+        let has_base = head.kind == FrameKind::Key && head.base != 0;
+        if has_base {
             let known = self.base.as_ref();
             if known.is_none_or(|(of, place, _)| (*of, *place) != (self.segment, head.base)) {
-                let (base, mut body) = self.bytes(head.base)?;
-                let packed = body.split_off(base.numbers as usize);
-                let objects = unpack(&packed, base.plain, None)
-                    .map_err(|damage| RecordFault::of(&path, damage))?;
+                let objects = objects_of(self.file()?, &path, head.base)?;
                 self.base = Some((self.segment, head.base, objects));
             }
         }
-        let base = self.base.as_ref().filter(|_| head.base != 0);
-        let objects = unpack(&packed, head.plain, base.map(|(.., base)| base.as_slice()))
-            .map_err(|damage| RecordFault::of(&path, damage))?;
+        let base = match head.kind {
+            FrameKind::Key => self
+                .base
+                .as_ref()
+                .filter(|_| has_base)
+                .map(|(.., base)| base.as_slice()),
+            FrameKind::Delta => self
+                .history
+                .base()
+                .filter(|_| head.base == SINCE)
+                .map(|(_, since)| since),
+        };
+        let objects =
+            unpack(&packed, head.plain, base).map_err(|damage| RecordFault::of(&path, damage))?;
+        match head.kind {
+            FrameKind::Key => self.history.clear(),
+            FrameKind::Delta => self.history.take(&objects),
+        }
         Ok((head, body, objects))
     }
 

@@ -6,12 +6,14 @@
 //!        numbers (range-coded), objects (zstd; `plain` is their length without it)
 //! ```
 //!
-//! All numbers are little-endian. The checksum of a frame covers its head and its body. `base` is where a keyframe stands
-//! in the same file whose objects are the dictionary of this one's; 0 is none.
+//! All numbers are little-endian. The checksum of a frame covers its head and its body. `base` says which bytes zstd looks back
+//! to beside a frame's own: for a keyframe the objects of the one that stands there in the same file, for what comes after a
+//! keyframe [`SINCE`], the objects since that keyframe ([`History`]); 0 is none.
 
 use std::io::{self, Read};
 
 use serde::{Deserialize, Serialize};
+use zstd::zstd_safe::{self, CParameter};
 
 use model::base::Moment;
 
@@ -32,6 +34,37 @@ const WINDOW: u32 = 26;
 
 /// How hard zstd works: more costs much and gives little.
 const LEVEL: i32 = 6;
+
+/// The `base` of a frame that looks back to the objects since its keyframe.
+pub(crate) const SINCE: u64 = u64::MAX;
+
+/// The objects since a keyframe, as the writer and every reader keep them: an object that changes is mostly what it was a
+/// minute ago.
+#[derive(Default)]
+pub(crate) struct History(Vec<u8>);
+
+impl History {
+    /// At least so much is looked back to, and at most twice as much, bytes.
+    const KEPT: usize = 1 << 20;
+
+    /// Takes the objects of one more frame.
+    pub(crate) fn take(&mut self, objects: &[u8]) {
+        self.0.extend_from_slice(objects);
+        if self.0.len() > 2 * Self::KEPT {
+            self.0.drain(..self.0.len() - Self::KEPT);
+        }
+    }
+
+    /// A keyframe begins anew.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The base of the next frame; `None` right after a keyframe.
+    pub(crate) fn base(&self) -> Option<(u64, &[u8])> {
+        (!self.0.is_empty()).then_some((SINCE, self.0.as_slice()))
+    }
+}
 
 /// What stands at the head of a segment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -138,7 +171,7 @@ pub(crate) struct Body<'a> {
     pub(crate) to: Moment,
     pub(crate) numbers: &'a [u8],
     pub(crate) objects: &'a [u8],
-    /// Where the base stands, and its objects.
+    /// Which bytes are looked back to, as in the head, and these.
     pub(crate) base: Option<(u64, &'a [u8])>,
 }
 
@@ -207,11 +240,14 @@ fn pack(objects: &[u8], base: Option<&[u8]>) -> io::Result<Vec<u8>> {
     if objects.is_empty() {
         return Ok(Vec::new());
     }
-    let mut packer = match base {
-        Some(base) => zstd::bulk::Compressor::with_dictionary(LEVEL, base)?,
-        None => zstd::bulk::Compressor::new(LEVEL)?,
-    };
-    packer.set_parameter(zstd::zstd_safe::CParameter::WindowLog(WINDOW))?;
+    let mut packer = zstd::bulk::Compressor::new(LEVEL)?;
+    packer.set_parameter(CParameter::WindowLog(WINDOW))?;
+    if let Some(base) = base {
+        // (Its usual tables reach back over a small part of a keyframe.)
+        packer.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
+        let referred = packer.context_mut().ref_prefix(base);
+        referred.map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+    }
     packer.compress(objects)
 }
 
@@ -223,12 +259,12 @@ pub(crate) fn unpack(packed: &[u8], plain: u32, base: Option<&[u8]>) -> Result<V
     if packed.is_empty() {
         return Ok(Vec::new());
     }
-    let unpack = || {
-        let mut unpacker = match base {
-            Some(base) => zstd::bulk::Decompressor::with_dictionary(base)?,
-            None => zstd::bulk::Decompressor::new()?,
-        };
-        unpacker.decompress(packed, plain as usize)
-    };
-    unpack().map_err(|_: io::Error| Damage::Frame("its objects cannot be unpacked"))
+    let mut unpacker = zstd_safe::DCtx::create();
+    let mut objects = Vec::with_capacity(plain as usize);
+    let referred = base.map_or(Ok(0), |base| unpacker.ref_prefix(base));
+    let unpacked = referred.and_then(|_| unpacker.decompress(&mut objects, packed));
+    match unpacked {
+        Ok(_) => Ok(objects),
+        Err(_) => Err(Damage::Frame("its objects cannot be unpacked")),
+    }
 }

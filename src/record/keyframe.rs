@@ -1,5 +1,8 @@
 //! A keyframe: everything that was known at one moment, so that reading may begin there.
 
+use std::num::NonZero;
+use std::thread;
+
 use serde::{Deserialize, Serialize};
 
 use model::base::Moment;
@@ -105,17 +108,43 @@ pub(crate) fn codec_of(blob: &[u8]) -> Result<Codec, Damage> {
     Ok(codec)
 }
 
+/// So many objects are worth a thread of their own.
+const SHARE: usize = 1_000;
+
+/// Objects as observations, in their order. What a later version says and this one does not know is passed over.
+fn decoded(objects: &[&[u8]]) -> Vec<Observation> {
+    let read = |objects: &[&[u8]]| -> Vec<Observation> {
+        let all = objects.iter();
+        all.filter_map(|bytes| of_bytes(bytes).ok()).collect()
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = objects.len().div_ceil(cores).max(SHARE);
+    thread::scope(|threads| {
+        let shares = objects.chunks(share);
+        let others: Vec<_> = shares
+            .skip(1)
+            .map(|share| threads.spawn(move || read(share)))
+            .collect();
+        let mut all = read(&objects[..share.min(objects.len())]);
+        for other in others {
+            let read = other.join();
+            all.extend(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    })
+}
+
 /// Reads a keyframe, and the codec that goes on from there.
 ///
 /// # Errors
 /// When it is not what was written.
 pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe, Codec), Damage> {
     let (count, primed, mut rest) = counts(blob)?;
-    let mut observations = Vec::new();
+    let mut objects = Vec::new();
     for _ in 0..count {
-        // What a later version says and this one does not know is passed over.
-        observations.extend(of_bytes::<Observation>(take(&mut rest)?).ok());
+        objects.push(take(&mut rest)?);
     }
+    let mut observations = decoded(&objects);
     let mut codec = Codec::default();
     for _ in 0..primed {
         codec.prime(take(&mut rest)?)?;

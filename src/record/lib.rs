@@ -33,4 +33,5 @@ pub use keyframe::{Keyframe, Saved};
 pub use recorder::{FLUSH, KEYFRAMES, RecordLock, RecordOptions, Recorder, Written};
 
 /// The version of the format that this program writes, and the latest that it reads.
-pub const VERSION: u16 = 1;
+/// The second looks back from a frame to those before it.
+pub const VERSION: u16 = 2;

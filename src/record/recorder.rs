@@ -8,10 +8,11 @@ use std::time::Duration;
 use model::base::{Moment, Name};
 use model::fleet::observe::{Failure, Observation};
 
+use super::archive::objects_of;
 use super::codec::{Codec, Writing};
 use super::fault::RecordFault;
 use super::files::{head_of, make_folder, name_of, private, segments};
-use super::frame::{Body, FrameKind, Head, file_head, frame};
+use super::frame::{Body, FrameKind, Head, History, file_head, frame};
 use super::keyframe::{self, Saved};
 use super::mirror::Mirror;
 
@@ -20,7 +21,7 @@ use super::mirror::Mirror;
 pub const FLUSH: Duration = Duration::from_secs(6);
 
 /// How far keyframes lie apart: a moment is found by reading on from one.
-pub const KEYFRAMES: Duration = Duration::from_secs(15 * 60);
+pub const KEYFRAMES: Duration = Duration::from_secs(5 * 60);
 
 /// A segment is at most this long, and about this large: whole ones are deleted.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
@@ -73,8 +74,10 @@ struct Segment {
     begun: Moment,
     /// The last moment in it.
     last: Moment,
-    /// The keyframe that others look back to: where it stands, its objects.
-    base: Option<(u64, Vec<u8>)>,
+    /// The keyframe that others look back to: where it stands, and how many bytes its objects are.
+    base: Option<(u64, usize)>,
+    /// What came since its last keyframe.
+    history: History,
 }
 
 /// See the head of this file. Dropped, it writes nothing more; [`Recorder::close`] writes what is left.
@@ -285,14 +288,24 @@ impl Recorder {
         };
         let (from, to) = frame.span();
         let (numbers, objects) = frame.finish(&mut self.codec);
-        self.append(&Body {
+        let history = self
+            .segment
+            .as_mut()
+            .map(|segment| std::mem::take(&mut segment.history));
+        let mut history = history.unwrap_or_default();
+        let written = self.append(&Body {
             kind: FrameKind::Delta,
             from,
             to,
             numbers: &numbers,
             objects: &objects,
-            base: None,
-        })
+            base: history.base(),
+        });
+        if let Some(segment) = self.segment.as_mut().filter(|_| written.is_ok()) {
+            history.take(&objects);
+            segment.history = history;
+        }
+        written
     }
 
     fn write(&mut self, at: Moment, saved: impl FnOnce() -> Saved) -> Result<(), RecordFault> {
@@ -348,18 +361,26 @@ impl Recorder {
             begun: at,
             last: at,
             base: None,
+            history: History::default(),
         });
         self.forget_old(at)
     }
 
     fn key(&mut self, at: Moment, saved: Saved) -> Result<(), RecordFault> {
         let (numbers, objects, next) = keyframe::write(&self.mirror, saved, &self.codec);
-        let base = self
-            .segment
-            .as_mut()
-            .and_then(|segment| segment.base.take());
+        let base = self.segment.as_ref().and_then(|segment| segment.base);
         // One that has grown much is no base for what comes.
-        let base = base.filter(|(_, base)| objects.len() <= base.len() / 2 * 3);
+        let base = base.filter(|(_, base)| objects.len() <= base / 2 * 3);
+        // It is as large as all objects: it is read again rather than kept for minutes.
+        let base_objects = self
+            .segment
+            .as_ref()
+            .zip(base)
+            .and_then(|(segment, (place, _))| {
+                let file = File::open(&segment.path).ok()?;
+                objects_of(&file, &segment.path, place).ok()
+            });
+        let base = base.filter(|_| base_objects.is_some());
         let place = self.segment.as_ref().map_or(0, |segment| segment.size);
         let body = Body {
             kind: FrameKind::Key,
@@ -367,12 +388,13 @@ impl Recorder {
             to: at,
             numbers: &numbers,
             objects: &objects,
-            base: base.as_ref().map(|(place, base)| (*place, base.as_slice())),
+            base: base.map(|(place, _)| place).zip(base_objects.as_deref()),
         };
         self.append(&body)?;
         if let Some(segment) = &mut self.segment {
             self.written.keyframe_bytes += segment.size - place;
-            segment.base = Some(base.unwrap_or((place, objects)));
+            segment.base = Some(base.unwrap_or((place, objects.len())));
+            segment.history.clear();
         }
         self.codec = next;
         self.frame = None;

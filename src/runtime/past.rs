@@ -61,7 +61,7 @@ impl<'a> Replay<'a> {
 
     /// Goes on to `at`.
     pub(super) fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
-        self.look(at, |_| ())
+        self.advance(at, Store::pass)
     }
 
     /// Goes on to `at`, and hands over each picture on the way whose checks are run: at the moments at which they were when it

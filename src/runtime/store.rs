@@ -120,9 +120,27 @@ impl Store {
         self.judged == Some(at)
     }
 
-    /// Runs the checks as of `at` without making facts: for moments that are not shown.
+    /// Runs the checks as of `at` without making facts: for moments that are neither shown nor compared.
     pub fn judge(&mut self, at: Moment) {
         self.judged(at);
+    }
+
+    /// As [`Store::judge`], and history takes its sample: for moments on the way to one that is shown.
+    pub fn pass(&mut self, at: Moment) {
+        let fleet = self.judged(at);
+        if self.is_sampled(&fleet, at) {
+            let burn = cost::burn(&fleet, &self.rules.prices);
+            self.sample(&fleet, &burn);
+        }
+    }
+
+    /// True where it is time for history to take a sample, which it is then given.
+    fn is_sampled(&mut self, fleet: &Fleet, at: Moment) -> bool {
+        let due = fleet.is_complete() && due(self.sampled, at, SAMPLING);
+        if due {
+            self.sampled = Some(at);
+        }
+        due
     }
 
     /// The fleet as of `at`, judged where it is time for that.
@@ -146,9 +164,8 @@ impl Store {
                 self.remember(&fleet, &past);
             }
         }
-        if fleet.is_complete() && due(self.sampled, at, SAMPLING) {
-            self.sampled = Some(at);
-            self.sample(&fleet, &burn, at);
+        if self.is_sampled(&fleet, at) {
+            self.sample(&fleet, &burn);
         }
         Facts {
             context: self.rules.context.clone(),
@@ -184,7 +201,7 @@ impl Store {
         }
     }
 
-    fn sample(&mut self, fleet: &Fleet, burn: &Burn, _at: Moment) {
+    fn sample(&mut self, fleet: &Fleet, burn: &Burn) {
         self.history.record(fleet, &|pool| {
             let spend = match pool {
                 None => Some(burn.total),
