@@ -1,4 +1,4 @@
-//! `doctor`: what is reachable, allowed, found and covered, each finding with its mend.
+//! `doctor`: what is reachable, allowed, found and covered, each finding with its fix.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ pub struct Doctor {
 /// A format on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum DoctorFormat {
-    /// A line a finding, its mend below
+    /// A line a finding, its fix below
     Table,
     /// An array of objects
     Json,

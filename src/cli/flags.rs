@@ -63,7 +63,7 @@ pub struct Global {
     /// Only this team
     #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
     pub team: Option<String>,
-    /// Do not say on standard error how far a look has come
+    /// No progress on standard error; what could not be read is named all the same
     #[arg(long, global = true, help_heading = "Look")]
     pub quiet: bool,
     /// How often to redraw what has changed, `2s` say

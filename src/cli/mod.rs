@@ -121,7 +121,7 @@ enum Command {
     /// Where settings are, what they come to, whether they are right
     #[command(subcommand)]
     Config(config::Config),
-    /// What it can reach and may do here, and what it found: each finding with its mend
+    /// What it can reach and may do here, and what it found: each finding with its fix
     Doctor(doctor::Doctor),
     /// Print the least role that it needs, for kubectl apply
     Rbac(rbac::Rbac),

@@ -20,7 +20,7 @@ use super::setup::Situation;
 /// price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME flavor FLAVOR|priority N|removed|+N.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {
-    /// Each in quotes, or one in plain words; `;` stands between several
+    /// Each in quotes, or one without quotes; `;` stands between several
     #[arg(required = true, value_name = "CHANGE", allow_negative_numbers = true)]
     pub changes: Vec<String>,
     /// How to print it

@@ -242,6 +242,7 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
             setup.settings.refresh.duration()
         },
         one_look,
+        history: true,
     }
 }
 
@@ -290,6 +291,7 @@ fn start(
     // Nobody looks: pictures are made for the checks alone.
     if !looks {
         rules.refresh = rules.refresh.max(RECORDING);
+        rules.history = false;
     }
     // One look asks when it has all that it looks at.
     let asks = !one_look && looks;

@@ -48,6 +48,8 @@ pub struct Rules {
     pub refresh: Duration,
     /// For one look: findings are judged on each picture, for there is no later one to bring them.
     pub one_look: bool,
+    /// The last hour is kept: not where nobody looks.
+    pub history: bool,
 }
 
 /// The ledger with what is derived beside it.
@@ -136,7 +138,8 @@ impl Store {
 
     /// True where it is time for history to take a sample, which it is then given.
     fn is_sampled(&mut self, fleet: &Fleet, at: Moment) -> bool {
-        let due = fleet.is_complete() && due(self.sampled, at, SAMPLING);
+        let due =
+            self.rules.history && fleet.is_complete() && due(self.sampled, at, SAMPLING);
         if due {
             self.sampled = Some(at);
         }

@@ -281,7 +281,21 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
 
 /// The finding that says that somebody has to act on this node or a device of it, unless it is muted or acknowledged.
 pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
-    let of_node = |finding: &Finding| match finding.subject.kind {
+    let mut alerts = alerts_of(facts, node);
+    alerts.find(|finding| finding.severity == Severity::Crit)
+}
+
+/// True for a node with a finding of its own or a critical one of a device of it.
+pub fn has_alert(facts: &Facts, node: &Node) -> bool {
+    alerts_of(facts, node).any(|finding| {
+        finding.severity == Severity::Crit
+            || (finding.severity == Severity::Warn && finding.subject.kind == "Node")
+    })
+}
+
+/// The findings of a node and of its devices that are neither muted nor acknowledged.
+fn alerts_of<'a>(facts: &'a Facts, node: &Node) -> impl Iterator<Item = &'a Finding> {
+    let of_node = |finding: &&Finding| match finding.subject.kind {
         "Node" => finding.subject.key.name == *node.name(),
         "Device" => {
             let of = finding.subject.key.name.rsplit_once('/');
@@ -289,11 +303,12 @@ pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
         }
         _ => false,
     };
-    facts.fleet.findings.iter().find(|finding| {
-        finding.severity == Severity::Crit
-            && of_node(finding)
-            && facts.silences.of(finding, facts.now).is_none()
-    })
+    facts
+        .fleet
+        .findings
+        .iter()
+        .filter(of_node)
+        .filter(|finding| facts.silences.of(finding, facts.now).is_none())
 }
 
 /// Who cordoned a node and why, as far as anything says; `None` where nobody did.

@@ -111,7 +111,17 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         side.wait_p50_seconds
             .map(|wait| Age::from_seconds(wait.max(0) as u64))
     };
-    let by_wait = match (before.wait_p50_seconds, after.wait_p50_seconds) {
+    // The difference of what is shown: whole minutes, of days whole hours.
+    let shown = |side: &Figures| {
+        let seconds = side.wait_p50_seconds?;
+        let unit = match seconds {
+            86_400.. => 3_600,
+            60.. => 60,
+            _ => 1,
+        };
+        Some(seconds / unit * unit)
+    };
+    let by_wait = match (shown(before), shown(after)) {
         (Some(was), Some(is)) if was != is => {
             let sign = if is > was { '+' } else { '-' };
             format!("{sign}{}", Age::from_seconds(is.abs_diff(was)))

@@ -204,6 +204,7 @@ fn full(names: &mut Names) -> Store {
         thresholds: Arc::new(Thresholds::default()),
         prices: Arc::new(Prices::default()),
         one_look: false,
+        history: true,
     });
     for table in Table::ALL {
         store.apply(Observation::Begin(*table));

@@ -154,6 +154,11 @@ impl App {
         if self.view().faults_only() {
             self.all_rows();
         }
+        // The newest run stands on top: it is what `U` is for.
+        if id == ViewId::Plans {
+            let (facts, body) = (self.facts.clone(), self.body());
+            self.view_mut().on(Command::Top, &facts, body);
+        }
     }
 
     /// Ends the faults-only look of the view in front.

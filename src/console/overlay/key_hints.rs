@@ -18,6 +18,10 @@ pub(super) fn by_key(words: &str, keys: &Keymap) -> String {
 
 /// What is pressed instead of a command; `None` where no key does the same.
 pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
+    // No key asks for a deadline: that is told as the command it is.
+    if line.contains("--deadline") {
+        return None;
+    }
     let mut words = line
         .split_whitespace()
         .filter(|word| !word.starts_with("--"));
@@ -82,6 +86,7 @@ mod tests {
         ] {
             assert_eq!(by_key(words, &keys), told);
         }
+        assert_eq!(key_of("plan drain a100-17 --deadline 30m", &keys), None);
         let mine = Keymap::builtin().with("keys.toml", "[global]\nd = \"none\"\n");
         assert_eq!(key_of("explain job nlp/a", &mine.expect("a key map")), None);
     }

@@ -273,11 +273,11 @@ fn draw_foot(dialog: &Dialog, app: &App, painter: &mut Painter<'_>, inside: Rect
         (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if inside.width >= 100 => (
-            "nothing is written before you confirm; it stops at the first failure and U in view 9 undoes it",
+            "nothing is written before you confirm; it stops at the first failure; to undo: U in view 9",
             Role::Muted,
         ),
         (None, ..) => (
-            "nothing is written before you confirm; 9 plans undoes it",
+            "nothing is written before you confirm; to undo: U in view 9",
             Role::Muted,
         ),
     };

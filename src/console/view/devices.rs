@@ -49,7 +49,7 @@ const COLUMNS: &[Column] = &[
             })
         })
     }),
-    Column::graphic("util", "UTILISATION", 0, (4, 16), util).trend(|facts, row| {
+    Column::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
         let (_, device) = device(facts, row)?;
         Some(Track::DeviceUtil(device.id.clone()))
     }),

@@ -458,7 +458,7 @@ impl View for Heatmap {
         self.make(facts);
     }
 
-    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> CommandOutcome {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         self.follows &= matches!(command, Command::Scale | Command::Metric);
         match command {
             Command::Up
@@ -486,6 +486,8 @@ impl View for Heatmap {
                 self.scale = next(&Scale::ALL, self.scale);
                 self.follows = self.scale == Scale::Outlier;
                 self.make(facts);
+                // The foot has a line more for outliers: the cursor's line stays in sight.
+                self.fit(facts, area, self.paired);
                 return CommandOutcome::Done;
             }
             Command::Order => self.by_value = !self.by_value,

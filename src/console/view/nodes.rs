@@ -121,7 +121,7 @@ pub static KIND: Kind = Kind {
         node(facts, row).is_some_and(|node| {
             (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
                 || node.devices.iter().any(|device| device.health.is_fault())
-                || nodes::alarm(facts, node).is_some()
+                || nodes::has_alert(facts, node)
         })
     },
     worst: None,

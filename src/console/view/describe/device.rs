@@ -49,7 +49,7 @@ pub(super) fn lines(
     let told = found.iter().any(|finding| finding.message.contains(why));
     let health = match &device.health {
         // What a finding says of it stands below.
-        Health::Ok if !found.is_empty() => "no error reported; see the findings",
+        Health::Ok if !found.is_empty() => "no error reported; see its alerts below",
         health if told => health.name(),
         _ => why,
     };
