@@ -245,12 +245,17 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out),
             None => shot::run(&cluster_or_past(&shot.past())?, shot, out),
         },
-        Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
+        Some(Command::Plan(plan)) => {
+            let at = cluster_or_past(&plan.past())?;
+            plan::run(&at, cli.global.choice(), plan, out, err)
+        }
         Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
         Some(Command::Explain(explain)) => {
             explain::run(&cluster_or_past(explain.past())?, explain, out, err)
         }
-        Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
+        Some(Command::WhatIf(what_if)) => {
+            what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
+        }
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

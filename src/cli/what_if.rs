@@ -12,6 +12,7 @@ use table::output::safe_json;
 use super::engine::FigureFormat;
 use super::out;
 use super::plan::Seen;
+use super::record::PastFlags;
 use super::setup::Situation;
 
 /// What is supposed, for example `what-if nodes h100-train +4`. In the console: `:what-if CHANGE`.
@@ -26,6 +27,9 @@ pub struct WhatIf {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: FigureFormat,
+    /// The moment of a record to look at instead
+    #[command(flatten)]
+    pub past: PastFlags,
 }
 
 /// Runs `what-if`.

@@ -322,6 +322,15 @@ fn right_side(app: &App, painter: &Painter<'_>, wide: bool) -> Vec<Piece> {
 
 fn freshness(app: &App) -> (String, Role) {
     let fleet = &app.facts.fleet;
+    match (app.timeline.is_some(), app.is_rewound()) {
+        (true, true) => {
+            let keys = app.options.keys.keys(Context::Global, Command::Back);
+            let back = keys.first().map(|key| format!(", {key}: live"));
+            return (format!("PAST{}", back.unwrap_or_default()), Role::Warn);
+        }
+        (true, false) => return (String::from("record"), Role::Info),
+        (false, _) => {}
+    }
     if app.is_past() {
         let age = app.present().since(app.facts.now);
         let (back, clock) = ("← ", app.facts.now.clock());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, When};
 use table::Facts;
 use table::actions::ActionState;
 use table::changes::Changes;
@@ -264,6 +264,10 @@ pub enum Msg {
     Session(Session),
     /// No session could be opened, for this reason; what was shown before stays.
     NoSession(String),
+    /// From now on the record of the cluster is shown, beginning with this picture; the session goes on beside it.
+    Rewound(Box<Facts>, Timeline),
+    /// The session is shown again, not its record.
+    Live,
     /// What is shown is a record: how its replay stands.
     Timeline(Timeline),
     /// What came of the comparison of this name: the changes, or why there are none.
@@ -294,6 +298,15 @@ pub enum Switch {
     Demo,
     /// The same again.
     Again,
+}
+
+/// Where a live console goes into the record of its cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewind {
+    /// To a moment.
+    To(When),
+    /// To the last change that matters.
+    LastChange,
 }
 
 /// What the runtime is asked to do.
@@ -335,6 +348,10 @@ pub enum Effect {
     GoOn(String),
     /// Move in the record that is replayed.
     Replay(Playback),
+    /// Show the record of the cluster that is looked at; the session goes on beside it.
+    Rewind(Rewind),
+    /// Show the session again, not its record.
+    Live,
     /// Write this SVG picture of the frame to a file and say where.
     SavePicture(String),
 }

@@ -115,5 +115,7 @@ fn keys(app: &App) -> String {
         let keys: Vec<String> = commands.iter().filter_map(bound).collect();
         (!keys.is_empty()).then(|| format!("{} {what}", keys.join(" ")))
     });
-    named.collect::<Vec<String>>().join(" · ")
+    let back = app.is_rewound().then(|| bound(&Command::Back)).flatten();
+    let back = back.map(|key| format!("{key} live"));
+    named.chain(back).collect::<Vec<String>>().join(" · ")
 }

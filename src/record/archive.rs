@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::Moment;
@@ -27,10 +28,12 @@ struct Segment {
     frames: Vec<(u64, FrameHead)>,
 }
 
-/// A record that is read: as it was when it was opened.
+/// A record that is read: as it was when it was opened. A copy is cheap.
+#[derive(Clone)]
 pub struct Archive {
-    segments: Vec<Segment>,
-    warnings: Vec<String>,
+    path: PathBuf,
+    segments: Arc<Vec<Arc<Segment>>>,
+    warnings: Arc<Vec<String>>,
 }
 
 /// What comes next in a record.
@@ -91,35 +94,43 @@ pub(crate) fn objects_of(file: &File, path: &Path, at: u64) -> Result<Vec<u8>, R
     unpack(packed, head.plain, None).map_err(|damage| RecordFault::of(path, damage))
 }
 
+/// The whole frames of a segment from a place on, and how many bytes behind them are none.
+fn whole_frames(
+    path: &Path,
+    file: &File,
+    begin: u64,
+) -> Result<(Vec<(u64, FrameHead)>, u64), RecordFault> {
+    let failed = || RecordFault::io("read", path);
+    let size = file.metadata().map_err(failed())?.len();
+    let mut frames: Vec<(u64, FrameHead)> = Vec::new();
+    let mut at = begin;
+    while let Some(bytes) = read_head(file, at).map_err(failed())? {
+        let Some(frame) = frame_head(&bytes) else {
+            break;
+        };
+        let end = at + (HEAD + frame.body()) as u64;
+        if end > size {
+            break;
+        }
+        if end == size && !is_sound(&bytes, &frame, &body(file, at, &frame).map_err(failed())?) {
+            break;
+        }
+        frames.push((at, frame));
+        at = end;
+    }
+    Ok((frames, size.saturating_sub(at)))
+}
+
 impl Segment {
     /// Looks a segment through. What does not end as it should is cut, and told of in `warnings`: the writer was killed,
     /// or is writing now.
     fn open(path: &Path, warnings: &mut Vec<String>) -> Result<Self, RecordFault> {
-        let failed = || RecordFault::io("read", path);
         let (file, head, begin) = head_of(path)?;
-        let size = file.metadata().map_err(failed())?.len();
-        let mut frames: Vec<(u64, FrameHead)> = Vec::new();
-        let mut at = begin;
-        while let Some(bytes) = read_head(&file, at).map_err(failed())? {
-            let Some(frame) = frame_head(&bytes) else {
-                break;
-            };
-            let end = at + (HEAD + frame.body()) as u64;
-            if end > size {
-                break;
-            }
-            if end == size && !is_sound(&bytes, &frame, &body(&file, at, &frame).map_err(failed())?)
-            {
-                break;
-            }
-            frames.push((at, frame));
-            at = end;
-        }
-        if at < size {
+        let (frames, left) = whole_frames(path, &file, begin)?;
+        if left > 0 {
             warnings.push(format!(
-                "{}: the last {} bytes are not whole and are left out",
+                "{}: the last {left} bytes are not whole and are left out",
                 path.display(),
-                size - at
             ));
         }
         Ok(Self {
@@ -127,6 +138,22 @@ impl Segment {
             head,
             frames,
         })
+    }
+
+    /// The same segment with what was written to it since; nothing where nothing was.
+    fn grown(&self) -> Result<Option<Self>, RecordFault> {
+        let (file, head, begin) = head_of(&self.path)?;
+        let last = self.frames.last();
+        let from = last.map_or(begin, |(at, frame)| at + (HEAD + frame.body()) as u64);
+        let (more, _) = whole_frames(&self.path, &file, from)?;
+        if more.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            path: self.path.clone(),
+            head,
+            frames: [self.frames.as_slice(), &more].concat(),
+        }))
     }
 
     fn span(&self) -> Option<(Moment, Moment)> {
@@ -174,7 +201,53 @@ impl Archive {
         if segments.is_empty() {
             return Err(RecordFault::Empty(path.to_owned()));
         }
-        Ok(Self { segments, warnings })
+        Ok(Self {
+            path: path.to_owned(),
+            segments: Arc::new(segments.into_iter().map(Arc::new).collect()),
+            warnings: Arc::new(warnings),
+        })
+    }
+
+    /// The record as it is now, where more was written since; nothing where nothing was. Only what is new is read, and what is
+    /// not whole yet is left out without a warning: it is being written.
+    ///
+    /// # Errors
+    /// The directory or the segment that was written last can no longer be read.
+    pub fn grown(&self) -> Result<Option<Self>, RecordFault> {
+        let paths = match self.path.is_file() {
+            true => vec![self.path.clone()],
+            false => segments(&self.path)?
+                .into_iter()
+                .map(|(_, path)| path)
+                .collect(),
+        };
+        let last = self.segments.len().saturating_sub(1);
+        let (mut all, mut is_new) = (Vec::new(), false);
+        for path in paths {
+            let known = self.segments.iter().position(|known| known.path == path);
+            let segment = match known {
+                Some(place) if place < last => Some(Arc::clone(&self.segments[place])),
+                Some(place) => {
+                    let grown = self.segments[place].grown()?.map(Arc::new);
+                    is_new |= grown.is_some();
+                    Some(grown.unwrap_or_else(|| Arc::clone(&self.segments[place])))
+                }
+                // One that cannot be read was told of when the record was opened.
+                None => Segment::open(&path, &mut Vec::new())
+                    .ok()
+                    .filter(|segment| !segment.frames.is_empty())
+                    .map(|segment| {
+                        is_new = true;
+                        Arc::new(segment)
+                    }),
+            };
+            all.extend(segment);
+        }
+        Ok(is_new.then(|| Self {
+            path: self.path.clone(),
+            segments: Arc::new(all),
+            warnings: Arc::clone(&self.warnings),
+        }))
     }
 
     /// What was left out, in words.
@@ -191,13 +264,13 @@ impl Archive {
 
     /// The first moment of the record.
     pub fn start(&self) -> Moment {
-        let spans = self.segments.iter().filter_map(Segment::span);
+        let spans = self.segments.iter().filter_map(|it| it.span());
         spans.map(|(from, _)| from).min().unwrap_or_default()
     }
 
     /// The last moment of the record.
     pub fn end(&self) -> Moment {
-        let spans = self.segments.iter().filter_map(Segment::span);
+        let spans = self.segments.iter().filter_map(|it| it.span());
         spans.map(|(_, to)| to).max().unwrap_or_default()
     }
 
@@ -232,10 +305,11 @@ impl Archive {
     ///
     /// # Errors
     /// Nothing was recorded that early, or the keyframe is damaged.
-    pub fn seek(&self, at: Moment) -> Result<(Keyframe, Player<'_>), RecordFault> {
+    pub fn seek(&self, at: Moment) -> Result<(Keyframe, Player), RecordFault> {
         let begun =
             |segment: &&(usize, &Segment)| segment.1.span().is_some_and(|(from, _)| from <= at);
-        let segments: Vec<(usize, &Segment)> = self.segments.iter().enumerate().collect();
+        let segments: Vec<(usize, &Segment)> =
+            self.segments.iter().map(|it| &**it).enumerate().collect();
         let found = segments.iter().rev().find(begun);
         let Some((number, segment)) = found else {
             return Err(RecordFault::Before {
@@ -252,7 +326,7 @@ impl Archive {
         // One that is damaged: the one before it does as well.
         while let Some(index) = keys.pop() {
             let mut player = Player {
-                archive: self,
+                archive: self.clone(),
                 segment: *number,
                 frame: index,
                 file: None,
@@ -271,8 +345,8 @@ impl Archive {
 }
 
 /// Reads on from a keyframe.
-pub struct Player<'a> {
-    archive: &'a Archive,
+pub struct Player {
+    archive: Archive,
     segment: usize,
     /// The frame that is read next.
     frame: usize,
@@ -285,7 +359,31 @@ pub struct Player<'a> {
     ready: VecDeque<Step>,
 }
 
-impl Player<'_> {
+impl Player {
+    /// Reads on in `archive`, which is the same record with what was written since; false where it no longer holds what is read.
+    pub fn follow(&mut self, archive: &Archive) -> bool {
+        let known = self.archive.segments.get(self.segment);
+        let place = known.and_then(|known| {
+            let segments = &archive.segments;
+            segments.iter().position(|it| it.path == known.path)
+        });
+        let Some(place) = place else {
+            return false;
+        };
+        let held = self.segment;
+        self.file = self.file.take().filter(|(of, _)| *of == held);
+        self.base = self.base.take().filter(|(of, ..)| *of == held);
+        if let Some((of, _)) = &mut self.file {
+            *of = place;
+        }
+        if let Some((of, ..)) = &mut self.base {
+            *of = place;
+        }
+        self.segment = place;
+        self.archive = archive.clone();
+        true
+    }
+
     fn place(&self) -> Option<(&Segment, u64, FrameHead)> {
         let segment = self.archive.segments.get(self.segment)?;
         let (at, head) = segment.frames.get(self.frame)?;

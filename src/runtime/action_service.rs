@@ -368,17 +368,11 @@ impl ActionService {
             }
             _ => {
                 let facts = facts.ok_or_else(no_picture)?;
-                let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
-                let fleet = live::snapshot(&facts.fleet, &facts.burn);
                 let author = Author {
                     by: self.user().await,
                     ..Author::default()
                 };
-                let mut plan = plan::plan_again(&fleet, intent, &author, known)?;
-                plan.warnings.extend(gaps);
-                let faulty = opens_faulty(&facts.fleet.findings, &plan);
-                plan.warnings.extend(faulty);
-                return Ok(plan);
+                return plan_on(facts, intent, known, &author);
             }
         };
         if let Some(facts) = facts {
@@ -494,6 +488,26 @@ impl ActionService {
         };
         Ok(act(hands, grant).await?)
     }
+}
+
+/// The plan of an intent that needs the picture of the fleet alone, with what is not known said in it; `known` as for
+/// [`plan::plan_again`].
+///
+/// # Errors
+/// It is refused, or what it needs of the fleet is not known.
+pub(super) fn plan_on(
+    facts: &Facts,
+    intent: &Intent,
+    known: &BTreeSet<JobName>,
+    author: &Author,
+) -> Result<Plan, Unseen> {
+    let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
+    let fleet = live::snapshot(&facts.fleet, &facts.burn);
+    let mut plan = plan::plan_again(&fleet, intent, author, known)?;
+    plan.warnings.extend(gaps);
+    let faulty = opens_faulty(&facts.fleet.findings, &plan);
+    plan.warnings.extend(faulty);
+    Ok(plan)
 }
 
 /// That two clusters were told apart by less than their identity.

@@ -409,7 +409,7 @@ async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, Strin
     out
 }
 
-const NO_PICTURE: &str = "the fleet has not been read yet";
+pub(super) const NO_PICTURE: &str = "the fleet has not been read yet";
 
 /// That a plan needs the fleet, and there is none yet.
 pub(super) fn no_picture() -> Unseen {

@@ -5,18 +5,24 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use console::msg::{self, Switch};
+use console::msg::{self, Rewind, Switch};
 use model::base::{Exit, Failure, Moment, Name};
 use model::object::{self, ObjectRequest};
 use table::Facts;
+use table::actions::ActionState;
 use table::explanations::JobExplanations;
 use table::spend::UsageFacts;
+use table::timeline::Timeline;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::clock;
+use super::past_plans::PastPlans;
 use super::playback::{ReplayControl, ReplayEvent};
 use super::session::Session;
 use super::tape::TapeControl;
+
+/// Said where there is nothing to act on or to show.
+pub(super) const UNCONNECTED: &str = "no cluster is connected";
 
 /// How long the end of a recording is waited for.
 const PARTING: Duration = Duration::from_secs(2);
@@ -89,6 +95,8 @@ pub enum ConnectionEvent {
     Said(String),
     /// How the replay of a record stands.
     Replay(ReplayEvent),
+    /// The record of the running session is shown from now on: its first picture, and how it stands.
+    Rewound(Box<Facts>, Timeline),
     /// What came of what a view wanted read.
     Read(ObjectRequest, object::ObjectNews),
 }
@@ -103,6 +111,12 @@ pub struct Connections {
     /// The running session.
     pub session: Option<Session>,
     opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
+    /// The record of the running session, while that is shown in its place.
+    past: Option<Session>,
+    /// The record that is being opened.
+    rewinding: Option<JoinHandle<Result<Session, Failure>>>,
+    /// What the running session said last of what may be done, while its record was shown.
+    acts: Option<Arc<ActionState>>,
     /// The store has ended: nothing comes any more.
     ended: bool,
     /// The running session was recorded until another was asked for.
@@ -119,6 +133,9 @@ impl Connections {
             wish: ConnectionRequest::default(),
             session: None,
             opening: None,
+            past: None,
+            rewinding: None,
+            acts: None,
             ended: false,
             unrecorded: false,
             fault: None,
@@ -151,16 +168,37 @@ impl Connections {
 
     /// Waits for what comes next. Pends for ever while no session runs and none is being opened.
     pub async fn news(&mut self) -> ConnectionEvent {
-        let done = tokio::select! {
-            biased;
-            done = finished(&mut self.opening) => done,
-            piece = heard(&mut self.session, self.ended) => {
-                if let Some(news) = piece {
-                    return news;
+        let done = loop {
+            let (shown, beside, ended) = match self.past.is_some() {
+                true => (&mut self.past, Some(&mut self.session), false),
+                false => (&mut self.session, None, self.ended),
+            };
+            tokio::select! {
+                biased;
+                done = finished(&mut self.opening) => break done,
+                rewound = joined(&mut self.rewinding) => {
+                    self.rewinding = None;
+                    return self.rewound(rewound);
                 }
-                // The store has ended: what is on screen stays, and the clock shows its age.
-                self.ended = true;
-                return ConnectionEvent::Facts(None);
+                event = heard_beside(beside) => match event {
+                    ConnectionEvent::ActionEvent(ActionEvent::ActionState(acts)) => {
+                        self.acts = Some(acts);
+                    }
+                    ConnectionEvent::ActionEvent(ActionEvent::Began(_, Err(why))) => {
+                        return ConnectionEvent::Said(why);
+                    }
+                    // Whoever asked for it has gone into the record meanwhile.
+                    ConnectionEvent::ActionEvent(_) => {}
+                    other => return other,
+                },
+                piece = heard(shown, ended) => {
+                    if let Some(news) = piece {
+                        return news;
+                    }
+                    // The store has ended: what is on screen stays, and the clock shows its age.
+                    self.ended = true;
+                    return ConnectionEvent::Facts(None);
+                }
             }
         };
         let wish = self.opening.take().map(|(wish, _)| wish);
@@ -168,6 +206,7 @@ impl Connections {
             Ok(opened) => {
                 self.wish = wish.unwrap_or_default();
                 self.session = Some(opened.session);
+                (self.past, self.rewinding, self.acts) = (None, None, None);
                 (self.ended, self.unrecorded) = (false, false);
                 self.fault = None;
                 ConnectionEvent::Session(opened.about)
@@ -185,15 +224,71 @@ impl Connections {
         }
     }
 
+    /// What is on screen: the record of the running session while that is shown, else the session.
+    pub fn shown(&self) -> Option<&Session> {
+        self.past.as_ref().or(self.session.as_ref())
+    }
+
+    /// The same, to be told something.
+    pub(super) fn shown_mut(&mut self) -> Option<&mut Session> {
+        self.past.as_mut().or(self.session.as_mut())
+    }
+
+    /// Begins to open the record of the running session, which goes on.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(super) fn rewind(&mut self, to: Rewind) -> Result<(), String> {
+        let session = self.session.as_ref().ok_or(UNCONNECTED)?;
+        let (record, now) = (session.record.clone()?, session.clock.now());
+        self.rewinding = Some(tokio::task::spawn_blocking(move || record.open(to, now)));
+        Ok(())
+    }
+
+    /// Takes the record that was opened.
+    fn rewound(&mut self, opened: Result<Session, Failure>) -> ConnectionEvent {
+        let mut session = match opened {
+            Ok(session) => session,
+            Err(failure) => return ConnectionEvent::Said(failure.message),
+        };
+        let first = session.facts.borrow_and_update().clone();
+        match (first, &session.replay) {
+            (Some(facts), Some(replay)) => {
+                let timeline = replay.timeline.clone();
+                self.past = Some(session);
+                ConnectionEvent::Rewound(Box::new((*facts).clone()), timeline)
+            }
+            _ => ConnectionEvent::Said("the record has no picture of that moment".to_owned()),
+        }
+    }
+
+    /// Shows the running session again, and gives what it said meanwhile, the last of each.
+    pub(super) fn live(&mut self) -> Vec<ConnectionEvent> {
+        (self.past, self.rewinding) = (None, None);
+        let acts = self.acts.take().map(ActionEvent::ActionState);
+        let mut events: Vec<_> = acts.map(ConnectionEvent::ActionEvent).into_iter().collect();
+        if let Some(session) = &mut self.session {
+            let usage = session.usage.borrow_and_update().clone();
+            let answers = session.answers.borrow_and_update().clone();
+            let facts = session.facts.borrow_and_update().clone();
+            events.extend([
+                ConnectionEvent::Usage(usage),
+                ConnectionEvent::JobExplanations(answers),
+                ConnectionEvent::Facts(facts),
+            ]);
+        }
+        events
+    }
+
     /// Ends what is recorded: what is left is written.
     pub async fn close(&mut self) {
         let session = self.session.as_mut();
         ended(session.and_then(|session| session.recording.take())).await;
     }
 
-    /// The moment on the clock of the server that is looked at.
+    /// The moment on the clock of what is on screen: the server's, or the record's.
     pub fn now(&self) -> Moment {
-        match &self.session {
+        match self.shown() {
             Some(session) => session.clock.now(),
             None => clock::now(),
         }
@@ -209,6 +304,28 @@ async fn finished(
     };
     task.await
         .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot start: {error}"))))
+}
+
+/// Waits for the record that is being opened.
+async fn joined(
+    rewinding: &mut Option<JoinHandle<Result<Session, Failure>>>,
+) -> Result<Session, Failure> {
+    let Some(task) = rewinding else {
+        return std::future::pending().await;
+    };
+    task.await
+        .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot open: {error}"))))
+}
+
+/// Waits for what a session reports while its record is shown: how its recording goes and what its runs do. Facts wait.
+async fn heard_beside(session: Option<&mut Option<Session>>) -> ConnectionEvent {
+    let Some(Some(session)) = session else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        words = recorded(&mut session.recording) => ConnectionEvent::Said(words),
+        event = done(&mut session.actions) => ConnectionEvent::ActionEvent(event),
+    }
 }
 
 /// Waits for newer facts, or for what came of a want; nothing when no facts will come any more.
@@ -248,6 +365,7 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
         }
         words = recorded(&mut session.recording) => return Some(ConnectionEvent::Said(words)),
         event = played(&mut session.replay) => return Some(ConnectionEvent::Replay(event)),
+        event = planned(&mut session.past_plans) => return Some(ConnectionEvent::ActionEvent(event)),
         deed = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(deed)),
         (want, news) = session.reading.next() => return Some(ConnectionEvent::Read(want, news)),
     }
@@ -286,6 +404,14 @@ async fn played(replay: &mut Option<ReplayControl>) -> ReplayEvent {
 async fn done(actions: &mut Option<ActionTask>) -> ActionEvent {
     match actions {
         Some(actions) => actions.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the plans of a record; forever where a cluster is looked at.
+async fn planned(plans: &mut Option<PastPlans>) -> ActionEvent {
+    match plans {
+        Some(plans) => plans.next().await,
         None => std::future::pending().await,
     }
 }

@@ -8,8 +8,9 @@ use model::base::Moment;
 use table::what_if::Supposed;
 
 use super::action_task::{ActionEvent, ActionTask};
-use super::connection::{ConnectionEvent, Connections};
+use super::connection::{ConnectionEvent, Connections, UNCONNECTED};
 use super::kubectl::Kubectl;
+use super::past_plans::{PastPlans, RECORDED};
 use super::playback::ReplayEvent;
 
 /// News of a session as the screen takes it; nothing when there is nothing new to show.
@@ -34,6 +35,7 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
         ConnectionEvent::NoSession(why) => Some(Msg::NoSession(why)),
         ConnectionEvent::Replay(ReplayEvent::Timeline(timeline)) => Some(Msg::Timeline(timeline)),
         ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) => Some(Msg::Changes(name, told)),
+        ConnectionEvent::Rewound(facts, timeline) => Some(Msg::Rewound(facts, timeline)),
         ConnectionEvent::Said(words) | ConnectionEvent::Replay(ReplayEvent::Said(words)) => {
             Some(Msg::Notice(words))
         }
@@ -41,19 +43,22 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
     }
 }
 
-/// The action task of the running session.
+/// The action task of what is on screen; a record has none.
 fn action_task(connections: &mut Connections) -> Option<&mut ActionTask> {
-    connections.session.as_mut()?.actions.as_mut()
+    connections.shown_mut()?.actions.as_mut()
 }
 
-const UNCONNECTED: &str = "no cluster is connected";
-
-/// Why nothing is done in a replay: it has no client, so that it could not be.
-const RECORDED: &str = "this is a record: nothing can be planned or changed in it";
+/// What plans and supposes for what is on screen: a record's, or the cluster's.
+fn planner(connections: &Connections) -> (Option<&PastPlans>, Option<&ActionTask>) {
+    match connections.shown() {
+        Some(session) => (session.past_plans.as_ref(), session.actions.as_ref()),
+        None => (None, None),
+    }
+}
 
 /// Why the running session acts on nothing.
 fn inactive(connections: &Connections) -> &'static str {
-    match connections.session {
+    match connections.shown() {
         Some(_) => RECORDED,
         None => UNCONNECTED,
     }
@@ -64,7 +69,7 @@ fn inactive(connections: &Connections) -> &'static str {
 /// # Errors
 /// Why nothing does.
 pub fn kubectl(connections: &Connections) -> Result<&Kubectl, String> {
-    let session = connections.session.as_ref();
+    let session = connections.shown();
     let actions = session.and_then(|session| session.actions.as_ref());
     actions.ok_or_else(|| inactive(connections))?.kubectl()
 }
@@ -101,7 +106,7 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
     match effect {
         Effect::Switch(switch) => connections.switch(&switch),
         Effect::Refresh => {
-            let Some(session) = &mut connections.session else {
+            let Some(session) = connections.shown_mut() else {
                 return vec![Msg::Notice(unconnected())];
             };
             if let Some(actions) = &session.actions {
@@ -121,18 +126,20 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
                 ),
             })];
         }
-        Effect::Plan(ask) => match action_task(connections) {
-            Some(actions) => actions.plan(ask),
-            None => {
+        Effect::Plan(ask) => match planner(connections) {
+            (Some(plans), _) => plans.plan(ask),
+            (None, Some(actions)) => actions.plan(ask),
+            (None, None) => {
                 return vec![Msg::PlanOutcome(
                     ask.number,
                     PlanOutcome::Failed(unconnected()),
                 )];
             }
         },
-        Effect::Suppose(changes) => match action_task(connections) {
-            Some(actions) => actions.suppose(changes),
-            None => return vec![Msg::Supposed(changes, Supposed::Failed(unconnected()))],
+        Effect::Suppose(changes) => match planner(connections) {
+            (Some(plans), _) => plans.suppose(changes),
+            (None, Some(actions)) => actions.suppose(changes),
+            (None, None) => return vec![Msg::Supposed(changes, Supposed::Failed(unconnected()))],
         },
         Effect::CarryOut(order) => match action_task(connections) {
             Some(actions) => actions.carry_out(*order),
@@ -149,18 +156,29 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
             }
         }
         Effect::Replay(playback) => {
-            let session = connections.session.as_ref();
+            let session = connections.shown();
             if let Some(replay) = session.and_then(|session| session.replay.as_ref()) {
                 replay.send(playback);
             }
         }
+        Effect::Rewind(to) => {
+            if let Err(why) = connections.rewind(to) {
+                return vec![Msg::Notice(why)];
+            }
+        }
+        Effect::Live => {
+            let events = connections.live();
+            let now = Msg::Tick(connections.now());
+            let news = events.into_iter().filter_map(message);
+            return [Msg::Live, now].into_iter().chain(news).collect();
+        }
         Effect::Read(want) => {
-            if let Some(session) = &mut connections.session {
+            if let Some(session) = connections.shown_mut() {
                 session.reading.want(want);
             }
         }
         Effect::OnScreen(nodes) => {
-            if let Some(session) = &connections.session {
+            if let Some(session) = connections.shown() {
                 let nodes = nodes.into_iter().collect();
                 session.on_screen.send_if_modified(|shown| {
                     let differs = *shown != nodes;

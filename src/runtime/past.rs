@@ -22,27 +22,23 @@ const WAY: u64 = 100_000;
 const STRETCH: Duration = Duration::from_secs(15 * 60);
 
 /// Feeds a store what a record says.
-pub(super) struct Replay<'a> {
+pub(super) struct Replay {
     store: Store,
-    player: Player<'a>,
+    player: Player,
     /// The moment of the keyframe that it began at.
     begun: Moment,
 }
 
-impl<'a> Replay<'a> {
+impl Replay {
     /// A store as it was at `at`.
-    pub(super) fn open(
-        archive: &'a Archive,
-        rules: Rules,
-        at: Moment,
-    ) -> Result<Self, RecordFault> {
+    pub(super) fn open(archive: &Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
         let mut replay = Self::at_keyframe(archive, rules, at)?;
         replay.go(at)?;
         Ok(replay)
     }
 
     /// A store as it was at the last keyframe at or before `at`.
-    fn at_keyframe(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
+    fn at_keyframe(archive: &Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
         let (keyframe, player) = archive.seek(at)?;
         let begun = keyframe.at;
         let mut store = Store::new(rules);
@@ -57,6 +53,11 @@ impl<'a> Replay<'a> {
     /// The facts as of `at`, to which it has come.
     pub(super) fn facts(&mut self, at: Moment) -> Facts {
         stamped(self.store.publish(at))
+    }
+
+    /// Goes on in the same record with what was written since; false where it no longer holds what is read.
+    pub(super) fn follow(&mut self, archive: &Archive) -> bool {
+        self.player.follow(archive)
     }
 
     /// Goes on to `at`.

@@ -1,7 +1,6 @@
 //! The task that plays a record: it goes where it is told to, plays on from there, and looks through the record beside that for
 //! what matters.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +13,21 @@ use model::base::{Moment, Name};
 use record::{Archive, KEYFRAMES, RecordFault};
 use table::Facts;
 use table::changes::Changes;
-use table::timeline::{Mark, Playback, Timeline};
+use table::timeline::{Playback, Timeline};
 
 use super::clock::ClockHands;
 use super::past::{Replay, changes, facts_at};
+use super::scanner::{Aim, Marks, ScannedPart, Scanner, Search, windows};
 use super::store::Rules;
 
 /// While a record is played, pictures are this far apart.
 const PACE: Duration = Duration::from_millis(250);
 
-/// The record is looked through for what matters so far from the moment on screen; further only when a jump needs it.
-const AROUND: Duration = Duration::from_secs(12 * 3600);
+/// So often it is looked whether more was written.
+const GROWTH: Duration = Duration::from_secs(5);
+
+/// So often a record that grows is looked through anew from its last keyframe on.
+const RESCAN: Duration = Duration::from_secs(30);
 
 /// What the console is told of a replay.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub enum ReplayEvent {
 
 /// The other end of a replay: moves it, and tells how it stands.
 pub struct ReplayControl {
+    /// How it stood when it began.
+    pub timeline: Timeline,
     commands: mpsc::UnboundedSender<Playback>,
     events: mpsc::UnboundedReceiver<ReplayEvent>,
 }
@@ -72,32 +77,22 @@ pub(super) fn play(
     hands: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
 ) -> Result<(JoinHandle<()>, ReplayControl), RecordFault> {
-    let archive = Arc::new(archive);
     let first = facts_at(&archive, rules.clone(), at)?;
     hands.set(at);
     out.send_replace(Some(Arc::new(first)));
     let (commands, orders) = mpsc::unbounded_channel();
     let (say, events) = mpsc::unbounded_channel();
+    let timeline = Timeline {
+        speed: (speed > 0.0 && at < archive.end()).then_some(speed),
+        ..Timeline::new(archive.start(), archive.end())
+    };
+    let begun = timeline.clone();
     let task = tokio::spawn(async move {
-        let (aim, aimed) = watch::channel(Aim { at, search: None });
+        let (aim, _) = watch::channel(Aim { at, search: None });
         let windows = windows(&archive);
-        let (found, marks) = mpsc::channel(4);
-        let scanner = Scanner {
-            archive: Arc::clone(&archive),
-            rules: rules.clone(),
-            windows: windows.clone(),
-            aim: aimed,
-            found,
-        };
-        let handle = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || scanner.run(&handle));
         let known = windows.iter().map(|_| None).collect();
-        let timeline = Timeline {
-            speed: (speed > 0.0 && at < archive.end()).then_some(speed),
-            ..Timeline::new(archive.start(), archive.end())
-        };
         let player = PlaybackTask {
-            archive: &archive,
+            archive,
             rules,
             replay: None,
             hands,
@@ -110,178 +105,26 @@ pub(super) fn play(
             speed: if speed > 0.0 { speed } else { 1.0 },
             timeline,
             marks: Marks { windows, known },
+            scanned_at: Instant::now(),
             search: None,
         };
+        let marks = player.scan();
         player.run(orders, marks).await;
     });
-    let control = ReplayControl { commands, events };
+    let control = ReplayControl {
+        timeline: begun,
+        commands,
+        events,
+    };
     Ok((task, control))
 }
 
-/// The parts of a record between two keyframes, by time.
-fn windows(archive: &Archive) -> Vec<(Moment, Moment)> {
-    let keys = archive.keyframes();
-    let ends = keys.iter().skip(1).copied().chain([archive.end()]);
-    keys.iter().copied().zip(ends).collect()
-}
-
-/// The part in which a moment lies.
-fn window_of(windows: &[(Moment, Moment)], at: Moment) -> usize {
-    windows
-        .partition_point(|(from, _)| *from <= at)
-        .saturating_sub(1)
-}
-
-/// Where the record is looked through next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Aim {
-    /// Nearest to here.
-    at: Moment,
-    /// Only later than that, or only earlier, and however far.
-    search: Option<bool>,
-}
-
-/// Looks through a record for what matters, part by part, on a thread of its own.
-struct Scanner {
-    archive: Arc<Archive>,
-    rules: Rules,
-    windows: Vec<(Moment, Moment)>,
-    aim: watch::Receiver<Aim>,
-    found: mpsc::Sender<(usize, Result<Vec<Mark>, RecordFault>)>,
-}
-
-impl Scanner {
-    fn run(mut self, handle: &tokio::runtime::Handle) {
-        let mut done = BTreeSet::new();
-        while !self.found.is_closed() {
-            let aim = *self.aim.borrow_and_update();
-            let Some(next) = next_window(&self.windows, &done, aim) else {
-                if done.len() == self.windows.len() || handle.block_on(self.aim.changed()).is_err()
-                {
-                    return;
-                }
-                continue;
-            };
-            let begun = Instant::now();
-            let marks = self.marks(self.windows[next]);
-            done.insert(next);
-            if self.found.blocking_send((next, marks)).is_err() {
-                return;
-            }
-            // A background scan uses at most half of one core.
-            if aim.search.is_none() {
-                let (pause, changed) = (begun.elapsed(), self.aim.changed());
-                let paused = async { tokio::time::timeout(pause, changed).await };
-                if let Ok(Err(_)) = handle.block_on(paused) {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn marks(&self, (from, to): (Moment, Moment)) -> Result<Vec<Mark>, RecordFault> {
-        let mut replay = Replay::open(&self.archive, self.rules.clone(), from)?;
-        let (mut last, mut marks) = (replay.facts(from), Vec::new());
-        replay.look(to, |facts| {
-            marks.extend(Mark::of(&Changes::between(&last, &facts)));
-            last = facts;
-        })?;
-        Ok(marks)
-    }
-}
-
-/// The part that is looked through next: the nearest one that was not, where it is asked for.
-fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -> Option<usize> {
-    let here = window_of(windows, aim.at);
-    let wanted = |window: &usize| match aim.search {
-        Some(true) => *window >= here,
-        Some(false) => *window <= here,
-        None => {
-            let (from, to) = windows[*window];
-            from.since(aim.at) < AROUND.into() && aim.at.since(to) < AROUND.into()
-        }
-    };
-    let open = (0..windows.len()).filter(|window| !done.contains(window));
-    // What comes is more often asked for than what was.
-    open.filter(wanted)
-        .min_by_key(|window| (window.abs_diff(here), *window < here))
-}
-
-/// What is known of the parts of a record.
-struct Marks {
-    windows: Vec<(Moment, Moment)>,
-    /// Of each part, once it was scanned, what matters in it, or why it cannot be read.
-    known: Vec<Option<Result<Vec<Mark>, RecordFault>>>,
-}
-
-/// What a search for a mark came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Search {
-    Found(Moment),
-    /// A part that lies on the way was not looked through yet.
-    Open,
-    None,
-}
-
-impl Marks {
-    fn all(&self) -> Arc<[Mark]> {
-        let readable = self.known.iter().flatten().flatten();
-        readable.flatten().copied().collect()
-    }
-
-    /// How many parts cannot be read: what changed in them is not known.
-    fn unreadable(&self) -> u64 {
-        let scanned = self.known.iter().flatten();
-        scanned.filter(|found| found.is_err()).count() as u64
-    }
-
-    /// The parts that are known, those that touch as one.
-    fn looked(&self) -> Arc<[(Moment, Moment)]> {
-        let mut out: Vec<(Moment, Moment)> = Vec::new();
-        for ((from, to), known) in self.windows.iter().zip(&self.known) {
-            match out.last_mut() {
-                _ if !matches!(known, Some(Ok(_))) => {}
-                Some(last) if last.1 == *from => last.1 = *to,
-                _ => out.push((*from, *to)),
-            }
-        }
-        out.into()
-    }
-
-    /// The next mark after a moment, or the last one before it.
-    fn search(&self, from: Moment, forward: bool) -> Search {
-        let here = window_of(&self.windows, from);
-        let ahead: Vec<usize> = match forward {
-            true => (here..self.known.len()).collect(),
-            false => (0..=here).rev().collect(),
-        };
-        for window in ahead {
-            let Some(Some(found)) = self.known.get(window) else {
-                return if window < self.known.len() {
-                    Search::Open
-                } else {
-                    Search::None
-                };
-            };
-            let marks = found.as_deref().unwrap_or_default();
-            let found = match forward {
-                true => marks.iter().find(|mark| mark.at > from),
-                false => marks.iter().rev().find(|mark| mark.at < from),
-            };
-            if let Some(mark) = found {
-                return Search::Found(mark.at);
-            }
-        }
-        Search::None
-    }
-}
-
 /// What plays.
-struct PlaybackTask<'a> {
-    archive: &'a Arc<Archive>,
+struct PlaybackTask {
+    archive: Archive,
     rules: Rules,
     /// The store that stands at `at`; opened when it is first needed.
-    replay: Option<Replay<'a>>,
+    replay: Option<Replay>,
     hands: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
     say: mpsc::UnboundedSender<ReplayEvent>,
@@ -292,18 +135,69 @@ struct PlaybackTask<'a> {
     speed: f64,
     timeline: Timeline,
     marks: Marks,
+    /// When a scanner was last set to work.
+    scanned_at: Instant,
     /// A jump that waits until the way is looked through: in which direction.
     search: Option<bool>,
 }
 
-impl PlaybackTask<'_> {
+impl PlaybackTask {
+    /// Sets a scanner to the parts that are not known; what it finds comes through the channel, and it ends with that.
+    fn scan(&self) -> mpsc::Receiver<ScannedPart> {
+        let (found, marks) = mpsc::channel(4);
+        let known = self.marks.known.iter().enumerate();
+        let scanner = Scanner {
+            archive: self.archive.clone(),
+            rules: self.rules.clone(),
+            windows: self.marks.windows.clone(),
+            done: known
+                .filter_map(|(window, known)| known.is_some().then_some(window))
+                .collect(),
+            aim: self.aim.subscribe(),
+            found,
+        };
+        let handle = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || scanner.run(&handle));
+        marks
+    }
+
+    /// Takes what was written since the record was last looked at; true where there is more.
+    fn grow(&mut self) -> bool {
+        let grown = tokio::task::block_in_place(|| self.archive.grown());
+        let archive = match grown {
+            Ok(Some(archive)) => archive,
+            Ok(None) => return false,
+            Err(fault) => {
+                // What was read of it stays.
+                tracing::warn!(%fault, "the record cannot be read again");
+                return false;
+            }
+        };
+        self.replay = self
+            .replay
+            .take()
+            .and_then(|mut replay| replay.follow(&archive).then_some(replay));
+        (self.timeline.from, self.timeline.to) = (archive.start(), archive.end());
+        self.archive = archive;
+        self.tell();
+        true
+    }
+
+    /// Sets a scanner to the parts that are new: what is known of the others stays.
+    fn scan_again(&mut self) -> mpsc::Receiver<ScannedPart> {
+        self.marks.cover(windows(&self.archive));
+        self.scanned_at = Instant::now();
+        self.scan()
+    }
+
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Playback>,
-        mut marks: mpsc::Receiver<(usize, Result<Vec<Mark>, RecordFault>)>,
+        mut marks: mpsc::Receiver<ScannedPart>,
     ) {
         self.tell();
         let mut next = Instant::now() + PACE;
+        let mut look = Instant::now() + GROWTH;
         loop {
             let plays = self.timeline.speed.is_some();
             tokio::select! {
@@ -337,6 +231,15 @@ impl PlaybackTask<'_> {
                     self.play();
                     next = Instant::now() + PACE;
                 }
+                () = sleep_until(look) => {
+                    self.grow();
+                    look = Instant::now() + GROWTH;
+                    // The last part grows with the record, and is looked through anew each time.
+                    let behind = self.marks.end() < self.timeline.to;
+                    if behind && self.scanned_at.elapsed() >= RESCAN {
+                        marks = self.scan_again();
+                    }
+                }
             }
         }
     }
@@ -363,7 +266,7 @@ impl PlaybackTask<'_> {
                 to,
                 scope,
             } => {
-                let (archive, rules) = (Arc::clone(self.archive), self.rules.clone());
+                let (archive, rules) = (self.archive.clone(), self.rules.clone());
                 let say = self.say.clone();
                 // It may take a second, and the record is played on meanwhile.
                 tokio::task::spawn_blocking(move || {
@@ -375,7 +278,7 @@ impl PlaybackTask<'_> {
             Playback::Toggle => {
                 let playing = self.timeline.speed.take();
                 if playing.is_none() {
-                    if self.at >= self.timeline.to {
+                    if self.at >= self.timeline.to && !self.grow() {
                         self.say("this is the end of the record".to_owned());
                         return;
                     }
@@ -422,6 +325,9 @@ impl PlaybackTask<'_> {
 
     /// Goes to a moment, and plays on from there where it plays.
     fn go(&mut self, at: Moment) {
+        if at > self.timeline.to {
+            self.grow();
+        }
         let at = at.max(self.timeline.from).min(self.timeline.to);
         self.since = (Instant::now(), at);
         self.aim.send_replace(Aim { at, search: None });
@@ -433,7 +339,7 @@ impl PlaybackTask<'_> {
         let (begun, from) = self.since;
         let played = begun.elapsed().as_secs_f64() * self.speed;
         let to = from.plus(Duration::from_secs_f64(played.clamp(0.0, 1e12)));
-        if to >= self.timeline.to {
+        if to >= self.timeline.to && !(self.grow() && to < self.timeline.to) {
             self.timeline.speed = None;
             self.tell();
         }
@@ -450,7 +356,7 @@ impl PlaybackTask<'_> {
                     replay.go(at)?;
                     replay
                 }
-                None => Replay::open(self.archive, self.rules.clone(), at)?,
+                None => Replay::open(&self.archive, self.rules.clone(), at)?,
             };
             Ok::<_, RecordFault>((replay.facts(at), replay))
         });
@@ -469,81 +375,5 @@ impl PlaybackTask<'_> {
                 self.say(fault.to_string());
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::fleet::finding::Severity;
-
-    use super::*;
-
-    fn at(minute: i64) -> Moment {
-        Moment::from_seconds(minute * 60)
-    }
-
-    fn marks(known: Vec<Option<Vec<i64>>>) -> Marks {
-        let windows = (0..known.len() as i64).map(|window| (at(window * 15), at(window * 15 + 15)));
-        let mark = |minute: i64| Mark {
-            at: at(minute),
-            weight: Severity::Warn,
-        };
-        let of = |minutes: Vec<i64>| minutes.into_iter().map(mark).collect();
-        Marks {
-            windows: windows.collect(),
-            known: known
-                .into_iter()
-                .map(|own| own.map(|minutes| Ok(of(minutes))))
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn the_next_mark_is_found_and_never_one_behind_a_part_that_is_not_known() {
-        let known = marks(vec![
-            Some(vec![3, 9]),
-            Some(vec![]),
-            Some(vec![40]),
-            None,
-            Some(vec![70]),
-        ]);
-        let search = |minute, forward| known.search(at(minute), forward);
-        assert_eq!(search(0, true), Search::Found(at(3)));
-        assert_eq!(search(3, true), Search::Found(at(9)));
-        assert_eq!(search(9, true), Search::Found(at(40)));
-        assert_eq!(search(40, true), Search::Open);
-        assert_eq!(search(70, true), Search::None);
-        assert_eq!(search(70, false), Search::Open);
-        assert_eq!(search(40, false), Search::Found(at(9)));
-        assert_eq!(search(3, false), Search::None);
-        assert_eq!(&*known.looked(), &[(at(0), at(45)), (at(60), at(75))]);
-        assert_eq!(marks(Vec::new()).search(at(1), true), Search::None);
-    }
-
-    #[test]
-    fn the_nearest_part_is_looked_through_first_and_only_in_the_direction_of_a_search() {
-        let windows = marks(vec![None, None, None, None]).windows;
-        let order = |minute, search| {
-            let aim = Aim {
-                at: at(minute),
-                search,
-            };
-            let mut done = BTreeSet::new();
-            while let Some(next) = next_window(&windows, &done, aim) {
-                done.insert(next);
-            }
-            (next_window(&windows, &BTreeSet::new(), aim), done.len())
-        };
-        assert_eq!(order(20, None), (Some(1), 4));
-        assert_eq!(order(35, Some(true)), (Some(2), 2));
-        assert_eq!(order(35, Some(false)), (Some(2), 3));
-        let aim = Aim {
-            at: at(20),
-            search: None,
-        };
-        assert_eq!(next_window(&windows, &BTreeSet::from([1]), aim), Some(2));
-        // Half a day away nothing is looked through unasked.
-        assert_eq!(order(60 * 24, None), (None, 0));
-        assert_eq!(order(60 * 24, Some(false)), (Some(3), 4));
     }
 }

@@ -32,8 +32,10 @@ use super::first_look::{
     has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
     why_nothing,
 };
+use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
+use super::rewind::PastRecord;
 use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
@@ -44,6 +46,9 @@ const BACKLOG: usize = 256;
 
 /// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
 const RECORDING: Duration = Duration::from_secs(9);
+
+/// Where no console was opened, no record is looked for.
+const UNRECORDED: &str = "no record belongs to this";
 
 /// Namespaces that are each watched for themselves.
 const MOST_NAMESPACES: usize = 12;
@@ -105,6 +110,10 @@ pub struct Session {
     pub notice: Option<String>,
     /// Makes plans and carries them out; `None` for one look.
     pub actions: Option<ActionTask>,
+    /// Makes plans on a record, which nothing carries out; nothing for a cluster.
+    pub past_plans: Option<PastPlans>,
+    /// The record of what is looked at, or why there is none.
+    pub record: Result<PastRecord, String>,
     /// The server's address, for messages.
     server: String,
     /// Whose readings are needed.
@@ -130,11 +139,19 @@ impl Drop for Session {
 /// # Errors
 /// When the kubeconfig cannot be used.
 pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
-    let recording = &setup.settings.record;
     // A simulated fleet of this process is another one each time.
-    if !recording.enabled || matches!(target, ClusterTarget::Demo(_)) {
-        return open(setup, target);
-    }
+    let passing = matches!(target, ClusterTarget::Demo(_));
+    let mut session = match setup.settings.record.enabled && !passing {
+        true => recorded(setup, target)?,
+        false => open(setup, target)?,
+    };
+    session.record = PastRecord::of(setup, &session.context, passing);
+    Ok(session)
+}
+
+/// Starts everything and records it, where that can be.
+fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
+    let recording = &setup.settings.record;
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, action_service) = connected(setup, target, true)?;
     let settings = RecordSettings::of(recording);
@@ -331,6 +348,8 @@ fn start(
         notice: None,
         actions: action_service
             .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
+        past_plans: None,
+        record: Err(UNRECORDED.to_owned()),
         server,
         reach,
         sources: Some(sources),
@@ -358,6 +377,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     let (say, answers) = watch::channel(Arc::default());
     let engine = tokio::spawn(explanation_task::run(facts.clone(), say));
     Ok(Session {
+        past_plans: Some(PastPlans::new(facts.clone())),
         facts,
         answers,
         // The record is looked at: `cost` tells of its ledger.
@@ -370,6 +390,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         recording: None,
         notice: None,
         actions: None,
+        record: Err(UNRECORDED.to_owned()),
         server: String::new(),
         reach: watch::Sender::new(Reach::All),
         sources: None,

@@ -233,7 +233,7 @@ async fn drive(
             news = outside.connections.news() => {
                 dirty = true;
                 let msg = effects::message(news);
-                urgent |= matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_)));
+                urgent |= matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_) | Msg::Rewound(..)));
                 msg.map_or_else(Vec::new, |msg| outside.with_what_is_kept(msg))
             }
             news = outside.port_forwards.news() => news,

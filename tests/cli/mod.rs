@@ -6,6 +6,7 @@ mod complete;
 #[cfg(target_os = "linux")]
 mod empty_root;
 mod engine;
+pub mod frames;
 mod link;
 mod record_service;
 mod recorded;
@@ -25,10 +26,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A home of its own, so that nothing of this machine's user counts.
-struct Home(TempDir);
+pub struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(TempDir::new().expect("a temporary folder"))
     }
 

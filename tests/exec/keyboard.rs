@@ -42,7 +42,7 @@ impl Keyboard {
         let setup = setup(settings(&all));
         let service = service.clone();
         let open: Arc<Open> = Arc::new(move |_| {
-            let session = session::open(&setup, ClusterTarget::Running(service.clone()))?;
+            let session = session::console(&setup, ClusterTarget::Running(service.clone()))?;
             let about = msg::Session {
                 context: session.context.clone(),
                 contexts: vec![Name::new("demo")],

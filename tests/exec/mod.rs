@@ -13,6 +13,7 @@ mod looks;
 mod on_screen;
 mod program;
 mod randomly;
+mod rewind;
 #[path = "../sim/scene.rs"]
 mod scene;
 mod sigkill;

@@ -17,6 +17,7 @@ mod mutations;
 mod outages;
 mod plane;
 mod queues;
+mod rewind;
 mod rights;
 mod road;
 mod roads;

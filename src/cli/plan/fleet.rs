@@ -1,9 +1,12 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
+use std::io::Write;
 use std::sync::Arc;
 
+use crate::cli::out;
 use crate::cli::setup::{self, Situation};
 use crate::runtime::aftermath::FleetLook;
+use crate::runtime::past_plans::plannable;
 use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
@@ -16,7 +19,8 @@ use table::actions::opens_faulty;
 use table::explanations::{self, Now};
 use table::{self, Facts, Kind, Needs};
 
-use super::Action;
+use super::show::{printed, refused};
+use super::{Action, PlanFormat};
 
 /// The fleet as it was looked at.
 pub(in crate::cli) struct Seen {
@@ -135,6 +139,38 @@ pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Fail
         | Action::Resume { .. }
         | Action::Reprioritise { .. } => Ok(Seen::of(at).ok()),
         _ => Seen::of(at).map(Some),
+    }
+}
+
+/// Namespace of names that come without, where no kubeconfig says one.
+const NAMESPACE: &str = "default";
+
+/// Prints the plan of an action on a moment of a record.
+///
+/// # Errors
+/// The record cannot be read, or the action needs more than it tells.
+pub(super) fn on_record(
+    at: &Situation,
+    action: &Action,
+    format: PlanFormat,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let seen = Seen::of(at)?;
+    let namespace = match at.settings.scope.namespaces.as_slice() {
+        [one] => one.as_str(),
+        _ => NAMESPACE,
+    };
+    let made = intent(&seen.snapshot, namespace, action).and_then(|intent| {
+        plannable(&intent).map_err(Unseen::Failed)?;
+        Ok(seen.plan(&intent, &Author::default())?)
+    });
+    match made {
+        Ok(plan) => {
+            out::write(out, &printed(&plan, Some(&seen.facts.context), format))?;
+            Ok(Exit::Done)
+        }
+        Err(Unseen::Failed(failure)) => Err(failure),
+        Err(Unseen::Refused(refusal)) => refused(&refusal, seen.snapshot.at, format, out),
     }
 }
 

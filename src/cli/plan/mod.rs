@@ -5,6 +5,7 @@ mod log;
 pub(super) mod show;
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -16,7 +17,7 @@ use exec::look::Unseen;
 use exec::record::Record;
 use exec::{End, Progress, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, When};
 use model::plan::Plan;
 use plan::Author;
 use plan::grant::{Confirmation, Confirmed};
@@ -24,7 +25,8 @@ use settings::Settings;
 use source::kubeconfig::Choice;
 
 use super::patience::patiently;
-use super::setup::Situation;
+use super::record::PastFlags;
+use super::setup::{FactsSource, Situation};
 use super::{out, setup};
 pub(super) use fleet::Seen;
 use show::{document_text, printed};
@@ -49,12 +51,28 @@ pub struct PlanFlags {
     /// Carry it out after confirmation
     #[arg(long, global = true)]
     apply: bool,
+    /// Compute it on a moment of a record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC); nothing can be carried out there
+    #[arg(long, global = true, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    at: Option<When>,
+    /// The record to look at; without it, that of the context
+    #[arg(long, global = true, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// With --apply: it is confirmed
     #[arg(long, global = true)]
     yes: bool,
     /// With --apply: why, for the journal and the cluster's events
     #[arg(long, global = true, value_name = "TEXT")]
     reason: Option<String>,
+}
+
+impl PlanFlags {
+    /// The moment of a record, where one is asked about.
+    pub(super) fn past(&self) -> PastFlags {
+        PastFlags {
+            at: self.at,
+            record: self.record.clone(),
+        }
+    }
 }
 
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
@@ -166,6 +184,15 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let settings = &at.settings;
+    let of_record = matches!(at.target, FactsSource::Record(_));
+    if of_record && plan.log {
+        let message = "--log reads the journal: leave out --at and --record";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if of_record && plan.apply {
+        let message = "nothing can be changed in a record: leave out --apply to see the plan, or --at and --record to change the cluster";
+        return Err(Failure::new(Exit::Refused, message));
+    }
     match (&plan.action, plan.log) {
         (None, true) => log::log(settings, plan, out, err),
         (Some(_), true) => {
@@ -176,6 +203,7 @@ pub(super) fn run(
             let message = "what is to be planned? drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, rebalance, undo, continue; or --log";
             Err(Failure::new(Exit::Usage, message))
         }
+        (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out),
         (Some(action), false) => {
             let seen = fleet::look(at, action)?;
             setup::block_on(async {

@@ -8,7 +8,7 @@ use crate::clipboard::{self, As};
 use crate::commands::{Command, Context};
 use crate::filter;
 use crate::frame;
-use crate::msg::{Effect, Key, KeyPress, Mouse, Switch};
+use crate::msg::{Effect, Key, KeyPress, Mouse, Rewind, Switch};
 use crate::overlay::{Navigation, Overlay, Verdict};
 use crate::picture;
 use crate::table_model::fields;
@@ -150,6 +150,8 @@ impl App {
             Navigation::StopPortForward(number) => effects.push(Effect::StopPortForward(number)),
             Navigation::Diff(when) => self.compare(when, effects),
             Navigation::Time(at) => self.go_to(at, effects),
+            Navigation::Rewind(when) => effects.push(Effect::Rewind(Rewind::To(when))),
+            Navigation::Live => effects.push(Effect::Live),
             Navigation::WhatIf(changes) => {
                 self.suppose(&changes, effects);
                 self.go(Destination::Part(ViewId::Jobs, RowScope::WhatIf(changes)));
@@ -221,6 +223,12 @@ impl App {
             }
             CommandOutcome::Suppose(changes) => {
                 self.suppose(&changes, effects);
+                return;
+            }
+            CommandOutcome::Hush(..) if self.timeline.is_some() => {
+                self.notify(String::from(
+                    "nothing is changed in a record: mute or acknowledge it in a live console",
+                ));
                 return;
             }
             CommandOutcome::Hush(id, entry) => {

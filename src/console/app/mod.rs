@@ -91,6 +91,8 @@ pub struct App {
     pub(crate) timeline: Option<Timeline>,
     /// The moment of the record that was asked for and is not shown yet.
     aim: Option<Moment>,
+    /// What the session showed last, while the record of its cluster is shown in its place.
+    live_facts: Option<Box<Facts>>,
 }
 
 impl App {
@@ -129,6 +131,7 @@ impl App {
             port_forwards: Vec::new(),
             timeline: None,
             aim: None,
+            live_facts: None,
         };
         app.keep_to_part();
         app.enter();
@@ -196,6 +199,8 @@ impl App {
             }
             Msg::Session(session) => self.session(session),
             Msg::NoSession(why) => self.no_session(why),
+            Msg::Rewound(facts, timeline) => self.rewound(*facts, timeline),
+            Msg::Live => self.returned(),
             Msg::Changes(name, told) => {
                 Arc::make_mut(&mut self.facts.compared).put(name, told);
                 self.refresh(true);
@@ -298,12 +303,9 @@ impl App {
             self.overlay = Overlay::None;
         }
         // Made of another cluster's objects, it must not be confirmed on this one.
-        if matches!(self.overlay, Overlay::Plan(_)) {
-            self.overlay = Overlay::None;
-            self.notify(format!("the plan for {} is closed", self.facts.context));
-        }
+        self.close_plan();
         self.held = Held::Live;
-        (self.timeline, self.aim) = (None, None);
+        (self.timeline, self.aim, self.live_facts) = (None, None, None);
         self.facts = Facts {
             now: self.clock,
             ..nothing(session.context)
@@ -314,6 +316,14 @@ impl App {
         self.start_over();
         if let Some(words) = session.notice {
             self.notify(words);
+        }
+    }
+
+    /// Closes a plan that is open: what comes is not what it was made of.
+    fn close_plan(&mut self) {
+        if matches!(self.overlay, Overlay::Plan(_)) {
+            self.overlay = Overlay::None;
+            self.notify(format!("the plan for {} is closed", self.facts.context));
         }
     }
 

@@ -238,6 +238,11 @@ impl App {
         true
     }
 
+    /// True where nothing is opened from the view in front.
+    pub(super) fn is_at_top(&self) -> bool {
+        self.places.stack.is_empty()
+    }
+
     /// Goes where the operator was before, and the next time back again.
     pub(super) fn last(&mut self) {
         if let Some(stop) = self.places.behind.pop() {

@@ -1,22 +1,21 @@
 //! Moving in a record: keys become what is done with the replay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use table::Facts;
 use table::timeline::{Playback, Timeline};
 
-use super::{App, NOTICE};
+use super::shown::Held;
+use super::{App, NOTICE, QUIET};
 use crate::commands::Command;
-use crate::msg::Effect;
+use crate::msg::{Effect, Rewind};
 use crate::overlay::Overlay;
 use crate::view::{Destination, RowScope, ViewId};
 use model::base::{Moment, Name, When};
 
 /// One step through a record.
 const STEP: Duration = Duration::from_secs(60);
-
-/// Said where there is nothing to go through.
-const NO_RECORD: &str =
-    "no record is replayed: `stokehold replay` opens one; [ ] step through the last hour here";
 
 impl App {
     /// How the record stands that is replayed; `None` for a cluster.
@@ -26,19 +25,20 @@ impl App {
 
     /// True for a command that moves in the record that is replayed, or that needs one; it is obeyed then.
     pub(super) fn moves_in_record(&mut self, command: Command, effects: &mut Vec<Effect>) -> bool {
-        let needs = matches!(
-            command,
-            Command::GoToTime | Command::NextChange | Command::PreviousChange
-        );
         let Some(timeline) = &self.timeline else {
-            if needs {
-                self.notify(String::from(NO_RECORD));
-            }
-            return needs;
+            return self.enters_record(command, effects);
         };
         let playback = match command {
             Command::GoToTime => {
                 self.overlay = Overlay::time();
+                return true;
+            }
+            Command::Back if self.is_rewound() => {
+                effects.push(Effect::Live);
+                return true;
+            }
+            Command::Leave if self.is_rewound() && self.is_at_top() => {
+                effects.push(Effect::Live);
                 return true;
             }
             Command::NextChange => Playback::Change { forward: true },
@@ -70,6 +70,59 @@ impl App {
         true
     }
 
+    /// True for a command that goes from a live console into the record of its cluster; it is obeyed then.
+    fn enters_record(&mut self, command: Command, effects: &mut Vec<Effect>) -> bool {
+        match command {
+            Command::GoToTime => self.overlay = Overlay::time(),
+            Command::PreviousChange => {
+                self.notify(String::from("scanning the record for the last change…"));
+                effects.push(Effect::Rewind(Rewind::LastChange));
+            }
+            Command::NextChange => self.notify(String::from("this is the present")),
+            _ => return false,
+        }
+        true
+    }
+
+    /// True while the record of the cluster is shown in the place of its session, which goes on.
+    pub fn is_rewound(&self) -> bool {
+        self.live_facts.is_some()
+    }
+
+    /// Shows the record of the cluster from this picture on. The session goes on beside it; what it showed last is kept.
+    pub(super) fn rewound(&mut self, facts: Facts, timeline: Timeline) {
+        self.close_plan();
+        self.live();
+        let live = self.unscoped();
+        let facts = Facts {
+            silences: Arc::clone(&live.silences),
+            ..facts
+        };
+        self.live_facts.get_or_insert_with(|| Box::new(live));
+        self.timeline = Some(timeline);
+        self.show_anew(facts);
+    }
+
+    /// Shows what the session showed last; what it has said since comes behind.
+    pub(super) fn returned(&mut self) {
+        if let Some(live) = self.live_facts.take() {
+            self.close_plan();
+            self.timeline = None;
+            self.show_anew(*live);
+        }
+    }
+
+    /// Shows facts of another moment in the views as they stand.
+    fn show_anew(&mut self, facts: Facts) {
+        (self.aim, self.notice, self.wanted) = (None, None, None);
+        self.clock = facts.now;
+        // Rows may change places at once: other rows are there.
+        self.last_key = facts.now.minus(QUIET);
+        self.held = Held::Live;
+        self.put(facts);
+        self.fit();
+    }
+
     /// Goes to a moment of the record.
     pub(super) fn go_to(&mut self, at: Moment, effects: &mut Vec<Effect>) {
         // While it is played, the picture has moved on before the next press.
@@ -85,7 +138,7 @@ impl App {
     pub(super) fn compare(&mut self, when: When, effects: &mut Vec<Effect>) {
         let Some(timeline) = &self.timeline else {
             self.notify(String::from(
-                "no record is replayed: `stokehold replay` opens one, `stokehold diff` compares its moments",
+                "no record is shown: T goes into one; `stokehold diff` compares its moments",
             ));
             return;
         };

@@ -131,7 +131,7 @@ impl App {
     }
 
     /// Shows these facts.
-    fn put(&mut self, mut facts: Facts) {
+    pub(super) fn put(&mut self, mut facts: Facts) {
         let same =
             Arc::ptr_eq(&facts.fleet, &self.facts.fleet) && Arc::ptr_eq(&facts.burn, &self.whole);
         self.whole = Arc::clone(&facts.burn);
@@ -149,7 +149,7 @@ impl App {
     }
 
     /// What is shown, of the whole fleet.
-    fn unscoped(&self) -> Facts {
+    pub(super) fn unscoped(&self) -> Facts {
         Facts {
             burn: Arc::clone(&self.whole),
             part: None,
@@ -252,7 +252,10 @@ impl App {
         }
         let Some(facts) = past::at(&newest, to) else {
             self.notify(match newest.history.readings_since() {
-                Some(since) => format!("no readings are held before {}", since.clock()),
+                Some(since) => format!(
+                    "no readings are held before {}; T goes to a time in the record",
+                    since.clock()
+                ),
                 None => String::from("no readings are held yet"),
             });
             return;

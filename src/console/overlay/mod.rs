@@ -110,6 +110,10 @@ pub enum Navigation {
     Diff(When),
     /// Go to this moment of the record.
     Time(Moment),
+    /// Go to this moment of the cluster's record.
+    Rewind(When),
+    /// Back from the record to the session.
+    Live,
     /// See what these changes would do.
     WhatIf(Name),
     /// Forward a port to this pod.

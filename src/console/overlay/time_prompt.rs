@@ -13,7 +13,7 @@ use model::base::When;
 use super::{Navigation, Verdict};
 
 /// What may be typed.
-const FORMS: &str = "03:12 · yesterday 14:00 · -2h before the end · 2026-11-21 06:40 (UTC)";
+const FORMS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
 
 /// What is typed, and what is wrong with it.
 pub struct TimePrompt {
@@ -48,9 +48,17 @@ impl TimePrompt {
     }
 
     fn accepted(&self, app: &App) -> Result<Navigation, String> {
+        let is_present = matches!(self.field.text().trim(), "now" | "live");
+        match (is_present, app.is_rewound()) {
+            (true, true) => return Ok(Navigation::Live),
+            (true, false) if app.timeline.is_none() => {
+                return Err(String::from("this is the present"));
+            }
+            _ => {}
+        }
         let when = When::parse(self.field.text())?;
         let Some(timeline) = &app.timeline else {
-            return Err(String::from("no record is replayed"));
+            return Ok(Navigation::Rewind(when));
         };
         let at = when.in_record(timeline.from, timeline.to);
         let stamp = at.rfc3339();

@@ -1,0 +1,91 @@
+//! From a live console into the record of its cluster, and back: the session goes on beside it.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use console::msg::Rewind;
+use model::base::{Age, Exit, Failure, Moment, Name};
+use record::{Archive, RecordFault};
+use table::timeline::Playback;
+
+use super::session::{self, Session, Setup};
+use super::tape;
+
+/// How to get a record, where there is none.
+const NONE: &str = "run `stokehold record` beside the console, or set `[record] enabled = true`";
+
+/// Why the simulated fleet of `demo` has no record.
+const DEMO: &str = "the simulated fleet is not recorded: `stokehold record --demo --dir D`, then `stokehold replay D`";
+
+/// A recorder that runs writes this often, with a little to spare: what is asked for later is its end.
+const LATE: Age = Age::from_seconds(60);
+
+/// Where the record of a cluster is, if there is one.
+#[derive(Clone, Debug)]
+pub struct PastRecord {
+    setup: Setup,
+    place: PathBuf,
+    context: Name,
+}
+
+impl PastRecord {
+    /// The record of what a console looks at: that of the settings, else that of the context.
+    ///
+    /// # Errors
+    /// Why there can be none, in words.
+    pub(super) fn of(setup: &Setup, context: &Name, demo: bool) -> Result<Self, String> {
+        if demo {
+            return Err(DEMO.to_owned());
+        }
+        let named = setup.settings.record.dir.clone();
+        let place = named.or_else(|| tape::place(context));
+        Ok(Self {
+            setup: setup.clone(),
+            place: place.ok_or("there is no home directory to keep a record in: set record.dir")?,
+            context: context.clone(),
+        })
+    }
+
+    /// Opens it where it is asked for; `now` is the moment on the clock of the session. It stands still there. Must be called within a
+    /// tokio runtime, on a thread that may block.
+    ///
+    /// # Errors
+    /// There is no record, it is another cluster's, or it has nothing of that moment.
+    pub(super) fn open(&self, to: Rewind, now: Moment) -> Result<Session, Failure> {
+        let failed = |message: String| Failure::new(Exit::Failed, message);
+        let archive = Archive::open(&self.place).map_err(|fault| match &fault {
+            RecordFault::Empty(_) => {
+                failed(format!("there is no record of {}: {NONE}", self.context))
+            }
+            RecordFault::Io(_, _, error) if error.kind() == ErrorKind::NotFound => {
+                failed(format!("there is no record of {}: {NONE}", self.context))
+            }
+            _ => failed(fault.to_string()),
+        })?;
+        if archive.context() != self.context.as_str() {
+            let place = self.place.display();
+            return Err(failed(format!(
+                "the record in {place} is of {}: `stokehold replay {place}` shows it",
+                archive.context()
+            )));
+        }
+        let (start, end) = (archive.start(), archive.end());
+        let at = match to {
+            Rewind::To(when) => when.in_record(start, now),
+            Rewind::LastChange => end,
+        };
+        if at < start {
+            let (at, start) = (at.rfc3339(), start.rfc3339());
+            return Err(failed(format!("{at}: the record begins at {start}")));
+        }
+        if at.since(end) > LATE {
+            let (at, end) = (at.rfc3339(), end.rfc3339());
+            return Err(failed(format!("{at}: the record ends at {end}")));
+        }
+        let session = session::replay(&self.setup, archive, at.min(end), 0.0)?;
+        if let (Rewind::LastChange, Some(replay)) = (to, &session.replay) {
+            replay.send(Playback::Change { forward: false });
+        }
+        Ok(session)
+    }
+}

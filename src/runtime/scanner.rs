@@ -1,0 +1,281 @@
+//! Looks through a record for what matters, beside the task that plays it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use model::base::Moment;
+use record::{Archive, RecordFault};
+use table::changes::Changes;
+use table::timeline::Mark;
+
+use super::past::Replay;
+use super::store::Rules;
+
+/// The record is looked through for what matters so far from the moment on screen; further only when a jump needs it.
+const AROUND: Duration = Duration::from_secs(12 * 3600);
+
+/// The parts of a record between two keyframes, by time.
+pub(super) fn windows(archive: &Archive) -> Vec<(Moment, Moment)> {
+    let keys = archive.keyframes();
+    let ends = keys.iter().skip(1).copied().chain([archive.end()]);
+    keys.iter().copied().zip(ends).collect()
+}
+
+/// The part in which a moment lies.
+fn window_of(windows: &[(Moment, Moment)], at: Moment) -> usize {
+    windows
+        .partition_point(|(from, _)| *from <= at)
+        .saturating_sub(1)
+}
+
+/// Where the record is looked through next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Aim {
+    /// Nearest to here.
+    pub(super) at: Moment,
+    /// Only later than that, or only earlier, and however far.
+    pub(super) search: Option<bool>,
+}
+
+/// A part of the record, and what matters in it, or why it cannot be read.
+pub(super) type ScannedPart = (usize, Result<Vec<Mark>, RecordFault>);
+
+/// Looks through a record for what matters, part by part, on a thread of its own.
+pub(super) struct Scanner {
+    pub(super) archive: Archive,
+    pub(super) rules: Rules,
+    pub(super) windows: Vec<(Moment, Moment)>,
+    /// Parts that are known already.
+    pub(super) done: BTreeSet<usize>,
+    pub(super) aim: watch::Receiver<Aim>,
+    pub(super) found: mpsc::Sender<ScannedPart>,
+}
+
+impl Scanner {
+    /// Works until all is known or the other end has gone.
+    pub(super) fn run(mut self, handle: &tokio::runtime::Handle) {
+        let mut done = std::mem::take(&mut self.done);
+        while !self.found.is_closed() {
+            let aim = *self.aim.borrow_and_update();
+            let Some(next) = next_window(&self.windows, &done, aim) else {
+                if done.len() == self.windows.len() || handle.block_on(self.aim.changed()).is_err()
+                {
+                    return;
+                }
+                continue;
+            };
+            let begun = Instant::now();
+            let marks = self.marks(self.windows[next]);
+            done.insert(next);
+            if self.found.blocking_send((next, marks)).is_err() {
+                return;
+            }
+            // A background scan uses at most half of one core.
+            if aim.search.is_none() {
+                let (pause, changed) = (begun.elapsed(), self.aim.changed());
+                let paused = async { tokio::time::timeout(pause, changed).await };
+                if let Ok(Err(_)) = handle.block_on(paused) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn marks(&self, (from, to): (Moment, Moment)) -> Result<Vec<Mark>, RecordFault> {
+        let mut replay = Replay::open(&self.archive, self.rules.clone(), from)?;
+        let (mut last, mut marks) = (replay.facts(from), Vec::new());
+        replay.look(to, |facts| {
+            marks.extend(Mark::of(&Changes::between(&last, &facts)));
+            last = facts;
+        })?;
+        Ok(marks)
+    }
+}
+
+/// The part that is looked through next: the nearest one that was not, where it is asked for.
+fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -> Option<usize> {
+    let here = window_of(windows, aim.at);
+    let wanted = |window: &usize| match aim.search {
+        Some(true) => *window >= here,
+        Some(false) => *window <= here,
+        None => {
+            let (from, to) = windows[*window];
+            from.since(aim.at) < AROUND.into() && aim.at.since(to) < AROUND.into()
+        }
+    };
+    let open = (0..windows.len()).filter(|window| !done.contains(window));
+    // What comes is more often asked for than what was.
+    open.filter(wanted)
+        .min_by_key(|window| (window.abs_diff(here), *window < here))
+}
+
+/// What is known of the parts of a record.
+pub(super) struct Marks {
+    pub(super) windows: Vec<(Moment, Moment)>,
+    /// Of each part, once it was scanned, what matters in it, or why it cannot be read.
+    pub(super) known: Vec<Option<Result<Vec<Mark>, RecordFault>>>,
+}
+
+/// What a search for a mark came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Search {
+    Found(Moment),
+    /// A part that lies on the way was not looked through yet.
+    Open,
+    None,
+}
+
+impl Marks {
+    /// All that is known to matter, by time.
+    pub(super) fn all(&self) -> Arc<[Mark]> {
+        let readable = self.known.iter().flatten().flatten();
+        readable.flatten().copied().collect()
+    }
+
+    /// The end of what they cover.
+    pub(super) fn end(&self) -> Moment {
+        self.windows.last().map_or(Moment::default(), |(_, to)| *to)
+    }
+
+    /// Covers these parts from now on: what is known of those that are the same stays.
+    pub(super) fn cover(&mut self, windows: Vec<(Moment, Moment)>) {
+        let mut old: Vec<_> = std::mem::take(&mut self.windows)
+            .into_iter()
+            .zip(std::mem::take(&mut self.known))
+            .collect();
+        self.known = windows
+            .iter()
+            .map(|window| {
+                let place = old.iter().position(|(known, _)| known == window)?;
+                old.swap_remove(place).1
+            })
+            .collect();
+        self.windows = windows;
+    }
+
+    /// How many parts cannot be read: what changed in them is not known.
+    pub(super) fn unreadable(&self) -> u64 {
+        let scanned = self.known.iter().flatten();
+        scanned.filter(|found| found.is_err()).count() as u64
+    }
+
+    /// The parts that are known, those that touch as one.
+    pub(super) fn looked(&self) -> Arc<[(Moment, Moment)]> {
+        let mut out: Vec<(Moment, Moment)> = Vec::new();
+        for ((from, to), known) in self.windows.iter().zip(&self.known) {
+            match out.last_mut() {
+                _ if !matches!(known, Some(Ok(_))) => {}
+                Some(last) if last.1 == *from => last.1 = *to,
+                _ => out.push((*from, *to)),
+            }
+        }
+        out.into()
+    }
+
+    /// The next mark after a moment, or the last one before it.
+    pub(super) fn search(&self, from: Moment, forward: bool) -> Search {
+        let here = window_of(&self.windows, from);
+        let ahead: Vec<usize> = match forward {
+            true => (here..self.known.len()).collect(),
+            false => (0..=here).rev().collect(),
+        };
+        for window in ahead {
+            let Some(Some(found)) = self.known.get(window) else {
+                return if window < self.known.len() {
+                    Search::Open
+                } else {
+                    Search::None
+                };
+            };
+            let marks = found.as_deref().unwrap_or_default();
+            let found = match forward {
+                true => marks.iter().find(|mark| mark.at > from),
+                false => marks.iter().rev().find(|mark| mark.at < from),
+            };
+            if let Some(mark) = found {
+                return Search::Found(mark.at);
+            }
+        }
+        Search::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::fleet::finding::Severity;
+
+    use super::*;
+
+    fn at(minute: i64) -> Moment {
+        Moment::from_seconds(minute * 60)
+    }
+
+    fn marks(known: Vec<Option<Vec<i64>>>) -> Marks {
+        let windows = (0..known.len() as i64).map(|window| (at(window * 15), at(window * 15 + 15)));
+        let mark = |minute: i64| Mark {
+            at: at(minute),
+            weight: Severity::Warn,
+        };
+        let of = |minutes: Vec<i64>| minutes.into_iter().map(mark).collect();
+        Marks {
+            windows: windows.collect(),
+            known: known
+                .into_iter()
+                .map(|own| own.map(|minutes| Ok(of(minutes))))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn the_next_mark_is_found_and_never_one_behind_a_part_that_is_not_known() {
+        let known = marks(vec![
+            Some(vec![3, 9]),
+            Some(vec![]),
+            Some(vec![40]),
+            None,
+            Some(vec![70]),
+        ]);
+        let search = |minute, forward| known.search(at(minute), forward);
+        assert_eq!(search(0, true), Search::Found(at(3)));
+        assert_eq!(search(3, true), Search::Found(at(9)));
+        assert_eq!(search(9, true), Search::Found(at(40)));
+        assert_eq!(search(40, true), Search::Open);
+        assert_eq!(search(70, true), Search::None);
+        assert_eq!(search(70, false), Search::Open);
+        assert_eq!(search(40, false), Search::Found(at(9)));
+        assert_eq!(search(3, false), Search::None);
+        assert_eq!(&*known.looked(), &[(at(0), at(45)), (at(60), at(75))]);
+        assert_eq!(marks(Vec::new()).search(at(1), true), Search::None);
+    }
+
+    #[test]
+    fn the_nearest_part_is_looked_through_first_and_only_in_the_direction_of_a_search() {
+        let windows = marks(vec![None, None, None, None]).windows;
+        let order = |minute, search| {
+            let aim = Aim {
+                at: at(minute),
+                search,
+            };
+            let mut done = BTreeSet::new();
+            while let Some(next) = next_window(&windows, &done, aim) {
+                done.insert(next);
+            }
+            (next_window(&windows, &BTreeSet::new(), aim), done.len())
+        };
+        assert_eq!(order(20, None), (Some(1), 4));
+        assert_eq!(order(35, Some(true)), (Some(2), 2));
+        assert_eq!(order(35, Some(false)), (Some(2), 3));
+        let aim = Aim {
+            at: at(20),
+            search: None,
+        };
+        assert_eq!(next_window(&windows, &BTreeSet::from([1]), aim), Some(2));
+        // Half a day away nothing is looked through unasked.
+        assert_eq!(order(60 * 24, None), (None, 0));
+        assert_eq!(order(60 * 24, Some(false)), (Some(3), 4));
+    }
+}
