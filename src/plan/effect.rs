@@ -37,6 +37,57 @@ pub(super) struct Picture {
     pools: BTreeMap<Name, i64>,
 }
 
+/// What happens in the first cycle of a fleet.
+struct FirstCycle {
+    started: Vec<(WorkloadId, Arc<Allocation>)>,
+    quota_reserved: Vec<WorkloadId>,
+    preempted: BTreeMap<JobKey, Option<JobKey>>,
+}
+
+impl FirstCycle {
+    /// These nodes are opened once it is over, and another one follows.
+    fn of(state: &mut State<'_>, closed: &[NodeId]) -> Self {
+        let compiled = state.compiled();
+        let key = |work: WorkloadId| compiled.workload(work).key.clone();
+        let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
+        let mut quota_reserved: Vec<WorkloadId> = Vec::new();
+        let mut preempted = BTreeMap::new();
+        for cycles in 0..2 {
+            if cycles == 1 {
+                if closed.is_empty() {
+                    break;
+                }
+                for node in closed {
+                    state.set_open(*node, true);
+                }
+            }
+            let (seated, unseated) = cycle::place(state, &quota_reserved);
+            started.extend(seated);
+            let options = Options {
+                quota_alone: true,
+                ..Options::default()
+            };
+            let cycle = cycle::cycle(state, options);
+            quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
+            let fresh = cycle.admitted.into_iter();
+            started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
+            for victim in &cycle.drained {
+                preempted.insert(key(victim.work), None);
+            }
+            for push in &cycle.preempted {
+                for victim in &push.victims.list {
+                    preempted.insert(key(victim.work), Some(key(push.by)));
+                }
+            }
+        }
+        Self {
+            started,
+            quota_reserved,
+            preempted,
+        }
+    }
+}
+
 impl Picture {
     /// Looks at a fleet.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
@@ -70,40 +121,22 @@ impl Picture {
         Self::on(&CompiledFleet::new(snapshot.clone()), closed)
     }
 
+    /// True when a job starts in the first cycle of a fleet.
+    pub(super) fn is_placed(snapshot: &Snapshot, job: &JobKey) -> bool {
+        let compiled = CompiledFleet::new(snapshot.clone());
+        let first = FirstCycle::of(&mut State::new(&compiled), &[]);
+        let mut started = first.started.iter();
+        started.any(|(work, _)| compiled.workload(*work).key == *job)
+    }
+
     fn on(compiled: &CompiledFleet, closed: &[NodeId]) -> Self {
         let mut state = State::new(compiled);
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
-        let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
-        let mut quota_reserved: Vec<WorkloadId> = Vec::new();
-        let mut preempted = BTreeMap::new();
-        for cycles in 0..2 {
-            if cycles == 1 {
-                if closed.is_empty() {
-                    break;
-                }
-                for node in closed {
-                    state.set_open(*node, true);
-                }
-            }
-            let (seated, unseated) = cycle::place(&mut state, &quota_reserved);
-            started.extend(seated);
-            let options = Options {
-                quota_alone: true,
-                ..Options::default()
-            };
-            let cycle = cycle::cycle(&mut state, options);
-            quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
-            let fresh = cycle.admitted.into_iter();
-            started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
-            for victim in &cycle.drained {
-                preempted.insert(key(victim.work), None);
-            }
-            for push in &cycle.preempted {
-                for victim in &push.victims.list {
-                    preempted.insert(key(victim.work), Some(key(push.by)));
-                }
-            }
-        }
+        let FirstCycle {
+            started,
+            quota_reserved,
+            preempted,
+        } = FirstCycle::of(&mut state, closed);
         let now = state.now();
         let mut starts: BTreeMap<JobKey, Option<Moment>> = started
             .iter()

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use engine::compiled::WorkloadId;
 use engine::cycle;
+use engine::explanations;
 use engine::fit::Relaxation;
 use engine::preempt::{self, Mode, Victims};
-use engine::snapshot::Snapshot;
+use engine::snapshot::{Snapshot, Status, System};
 use engine::state::State;
 
+use super::effect::Picture;
 use super::planner_context;
 
 /// The sets of jobs that may leave for one that is put first.
@@ -86,6 +88,31 @@ pub fn leavers_of_nodes(state: &mut State<'_>, work: WorkloadId) -> Option<Victi
     let found = seat_victims(state, work);
     state.undo_to(mark);
     found.ok()
+}
+
+/// True when a job starts once these have left, in the way in which the plan that admits it has them leave: no other job takes
+/// what becomes free.
+pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
+    let model = &snapshot.workloads[work];
+    let mut then = snapshot.clone();
+    for victim in victims {
+        then.displace(*victim, false);
+    }
+    if !explanations::has_reserved_quota(model) {
+        match planner_context::system(snapshot, model) {
+            System::Kueue => {
+                let highest = then.workloads.iter().map(|other| other.priority).max();
+                then.workloads[work].priority = highest.unwrap_or(0).saturating_add(1);
+            }
+            _ => {
+                for victim in victims {
+                    then.workloads[*victim].status = Status::Held;
+                }
+            }
+        }
+    }
+    then.settle();
+    Picture::is_placed(&then, &model.key)
 }
 
 /// Who leaves its nodes for one that has its quota.

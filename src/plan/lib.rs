@@ -33,7 +33,7 @@ mod tests_evicted;
 mod tests_fleet;
 pub mod words;
 
-pub use leavers::{leavers, leavers_of_nodes};
+pub use leavers::{leavers, leavers_of_nodes, starts_without};
 pub use planner_context::Author;
 pub use subject::{ActionTarget, Class, Found, Subject, System};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::Explainer;
+use engine::explain::{Change, Explainer};
 use engine::explanations::{self, Answer};
 use engine::forecast;
 use engine::live;
@@ -78,9 +78,10 @@ impl JobExplanations {
             .into_iter()
             .map(|work| (options::used(&snapshot, Some(&work)), work))
             .collect();
-        let mut jobs = told(fleet, burn, snapshot, plan::leavers);
+        let whole = snapshot.clone();
+        let mut jobs = told(fleet, burn, (snapshot, &whole), plan::leavers);
         if let Some(beyond) = beyond {
-            let mut more = told(fleet, burn, beyond, plan::leavers_of_nodes);
+            let mut more = told(fleet, burn, (beyond, &whole), plan::leavers_of_nodes);
             for (used, work) in quota_reserved {
                 if let Some(mut told) = more.remove(&work.key) {
                     explanations::say_let_in(&mut told.answer.explanation, &work);
@@ -101,11 +102,11 @@ impl JobExplanations {
     }
 }
 
-/// What is said of all that wait in a picture.
+/// What is said of all that wait in a picture, which is the `whole` one or of a part of who waits.
 fn told(
     fleet: &Fleet,
     burn: &Burn,
-    snapshot: Snapshot,
+    (snapshot, whole): (Snapshot, &Snapshot),
     leavers: fn(&mut State<'_>, WorkloadId) -> Option<Victims>,
 ) -> BTreeMap<JobKey, JobExplanation> {
     let compiled = CompiledFleet::new(snapshot);
@@ -123,13 +124,27 @@ fn told(
         let told = JobExplanation { answer, now: None };
         jobs.insert(key.clone(), told);
     }
-    let whole = compiled.snapshot.not_visible.is_empty();
-    for key in longest(fleet).into_iter().filter(|_| whole) {
+    let all_visible = compiled.snapshot.not_visible.is_empty();
+    for key in longest(fleet).into_iter().filter(|_| all_visible) {
         let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
-        told.now =
-            leavers(&mut state, work).map(|victims| now_of(fleet, burn, &compiled, &victims));
+        // What the plan would refuse is not offered.
+        told.now = leavers(&mut state, work)
+            .filter(|victims| {
+                let victims: Vec<_> = victims.list.iter().map(|it| it.work).collect();
+                plan::starts_without(whole, work, &victims)
+            })
+            .map(|victims| now_of(fleet, burn, &compiled, &victims));
+        told.answer.explanation.offers(|unblock| {
+            let [Change::Preempt { jobs }] = &unblock.changes[..] else {
+                return true;
+            };
+            let works = whole.workloads.iter().enumerate();
+            let named = works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
+            let victims: Vec<_> = named.map(|(at, _)| at).collect();
+            plan::starts_without(whole, work, &victims)
+        });
     }
     jobs
 }

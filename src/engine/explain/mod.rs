@@ -116,6 +116,16 @@ pub struct Explanation {
     pub reserved_at: Option<Moment>,
 }
 
+impl Explanation {
+    /// Keeps the changes that would start it of which `keep` says so.
+    pub fn offers(&mut self, keep: impl Fn(&Unblock) -> bool) {
+        self.alternatives.retain(&keep);
+        if self.unblock.as_ref().is_some_and(|unblock| !keep(unblock)) {
+            self.unblock = (!self.alternatives.is_empty()).then(|| self.alternatives.remove(0));
+        }
+    }
+}
+
 #[allow(clippy::ref_option, reason = "serde passes references")]
 fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S::Error> {
     match at {
