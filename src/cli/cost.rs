@@ -79,6 +79,7 @@ struct ReportFlags {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum CostFormat {
     Table,
+    Wide,
     Json,
     Csv,
 }
@@ -145,12 +146,14 @@ pub(super) fn run(
         &sums(this, PeriodCost::steps(this))?,
         before_seen,
         &sums(before, 1)?,
+        at.settings.cost.energy(),
     );
     if !now_seen.is_observed() {
         say_unobserved(err, bounds);
     }
     let text = match cost.output {
-        CostFormat::Table => period.table(),
+        CostFormat::Table => period.table(false),
+        CostFormat::Wide => period.table(true),
         CostFormat::Json => period.json(),
         CostFormat::Csv => period.csv(),
     };
@@ -202,6 +205,7 @@ fn report(
         say_unobserved(err, bounds);
     }
     let only = filter(at);
+    let energy = at.settings.cost.energy();
     let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
     if flags.output == ReportFormat::Focus {
         let others: Vec<Dimension> = by
@@ -213,7 +217,7 @@ fn report(
             .chain(others.clone())
             .collect();
         let sums = sums(&keys)?;
-        let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone());
+        let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone(), energy);
         // The file is for programs: what is to be known of it stands here, and the observed share on each line.
         for note in report.notes() {
             out::say(err, &note);
@@ -227,7 +231,7 @@ fn report(
         return Ok(Exit::Done);
     }
     let sums = sums(&by)?;
-    let report = Report::new(&flags.month, seen, open, &by, idle, sums);
+    let report = Report::new(&flags.month, seen, open, &by, idle, sums, energy);
     let text = match flags.output {
         ReportFormat::Table => report.table(),
         ReportFormat::Json => report.json(),

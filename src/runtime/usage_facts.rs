@@ -9,11 +9,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use model::base::Moment;
-use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter};
+use model::usage::{Dimension, EnergyRates, Period, Span, UsageBudget, UsageFilter};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
-use table::spend::{PeriodSums, UsageFacts, UsageStatus};
+use table::spend::{PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::session::Setup;
@@ -34,6 +34,7 @@ pub struct UsageReader {
     context: String,
     budgets: Result<Vec<UsageBudget>, String>,
     periods: &'static [Period],
+    energy: EnergyRates,
 }
 
 impl UsageReader {
@@ -45,6 +46,7 @@ impl UsageReader {
             context: context.to_owned(),
             budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
             periods: &PERIODS,
+            energy: settings.cost.energy(),
         }
     }
 
@@ -103,15 +105,15 @@ impl UsageReader {
             });
         };
         let by = [Dimension::Team, Dimension::Namespace];
-        let sums = |span: Span| file.sums(span, &by, 1, &UsageFilter::default());
+        let sums = |span: Span, steps| file.sums(span, &by, steps, &UsageFilter::default());
         let period = |period: &Period| {
             let (this, before) = period.spans(now);
             Ok(PeriodSums {
                 period: *period,
                 now: usage::seen(&file, this, now)?.0,
                 before: usage::seen(&file, before, now)?.0,
-                sums: sums(this)?,
-                sums_before: sums(before)?,
+                sums: sums(this, PeriodCost::steps(this))?,
+                sums_before: sums(before, 1)?,
             })
         };
         let periods = self.periods.iter().map(period);
@@ -121,6 +123,7 @@ impl UsageReader {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
             budgets: budgets::states(&file, set, now).map_err(failed)?,
+            energy: self.energy,
         })
     }
 }

@@ -8,8 +8,9 @@ use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use model::usage::{
-    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, HOUR_MS,
-    HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals, hour_of,
+    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, EnergyRates,
+    HOUR_MS, HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals,
+    hour_of,
 };
 use table::Facts;
 use table::spend::{PeriodSums, Seen, UsageFacts, UsageStatus};
@@ -102,6 +103,11 @@ fn told(facts: &Facts) -> UsageFacts {
             ),
             budget("all", BudgetScope::Fleet, 50_000.0, 101, now),
         ],
+        energy: EnergyRates {
+            usd_per_kwh: Some(0.12),
+            pue: Some(1.3),
+            kg_co2e_per_kwh: Some(0.35),
+        },
     }
 }
 

@@ -5,6 +5,7 @@
 //! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
 
 mod budget;
+mod energy;
 mod fold;
 mod forecast;
 mod period;
@@ -17,10 +18,11 @@ mod totals;
 pub use jiff::tz::TimeZone;
 
 pub use budget::{BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, UsageBudget};
+pub use energy::EnergyRates;
 pub use fold::{GAP, UsageFold};
 pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};
 pub use period::{Period, Span, month};
-pub use row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+pub use row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 pub use sample::{UNDER_USED_BELOW, UsageSample};
 pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};
 

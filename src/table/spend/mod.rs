@@ -9,12 +9,14 @@ mod period;
 mod report;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use facts::{PeriodSums, UsageFacts, UsageStatus};
 pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{FIELDS, SCHEMA, UsageHour, csv, hours, table};
-pub use period::{PeriodCost, PeriodRow, Seen};
+pub use period::{PeriodCost, PeriodRow, Seen, spark};
 pub use report::{IdleShare, Report, ReportRow};
+pub use units::unit_words;
 
 use model::base::quantities::grouped;
 use model::usage::{CostPart, UsageTotals, start_of};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use model::usage::{CostPart, Dimension, Span, UsageSum, UsageTotals, start_of};
+use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
-use super::{Cents, coverage_words, device_hours, dollars, safe_line, shares, stamp, usd};
+use super::{Cents, coverage_words, device_hours, dollars, safe_line, shares, stamp, units, usd};
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
@@ -65,6 +65,8 @@ pub struct PeriodCost {
     pub rows: Vec<PeriodRow>,
     /// Their sum.
     pub total: PeriodRow,
+    /// What energy costs and emits.
+    pub energy: EnergyRates,
 }
 
 /// A span of at most so many hours has a step for each.
@@ -90,6 +92,7 @@ impl PeriodCost {
         sums: &[UsageSum],
         before: Seen,
         sums_before: &[UsageSum],
+        energy: EnergyRates,
     ) -> Self {
         let steps = Self::steps(now.span);
         let fresh = |name: &str| PeriodRow {
@@ -143,12 +146,13 @@ impl PeriodCost {
             before,
             rows,
             total,
+            energy,
         }
     }
 
-    /// As a table for people, with a summary below.
-    pub fn table(&self) -> String {
-        let titles = vec![
+    /// As a table for people, with a summary below; `wide` has unit costs of each row.
+    pub fn table(&self, wide: bool) -> String {
+        let mut titles = vec![
             (title(self.by), false),
             ("COST", true),
             ("BEFORE", true),
@@ -160,6 +164,16 @@ impl PeriodCost {
             ("USEFUL", true),
             ("IDLE", true),
         ];
+        if wide {
+            titles.extend([
+                ("JOBS", true),
+                ("$/JOB", true),
+                ("SPOT SAVED", true),
+                ("ENERGY", true),
+                ("ENERGY $", true),
+                ("CO2E KG", true),
+            ]);
+        }
         let (mut now, mut before) = (Cents::default(), Cents::default());
         let mut lines: Vec<Vec<String>> = self
             .rows
@@ -171,6 +185,12 @@ impl PeriodCost {
             &mut Cents::default(),
             &mut Cents::default(),
         ));
+        if wide {
+            let rows = self.rows.iter().chain([&self.total]);
+            for (line, row) in lines.iter_mut().zip(rows) {
+                line.extend(units(&row.now, self.energy));
+            }
+        }
         let layout = Layout::new(titles, &lines);
         let mut out = format!("{}\n\n{}", self.headline(), layout.header());
         lines
@@ -219,11 +239,12 @@ impl PeriodCost {
             None if total.cost_micros() == Some(0) => lines.push("Nothing was spent.".to_owned()),
             None => lines.push("What it cost is unknown.".to_owned()),
         }
-        if let Some(mwh) = total.energy_mwh {
-            lines.push(format!(
-                "Energy of the devices that tell it: {:.1} kWh",
-                mwh as f64 / 1e6
-            ));
+        let words = units::unit_words(total, self.energy);
+        if !words.is_empty() {
+            lines.push(format!("Unit costs: {}", words.join(" · ")));
+        }
+        if total.energy_mwh.is_some() {
+            lines.push("Energy is that of the devices that count it.".to_owned());
         }
         if total.unpriced_ms > 0 {
             lines.push(format!(
@@ -244,13 +265,15 @@ impl PeriodCost {
                 "observed_ratio": seen.ratio,
             })
         };
+        let rows = self.rows.iter().map(|row| row_json(row, self.energy));
         let document = json!({
             "period": self.name,
             "by": self.by.name(),
             "now": seen(&self.now),
             "before": seen(&self.before),
-            "rows": self.rows.iter().map(row_json).collect::<Vec<Value>>(),
-            "total": row_json(&self.total),
+            "rows": rows.collect::<Vec<Value>>(),
+            "total": row_json(&self.total, self.energy),
+            "energy_rates": units::rates_json(self.energy),
         });
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
@@ -278,6 +301,7 @@ impl PeriodCost {
             ]
             .map(str::to_owned),
         );
+        titles.extend(units::FIELDS.map(str::to_owned));
         let mut out = safe_line(&titles);
         for row in &self.rows {
             let money = |micros: Option<i64>| micros.map(super::decimal).unwrap_or_default();
@@ -303,6 +327,7 @@ impl PeriodCost {
                 format!("{:.6}", self.now.ratio),
                 format!("{:.6}", self.before.ratio),
             ]);
+            cells.extend(units::csv(&row.now, self.energy));
             out.push_str(&safe_line(&cells));
         }
         out
@@ -360,15 +385,36 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
     ]
 }
 
+/// The cells of unit costs.
+fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    [
+        or_unknown(totals.finished.map(|jobs| jobs.to_string())),
+        or_unknown(totals.usd_per_finished_job().map(units::money)),
+        or_unknown(
+            totals
+                .spot_saved_micros
+                .map(|micros| dollars(Cents::default().next(micros))),
+        ),
+        or_unknown(totals.energy_mwh.map(units::kwh)),
+        or_unknown(energy.usd(totals.energy_mwh).map(units::money)),
+        or_unknown(
+            energy
+                .kg_co2e(totals.energy_mwh)
+                .map(|kg| format!("{kg:.1}")),
+        ),
+    ]
+}
+
 /// A trend as bars from nothing to its greatest; `·` where nothing was observed.
-fn spark(trend: &[Option<i64>]) -> String {
+pub fn spark(trend: &[Option<i64>]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = trend.iter().flatten().max().copied().unwrap_or(0).max(1);
     let bar = |micros: i64| BARS[(i128::from(micros.max(0)) * 7 / i128::from(most)) as usize];
     trend.iter().map(|step| step.map_or('·', bar)).collect()
 }
 
-fn row_json(row: &PeriodRow) -> Value {
+fn row_json(row: &PeriodRow, energy: EnergyRates) -> Value {
     let parts = CostPart::ALL.iter().map(|part| {
         let micros = row.now.part_micros(*part);
         (format!("{}_usd", part.field()), json!(micros.map(usd)))
@@ -387,6 +433,7 @@ fn row_json(row: &PeriodRow) -> Value {
     });
     if let Value::Object(fields) = &mut value {
         fields.extend(parts);
+        units::json(&row.now, energy, fields);
     }
     value
 }

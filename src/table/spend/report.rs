@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use model::base::name::printable;
-use model::usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
+use model::usage::{CostPart, Dimension, EnergyRates, UsageSum, UsageTotals, start_of};
 
 use super::period::Seen;
 use super::{
-    Cents, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, stamp, usd,
+    Cents, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, stamp, units, usd,
 };
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
@@ -79,6 +79,8 @@ pub struct Report {
     pub rows: Vec<ReportRow>,
     /// What the ledger has in all.
     pub total: UsageTotals,
+    /// What energy costs and emits.
+    pub energy: EnergyRates,
 }
 
 impl Report {
@@ -90,6 +92,7 @@ impl Report {
         by: &[Dimension],
         idle: IdleShare,
         sums: Vec<UsageSum>,
+        energy: EnergyRates,
     ) -> Self {
         let mut total = UsageTotals::default();
         let mut free = 0;
@@ -148,6 +151,7 @@ impl Report {
             idle,
             rows,
             total,
+            energy,
         }
     }
 
@@ -285,6 +289,7 @@ impl Report {
             ]
             .map(str::to_owned),
         );
+        titles.extend(units::FIELDS.map(str::to_owned));
         let mut out = safe_line(&titles);
         for row in &self.rows {
             let money = |micros: Option<i64>| micros.map(decimal).unwrap_or_default();
@@ -306,6 +311,7 @@ impl Report {
                 self.month.clone(),
                 format!("{:.6}", self.seen.ratio),
             ]);
+            cells.extend(units::csv(&row.totals, self.energy));
             out.push_str(&safe_line(&cells));
         }
         out
@@ -331,6 +337,7 @@ impl Report {
                     let micros = row.totals.part_micros(part);
                     fields.insert(format!("{}_usd", part.field()), json!(micros.map(usd)));
                 }
+                units::json(&row.totals, self.energy, fields);
             }
             value
         });
@@ -346,6 +353,7 @@ impl Report {
             "total_cost_usd": self.total.cost_micros().map(usd),
             "unpriced_device_hours": device_hours(self.total.unpriced_ms),
             "notes": self.notes(),
+            "energy_rates": units::rates_json(self.energy),
         });
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
