@@ -9,11 +9,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use model::base::Moment;
-use model::usage::{Dimension, EnergyRates, Period, Span, UsageBudget, UsageFilter};
+use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
-use table::spend::{PeriodCost, PeriodSums, UsageFacts, UsageStatus};
+use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::session::Setup;
@@ -34,7 +34,7 @@ pub struct UsageReader {
     context: String,
     budgets: Result<Vec<UsageBudget>, String>,
     periods: &'static [Period],
-    energy: EnergyRates,
+    basis: Result<CostBasis, String>,
 }
 
 impl UsageReader {
@@ -46,7 +46,7 @@ impl UsageReader {
             context: context.to_owned(),
             budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
             periods: &PERIODS,
-            energy: settings.cost.energy(),
+            basis: budgets::cost_basis(settings).map_err(|failure| failure.message),
         }
     }
 
@@ -104,10 +104,11 @@ impl UsageReader {
                 ..UsageFacts::default()
             });
         };
+        let basis = self.basis.clone()?;
         let by = [Dimension::Team, Dimension::Namespace];
         let sums = |span: Span, steps| file.sums(span, &by, steps, &UsageFilter::default());
         let period = |period: &Period| {
-            let (this, before) = period.spans(now);
+            let (this, before) = period.spans(now, &basis.zone.zone);
             Ok(PeriodSums {
                 period: *period,
                 now: usage::seen(&file, this, now)?.0,
@@ -123,7 +124,7 @@ impl UsageReader {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
             budgets: budgets::states(&file, set, now).map_err(failed)?,
-            energy: self.energy,
+            basis,
         })
     }
 }

@@ -32,6 +32,7 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "cost.usd_per_kwh",
     "cost.pue",
     "cost.kg_co2e_per_kwh",
+    "cost.time_zone",
     "prometheus.url",
     "prometheus.service",
     "prometheus.matcher",

@@ -120,7 +120,8 @@ section! {
 }
 
 section! {
-    /// What energy costs and emits, for reports of the usage ledger. What is not set is unknown there.
+    /// For reports of the usage ledger: whose days and months they go by, and what energy costs and emits. What is not set is unknown
+    /// there.
     #[derive(Default)]
     CostSettings, RawCostSettings {
         /// USD for a kWh.
@@ -129,6 +130,8 @@ section! {
         pue: Option<Pue>,
         /// Kilograms of CO2 equivalents for a kWh.
         kg_co2e_per_kwh: Option<Amount>,
+        /// The IANA time zone whose midnight begins a day; UTC when absent.
+        time_zone: Option<String>,
     }
 }
 

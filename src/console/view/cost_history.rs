@@ -71,10 +71,14 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         }
         return;
     };
-    let note = format!(
+    let mut note = format!(
         "recorded to {} UTC",
         &until.rfc3339().replace('T', " ")[..16]
     );
+    let zone = &facts.usage.basis.zone.name;
+    if zone != "UTC" {
+        note.push_str(&format!(", days of {zone}"));
+    }
     let inside = panel(painter, area, "cost over time", &note);
     foot(painter, area, "list prices, not a bill", Role::Muted);
     let mut y = inside.y;
@@ -236,7 +240,7 @@ fn parts_words(facts: &Facts) -> Option<String> {
 
 /// Unit costs of the month.
 fn units(facts: &Facts) -> Option<String> {
-    let words = unit_words(&totals(facts, Period::Month)[0]?, facts.usage.energy);
+    let words = unit_words(&totals(facts, Period::Month)[0]?, facts.usage.basis.energy);
     (!words.is_empty()).then(|| format!("unit costs: {}", words.join(" · ")))
 }
 

@@ -11,6 +11,7 @@ mod forecast;
 mod period;
 mod row;
 mod sample;
+mod spending;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -21,9 +22,10 @@ pub use budget::{BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit
 pub use energy::EnergyRates;
 pub use fold::{GAP, UsageFold};
 pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};
-pub use period::{Period, Span, month};
+pub use period::{CalendarZone, Period, Span, month};
 pub use row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 pub use sample::{UNDER_USED_BELOW, UsageSample};
+pub use spending::{ASSUMPTION, BudgetChange, FleetSpending, JobSpending, PeriodEnd, PoolSpending};
 pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};
 
 /// Milliseconds of an hour.

@@ -165,9 +165,11 @@ impl UsageFile {
             );
         }
         let saved = |row: &Row<'_>, at: usize| {
+            let listed: i64 = row.get(at + 1)?;
             Ok(UsageTotals {
-                spot_saved_micros: row.get(at)?,
-                spot_listed_ms: row.get(at + 1)?,
+                // Rows of unobserved time alone have saved nothing that is known.
+                spot_saved_micros: row.get::<_, Option<i64>>(at)?.filter(|_| listed > 0),
+                spot_listed_ms: listed,
                 ..UsageTotals::default()
             })
         };

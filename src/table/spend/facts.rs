@@ -2,9 +2,9 @@
 
 use model::base::Moment;
 use model::fleet::finding::Finding;
-use model::usage::{BudgetState, EnergyRates, Period, UsageSum, UsageTotals};
+use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
 
-use super::Seen;
+use super::{CostBasis, Seen};
 use crate::{Facts, Scope, budgets};
 
 /// How the ledger stands.
@@ -85,8 +85,8 @@ pub struct UsageFacts {
     pub periods: Vec<PeriodSums>,
     /// Budgets of the settings, in their order.
     pub budgets: Vec<BudgetState>,
-    /// What energy costs and emits.
-    pub energy: EnergyRates,
+    /// What periods go by.
+    pub basis: CostBasis,
 }
 
 impl Facts {

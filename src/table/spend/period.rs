@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
-use super::{Cents, coverage_words, device_hours, dollars, safe_line, shares, stamp, units, usd};
+use super::{
+    Cents, CostBasis, coverage_words, device_hours, dollars, safe_line, shares, units, usd,
+};
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
@@ -65,8 +67,8 @@ pub struct PeriodCost {
     pub rows: Vec<PeriodRow>,
     /// Their sum.
     pub total: PeriodRow,
-    /// What energy costs and emits.
-    pub energy: EnergyRates,
+    /// What it goes by.
+    pub basis: CostBasis,
 }
 
 /// A span of at most so many hours has a step for each.
@@ -92,7 +94,7 @@ impl PeriodCost {
         sums: &[UsageSum],
         before: Seen,
         sums_before: &[UsageSum],
-        energy: EnergyRates,
+        basis: CostBasis,
     ) -> Self {
         let steps = Self::steps(now.span);
         let fresh = |name: &str| PeriodRow {
@@ -146,7 +148,7 @@ impl PeriodCost {
             before,
             rows,
             total,
-            energy,
+            basis,
         }
     }
 
@@ -188,7 +190,7 @@ impl PeriodCost {
         if wide {
             let rows = self.rows.iter().chain([&self.total]);
             for (line, row) in lines.iter_mut().zip(rows) {
-                line.extend(units(&row.now, self.energy));
+                line.extend(units(&row.now, self.basis.energy));
             }
         }
         let layout = Layout::new(titles, &lines);
@@ -204,13 +206,15 @@ impl PeriodCost {
     /// The spans and for how much of them there are pictures.
     pub fn headline(&self) -> String {
         let of = |seen: &Seen| {
-            let (from, to) = (stamp(seen.span.from), stamp(seen.span.to));
+            let zone = &self.basis.zone;
+            let (from, to) = (zone.stamp(seen.span.from), zone.stamp(seen.span.to));
             format!("{from} to {to}, {}", coverage_words(seen.ratio))
         };
         format!(
-            "{}: {} (UTC; estimates from list prices)\nbefore: {}",
+            "{}: {} ({}; estimates from list prices)\nbefore: {}",
             self.name,
             of(&self.now),
+            self.basis.zone.name,
             of(&self.before)
         )
     }
@@ -239,7 +243,7 @@ impl PeriodCost {
             None if total.cost_micros() == Some(0) => lines.push("Nothing was spent.".to_owned()),
             None => lines.push("What it cost is unknown.".to_owned()),
         }
-        let words = units::unit_words(total, self.energy);
+        let words = units::unit_words(total, self.basis.energy);
         if !words.is_empty() {
             lines.push(format!("Unit costs: {}", words.join(" · ")));
         }
@@ -265,15 +269,16 @@ impl PeriodCost {
                 "observed_ratio": seen.ratio,
             })
         };
-        let rows = self.rows.iter().map(|row| row_json(row, self.energy));
+        let rows = self.rows.iter().map(|row| row_json(row, self.basis.energy));
         let document = json!({
             "period": self.name,
             "by": self.by.name(),
             "now": seen(&self.now),
             "before": seen(&self.before),
             "rows": rows.collect::<Vec<Value>>(),
-            "total": row_json(&self.total, self.energy),
-            "energy_rates": units::rates_json(self.energy),
+            "total": row_json(&self.total, self.basis.energy),
+            "energy_rates": units::rates_json(self.basis.energy),
+            "time_zone": self.basis.zone.name,
         });
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
@@ -327,7 +332,7 @@ impl PeriodCost {
                 format!("{:.6}", self.now.ratio),
                 format!("{:.6}", self.before.ratio),
             ]);
-            cells.extend(units::csv(&row.now, self.energy));
+            cells.extend(units::csv(&row.now, self.basis.energy));
             out.push_str(&safe_line(&cells));
         }
         out
@@ -398,11 +403,7 @@ fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
         ),
         or_unknown(totals.energy_mwh.map(units::kwh)),
         or_unknown(energy.usd(totals.energy_mwh).map(units::money)),
-        or_unknown(
-            energy
-                .kg_co2e(totals.energy_mwh)
-                .map(|kg| format!("{kg:.1}")),
-        ),
+        or_unknown(energy.kg_co2e(totals.energy_mwh).map(units::kg)),
     ]
 }
 

@@ -6,7 +6,8 @@ use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals
 
 use super::period::Seen;
 use super::{
-    Cents, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line, shares,
+    Cents, CostBasis, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line,
+    shares,
 };
 
 fn totals(useful: i64, unallocated: i64) -> UsageTotals {
@@ -60,7 +61,7 @@ proptest! {
             .collect();
         let all: i64 = costs.iter().map(|(useful, free)| useful + free).sum();
         for idle in [IdleShare::Separate, IdleShare::Share, IdleShare::Weighted] {
-            let report = Report::new("2026-10", seen(1.0), 0, &[Dimension::Team], idle, sums.clone(), EnergyRates::default());
+            let report = Report::new("2026-10", seen(1.0), 0, &[Dimension::Team], idle, sums.clone(), CostBasis::default());
             let paid: i64 = report.rows.iter().filter_map(super::ReportRow::cost_micros).sum();
             prop_assert_eq!(paid, all, "{:?}", idle);
         }
@@ -113,7 +114,7 @@ fn weights_follow_what_each_has() {
             &[Dimension::Team],
             idle,
             sums.clone(),
-            EnergyRates::default(),
+            CostBasis::default(),
         )
     };
     let paid = |idle| -> Vec<Option<i64>> {
@@ -148,7 +149,7 @@ fn a_period_before_that_was_not_observed_is_unknown() {
             &sums,
             seen(before),
             past,
-            EnergyRates::default(),
+            CostBasis::default(),
         )
     };
     let table = period(0.0, &[]).table(false);
@@ -203,7 +204,7 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     assert_eq!(
         words(&all, own),
         "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25.00 per finished job (4); spot saved $1 204.50; \
-         1.0 spot device-hours without a spot and an on-demand price; 100.0 kWh, $15.00 (PUE 1.5)"
+         1.0 spot device-hours with an unknown saving; 100.0 kWh, $15.00 (PUE 1.5)"
     );
     assert!(
         words(&all, EnergyRates { pue: None, ..own })

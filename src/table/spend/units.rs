@@ -55,12 +55,21 @@ pub(super) fn rates_json(energy: EnergyRates) -> Value {
     })
 }
 
-/// An energy: `412.5 kWh`, `12 400 kWh`.
+/// An energy: `310 Wh`, `412.5 kWh`, `12 400 kWh`.
 pub(super) fn kwh(mwh: i64) -> String {
     let kwh = mwh as f64 / 1e6;
-    match kwh < 1_000.0 {
-        true => format!("{kwh:.1} kWh"),
-        false => format!("{} kWh", grouped(kwh.round() as i64)),
+    match kwh {
+        ..1.0 => format!("{:.0} Wh", kwh * 1_000.0),
+        ..1_000.0 => format!("{kwh:.1} kWh"),
+        _ => format!("{} kWh", grouped(kwh.round() as i64)),
+    }
+}
+
+/// Carbon, kg: `481.2`, `0.042`.
+pub(super) fn kg(kg: f64) -> String {
+    match kg < 1.0 {
+        true => format!("{kg:.3}"),
+        false => format!("{kg:.1}"),
     }
 }
 
@@ -99,7 +108,7 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
     }
     if totals.spot_unlisted_ms() > 0 {
         words.push(format!(
-            "{:.1} spot device-hours without a spot and an on-demand price",
+            "{:.1} spot device-hours with an unknown saving",
             device_hours(totals.spot_unlisted_ms())
         ));
     }
@@ -108,8 +117,8 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
         if let Some(cost) = energy.usd(Some(mwh)) {
             told.push_str(&format!(", {}", money(cost)));
         }
-        if let Some(kg) = energy.kg_co2e(Some(mwh)) {
-            told.push_str(&format!(", {kg:.1} kg CO2e"));
+        if let Some(carbon) = energy.kg_co2e(Some(mwh)) {
+            told.push_str(&format!(", {} kg CO2e", kg(carbon)));
         }
         if energy.usd_per_kwh.is_some() || energy.kg_co2e_per_kwh.is_some() {
             told.push_str(&match energy.pue {
