@@ -10,6 +10,7 @@ use model::base::{Exit, Failure, Moment, When};
 use model::usage::{Dimension, Period, Span, UsageSum, month};
 use table::spend::{self, IdleShare, PeriodCost, Report};
 
+use crate::runtime::budgets::cost_basis;
 use crate::runtime::clock;
 use crate::runtime::usage::seen;
 
@@ -20,7 +21,7 @@ use super::usage::{ends, filter, ledger};
 
 /// What a period cost.
 ///
-/// By the usage ledger of a record, in UTC. Estimates from list prices, never a bill. What was not observed is in no sum; for how
+/// By the usage ledger of a record, in the time zone of [cost] in the settings (UTC without one). Estimates from list prices, never a bill. What was not observed is in no sum; for how
 /// much of the period there are pictures is said.
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -30,7 +31,7 @@ pub struct Cost {
     /// What the rows are by
     #[arg(long, value_name = "WHAT", default_value = "team", value_parser = one_of(&Dimension::ALL, Dimension::name))]
     by: Dimension,
-    /// The period: today, the last 7 or 30 days, this or the last calendar month (UTC)
+    /// The period: today, the last 7 or 30 days, this or the last calendar month
     #[arg(long, value_name = "PERIOD", default_value = "7d", value_parser = one_of(&Period::ALL, Period::name))]
     period: Period,
     /// How to print it
@@ -53,7 +54,7 @@ enum CostCommand {
 /// Which month, and how.
 #[derive(Args, Clone, Debug)]
 struct ReportFlags {
-    /// The calendar month (UTC), 2026-10
+    /// The calendar month, 2026-10
     #[arg(long, value_name = "MONTH")]
     month: String,
     /// What the rows are by, with commas between: team,job
@@ -79,6 +80,7 @@ struct ReportFlags {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum CostFormat {
     Table,
+    Wide,
     Json,
     Csv,
 }
@@ -130,7 +132,8 @@ pub(super) fn run(
         (Some(when), Some((start, end))) => when.in_record(start, end),
         _ => clock::now(),
     };
-    let (this, before) = cost.period.spans(now);
+    let basis = cost_basis(&at.settings)?;
+    let (this, before) = cost.period.spans(now, &basis.zone.zone);
     let by = cost.by;
     let only = filter(at);
     let sums = |span: Span, steps: usize| -> Result<Vec<UsageSum>, Failure> {
@@ -145,12 +148,14 @@ pub(super) fn run(
         &sums(this, PeriodCost::steps(this))?,
         before_seen,
         &sums(before, 1)?,
+        basis,
     );
     if !now_seen.is_observed() {
         say_unobserved(err, bounds);
     }
     let text = match cost.output {
-        CostFormat::Table => period.table(),
+        CostFormat::Table => period.table(false),
+        CostFormat::Wide => period.table(true),
         CostFormat::Json => period.json(),
         CostFormat::Csv => period.csv(),
     };
@@ -176,7 +181,8 @@ fn report(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Some(span) = month(&flags.month) else {
+    let basis = cost_basis(&at.settings)?;
+    let Some(span) = month(&flags.month, &basis.zone.zone) else {
         let message = format!("--month {}: write a month as 2026-10", flags.month);
         return Err(Failure::new(Exit::Usage, message));
     };
@@ -213,7 +219,7 @@ fn report(
             .chain(others.clone())
             .collect();
         let sums = sums(&keys)?;
-        let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone());
+        let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone(), basis);
         // The file is for programs: what is to be known of it stands here, and the observed share on each line.
         for note in report.notes() {
             out::say(err, &note);
@@ -227,7 +233,7 @@ fn report(
         return Ok(Exit::Done);
     }
     let sums = sums(&by)?;
-    let report = Report::new(&flags.month, seen, open, &by, idle, sums);
+    let report = Report::new(&flags.month, seen, open, &by, idle, sums, basis);
     let text = match flags.output {
         ReportFormat::Table => report.table(),
         ReportFormat::Json => report.json(),

@@ -110,7 +110,9 @@ pub(super) fn run(at: &Situation, out: &mut dyn Write) -> Result<Exit, Failure> 
         "usage    view: one row an hour, pool, class, billing, zone, namespace, team, queue, owner, job, model and price;\n\
          \x20        device time in ms, cost in micro-USD (NULL: no price is known), energy in mWh\n\
          hours    each hour: open or closed, how much of it was observed\n\
-         keys, hour_rows, losses    what the view is made of\n\n\
+         keys, hour_rows, losses    what the view is made of\n\
+         finished    jobs that ended well: hour and key of each, counted from `counted` on\n\
+         on_demand   what the spot time of a row would have cost on demand, in micro-USD\n\n\
          Read it while it is written; never write to it. For example:\n\n",
     );
     text.push_str(&format!(

@@ -51,8 +51,9 @@ pub(super) fn run(
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
     let seen = Seen::of(at)?;
-    let outcome = explanations::what_if(&seen.snapshot, &changes)
+    let mut outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
+    table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);
     for gap in &seen.gaps {
         out::say(err, gap);
     }

@@ -29,6 +29,7 @@ pub mod sample;
 #[cfg(test)]
 mod scenarios;
 pub mod snapshot;
+pub mod spending;
 pub mod state;
 pub mod what_if;
 

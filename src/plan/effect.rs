@@ -9,11 +9,13 @@ use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::cycle::{self, Options};
 use engine::forecast;
 use engine::snapshot::Snapshot;
+use engine::spending::spending;
 use engine::state::{Allocation, State};
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
+use model::usage::FleetSpending;
 
 use super::contention;
 use super::planner_context::{loss, name, seated};
@@ -35,6 +37,8 @@ pub(super) struct Picture {
     contested: BTreeSet<JobKey>,
     /// Thousandths of devices held after the cycle, by pool.
     pools: BTreeMap<Name, i64>,
+    /// What workloads hold then, and what it costs.
+    spending: FleetSpending,
 }
 
 /// What happens in the first cycle of a fleet.
@@ -165,6 +169,7 @@ impl Picture {
             quota_reserved,
             contested: BTreeSet::new(),
             pools: held(&state),
+            spending: spending(&state),
         }
     }
 
@@ -302,6 +307,8 @@ pub(super) fn compare(
             .and_then(|sum| i64::try_from(sum).ok()),
         // Nodes are paid for whether they work or not.
         burn_change_micro_usd_per_hour: Some(0),
+        budgets: Vec::new(),
+        spending: Some(Box::new([before.spending.clone(), after.spending.clone()])),
         displaced: all
             .into_values()
             .map(|leaver| Displaced {

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::base::{Exit, Failure, Moment, Name};
-use model::usage::{BudgetState, TimeZone, UsageBudget};
+use model::usage::{BudgetState, CalendarZone, TimeZone, UsageBudget};
 use record::usage::{UsageFault, UsageFile};
 use settings::{BudgetSettings, Settings};
+use table::spend::CostBasis;
 
 /// Where systems keep the time zone database; `TZDIR` comes before these.
 const ZONES: [&str; 3] = [
@@ -30,6 +31,31 @@ pub fn of_settings(settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
         Ok(with_zone(budget, name, zone))
     })
     .collect()
+}
+
+/// What reports of the ledger go by: the time zone of the settings, and what energy costs and emits.
+///
+/// # Errors
+/// The time zone is not known on this machine.
+pub fn cost_basis(settings: &Settings) -> Result<CostBasis, Failure> {
+    let energy = settings.cost.energy();
+    let Some(name) = &settings.cost.time_zone else {
+        return Ok(CostBasis {
+            energy,
+            ..CostBasis::default()
+        });
+    };
+    let zone = zone(name).map_err(|why| {
+        let fault = settings.fault("cost.time_zone", why);
+        Failure::new(Exit::Usage, fault.to_string())
+    })?;
+    Ok(CostBasis {
+        energy,
+        zone: CalendarZone {
+            name: name.clone(),
+            zone,
+        },
+    })
 }
 
 fn with_zone(budget: &BudgetSettings, zone_name: &str, zone: TimeZone) -> UsageBudget {

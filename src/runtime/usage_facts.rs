@@ -13,7 +13,7 @@ use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
-use table::spend::{PeriodSums, UsageFacts, UsageStatus};
+use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::session::Setup;
@@ -34,6 +34,7 @@ pub struct UsageReader {
     context: String,
     budgets: Result<Vec<UsageBudget>, String>,
     periods: &'static [Period],
+    basis: Result<CostBasis, String>,
 }
 
 impl UsageReader {
@@ -45,6 +46,7 @@ impl UsageReader {
             context: context.to_owned(),
             budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
             periods: &PERIODS,
+            basis: budgets::cost_basis(settings).map_err(|failure| failure.message),
         }
     }
 
@@ -102,16 +104,17 @@ impl UsageReader {
                 ..UsageFacts::default()
             });
         };
+        let basis = self.basis.clone()?;
         let by = [Dimension::Team, Dimension::Namespace];
-        let sums = |span: Span| file.sums(span, &by, 1, &UsageFilter::default());
+        let sums = |span: Span, steps| file.sums(span, &by, steps, &UsageFilter::default());
         let period = |period: &Period| {
-            let (this, before) = period.spans(now);
+            let (this, before) = period.spans(now, &basis.zone.zone);
             Ok(PeriodSums {
                 period: *period,
                 now: usage::seen(&file, this, now)?.0,
                 before: usage::seen(&file, before, now)?.0,
-                sums: sums(this)?,
-                sums_before: sums(before)?,
+                sums: sums(this, PeriodCost::steps(this))?,
+                sums_before: sums(before, 1)?,
             })
         };
         let periods = self.periods.iter().map(period);
@@ -121,6 +124,7 @@ impl UsageReader {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
             budgets: budgets::states(&file, set, now).map_err(failed)?,
+            basis,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `[[budget]]`: how much a part of the fleet may cost, or how long it may hold devices, in a calendar period.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{Deserializer, Error, IgnoredAny};
 
 use model::base::Name;
 use model::base::document::unknown;
@@ -45,6 +45,8 @@ struct Raw {
     queue: Option<String>,
     pool: Option<String>,
     namespace: Option<String>,
+    /// Refused with what to do instead.
+    label: Option<IgnoredAny>,
     usd: Option<Positive>,
     device_hours: Option<Positive>,
     period: String,
@@ -64,6 +66,11 @@ impl Raw {
         let name = self.name;
         if name.trim().is_empty() {
             return Err("a budget needs a name".to_owned());
+        }
+        if self.label.is_some() {
+            return Err(format!(
+                "budget `{name}`: the usage ledger has no labels: map the label to a team ([[team]] with match = {{ label = {{ KEY = \"VALUE\" }} }}) and give team = \"NAME\""
+            ));
         }
         let parts = [
             (Dimension::Team, self.team),

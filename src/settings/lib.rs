@@ -25,21 +25,22 @@ pub use engine::{
 };
 pub use load::{Inputs, Text, keys, load, variable_of_key};
 pub use number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Size, Span, Usd,
+    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};
 pub use rulebook::{Rulebook, Texts};
 pub use show::print;
 pub use types::{
-    Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
-    PriceSettings, Prometheus, Recording, Scope, Scrape, ScrapeTarget, Settings, ShellSettings,
-    TeamMatch, TeamSettings,
+    CostSettings, Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings,
+    PriceOverride, PriceSettings, Prometheus, Recording, Scope, Scrape, ScrapeTarget, Settings,
+    ShellSettings, TeamMatch, TeamSettings,
 };
 
 use model::cost::{Override, Owned, PoolPrice};
 use model::fleet::accelerator::Catalog;
 use model::fleet::policy::{Policy, PoolRule, TeamRule};
+use model::usage::EnergyRates;
 
 /// The base layer.
 pub const DEFAULTS: &str = include_str!("../../config/stokehold.toml");
@@ -60,6 +61,17 @@ impl Settings {
             idle_grace: self.idle.grace.duration(),
             engine: self.engine_rules(),
             ..Policy::default()
+        }
+    }
+}
+
+impl CostSettings {
+    /// What energy costs and emits.
+    pub fn energy(&self) -> EnergyRates {
+        EnergyRates {
+            usd_per_kwh: self.usd_per_kwh.map(Positive::get),
+            pue: self.pue.map(Pue::get),
+            kg_co2e_per_kwh: self.kg_co2e_per_kwh.map(Amount::get),
         }
     }
 }

@@ -12,7 +12,10 @@ use super::origin::{Layer, Origin, Origins};
 use super::types::{RawSettings, Settings};
 use super::variables::{self, READONLY};
 
-/// Keys that have no default; all are texts. The test of the defaults' comments holds this list to the file.
+/// Of the keys without a default, those that are numbers; the others are texts.
+const NUMBERS: [&str; 3] = ["cost.usd_per_kwh", "cost.pue", "cost.kg_co2e_per_kwh"];
+
+/// Keys that have no default. The test of the defaults' comments holds this list to the file.
 pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "journal_dir",
     "log_file",
@@ -26,6 +29,10 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "engine.fair_sharing",
     "scope.team",
     "prices.provider",
+    "cost.usd_per_kwh",
+    "cost.pue",
+    "cost.kg_co2e_per_kwh",
+    "cost.time_zone",
     "prometheus.url",
     "prometheus.service",
     "prometheus.matcher",
@@ -183,6 +190,10 @@ impl Merge {
                     .map(|item| Value::String(item.to_owned()))
                     .collect(),
             )),
+            _ if NUMBERS.contains(&key) => word
+                .parse::<f64>()
+                .map(Value::Float)
+                .map_err(|_| format!("`{word}` is not a number")),
             _ => Ok(Value::String(word.to_owned())),
         };
         let checked = value.and_then(|value| check(&path, &value).map(|()| value));

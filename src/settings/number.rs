@@ -52,6 +52,10 @@ number! {
     Amount, "a number from 0", |value| value >= 0.0 && value.is_finite()
 }
 number! {
+    /// A power usage effectiveness: energy of a building over that of its equipment.
+    Pue, "a power usage effectiveness, which is from 1 up", |value| value >= 1.0 && value.is_finite()
+}
+number! {
     /// USD an hour, above 0: what costs nothing is not known to cost nothing.
     Usd, "a sum above 0 USD an hour", |value| Rate::from_usd(value).is_some_and(|rate| rate > Rate::ZERO)
 }

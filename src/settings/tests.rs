@@ -154,6 +154,14 @@ fn a_mistake_names_file_line_key_and_mend() {
             "stokehold.toml:1: budget: budget `a` is for several things: give exactly one of fleet = true, team, queue, pool and namespace",
         ),
         (
+            "[[budget]]\nname = \"a\"\nlabel = { team = \"x\" }\nusd = 1\nperiod = \"month\"\n",
+            "stokehold.toml:1: budget: budget `a`: the usage ledger has no labels: map the label to a team ([[team]] with match = { label = { KEY = \"VALUE\" } }) and give team = \"NAME\"",
+        ),
+        (
+            "[cost]\npue = 0.9\n",
+            "stokehold.toml:2: cost.pue: 0.9 is not a power usage effectiveness, which is from 1 up",
+        ),
+        (
             "[[budget]]\nname = \"a\"\nteam = \"x\"\nusd = 1\ndevice_hours = 2\nperiod = \"month\"\n",
             "stokehold.toml:1: budget: budget `a`: give one of usd and device_hours",
         ),
@@ -531,4 +539,21 @@ fn what_the_machine_forbids_nobody_else_allows() {
     inputs.variables.clear();
     inputs.flags.clear();
     assert!(load(&inputs).expect("is right").forbid_write);
+}
+
+#[test]
+fn a_number_without_a_default_is_read_from_the_environment_too() {
+    let mut inputs = user("[cost]\nusd_per_kwh = 0.2\n");
+    inputs.variables = vec![("STOKEHOLD_COST_PUE".into(), "1.25".into())];
+    let energy = load(&inputs).expect("is valid").cost.energy();
+    assert_eq!(
+        (energy.usd_per_kwh, energy.pue, energy.kg_co2e_per_kwh),
+        (Some(0.2), Some(1.25), None)
+    );
+    inputs.variables = vec![("STOKEHOLD_COST_PUE".into(), "much".into())];
+    let faults = load(&inputs).expect_err("is no number");
+    assert!(
+        faults[0].to_string().contains("`much` is not a number"),
+        "{faults:?}"
+    );
 }

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error};
 use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
 use super::number::{
-    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Size, Span, Usd,
+    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
 };
 use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
@@ -81,6 +81,9 @@ section! {
         record: Recording = RawRecording,
         /// What devices cost.
         prices: PriceSettings = RawPriceSettings,
+        /// What energy costs and emits.
+        #[serde(default)]
+        cost: CostSettings = RawCostSettings,
         /// The pod behind a shell onto a node.
         shell: ShellSettings = RawShellSettings,
         /// Pools by node labels.
@@ -113,6 +116,22 @@ section! {
         namespaces: Vec<String>,
         /// Only this team.
         team: Option<String>,
+    }
+}
+
+section! {
+    /// For reports of the usage ledger: whose days and months they go by, and what energy costs and emits. What is not set is unknown
+    /// there.
+    #[derive(Default)]
+    CostSettings, RawCostSettings {
+        /// USD for a kWh.
+        usd_per_kwh: Option<Positive>,
+        /// Power usage effectiveness of the building.
+        pue: Option<Pue>,
+        /// Kilograms of CO2 equivalents for a kWh.
+        kg_co2e_per_kwh: Option<Amount>,
+        /// The IANA time zone whose midnight begins a day; UTC when absent.
+        time_zone: Option<String>,
     }
 }
 

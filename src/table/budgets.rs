@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use model::base::Moment;
-use model::usage::{BudgetScope, BudgetState, Dimension, start_of};
+use model::base::{Moment, Name};
+use model::fleet::job::JobKey;
+use model::plan::{Effect, Plan};
+use model::usage::{BudgetChange, BudgetScope, BudgetState, Dimension, FleetSpending, start_of};
 
 use super::spend::{device_hours, safe_line, stamp};
 use super::table::{Layout, cell};
 use super::text::or_unknown;
-use super::{Scope, said};
+use super::{Facts, Scope, said};
 
 /// The JSON Schema of the rows (draft 2020-12).
 pub const SCHEMA: &str = include_str!("../../config/schema/budgets.json");
@@ -259,4 +261,41 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
         ]);
     }
     line
+}
+
+/// What a change does to the budgets that may be seen; nothing of those that it does not touch.
+pub fn changes(
+    facts: &Facts,
+    [before, after]: [&FleetSpending; 2],
+    at: Moment,
+) -> Vec<BudgetChange> {
+    let queue = |key: &JobKey| queue_of(facts, key);
+    facts
+        .budgets()
+        .filter_map(|state| BudgetChange::of(state, [before, after], queue, at))
+        .collect()
+}
+
+/// Fills in what a plan does to budgets.
+pub fn foretell(facts: &Facts, plan: &mut Plan) {
+    let at = plan.computed_at;
+    if let Effect::Forecast(forecast) = &mut plan.effect
+        && let Some(spending) = &forecast.spending
+    {
+        let [before, after] = &**spending;
+        forecast.budgets = changes(facts, [before, after], at);
+    }
+}
+
+/// The queue of a job as the ledger names it. A copy that is supposed (`name+2`) has that of its job.
+fn queue_of(facts: &Facts, key: &JobKey) -> Option<Name> {
+    let jobs = || facts.fleet.jobs.iter();
+    let found = jobs().find(|job| job.id == *key).or_else(|| {
+        let (name, _) = key.key.name.rsplit_once('+')?;
+        jobs().find(|job| {
+            let id = &job.id;
+            id.kind == key.kind && id.key.namespace == key.key.namespace && *id.key.name == *name
+        })
+    });
+    found?.queue.clone()
 }

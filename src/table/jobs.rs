@@ -178,11 +178,20 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
         Column::number("COST", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
+        Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().map(FailureCell::words);
             word(row.reason.or(failure.as_deref()))
         }),
     ]
+}
+
+impl JobRow<'_> {
+    /// Why its cost so far is not known; `None` where it is, and for a job that holds nothing.
+    fn why_no_cost(&self) -> Option<&'static str> {
+        let holds = self.cost_usd.is_none() && self.devices_allocated > 0;
+        holds.then(|| no_cost(self.burn_usd_per_hour.is_some()))
+    }
 }
 
 /// Every job by namespace, name and kind.
@@ -200,6 +209,14 @@ pub fn money(facts: &Facts, job: &Job) -> Option<Spend> {
     match facts.burn.jobs.get(&job.id) {
         Some((spend, _)) => Some(*spend),
         None => (job.devices_allocated == 0).then(Spend::default),
+    }
+}
+
+/// Why it is not known what a job that holds devices cost so far: none of them has a price (`is_priced` is false), or it held others.
+pub const fn no_cost(is_priced: bool) -> &'static str {
+    match is_priced {
+        true => "what it held before is not kept",
+        false => "none of its devices has a price",
     }
 }
 

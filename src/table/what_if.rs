@@ -9,10 +9,11 @@ use engine::what_if::{Figures, Outcome, Shift, When};
 use model::base::name::printable;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
+use model::usage::ASSUMPTION;
 
 use super::table::{Layout, cell};
 use super::text::{UNKNOWN, eta, hour, or_unknown};
-use super::{Facts, gaps};
+use super::{Facts, budgets, gaps};
 
 /// Of so many suppositions the answers are kept, the latest.
 const KEPT: usize = 8;
@@ -43,6 +44,15 @@ impl Supposed {
             Ok(outcome) => Self::Told(Box::new(outcome), snapshot.at, gaps),
             Err(why) => Self::Failed(why),
         }
+    }
+}
+
+/// Fills in what the changes do to the budgets that may be seen.
+pub fn budgeted(facts: &Facts, outcome: &mut Outcome, at: Moment) {
+    let [before, after] = &outcome.spending;
+    outcome.budgets = budgets::changes(facts, [before, after], at);
+    if !outcome.budgets.is_empty() {
+        outcome.notes.insert(0, ASSUMPTION.to_owned());
     }
 }
 
@@ -128,7 +138,7 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         }
         _ => String::new(),
     };
-    vec![
+    let mut all = vec![
         count("nodes", |side| side.nodes),
         count("devices", |side| side.devices),
         [
@@ -147,7 +157,16 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
             by_wait,
         ],
         money(before, after),
-    ]
+    ];
+    all.extend(outcome.budgets.iter().map(|budget| {
+        [
+            format!("budget {}, {}", budget.name, budget.period),
+            or_unknown(budget.forecast_before.map(|end| budget.end_words(end))),
+            or_unknown(budget.forecast_after.map(|end| budget.end_words(end))),
+            budget.change_words(),
+        ]
+    }));
+    all
 }
 
 /// What all devices cost. Where none has a price that is not known.
@@ -218,6 +237,20 @@ pub fn title(outcome: &Outcome, now: Moment) -> String {
 /// What there is to say where no job is touched.
 pub const NOBODY: &str = "no job starts, waits or runs otherwise";
 
+/// The same, and why.
+pub fn nobody(outcome: &Outcome) -> String {
+    let waiting = outcome.after.waiting;
+    match waiting {
+        0 => format!("{NOBODY}: none waits after the next cycle"),
+        1 => format!(
+            "{NOBODY}: the job that waits is short of something else, see `stokehold explain job`"
+        ),
+        more => format!(
+            "{NOBODY}: the {more} jobs that wait are short of something else, see `stokehold explain job NAME`"
+        ),
+    }
+}
+
 /// An outcome as text.
 pub fn text(outcome: &Outcome, now: Moment) -> String {
     let mut out = format!("{}\n\n", printable(&title(outcome, now)));
@@ -241,7 +274,7 @@ pub fn text(outcome: &Outcome, now: Moment) -> String {
         let jobs = outcome.jobs.iter().map(|shift| cells(shift, now)).collect();
         table(TITLES.to_vec(), jobs);
     } else {
-        let _ = write!(out, "{NOBODY}\n\n");
+        let _ = write!(out, "{}\n\n", nobody(outcome));
     }
     for note in &outcome.notes {
         let _ = writeln!(out, "note: {}", printable(note));

@@ -39,6 +39,7 @@ fn row(pool: &str, team: &str, devices: u64, usd: Option<i64>) -> UsageRow {
             "" => [0, 0, 0, 0, usd * 1_000_000, 0],
             _ => [usd * 1_000_000, 0, 0, 0, 0, 0],
         }),
+        on_demand_micros: None,
     }
 }
 
@@ -62,6 +63,7 @@ fn ledger(home: &Home) -> String {
                 row("b", "lab", 2, None),
             ],
             losses: Vec::new(),
+            finished: Vec::new(),
         })
         .collect();
     file.write(&hours, &[]).expect("can be written");
@@ -310,6 +312,7 @@ fn what_a_recorder_may_not_see_is_not_nothing() {
                 },
             ],
             losses: Vec::new(),
+            finished: Vec::new(),
         })
         .collect();
     file.write(&hours, &[]).expect("can be written");

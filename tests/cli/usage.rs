@@ -645,3 +645,58 @@ fn where_the_file_is_is_told_with_a_query_that_works() {
         text(&refused.stderr)
     );
 }
+
+#[test]
+fn unit_costs_and_days_go_by_the_settings() {
+    let home = Home::new();
+    let folder = by_hand(&home);
+    let cost = |settings: &str, more: &[&str]| {
+        home.settings(settings);
+        let mut arguments = vec!["cost", "--record", &folder, "--at", "2026-11-21T09:00:00Z"];
+        arguments.extend(more);
+        home.run(&arguments)
+    };
+    let total = |settings: &str| {
+        let got = cost(settings, &["--period", "today", "-o", "json"]);
+        let all: Value = serde_json::from_slice(&got.stdout).expect("is JSON");
+        (all["total"].clone(), all["time_zone"].clone())
+    };
+    let (all, zone) = total("");
+    assert_eq!(zone, "UTC");
+    // The devices have no energy counter, no job ended, and the spot pool's own price says nothing of on-demand hours.
+    assert_eq!(all["finished_jobs"], 0);
+    for unknown in [
+        "usd_per_finished_job",
+        "spot_saved_usd",
+        "energy_wh",
+        "energy_usd",
+        "kg_co2e",
+    ] {
+        assert!(all[unknown].is_null(), "{unknown}: {all}");
+    }
+    assert_eq!(all["spot_unknown_device_hours"], 2.5);
+    assert_eq!(total("[cost]\nusd_per_kwh = 0.1\n").0, all);
+    let wide = text(&cost("", &["--period", "today", "-o", "wide"]).stdout);
+    assert!(wide.contains("SPOT SAVED"), "{wide}");
+    let wrong = cost("[cost]\ntime_zone = \"Europe/Atlantis\"\n", &[]);
+    let said = text(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("cost.time_zone: ") && said.contains("`Europe/Atlantis`"),
+        "{said}"
+    );
+    let zones = std::path::Path::new("/usr/share/zoneinfo/Asia/Tokyo");
+    if zones.exists() {
+        // 18:00 there.
+        let tokyo = cost(
+            "[cost]\ntime_zone = \"Asia/Tokyo\"\n",
+            &["--period", "today"],
+        );
+        let told = text(&tokyo.stdout);
+        assert!(
+            told.starts_with("today: 2026-11-21 00:00 to 2026-11-21 19:00, ")
+                && told.contains("(Asia/Tokyo; "),
+            "{told}"
+        );
+    }
+}

@@ -8,11 +8,12 @@ use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use model::usage::{
-    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, HOUR_MS,
-    HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals, hour_of,
+    BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, Dimension, EnergyRates,
+    HOUR_MS, HourAmount, HourAmounts, Period, TimeZone, UsageBudget, UsageSum, UsageTotals,
+    hour_of,
 };
 use table::Facts;
-use table::spend::{PeriodSums, Seen, UsageFacts, UsageStatus};
+use table::spend::{CostBasis, PeriodSums, Seen, UsageFacts, UsageStatus};
 
 use crate::frames::{LARGE, console, press};
 
@@ -53,7 +54,12 @@ fn sums(micros: i64) -> Vec<UsageSum> {
         names: vec![team.to_owned(), team.to_owned()],
         step: 0,
         totals: UsageTotals {
-            busy_ms: HOUR_MS,
+            busy_ms: 900 * HOUR_MS,
+            idle_ms: 300 * HOUR_MS,
+            priced_allocated_ms: 1_200 * HOUR_MS,
+            priced_busy_ms: 900 * HOUR_MS,
+            finished: Some(if team.is_empty() { 0 } else { 41 }),
+            energy_mwh: Some(345_600_000),
             parts_micros: Some(parts),
             ..UsageTotals::default()
         },
@@ -71,7 +77,7 @@ fn told(facts: &Facts) -> UsageFacts {
     let now = facts.now;
     let periods = [Period::Today, Period::Week, Period::Days30, Period::Month];
     let periods = periods.into_iter().zip(1..).map(|(period, times)| {
-        let (this, before) = period.spans(now);
+        let (this, before) = period.spans(now, &TimeZone::UTC);
         let seen = |span, ratio| Seen { span, ratio };
         PeriodSums {
             period,
@@ -102,6 +108,14 @@ fn told(facts: &Facts) -> UsageFacts {
             ),
             budget("all", BudgetScope::Fleet, 50_000.0, 101, now),
         ],
+        basis: CostBasis {
+            energy: EnergyRates {
+                usd_per_kwh: Some(0.12),
+                pue: Some(1.3),
+                kg_co2e_per_kwh: Some(0.35),
+            },
+            ..CostBasis::default()
+        },
     }
 }
 
@@ -226,4 +240,42 @@ fn a_lead_sees_the_own_budget_and_no_finding_of_anothers() {
         );
         assert!(!alerts.contains("budget all:"), "{alerts}");
     }
+}
+
+#[test]
+fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
+    use model::base::Rate;
+    use model::cost::{PoolPrice, Prices};
+    use model::fleet::Known;
+    use model::fleet::observe::Table;
+    use table::what_if::Supposed;
+
+    let mut facts: Facts = LARGE.clone();
+    let known = &mut Arc::make_mut(&mut facts.fleet).known;
+    Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+    let pool = facts.fleet.pools[0].name.clone();
+    let rate = PoolPrice::Rate(Rate::from_micros(2_000_000));
+    let prices = Prices::default().with_pool(&pool, rate);
+    facts.burn = Arc::new(model::cost::burn(&facts.fleet, &prices));
+    let changes = format!("nodes {pool} +4");
+    let told_by = |usage: UsageFacts| {
+        let mut app = console(&facts, ViewId::Fleet, (170, 44), plain());
+        let _ = app.update(Msg::Usage(Arc::new(usage)));
+        press(&mut app, &format!(":what-if {changes}\n"));
+        let answer = Supposed::of(&facts, &changes);
+        let _ = app.update(Msg::Supposed(changes.as_str().into(), answer));
+        render_text(&app, 170, 44)
+    };
+    let with = told_by(told(&facts));
+    let line = with.lines().find(|line| line.contains("budget all, "));
+    let line = line.unwrap_or_else(|| panic!("{with}"));
+    assert!(line.contains(" +$"), "{line}");
+    assert!(with.contains("until the period or the job ends"), "{with}");
+    // Nothing of it is another team's, and without a budget there is no line.
+    assert!(!with.contains("budget research, "), "{with}");
+    let without = told_by(UsageFacts {
+        budgets: Vec::new(),
+        ..told(&facts)
+    });
+    assert!(!without.contains("budget"), "{without}");
 }

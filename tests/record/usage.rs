@@ -8,10 +8,11 @@ use model::cost::sample::{device, fleet, held, node, now, pod};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::Fleet;
 use model::fleet::fleet::Known;
+use model::fleet::node::Billing;
 use model::fleet::observe::Table;
 use model::usage::{
-    CostPart, Dimension, GAP, HourUsage, LossCause, RunLoss, Span, UsageFilter, UsageFold,
-    UsageSample, hour_of,
+    CostPart, Dimension, FinishedJob, GAP, HourUsage, LossCause, RunLoss, Span, UsageFilter,
+    UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
 };
 use record::usage::{FILE, UsageFault, UsageFile};
 use tempfile::TempDir;
@@ -254,16 +255,156 @@ fn anothers_file_and_a_later_version_are_refused_and_left_alone() {
     fs::remove_file(&path).expect("can be removed");
     drop(UsageFile::open(folder.path()).expect("can be made"));
     let sql = rusqlite::Connection::open(&path).expect("opens");
-    sql.pragma_update(None, "user_version", 2).expect("is set");
+    sql.pragma_update(None, "user_version", 99).expect("is set");
     drop(sql);
     let fault = UsageFile::open(folder.path())
         .err()
         .expect("is refused")
         .to_string();
     assert!(
-        fault.contains("has version 2, this program reads up to 1: use a later stokehold"),
+        fault.contains("has version 99, this program reads up to 2: use a later stokehold"),
         "{fault}"
     );
+}
+
+#[test]
+fn a_file_of_the_first_version_goes_on_and_what_it_did_not_count_is_unknown() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join(FILE);
+    let sql = rusqlite::Connection::open(&path).expect("opens");
+    sql.execute_batch(include_str!("../../src/record/usage/schema.sql"))
+        .expect("is made");
+    sql.execute_batch(&format!(
+        "PRAGMA application_id = {}; PRAGMA user_version = 1;",
+        0x5354_4B55
+    ))
+    .expect("is set");
+    // As that version wrote it: the first hour is closed, the second is open.
+    let first = hour() * 3_600;
+    sql.execute_batch(&format!(
+        "INSERT INTO keys VALUES (1, 'a', 'H100', 'spot', '', 'ns', 'x', 'q', 'Job', 'train', '', 'p', '');
+         INSERT INTO hour_rows VALUES ({first}, 1, 3600000, 0, 0, 0, 0, 0, 0, NULL, 3000000, 0, 0, 0, 0, 0);
+         INSERT INTO hours VALUES ({first}, 'closed', 3600000, 3600000);
+         INSERT INTO hours VALUES ({}, 'open', 60000, 60000);",
+        first + 3_600
+    ))
+    .expect("is written");
+    drop(sql);
+    let totals = |file: &UsageFile, span: Span| {
+        let sums = file.sums(span, &[], 1, &every()).expect("can be read");
+        sums.first().map(|sum| sum.totals)
+    };
+    // Whoever may only read reads it as it is.
+    let reader = UsageFile::open_to_read(folder.path()).expect("can be read");
+    let copy = UsageFile::copied(folder.path()).expect("can be read");
+    for file in [&reader, &copy] {
+        let all = totals(file, span()).expect("has a row");
+        assert_eq!(all.cost_micros(), Some(3_000_000));
+        assert_eq!((all.finished, all.usd_per_finished_job()), (None, None));
+        assert_eq!(
+            (all.spot_saved_micros, all.spot_unlisted_ms()),
+            (None, 3_600_000)
+        );
+    }
+    drop(reader);
+    let mut file = UsageFile::open(folder.path()).expect("can be written");
+    let spot = |hour, finished| HourUsage {
+        hour,
+        closed: true,
+        observed_ms: 3_600_000,
+        until_ms: 3_600_000,
+        rows: vec![UsageRow {
+            key: key(),
+            device_ms: [3_600_000, 0, 0, 0, 0, 0],
+            unobserved_ms: 0,
+            energy_mwh: None,
+            cost_micros: Some([3_000_000, 0, 0, 0, 0, 0]),
+            on_demand_micros: Some(7_000_000),
+        }],
+        losses: Vec::new(),
+        finished,
+    };
+    let jobs = vec![
+        FinishedJob {
+            key: key(),
+            seen_ms: 1,
+        },
+        FinishedJob {
+            key: key(),
+            seen_ms: 2,
+        },
+        // It was not seen to hold a device.
+        FinishedJob {
+            key: UsageKey {
+                pool: Name::new(""),
+                class: Name::new(""),
+                billing: None,
+                job: Name::new("b"),
+                ..key()
+            },
+            seen_ms: 3,
+        },
+    ];
+    // The closed hour stays as it was; the next one has what is counted now, once.
+    let hours = [spot(hour(), jobs.clone()), spot(hour() + 1, jobs)];
+    file.write(&hours, &[]).expect("can be written");
+    file.write(&hours, &[]).expect("can be written");
+    let later = Span {
+        from: hour() + 1,
+        ..span()
+    };
+    for file in [
+        file,
+        UsageFile::open_to_read(folder.path()).expect("can be read"),
+    ] {
+        let all = totals(&file, span()).expect("has rows");
+        assert_eq!(all.finished, None, "the first hour did not count them");
+        assert_eq!(all.spot_saved_micros, Some(4_000_000));
+        assert_eq!(all.spot_unlisted_ms(), 3_600_000);
+        let all = totals(&file, later).expect("has rows");
+        assert_eq!(
+            (all.finished, all.usd_per_finished_job()),
+            (Some(3), Some(1.0))
+        );
+        for by in Dimension::ALL {
+            let rows = file.sums(later, &[by], 1, &every()).expect("can be read");
+            let jobs: i64 = rows.iter().filter_map(|row| row.totals.finished).sum();
+            assert_eq!(jobs, 3, "{by:?}");
+            let saved: i64 = rows
+                .iter()
+                .filter_map(|row| row.totals.spot_saved_micros)
+                .sum();
+            assert_eq!(saved, 4_000_000, "{by:?}");
+        }
+        let none = UsageFilter {
+            team: Some("y".to_owned()),
+            ..every()
+        };
+        assert_eq!(file.sums(later, &[], 1, &none).expect("can be read"), []);
+    }
+    let sql = rusqlite::Connection::open(&path).expect("opens");
+    for change in ["DELETE FROM finished", "UPDATE on_demand SET micros = 0"] {
+        let refused = sql.execute(change, []).expect_err("is refused");
+        assert!(
+            refused.to_string().contains("the hour is closed"),
+            "{refused}"
+        );
+    }
+}
+
+fn key() -> UsageKey {
+    UsageKey {
+        pool: "a".into(),
+        class: "H100".into(),
+        billing: Some(Billing::Spot),
+        namespace: "ns".into(),
+        team: "x".into(),
+        queue: "q".into(),
+        owner: "Job".into(),
+        job: "train".into(),
+        price_source: "p".into(),
+        ..UsageKey::default()
+    }
 }
 
 #[cfg(unix)]

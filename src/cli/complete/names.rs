@@ -177,6 +177,7 @@ pub(super) fn of(
         ("top", "name") if kind() == Some(Kind::Cost) => {
             cluster.of_jobs(|job| Some(job.team.clone()))
         }
+        ("get", "name") if is_budgets(positional) => budgets(cluster),
         ("get" | "top", "name") => of_kind(kind()),
         ("describe", "object") if positional.is_empty() => objects(value, cluster),
         ("describe", "object") if positional.len() == 1 => of_kind(kind()),
@@ -206,6 +207,24 @@ pub(super) fn of(
         _ => Vec::new(),
     };
     names.into_iter().filter(|name| is_plain(name)).collect()
+}
+
+/// True after `get budgets`.
+fn is_budgets(positional: &[String]) -> bool {
+    let word = positional.first();
+    word.is_some_and(|word| KindName::from_str(word, true) == Ok(KindName::Budgets))
+}
+
+/// The budgets of the settings that may be seen in the scope.
+fn budgets(cluster: &Cluster) -> Vec<String> {
+    let settings = cluster.global().map(load::settings);
+    let Some(Ok(settings)) = settings else {
+        return Vec::new();
+    };
+    let scope = look::scope(&settings);
+    let all = settings.budget.iter();
+    let own = all.filter(|budget| table::budgets::is_of(&scope, &budget.scope));
+    own.map(|budget| budget.name.clone()).collect()
 }
 
 /// `KIND/NAME`, once the kind is written; until then the kinds.

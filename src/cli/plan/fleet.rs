@@ -28,7 +28,7 @@ pub(in crate::cli) struct Seen {
     pub(in crate::cli) snapshot: Snapshot,
     /// What is not known of it.
     pub(in crate::cli) gaps: Vec<String>,
-    facts: Facts,
+    pub(in crate::cli) facts: Facts,
 }
 
 impl Seen {
@@ -92,6 +92,7 @@ impl Seen {
         let mut plan = plan::plan(&self.snapshot, intent, author)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);
+        table::budgets::foretell(&self.facts, &mut plan);
         Ok(plan)
     }
 
@@ -104,6 +105,7 @@ impl Seen {
     /// Adds to a plan what the engine makes of it.
     pub(super) fn foretell(&self, plan: &mut Plan) {
         plan::foretell(&self.snapshot, plan);
+        table::budgets::foretell(&self.facts, plan);
     }
 }
 

@@ -8,6 +8,7 @@ use model::base::name::printable;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
+use model::usage::{ASSUMPTION, BudgetChange};
 use model::value::Value;
 use table::text::{start, start_moves, with_hours};
 
@@ -82,6 +83,10 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     }
     if lines.is_empty() {
         lines.push("no job starts or is evicted now".to_owned());
+    }
+    lines.extend(forecast.budgets.iter().map(BudgetChange::words));
+    if !forecast.budgets.is_empty() {
+        lines.push(ASSUMPTION.to_owned());
     }
     lines
 }

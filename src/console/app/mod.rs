@@ -21,6 +21,7 @@ use model::fleet::Fleet;
 use table::timeline::Timeline;
 use table::{Facts, Scope};
 
+use super::action_keys::PlanOutcome;
 use super::commands::Context;
 use super::frame;
 use super::missing::{Missing, missing};
@@ -184,7 +185,10 @@ impl App {
             Msg::JobExplanations(answers) => self.answered(answers),
             Msg::Usage(usage) => self.told_usage(usage),
             Msg::ActionState(acts) => self.acted(acts),
-            Msg::PlanOutcome(number, made) => {
+            Msg::PlanOutcome(number, mut made) => {
+                if let PlanOutcome::Plan(plan) = &mut made {
+                    table::budgets::foretell(&self.facts, plan);
+                }
                 if let Overlay::Plan(dialog) = &mut self.overlay {
                     dialog.made(number, made, self.clock);
                 }

@@ -122,7 +122,10 @@ impl App {
     }
 
     /// Takes what came of what was supposed.
-    pub(super) fn supposed(&mut self, changes: &Name, supposed: Supposed) {
+    pub(super) fn supposed(&mut self, changes: &Name, mut supposed: Supposed) {
+        if let Supposed::Told(outcome, at, _) = &mut supposed {
+            table::what_if::budgeted(&self.facts, outcome, *at);
+        }
         Arc::make_mut(&mut self.facts.supposed).put(changes, supposed);
         if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
             newest.supposed = Arc::clone(&self.facts.supposed);

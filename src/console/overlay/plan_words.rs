@@ -7,6 +7,7 @@ use crate::view::describe::Line;
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
 use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
+use model::usage::BudgetChange;
 use table::Facts;
 use table::text::{start, start_moves, with_hours};
 
@@ -297,6 +298,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     if lines.is_empty() {
         lines.push(String::from("no job starts or is evicted now"));
     }
+    lines.extend(forecast.budgets.iter().map(BudgetChange::words));
     lines
 }
 

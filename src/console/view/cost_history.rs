@@ -10,7 +10,7 @@ use crate::widget::panel::{foot, panel};
 use model::usage::{BudgetPeriod, BudgetState, CostPart, Period, UsageTotals};
 use table::Facts;
 use table::budgets::exhausted_words;
-use table::spend::{UsageStatus, dollars, shares};
+use table::spend::{UsageStatus, dollars, shares, spark, unit_words};
 use table::text::or_unknown;
 
 /// Budgets that stand in the panel; of more their number.
@@ -28,8 +28,9 @@ pub(super) fn height(facts: &Facts, width: u16) -> u16 {
         UsageStatus::Read(_) => {
             let budgets = facts.budgets().count();
             let budgets = budgets.min(MOST_BUDGETS) + usize::from(budgets > MOST_BUDGETS);
-            let parts = parts_words(facts).map_or(0, |words| wrap(&words, inner(width)).len());
-            (2 + facts.usage.periods.len() + parts + budgets) as u16
+            let words = parts_words(facts).into_iter().chain(units(facts));
+            let words: usize = words.map(|words| wrap(&words, inner(width)).len()).sum();
+            (2 + facts.usage.periods.len() + words + budgets) as u16
         }
     }
 }
@@ -70,10 +71,14 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         }
         return;
     };
-    let note = format!(
+    let mut note = format!(
         "recorded to {} UTC",
         &until.rfc3339().replace('T', " ")[..16]
     );
+    let zone = &facts.usage.basis.zone.name;
+    if zone != "UTC" {
+        note.push_str(&format!(", days of {zone}"));
+    }
     let inside = panel(painter, area, "cost over time", &note);
     foot(painter, area, "list prices, not a bill", Role::Muted);
     let mut y = inside.y;
@@ -96,9 +101,10 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         painter.text(inside.x, y, 14, period_words(sums.period), text);
         painter.right(inside.x + 30, y, 16, &cost(now), accent);
         let words = format!(
-            "before {:>14}  {:>7}   observed {seen:.1} %",
+            "before {:>14}  {:>7}   observed {seen:>5.1} %  {}",
             cost(before),
-            or_unknown(change)
+            or_unknown(change),
+            spark(&sums.trend(scope))
         );
         painter.text(
             inside.x + 33,
@@ -109,7 +115,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         );
         y += 1;
     }
-    if let Some(words) = parts_words(facts) {
+    for words in parts_words(facts).into_iter().chain(units(facts)) {
         for words in wrap(&words, inner(area.width)) {
             if y >= inside.bottom() {
                 return;
@@ -230,6 +236,12 @@ fn parts_words(facts: &Facts) -> Option<String> {
         .map(|(part, tenths)| format!("{} {}.{} %", part.words(), tenths / 10, tenths % 10))
         .collect();
     Some(format!("of the month: {}", told.join(" · ")))
+}
+
+/// Unit costs of the month.
+fn units(facts: &Facts) -> Option<String> {
+    let words = unit_words(&totals(facts, Period::Month)[0]?, facts.usage.basis.energy);
+    (!words.is_empty()).then(|| format!("unit costs: {}", words.join(" · ")))
 }
 
 /// Micro-USD: nothing where the fleet was observed and there was nothing of it.

@@ -13,7 +13,7 @@ use engine::what_if::{Effect, Outcome, Shift};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use table::Facts;
-use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
+use table::what_if::{Figure, NOBODY, Supposed, figures, nobody, title, when};
 
 use super::table_view::TableView;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
@@ -270,7 +270,7 @@ impl View for WhatIfView {
                 self.draw_figures(outcome, painter, area);
                 let below = self.below(area);
                 if outcome.jobs.is_empty() {
-                    painter.say(below.x + 2, below.y, room, NOBODY, Role::Muted);
+                    painter.say(below.x + 2, below.y, room, &nobody(outcome), Role::Muted);
                 } else {
                     self.table.paint(facts, painter, below, true);
                 }

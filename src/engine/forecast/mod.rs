@@ -407,6 +407,12 @@ fn together(
     some.last().map_or(next, |end| end.0)
 }
 
+/// When one that runs is expected to end: what it says, else half of its owner's past runs that got as far ended by then. `None`
+/// where neither is known.
+pub fn expected_end(state: &State<'_>, work: WorkloadId) -> Option<Moment> {
+    end_of_holder(state, work, 500)
+}
+
 /// When one that runs ends. One that ran over what it said ends a minute from now.
 fn end_of_holder(state: &State<'_>, work: WorkloadId, share: u32) -> Option<Moment> {
     let compiled = state.compiled();

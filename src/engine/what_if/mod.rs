@@ -19,8 +19,10 @@ use super::explain::{AS_TOLD, job};
 use super::explanations;
 use super::forecast::{self, Start};
 use super::snapshot::{Snapshot, Status, Workload};
+use super::spending::spending;
 use super::state::State;
 use model::plan::JobName;
+use model::usage::{BudgetChange, FleetSpending};
 
 pub use change::Suppose;
 pub use grammar::{GRAMMAR, VERBS, parse, split};
@@ -149,7 +151,7 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 }
 
 /// The answer.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
     /// What was supposed, as it was understood.
     pub changes: Vec<String>,
@@ -161,6 +163,12 @@ pub struct Outcome {
     pub jobs: Vec<Shift>,
     /// What to keep in mind.
     pub notes: Vec<String>,
+    /// What it does to budgets. The engine leaves it empty; who can read the usage ledger fills it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetChange>,
+    /// What workloads hold on both sides, for that.
+    #[serde(skip)]
+    pub spending: [FleetSpending; 2],
 }
 
 /// What becomes of a fleet under some changes, made in their order.
@@ -191,6 +199,8 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
         after,
         jobs,
         notes,
+        budgets: Vec::new(),
+        spending: [old.spending, new.spending],
     })
 }
 
@@ -198,6 +208,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
 struct Side {
     starts: BTreeMap<JobKey, Start>,
     preempted: BTreeSet<JobName>,
+    spending: FleetSpending,
 }
 
 /// Workloads of one of the two sides, by key.
@@ -349,6 +360,7 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
     let side = Side {
         starts: named.collect(),
         preempted,
+        spending: spending(&state),
     };
     (figures, side)
 }

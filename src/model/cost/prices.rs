@@ -24,6 +24,9 @@ pub struct Price {
     pub source: Name,
     /// The date of the price; `None` for the operator's own.
     pub as_of: Option<Name>,
+    /// Of a spot device: the price of the same hour on demand, by an override for on-demand hours or the price book; `None` where
+    /// none is known, and where the rate is itself the on-demand price because no spot price is known.
+    pub on_demand: Option<Rate>,
 }
 
 /// What bought machines cost, per machine.
@@ -182,11 +185,21 @@ impl Prices {
 
     /// The price of a device of `node`; `None` when nobody knows it.
     pub fn price(&self, node: &Node, device: &Device) -> Option<Price> {
+        let mut price = self.paid(node, device)?;
+        if node.billing == Some(Billing::Spot) {
+            price.on_demand = self.on_demand(node, device);
+        }
+        Some(price)
+    }
+
+    /// What is paid, without what it would be on demand.
+    fn paid(&self, node: &Node, device: &Device) -> Option<Price> {
         match self.pools.get(node.pool.as_str()) {
             Some(PoolPrice::Rate(rate)) => Some(Price {
                 rate: *rate,
                 source: Name::from(format!("settings: rate of pool {}", node.pool)),
                 as_of: None,
+                on_demand: None,
             }),
             Some(PoolPrice::Owned(owned)) => {
                 let devices = node.devices.len() as u32;
@@ -195,6 +208,7 @@ impl Prices {
                     rate: Rate::from_usd(usd)?,
                     source: Name::from(format!("settings: amortisation of pool {}", node.pool)),
                     as_of: None,
+                    on_demand: None,
                 })
             }
             Some(PoolPrice::Multiplier(factor)) => {
@@ -206,6 +220,7 @@ impl Prices {
                         node.pool, list.source
                     )),
                     as_of: list.as_of,
+                    on_demand: None,
                 })
             }
             None => self.listed(node, device),
@@ -214,9 +229,29 @@ impl Prices {
 
     /// The price by machine type and class: the operator's overrides, then the books.
     fn listed(&self, node: &Node, device: &Device) -> Option<Price> {
-        let instance = node.instance_type.as_deref();
         let billing = node.billing.unwrap_or(Billing::OnDemand);
-        if let Some(rule) = self.overrides.iter().find(|rule| {
+        if let Some(rule) = self.rule(node, device, billing) {
+            return Some(Price {
+                rate: rule.rate,
+                source: Name::new("settings: price override"),
+                as_of: None,
+                on_demand: None,
+            });
+        }
+        let wanted = match billing {
+            Billing::Spot => [Some(Purchase::Spot), Some(Purchase::OnDemand)],
+            Billing::OnDemand | Billing::Reserved | Billing::Owned => {
+                [Some(Purchase::OnDemand), None]
+            }
+        };
+        let (shelf, row, by_instance) = self.row(node, device, wanted)?;
+        priced(shelf, row, billing, by_instance, node)
+    }
+
+    /// The first override that fits.
+    fn rule(&self, node: &Node, device: &Device, billing: Billing) -> Option<&Override> {
+        let instance = node.instance_type.as_deref();
+        self.overrides.iter().find(|rule| {
             rule.instance
                 .as_deref()
                 .is_none_or(|wanted| instance == Some(wanted))
@@ -225,24 +260,22 @@ impl Prices {
                     .as_deref()
                     .is_none_or(|class| device.class.eq_ignore_ascii_case(class))
                 && rule.billing.is_none_or(|wanted| wanted == billing)
-        }) {
-            return Some(Price {
-                rate: rule.rate,
-                source: Name::new("settings: price override"),
-                as_of: None,
-            });
-        }
-        let shelf = self.shelf(node);
-        let shelves = shelf
+        })
+    }
+
+    /// The row of the books for a device, of the first of these purchases that a book has; whether it is of the machine type.
+    fn row(
+        &self,
+        node: &Node,
+        device: &Device,
+        wanted: [Option<Purchase>; 2],
+    ) -> Option<(&BookIndex, &BookRow, bool)> {
+        let instance = node.instance_type.as_deref();
+        let shelves = self
+            .shelf(node)
             .into_iter()
             .chain(self.market)
             .map(|at| &self.shelves[at]);
-        let wanted = match billing {
-            Billing::Spot => [Some(Purchase::Spot), Some(Purchase::OnDemand)],
-            Billing::OnDemand | Billing::Reserved | Billing::Owned => {
-                [Some(Purchase::OnDemand), None]
-            }
-        };
         for shelf in shelves {
             for purchase in wanted.into_iter().flatten() {
                 let by_instance = instance
@@ -255,11 +288,31 @@ impl Prices {
                         .and_then(|rows| pick(shelf, rows, purchase, node))
                 });
                 if let Some(row) = row {
-                    return priced(shelf, row, billing, by_instance.is_some(), node);
+                    return Some((shelf, row, by_instance.is_some()));
                 }
             }
         }
         None
+    }
+
+    /// What an hour of a spot device would cost on demand. An override that is not for on-demand hours says nothing of them.
+    fn on_demand(&self, node: &Node, device: &Device) -> Option<Rate> {
+        let own = self.pools.contains_key(node.pool.as_str())
+            || self.rule(node, device, Billing::Spot).is_some();
+        let spot = [Some(Purchase::Spot), Some(Purchase::OnDemand)];
+        let is_spot = |purchase| purchase == Purchase::Spot;
+        // Without a spot price the on-demand price stands for it: nothing can be said of what was saved.
+        let paid =
+            own || (self.row(node, device, spot)).is_some_and(|(_, row, _)| is_spot(row.purchase));
+        if !paid {
+            return None;
+        }
+        let rule = self.rule(node, device, Billing::OnDemand);
+        if let Some(rule) = rule.filter(|rule| rule.billing.is_some()) {
+            return Some(rule.rate);
+        }
+        let (_, row, _) = self.row(node, device, [Some(Purchase::OnDemand), None])?;
+        Rate::from_usd(row.usd_per_device_hour()?)
     }
 
     /// The book of a node: by its provider id, else the setting, else the only one that knows its machine type.
@@ -352,6 +405,7 @@ fn priced(
         rate: Rate::from_usd(row.usd_per_device_hour()?)?,
         source: Name::from(source),
         as_of: Some(Name::new(&row.as_of)),
+        on_demand: None,
     })
 }
 

@@ -164,6 +164,43 @@ fn the_operators_word_comes_first() {
 }
 
 #[test]
+fn a_spot_hour_has_an_on_demand_price_where_both_are_known() {
+    let spot = |instance, class| {
+        let mut node = one(instance, class);
+        node.billing = Some(Billing::Spot);
+        node
+    };
+    let listed = |prices: &Prices, node: &Node| {
+        let price = prices.price(node, &node.devices[0]).expect("has a price");
+        (
+            price.rate.usd(),
+            price.on_demand.map(crate::base::Rate::usd),
+        )
+    };
+    let own = |billing, usd| Override {
+        instance: None,
+        class: Some("H100".to_owned()),
+        billing,
+        rate: Rate::from_usd(usd).expect("a rate"),
+    };
+    let h100 = spot(None, "H100");
+    let demand = asked(&prices(), &one(None, "H100")).expect("listed").0;
+    assert_eq!(listed(&prices(), &h100), (1.5, Some(demand)));
+    // The on-demand price stands for the spot price: what was saved is not known, not nothing.
+    assert_eq!(listed(&prices(), &spot(Some("small"), "T4")), (0.5, None));
+    // The same price for all says nothing of on-demand hours; one for them does.
+    let all = prices().with_override(own(None, 1.25));
+    assert_eq!(listed(&all, &h100), (1.25, Some(demand)));
+    let both = prices()
+        .with_override(own(Some(Billing::OnDemand), 9.0))
+        .with_override(own(Some(Billing::Spot), 1.0));
+    assert_eq!(listed(&both, &h100), (1.0, Some(9.0)));
+    // Hours that are not spot have none.
+    let plain = one(None, "H100");
+    assert_eq!(listed(&prices(), &plain).1, None);
+}
+
+#[test]
 fn owned_machines_are_written_off() {
     let owned = Owned {
         capex_usd: 320_000.0,

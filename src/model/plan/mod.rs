@@ -18,6 +18,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
+use crate::usage::{BudgetChange, FleetSpending};
 
 pub use evicted::{Evicted, evicted_words};
 pub use option::{Origin, Origins, Source, Used};
@@ -196,6 +197,12 @@ pub struct Forecast {
     pub lost_micro_usd: Option<i64>,
     /// What the fleet burns more (or less, when negative) an hour, in micro-USD.
     pub burn_change_micro_usd_per_hour: Option<i64>,
+    /// What it does to budgets. The engine leaves it empty; who can read the usage ledger fills it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetChange>,
+    /// What workloads hold without the plan and with it, for that; no part of the document.
+    #[serde(skip)]
+    pub spending: Option<Box<[FleetSpending; 2]>>,
 }
 
 /// A job whose start moves.

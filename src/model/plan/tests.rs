@@ -1,5 +1,6 @@
 //! Plans as documents: both ways through JSON, against the schema, and what a malformed one is told.
 
+use crate::usage::{BudgetChange, BudgetUnit, PeriodEnd};
 use serde_json::{Value, json};
 
 use super::*;
@@ -183,6 +184,22 @@ fn full() -> Plan {
         lost_device_seconds: None,
         lost_micro_usd: Some(1),
         burn_change_micro_usd_per_hour: Some(-3),
+        budgets: vec![BudgetChange {
+            name: Name::new("research"),
+            period: "November".to_owned(),
+            unit: BudgetUnit::Usd,
+            amount: 40_000.0,
+            change: Some(1_200.5),
+            forecast_before: Some(PeriodEnd {
+                low: 38_000.0,
+                mid: 39_000.0,
+                high: 41_000.0,
+            }),
+            forecast_after: None,
+            reaches_percent: Some(100),
+            stays_below_percent: None,
+        }],
+        spending: None,
     });
     plan.reasons = vec!["it was asked for".into()];
     plan.alternatives = vec![Alternative {

@@ -4,6 +4,7 @@
 use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
 
 use crate::base::quantities::grouped;
 use crate::base::{Moment, Name, ObjectKey};
@@ -48,7 +49,8 @@ impl BudgetScope {
 }
 
 /// What a budget counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {
     /// Cost, in micro-USD: of allocated devices, and of a pool or the fleet of all its devices.
     Usd,

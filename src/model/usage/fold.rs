@@ -7,8 +7,9 @@ use rustc_hash::FxBuildHasher;
 
 use crate::base::{Age, Moment, Name};
 use crate::fleet::job::JobKey;
+use crate::fleet::node::Billing;
 
-use super::row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+use super::row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 use super::sample::{DEVICE, Run, UsageSample};
 use super::{HOUR_MS, hour_of};
 
@@ -20,7 +21,7 @@ pub const GAP: Duration = Duration::from_secs(120);
 
 /// A row while its hour is open. Sums are kept in the units of a sample times milliseconds, so that nothing is rounded before
 /// the hour is handed over.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 struct Sums {
     /// Millionths of devices times milliseconds.
     devices: [u64; 6],
@@ -28,7 +29,25 @@ struct Sums {
     /// Micro-USD an hour times milliseconds.
     money: [i128; 6],
     joules: Option<u64>,
+    /// Of spot time: micro-USD an hour on demand times milliseconds. It counts where `is_listed` is true.
+    on_demand: i128,
+    /// False once some of the time had no on-demand price.
+    is_listed: bool,
     losses: Vec<Lost>,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Self {
+            devices: [0; 6],
+            hidden: 0,
+            money: [0; 6],
+            joules: None,
+            on_demand: 0,
+            is_listed: true,
+            losses: Vec::new(),
+        }
+    }
 }
 
 /// What a run that ended badly had, in the units of [`Sums`].
@@ -50,6 +69,7 @@ struct Open {
     rows: Map<UsageKey, Sums>,
     /// Devices of the last picture, in millionths, by what tells them apart while nothing else is known.
     devices: BTreeMap<UsageKey, u64>,
+    finished: Vec<FinishedJob>,
 }
 
 impl Open {
@@ -87,6 +107,8 @@ impl Open {
                 sums.money[at] += i128::from(share.rate) * i128::from(span);
             }
             sums.hidden += cell.hidden * span;
+            sums.is_listed &= cell.on_demand.is_some();
+            sums.on_demand += i128::from(cell.on_demand.unwrap_or(0)) * i128::from(span);
         }
     }
 
@@ -151,6 +173,7 @@ impl Open {
         // Each is cut from the running sum of the hour, so that the rows and their parts add up to it to the last digit.
         let mut time = Cut::new(u128::from(DEVICE));
         let mut money = Cut::new(HOUR_MS as u128);
+        let mut list = Cut::new(HOUR_MS as u128);
         let none = Sums::default();
         let mut out = HourUsage {
             hour,
@@ -159,6 +182,7 @@ impl Open {
             until_ms: u64::try_from(until).unwrap_or(0),
             rows: Vec::with_capacity(rows.len()),
             losses: Vec::new(),
+            finished: self.finished.clone(),
         };
         for (key, (sums, hidden)) in rows {
             let sums = sums.unwrap_or(&none);
@@ -174,6 +198,9 @@ impl Open {
                         i64::try_from(cut).unwrap_or(i64::MAX)
                     })
                 }),
+                on_demand_micros: (priced && key.billing == Some(Billing::Spot) && sums.is_listed)
+                    .then(|| list.next(u128::try_from(sums.on_demand).unwrap_or(0)))
+                    .map(|cut| i64::try_from(cut).unwrap_or(i64::MAX)),
             };
             out.losses.extend(losses(&row, sums));
             out.rows.push(row);
@@ -243,6 +270,8 @@ pub struct UsageFold {
     /// Closed since it was last asked.
     ready: Vec<HourUsage>,
     lost: Vec<RunLoss>,
+    /// Jobs that held devices and hold none now, but have not ended: the row that they had most of.
+    held: Map<JobKey, UsageKey>,
 }
 
 impl UsageFold {
@@ -256,6 +285,7 @@ impl UsageFold {
             closed: closed.into_iter().collect(),
             ready: Vec::new(),
             lost: Vec::new(),
+            held: Map::default(),
         }
     }
 
@@ -271,6 +301,7 @@ impl UsageFold {
         if let Some(last) = last.filter(|last| sample.at > last.at) {
             self.between(&last, &sample);
             self.ended(&last, &sample);
+            self.finished(&last, &sample);
         }
         let hour = hour_of(sample.at);
         if !self.closed.contains(&hour) {
@@ -369,6 +400,48 @@ impl UsageFold {
                 open.lose(*hour, &loss);
             }
             self.lost.push(loss);
+        }
+    }
+
+    /// Finds the jobs that ended well between two pictures. One that is deleted before a picture shows its end is not found.
+    fn finished(&mut self, last: &UsageSample, next: &UsageSample) {
+        if !next.observed {
+            return;
+        }
+        let hour = hour_of(next.at);
+        let mut found = Vec::new();
+        for (id, before) in last.runs.iter().filter(|(_, before)| !before.done) {
+            let Some(after) = next.runs.get(id) else {
+                self.held.remove(id);
+                continue;
+            };
+            if before.since.is_some() && after.since.is_none() {
+                self.held
+                    .extend(last.most_of(id).map(|key| (id.clone(), key.clone())));
+            }
+            if after.done {
+                let unheld = || UsageKey {
+                    namespace: id.key.namespace.clone(),
+                    team: before.team.clone(),
+                    queue: before.queue.clone(),
+                    owner: id.kind.clone(),
+                    job: id.key.name.clone(),
+                    ..UsageKey::default()
+                };
+                found.push(FinishedJob {
+                    key: self.held.remove(id).unwrap_or_else(unheld),
+                    seen_ms: next.at.millis(),
+                });
+            } else if after.failed {
+                self.held.remove(id);
+            }
+        }
+        if !found.is_empty() && !self.closed.contains(&hour) {
+            let open = self.open.entry(hour).or_default();
+            open.finished.append(&mut found);
+            // After the clock went back the same end may be seen again.
+            open.finished.sort_unstable();
+            open.finished.dedup();
         }
     }
 

@@ -5,11 +5,13 @@
 //! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
 
 mod budget;
+mod energy;
 mod fold;
 mod forecast;
 mod period;
 mod row;
 mod sample;
+mod spending;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -17,11 +19,13 @@ mod totals;
 pub use jiff::tz::TimeZone;
 
 pub use budget::{BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, UsageBudget};
+pub use energy::EnergyRates;
 pub use fold::{GAP, UsageFold};
 pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};
-pub use period::{Period, Span, month};
-pub use row::{HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+pub use period::{CalendarZone, Period, Span, month};
+pub use row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
 pub use sample::{UNDER_USED_BELOW, UsageSample};
+pub use spending::{ASSUMPTION, BudgetChange, FleetSpending, JobSpending, PeriodEnd, PoolSpending};
 pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};
 
 /// Milliseconds of an hour.

@@ -79,6 +79,18 @@ pub struct UsageRow {
     pub energy_mwh: Option<u64>,
     /// Cost of each [`Part`], micro-USD; `None` where no price is known.
     pub cost_micros: Option<[i64; 6]>,
+    /// What the same time would have cost on demand, micro-USD; `None` where it is no spot time, or a price is not known.
+    pub on_demand_micros: Option<i64>,
+}
+
+/// A job that ended well.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FinishedJob {
+    /// The row that it counts in: of those that it had when it last held devices, the one with most. Without pool, class, billing,
+    /// zone and price where it was not seen to hold any.
+    pub key: UsageKey,
+    /// The first picture that shows the end, milliseconds since the Unix epoch.
+    pub seen_ms: i64,
 }
 
 /// How a run ended badly.
@@ -164,4 +176,6 @@ pub struct HourUsage {
     pub rows: Vec<UsageRow>,
     /// What runs that ended badly within it had of it.
     pub losses: Vec<UsageLoss>,
+    /// Jobs that were seen to have ended well within it.
+    pub finished: Vec<FinishedJob>,
 }

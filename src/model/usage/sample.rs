@@ -35,6 +35,8 @@ pub(super) struct Share {
     pub devices: u64,
     /// Micro-USD an hour.
     pub rate: i64,
+    /// Of spot devices: micro-USD an hour on demand; 0 where it is not known.
+    pub on_demand: i64,
 }
 
 /// A row at one moment.
@@ -44,6 +46,8 @@ pub(super) struct Cell {
     pub shares: [Share; 6],
     /// Devices that look free and may be held by a pod that is not visible, in millionths.
     pub hidden: u64,
+    /// What its shares would cost on demand, micro-USD an hour; `None` where it is not known of all of them.
+    pub on_demand: Option<i64>,
 }
 
 /// The energy counter of a device, and the row that pays for what it uses.
@@ -54,17 +58,22 @@ pub(super) struct Counter {
     pub cell: u32,
 }
 
-/// A job that holds devices, or has ended badly.
+/// A job.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Run {
     /// Since when it holds what it holds; `None` when it holds nothing.
     pub since: Option<Moment>,
     pub checkpoint: Option<Moment>,
     pub failed: bool,
+    /// It ended well.
+    pub done: bool,
     /// Evictions in all, by its queueing system.
     pub evictions: u64,
     /// When a pod of it was last evicted.
     pub last_eviction: Option<Moment>,
+    pub team: Name,
+    /// Empty where it has none.
+    pub queue: Name,
 }
 
 /// What one picture says.
@@ -111,6 +120,20 @@ impl UsageSample {
     /// The moment of the picture.
     pub fn at(&self) -> Moment {
         self.at
+    }
+
+    /// The row of a job that has most devices.
+    pub(super) fn most_of(&self, id: &JobKey) -> Option<&UsageKey> {
+        let cells = self.cells.iter().filter(|cell| {
+            let key = &cell.key;
+            key.job == id.key.name && key.namespace == id.key.namespace && key.owner == id.kind
+        });
+        let devices = |cell: &Cell| cell.shares.iter().map(|share| share.devices).sum::<u64>();
+        let most = cells.max_by(|a, b| {
+            let by_devices = devices(a).cmp(&devices(b));
+            by_devices.then_with(|| b.key.cmp(&a.key))
+        });
+        most.map(|cell| &cell.key)
     }
 }
 
@@ -178,6 +201,7 @@ impl<'a> Sampler<'a> {
         let whole = Share {
             devices: DEVICE,
             rate: price.map_or(0, |price| price.rate.micros()),
+            on_demand: on_demand(price).map_or(0, crate::base::Rate::micros),
         };
         let broken = node.ready != Some(true) || node.cordon.is_some() || device.health.is_fault();
         let free = match (broken, self.visible) {
@@ -196,12 +220,14 @@ impl<'a> Sampler<'a> {
         let weights = sizes(device.slices.iter().map(|slice| &slice.name));
         let all: u64 = weights.iter().sum();
         let rate = price.map_or(crate::base::Rate::ZERO, |price| price.rate);
+        let list = on_demand(price).unwrap_or_default();
         let (mut before, mut first) = (0, None);
         for (slice, weight) in device.slices.iter().zip(weights) {
             let after = before + weight;
             let share = Share {
                 devices: DEVICE * after / all - DEVICE * before / all,
                 rate: (rate.share(after, all) - rate.share(before, all)).micros(),
+                on_demand: (list.share(after, all) - list.share(before, all)).micros(),
             };
             before = after;
             let holder = slice.holder.as_ref();
@@ -246,6 +272,7 @@ impl<'a> Sampler<'a> {
                         key,
                         shares: Default::default(),
                         hidden: 0,
+                        on_demand: Some(0),
                     });
                 }
                 self.near.insert(address, at);
@@ -258,6 +285,8 @@ impl<'a> Sampler<'a> {
                 let sum = &mut cell.shares[part as usize];
                 sum.devices += share.devices;
                 sum.rate = sum.rate.saturating_add(share.rate);
+                let known = cell.on_demand.zip(on_demand(price));
+                cell.on_demand = known.map(|(sum, _)| sum.saturating_add(share.on_demand));
             }
             None => cell.hidden += share.devices,
         }
@@ -300,30 +329,33 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Jobs that hold devices, and those that say how they ended.
-fn runs(fleet: &Fleet) -> Map<JobKey, Run> {
-    let jobs = fleet.jobs.iter();
-    jobs.filter_map(|job| run_of(job).map(|run| (job.id.clone(), run)))
-        .collect()
+fn on_demand(price: Option<&Price>) -> Option<crate::base::Rate> {
+    price.and_then(|price| price.on_demand)
 }
 
-fn run_of(job: &Job) -> Option<Run> {
+/// Every job.
+fn runs(fleet: &Fleet) -> Map<JobKey, Run> {
+    let jobs = fleet.jobs.iter();
+    jobs.map(|job| (job.id.clone(), run_of(job))).collect()
+}
+
+fn run_of(job: &Job) -> Run {
     let holding = job.pods.iter().filter(|pod| pod.holds_devices());
-    let since = holding.map(|pod| pod.held_since()).min();
     let evictions = job
         .admission
         .iter()
         .flat_map(|admission| admission.seen.evictions.iter());
-    let run = Run {
-        since,
+    Run {
+        since: holding.map(|pod| pod.held_since()).min(),
         checkpoint: job.last_checkpoint,
         failed: job.state == JobState::Failed,
+        done: job.state == JobState::Done,
         evictions: evictions.map(|eviction| u64::from(eviction.count)).sum(),
         last_eviction: job
             .failure
             .as_ref()
             .and_then(|failure| failure.last_eviction),
-    };
-    let told = run.failed || run.evictions > 0 || run.last_eviction.is_some();
-    (since.is_some() || told).then_some(run)
+        team: job.team.clone(),
+        queue: job.queue.clone().unwrap_or_default(),
+    }
 }

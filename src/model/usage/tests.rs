@@ -404,6 +404,104 @@ fn a_run_that_ends_well_or_is_deleted_loses_nothing() {
     }
 }
 
+#[test]
+fn a_job_that_ends_well_is_counted_once_where_it_had_most() {
+    let running = with_job(|_, _| ());
+    let released = with_job(|_, holds| *holds = false);
+    let done = with_job(|job, holds| {
+        job.state = JobState::Done;
+        *holds = false;
+    });
+    let mut fold = fold();
+    minutes(&mut fold, 10..=19, &running);
+    // Its pods are over some pictures before its object says so.
+    minutes(&mut fold, 20..=22, &released);
+    minutes(&mut fold, 23..=30, &done);
+    let usage = fold.open().next().expect("an hour");
+    let [finished] = usage.finished.as_slice() else {
+        panic!("{:?}", usage.finished)
+    };
+    assert_eq!(finished.seen_ms, at(23).millis());
+    assert_eq!(finished.key.pool.as_str(), "a");
+    assert!(usage.rows.iter().any(|row| row.key == finished.key));
+    // It runs again, over the end of the hour, and ends with the first picture of the next.
+    minutes(&mut fold, 31..=59, &running);
+    minutes(&mut fold, 60..=61, &done);
+    let closed = fold.closed();
+    assert_eq!(closed[0].finished.len(), 1);
+    assert_eq!(fold.open().next().expect("an hour").finished.len(), 1);
+    // One that was done when it was first seen, one that fails and one that is deleted are not counted.
+    let failed = with_job(|job, holds| {
+        job.state = JobState::Failed;
+        *holds = false;
+    });
+    let mut gone = done.clone();
+    gone.jobs = Arc::from([]);
+    for (first, end) in [(&done, &done), (&running, &failed), (&running, &gone)] {
+        let mut fold = self::fold();
+        minutes(&mut fold, 10..=12, first);
+        minutes(&mut fold, 13..=20, end);
+        let usage = fold.open().next().expect("an hour");
+        assert_eq!(usage.finished, []);
+    }
+}
+
+#[test]
+fn spot_time_has_its_on_demand_cost_beside_it_unless_some_of_it_is_not_known() {
+    use crate::cost::{Override, PriceBook};
+    use crate::fleet::accelerator::Catalog;
+    use crate::fleet::node::Billing;
+    let book = "provider = \"market\"\nprices = [\n\
+        { accelerator = \"H100\", devices = 1, purchase = \"spot\", usd_per_hour = 1.5, as_of = \"2026-01-01\" },\n\
+        { accelerator = \"H100\", devices = 1, purchase = \"on-demand\", usd_per_hour = 4.0, as_of = \"2026-01-01\" },\n]\n";
+    let book = PriceBook::parse(book, "test").expect("parses");
+    let prices = Prices::new(vec![book], &Catalog::default()).with_override(Override {
+        instance: None,
+        class: Some("L4".to_owned()),
+        billing: Some(Billing::Spot),
+        rate: Rate::from_micros(300_000),
+    });
+    let worker = pod("ns", "train-0", None, "t");
+    let third = sliced(
+        device("n1", 1, "H100"),
+        &[("1g.10gb-0", Some(&worker)), ("2g.20gb-1", None)],
+    );
+    let mut nodes = vec![
+        node(
+            "n1",
+            "x",
+            None,
+            vec![held(device("n1", 0, "H100"), &worker), third],
+        ),
+        // No on-demand price of this class is known.
+        node("n2", "x", None, vec![device("n2", 0, "L4")]),
+        node("n3", "y", None, vec![device("n3", 0, "H100")]),
+    ];
+    nodes[0].billing = Some(Billing::Spot);
+    nodes[1].billing = Some(Billing::Spot);
+    let fleet = listed(fleet(nodes));
+    let mut fold = fold();
+    for minute in 0..=60 {
+        let mut fleet = fleet.clone();
+        fleet.at = at(minute);
+        fold.take(UsageSample::of(at(minute), &fleet, &prices));
+    }
+    let usage = fold.closed().remove(0);
+    let mut told = [(0, 0); 2];
+    for row in &usage.rows {
+        let cost: i64 = row.cost_micros.expect("all have a price").iter().sum();
+        match (row.key.pool.as_str(), row.key.class.as_str()) {
+            ("x", "H100") => {
+                told[0].0 += cost;
+                told[0].1 += row.on_demand_micros.expect("is known");
+            }
+            _ => assert_eq!(row.on_demand_micros, None, "{:?}", row.key),
+        }
+    }
+    // Two devices for an hour, one of them cut in slices.
+    assert_eq!(told[0], (3_000_000, 8_000_000));
+}
+
 fn arb_device() -> impl Strategy<Value = (u8, u8, bool)> {
     (0u8..6, 0u8..4, any::<bool>())
 }

@@ -171,6 +171,14 @@ pub struct UsageTotals {
     pub priced_busy_ms: i64,
     /// All observed time of devices without a price.
     pub unpriced_ms: i64,
+    /// All observed time of spot devices.
+    pub spot_ms: i64,
+    /// Of it, the time whose price on demand is known.
+    pub spot_listed_ms: i64,
+    /// What that time would have cost on demand, less what it cost, micro-USD; `None` where there is none.
+    pub spot_saved_micros: Option<i64>,
+    /// Jobs that ended well; `None` where the ledger did not count them in all of the span.
+    pub finished: Option<i64>,
     /// Energy, mWh; `None` where no counter was read.
     pub energy_mwh: Option<i64>,
     /// Where each dollar went, by [`CostPart`]; `None` where no device has a price.
@@ -207,6 +215,19 @@ impl UsageTotals {
     pub fn usd_per_busy_hour(&self) -> Option<f64> {
         per_hour(self.cost_micros()?, self.priced_busy_ms)
     }
+
+    /// USD for a job that ended well: all cost of the row over these jobs. `None` where none ended well, and where some of the
+    /// allocated time has no price.
+    pub fn usd_per_finished_job(&self) -> Option<f64> {
+        let jobs = self.finished.filter(|jobs| *jobs > 0)?;
+        let is_priced = self.priced_allocated_ms == self.allocated_ms();
+        Some(self.cost_micros().filter(|_| is_priced)? as f64 / 1e6 / jobs as f64)
+    }
+
+    /// Time of spot devices whose price on demand is not known, milliseconds.
+    pub fn spot_unlisted_ms(&self) -> i64 {
+        self.spot_ms - self.spot_listed_ms
+    }
 }
 
 fn per_hour(micros: i64, ms: i64) -> Option<f64> {
@@ -226,10 +247,15 @@ impl AddAssign for UsageTotals {
         self.priced_allocated_ms += other.priced_allocated_ms;
         self.priced_busy_ms += other.priced_busy_ms;
         self.unpriced_ms += other.unpriced_ms;
-        self.energy_mwh = match (self.energy_mwh, other.energy_mwh) {
+        self.spot_ms += other.spot_ms;
+        self.spot_listed_ms += other.spot_listed_ms;
+        let sum = |a: Option<i64>, b: Option<i64>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
         };
+        self.spot_saved_micros = sum(self.spot_saved_micros, other.spot_saved_micros);
+        self.finished = sum(self.finished, other.finished);
+        self.energy_mwh = sum(self.energy_mwh, other.energy_mwh);
         self.parts_micros = match (self.parts_micros, other.parts_micros) {
             (Some(mut a), Some(b)) => {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a += b);

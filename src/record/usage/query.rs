@@ -26,7 +26,8 @@ const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(un
   total(CASE WHEN cost_micros IS NULL THEN 0 ELSE allocated_ms END), total(CASE WHEN cost_micros IS NULL THEN 0 ELSE busy_ms END),
   total(CASE WHEN cost_micros IS NULL THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
   sum(energy_mwh), sum(useful_micros), sum(under_used_micros), sum(idle_micros), sum(not_read_micros), sum(unallocated_micros),
-  sum(out_of_service_micros), sum(lost_failure_micros), sum(lost_preemption_micros)";
+  sum(out_of_service_micros), sum(lost_failure_micros), sum(lost_preemption_micros),
+  total(CASE billing WHEN 'spot' THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END)";
 
 /// Reads what [`SUMS`] selects, from column `at` on.
 fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
@@ -52,6 +53,10 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
         priced_allocated_ms: time(8)?,
         priced_busy_ms: time(9)?,
         unpriced_ms: time(10)?,
+        spot_ms: time(20)?,
+        spot_listed_ms: 0,
+        spot_saved_micros: None,
+        finished: None,
         energy_mwh: row.get(at + 11)?,
         parts_micros: parts,
     };
@@ -85,6 +90,28 @@ fn bounds(span: Span, only: &UsageFilter) -> Vec<Value> {
     ends.into_iter().chain(names).collect()
 }
 
+/// What figures are grouped by.
+#[derive(Clone, Copy)]
+struct Grouping<'a> {
+    span: Span,
+    by: &'a [Dimension],
+    steps: usize,
+    only: &'a UsageFilter,
+}
+
+/// Adds figures to the sums of the same names and step; both are in their order.
+fn add(sums: &mut Vec<UsageSum>, more: Vec<UsageSum>) {
+    for other in more {
+        let place =
+            sums.binary_search_by(|sum| (&sum.names, sum.step).cmp(&(&other.names, other.step)));
+        match place {
+            Ok(at) => sums[at].totals += other.totals,
+            // A job that ended after it was last seen to hold devices.
+            Err(at) => sums.insert(at, other),
+        }
+    }
+}
+
 fn column(by: Dimension) -> &'static str {
     match by {
         Dimension::Job => "CASE job WHEN '' THEN '' ELSE namespace || '/' || job END",
@@ -104,10 +131,84 @@ impl UsageFile {
         steps: usize,
         only: &UsageFilter,
     ) -> Result<Vec<UsageSum>, UsageFault> {
+        let mut sums = self.grouped(
+            Grouping {
+                span,
+                by,
+                steps,
+                only,
+            },
+            "usage",
+            "hour_start",
+            SUMS,
+            totals,
+        )?;
+        if self.counts_finished(span)? {
+            sums.iter_mut()
+                .for_each(|sum| sum.totals.finished = Some(0));
+            let jobs = |row: &Row<'_>, at: usize| {
+                Ok(UsageTotals {
+                    finished: Some(row.get(at)?),
+                    ..UsageTotals::default()
+                })
+            };
+            let from = "finished f JOIN keys ON keys.id = f.key";
+            let grouping = Grouping {
+                span,
+                by,
+                steps,
+                only,
+            };
+            add(
+                &mut sums,
+                self.grouped(grouping, from, "f.hour", "count(*)", jobs)?,
+            );
+        }
+        let saved = |row: &Row<'_>, at: usize| {
+            let listed: i64 = row.get(at + 1)?;
+            Ok(UsageTotals {
+                // Rows of unobserved time alone have saved nothing that is known.
+                spot_saved_micros: row.get::<_, Option<i64>>(at)?.filter(|_| listed > 0),
+                spot_listed_ms: listed,
+                ..UsageTotals::default()
+            })
+        };
+        let from = "on_demand o JOIN hour_rows r ON r.hour = o.hour AND r.key = o.key JOIN keys ON keys.id = o.key";
+        let figures = "sum(o.micros - r.useful_micros - r.under_used_micros - r.idle_micros - r.not_read_micros
+            - r.unallocated_micros - r.out_of_service_micros),
+          sum(r.useful_ms + r.under_used_ms + r.idle_ms + r.not_read_ms + r.unallocated_ms + r.out_of_service_ms)";
+        let grouping = Grouping {
+            span,
+            by,
+            steps,
+            only,
+        };
+        add(
+            &mut sums,
+            self.grouped(grouping, from, "r.hour", figures, saved)?,
+        );
+        Ok(sums)
+    }
+
+    /// Figures of a span by dimensions and steps. `hour` is the column of the hour.
+    fn grouped(
+        &self,
+        of: Grouping<'_>,
+        from: &str,
+        hour: &str,
+        figures: &str,
+        read: impl Fn(&Row<'_>, usize) -> rusqlite::Result<UsageTotals>,
+    ) -> Result<Vec<UsageSum>, UsageFault> {
         let failed = || UsageFault::sql("read", self.path());
+        let Grouping {
+            span,
+            by,
+            steps,
+            only,
+        } = of;
         let mut columns: Vec<String> = by.iter().map(|by| column(*by).to_owned()).collect();
         columns.push(format!(
-            "(hour_start - {}) * {} / {}",
+            "({hour} - {}) * {} / {}",
             span.from * HOUR,
             steps.max(1),
             (span.hours() * HOUR).max(1)
@@ -115,7 +216,7 @@ impl UsageFile {
         let places: Vec<String> = (1..=columns.len()).map(|at| at.to_string()).collect();
         let places = places.join(", ");
         let query = format!(
-            "SELECT {}, {SUMS} FROM usage WHERE hour_start >= ?1 AND hour_start < ?2 {} GROUP BY {places} ORDER BY {places}",
+            "SELECT {}, {figures} FROM {from} WHERE {hour} >= ?1 AND {hour} < ?2 {} GROUP BY {places} ORDER BY {places}",
             columns.join(", "),
             condition(only),
         );
@@ -126,10 +227,21 @@ impl UsageFile {
             Ok(UsageSum {
                 names: names.collect::<rusqlite::Result<_>>()?,
                 step: usize::try_from(row.get::<_, i64>(count)?).unwrap_or(0),
-                totals: totals(row, count + 1)?,
+                totals: read(row, count + 1)?,
             })
         });
         rows.and_then(Iterator::collect).map_err(failed())
+    }
+
+    /// True where jobs that ended well were counted in every hour of a span that it has.
+    fn counts_finished(&self, span: Span) -> Result<bool, UsageFault> {
+        let query = "SELECT NOT EXISTS (SELECT 1 FROM hours WHERE hour >= ?1 AND hour < ?2
+             AND hour < (SELECT since FROM counted WHERE what = 'finished'))";
+        self.sql
+            .query_row(query, params![span.from * HOUR, span.to * HOUR], |row| {
+                row.get(0)
+            })
+            .map_err(UsageFault::sql("read", self.path()))
     }
 
     /// The hourly rows of a span, by hour and key.

@@ -15,13 +15,14 @@ use crate::files::{make_folder, private};
 /// What the file is called in the directory of a record.
 pub const FILE: &str = "usage.sqlite";
 
-/// The version of its tables (`user_version`).
-pub(super) const VERSION: i64 = 1;
+/// How its tables came to be: each step is made on top of those before it.
+const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("unit_costs.sql")];
+
+/// The version of its tables (`user_version`): how many steps were made.
+pub(super) const VERSION: i64 = STEPS.len() as i64;
 
 /// `STKU`: by this SQLite's `file` and we know the file (`application_id`).
 const APPLICATION: i64 = 0x5354_4B55;
-
-const SCHEMA: &str = include_str!("schema.sql");
 
 /// How long is waited for another that reads or writes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -105,12 +106,26 @@ impl UsageFile {
             .sql
             .transaction()
             .map_err(UsageFault::sql("read", &path))?;
-        work.execute_batch(
+        let version: i64 = work
+            .query_row("PRAGMA old.user_version", [], |row| row.get(0))
+            .map_err(UsageFault::sql("read", &path))?;
+        let later = match version {
+            1 => {
+                "UPDATE counted SET since = coalesce((SELECT max(hour) + 3600 FROM old.hours WHERE state = 'closed'), 0);"
+            }
+            _ => {
+                "INSERT INTO finished SELECT * FROM old.finished;
+                 INSERT INTO on_demand SELECT * FROM old.on_demand;
+                 INSERT OR REPLACE INTO counted SELECT * FROM old.counted;"
+            }
+        };
+        work.execute_batch(&format!(
             "INSERT INTO keys SELECT * FROM old.keys;
              INSERT INTO hour_rows SELECT * FROM old.hour_rows;
              INSERT INTO losses SELECT * FROM old.losses;
-             INSERT INTO hours SELECT * FROM old.hours;",
-        )
+             {later}
+             INSERT INTO hours SELECT * FROM old.hours;"
+        ))
         .map_err(UsageFault::sql("read", &path))?;
         work.commit().map_err(UsageFault::sql("read", &path))?;
         copy.path = path;
@@ -126,20 +141,30 @@ impl UsageFile {
         let tables: i64 = sql
             .query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))
             .map_err(failed())?;
-        match (application, version) {
-            (0, 0) if tables == 0 && writes => {
-                sql.execute_batch(&format!(
-                    "BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
-                ))
-                .map_err(UsageFault::sql("write", &path))?;
-            }
+        let made = match (application, version) {
+            (0, 0) if tables == 0 && writes => 0,
             (0, 0) if tables == 0 => return Err(UsageFault::Absent(path)),
             (APPLICATION, version) if version > VERSION => {
                 return Err(UsageFault::Newer(path, version));
             }
-            (APPLICATION, VERSION) => {}
+            (APPLICATION, version) => usize::try_from(version).unwrap_or(0),
             _ => return Err(UsageFault::Foreign(path)),
+        };
+        let missing = STEPS.get(made..).unwrap_or_default().concat();
+        if missing.is_empty() {
+            return Ok(Self { path, sql });
         }
+        let made = match writes {
+            true => sql.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {missing} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+            )),
+            // Who may only read has the tables of later steps in memory: as they are made of what the file holds.
+            false => sql.execute_batch(&format!(
+                "PRAGMA temp_store = MEMORY; {}",
+                missing.replace("CREATE ", "CREATE TEMP ")
+            )),
+        };
+        made.map_err(UsageFault::sql("write", &path))?;
         Ok(Self { path, sql })
     }
 
@@ -267,7 +292,9 @@ fn write_hour(work: &Transaction<'_>, usage: &HourUsage) -> rusqlite::Result<()>
         return Ok(());
     }
     work.execute("DELETE FROM hour_rows WHERE hour = ?1", [hour])?;
-    work.execute("DELETE FROM losses WHERE hour = ?1", [hour])?;
+    for table in ["losses", "finished", "on_demand"] {
+        work.execute(&format!("DELETE FROM {table} WHERE hour = ?1"), [hour])?;
+    }
     let mut insert = work.prepare(
         "INSERT INTO hour_rows VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
@@ -293,6 +320,19 @@ fn write_hour(work: &Transaction<'_>, usage: &HourUsage) -> rusqlite::Result<()>
             cost[4],
             cost[5],
         ])?;
+        if let Some(micros) = row.on_demand_micros {
+            work.execute(
+                "INSERT INTO on_demand VALUES (?1, ?2, ?3)",
+                params![hour, id, micros],
+            )?;
+        }
+    }
+    for job in &usage.finished {
+        let id = id_of(work, &job.key)?;
+        work.execute(
+            "INSERT OR IGNORE INTO finished VALUES (?1, ?2, ?3)",
+            params![hour, id, job.seen_ms],
+        )?;
     }
     for loss in &usage.losses {
         let id = id_of(work, &loss.key)?;

@@ -4,7 +4,7 @@ use model::base::Moment;
 use model::fleet::finding::Finding;
 use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
 
-use super::Seen;
+use super::{CostBasis, Seen};
 use crate::{Facts, Scope, budgets};
 
 /// How the ledger stands.
@@ -30,7 +30,7 @@ pub struct PeriodSums {
     pub now: Seen,
     /// The one before.
     pub before: Seen,
-    /// Its sums: the names of each are a team and a namespace.
+    /// Its sums, in the steps of [`super::PeriodCost::steps`]: the names of each are a team and a namespace.
     pub sums: Vec<UsageSum>,
     /// Those of the one before.
     pub sums_before: Vec<UsageSum>,
@@ -55,6 +55,25 @@ impl PeriodSums {
             sum(&self.before, &self.sums_before),
         ]
     }
+
+    /// What a scope cost in each step of the period, micro-USD; `None` where nothing was observed.
+    pub fn trend(&self, scope: Option<&Scope>) -> Vec<Option<i64>> {
+        let mut trend = vec![None; super::PeriodCost::steps(self.now.span)];
+        for sum in &self.sums {
+            let Some(step) = trend.get_mut(sum.step) else {
+                continue;
+            };
+            let is_its = match (scope, &sum.names[..]) {
+                (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
+                _ => true,
+            };
+            // Where the fleet was observed and has a price, what a scope does not have cost nothing.
+            if let Some(micros) = sum.totals.cost_micros() {
+                *step = Some(step.unwrap_or(0) + if is_its { micros } else { 0 });
+            }
+        }
+        trend
+    }
 }
 
 /// What the ledger tells.
@@ -66,6 +85,8 @@ pub struct UsageFacts {
     pub periods: Vec<PeriodSums>,
     /// Budgets of the settings, in their order.
     pub budgets: Vec<BudgetState>,
+    /// What periods go by.
+    pub basis: CostBasis,
 }
 
 impl Facts {

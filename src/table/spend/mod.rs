@@ -9,17 +9,28 @@ mod period;
 mod report;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use facts::{PeriodSums, UsageFacts, UsageStatus};
 pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{FIELDS, SCHEMA, UsageHour, csv, hours, table};
-pub use period::{PeriodCost, PeriodRow, Seen};
+pub use period::{PeriodCost, PeriodRow, Seen, spark};
 pub use report::{IdleShare, Report, ReportRow};
+pub use units::unit_words;
 
 use model::base::quantities::grouped;
-use model::usage::{CostPart, UsageTotals, start_of};
+use model::usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
 use super::output::csv_line;
+
+/// What reports go by beside the ledger.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CostBasis {
+    /// What energy costs and emits.
+    pub energy: EnergyRates,
+    /// Whose days and months they are of.
+    pub zone: CalendarZone,
+}
 
 /// Milliseconds of device time as hours.
 pub(crate) fn device_hours(ms: i64) -> f64 {

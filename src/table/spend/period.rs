@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use model::usage::{CostPart, Dimension, Span, UsageSum, UsageTotals, start_of};
+use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
-use super::{Cents, coverage_words, device_hours, dollars, safe_line, shares, stamp, usd};
+use super::{
+    Cents, CostBasis, coverage_words, device_hours, dollars, safe_line, shares, units, usd,
+};
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
@@ -65,6 +67,8 @@ pub struct PeriodCost {
     pub rows: Vec<PeriodRow>,
     /// Their sum.
     pub total: PeriodRow,
+    /// What it goes by.
+    pub basis: CostBasis,
 }
 
 /// A span of at most so many hours has a step for each.
@@ -90,6 +94,7 @@ impl PeriodCost {
         sums: &[UsageSum],
         before: Seen,
         sums_before: &[UsageSum],
+        basis: CostBasis,
     ) -> Self {
         let steps = Self::steps(now.span);
         let fresh = |name: &str| PeriodRow {
@@ -143,12 +148,13 @@ impl PeriodCost {
             before,
             rows,
             total,
+            basis,
         }
     }
 
-    /// As a table for people, with a summary below.
-    pub fn table(&self) -> String {
-        let titles = vec![
+    /// As a table for people, with a summary below; `wide` has unit costs of each row.
+    pub fn table(&self, wide: bool) -> String {
+        let mut titles = vec![
             (title(self.by), false),
             ("COST", true),
             ("BEFORE", true),
@@ -160,6 +166,16 @@ impl PeriodCost {
             ("USEFUL", true),
             ("IDLE", true),
         ];
+        if wide {
+            titles.extend([
+                ("JOBS", true),
+                ("$/JOB", true),
+                ("SPOT SAVED", true),
+                ("ENERGY", true),
+                ("ENERGY $", true),
+                ("CO2E KG", true),
+            ]);
+        }
         let (mut now, mut before) = (Cents::default(), Cents::default());
         let mut lines: Vec<Vec<String>> = self
             .rows
@@ -171,6 +187,12 @@ impl PeriodCost {
             &mut Cents::default(),
             &mut Cents::default(),
         ));
+        if wide {
+            let rows = self.rows.iter().chain([&self.total]);
+            for (line, row) in lines.iter_mut().zip(rows) {
+                line.extend(units(&row.now, self.basis.energy));
+            }
+        }
         let layout = Layout::new(titles, &lines);
         let mut out = format!("{}\n\n{}", self.headline(), layout.header());
         lines
@@ -184,13 +206,15 @@ impl PeriodCost {
     /// The spans and for how much of them there are pictures.
     pub fn headline(&self) -> String {
         let of = |seen: &Seen| {
-            let (from, to) = (stamp(seen.span.from), stamp(seen.span.to));
+            let zone = &self.basis.zone;
+            let (from, to) = (zone.stamp(seen.span.from), zone.stamp(seen.span.to));
             format!("{from} to {to}, {}", coverage_words(seen.ratio))
         };
         format!(
-            "{}: {} (UTC; estimates from list prices)\nbefore: {}",
+            "{}: {} ({}; estimates from list prices)\nbefore: {}",
             self.name,
             of(&self.now),
+            self.basis.zone.name,
             of(&self.before)
         )
     }
@@ -219,11 +243,12 @@ impl PeriodCost {
             None if total.cost_micros() == Some(0) => lines.push("Nothing was spent.".to_owned()),
             None => lines.push("What it cost is unknown.".to_owned()),
         }
-        if let Some(mwh) = total.energy_mwh {
-            lines.push(format!(
-                "Energy of the devices that tell it: {:.1} kWh",
-                mwh as f64 / 1e6
-            ));
+        let words = units::unit_words(total, self.basis.energy);
+        if !words.is_empty() {
+            lines.push(format!("Unit costs: {}", words.join(" · ")));
+        }
+        if total.energy_mwh.is_some() {
+            lines.push("Energy is that of the devices that count it.".to_owned());
         }
         if total.unpriced_ms > 0 {
             lines.push(format!(
@@ -244,13 +269,16 @@ impl PeriodCost {
                 "observed_ratio": seen.ratio,
             })
         };
+        let rows = self.rows.iter().map(|row| row_json(row, self.basis.energy));
         let document = json!({
             "period": self.name,
             "by": self.by.name(),
             "now": seen(&self.now),
             "before": seen(&self.before),
-            "rows": self.rows.iter().map(row_json).collect::<Vec<Value>>(),
-            "total": row_json(&self.total),
+            "rows": rows.collect::<Vec<Value>>(),
+            "total": row_json(&self.total, self.basis.energy),
+            "energy_rates": units::rates_json(self.basis.energy),
+            "time_zone": self.basis.zone.name,
         });
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
@@ -278,6 +306,7 @@ impl PeriodCost {
             ]
             .map(str::to_owned),
         );
+        titles.extend(units::FIELDS.map(str::to_owned));
         let mut out = safe_line(&titles);
         for row in &self.rows {
             let money = |micros: Option<i64>| micros.map(super::decimal).unwrap_or_default();
@@ -303,6 +332,7 @@ impl PeriodCost {
                 format!("{:.6}", self.now.ratio),
                 format!("{:.6}", self.before.ratio),
             ]);
+            cells.extend(units::csv(&row.now, self.basis.energy));
             out.push_str(&safe_line(&cells));
         }
         out
@@ -360,15 +390,32 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
     ]
 }
 
+/// The cells of unit costs.
+fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    [
+        or_unknown(totals.finished.map(|jobs| jobs.to_string())),
+        or_unknown(totals.usd_per_finished_job().map(units::money)),
+        or_unknown(
+            totals
+                .spot_saved_micros
+                .map(|micros| dollars(Cents::default().next(micros))),
+        ),
+        or_unknown(totals.energy_mwh.map(units::kwh)),
+        or_unknown(energy.usd(totals.energy_mwh).map(units::money)),
+        or_unknown(energy.kg_co2e(totals.energy_mwh).map(units::kg)),
+    ]
+}
+
 /// A trend as bars from nothing to its greatest; `·` where nothing was observed.
-fn spark(trend: &[Option<i64>]) -> String {
+pub fn spark(trend: &[Option<i64>]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = trend.iter().flatten().max().copied().unwrap_or(0).max(1);
     let bar = |micros: i64| BARS[(i128::from(micros.max(0)) * 7 / i128::from(most)) as usize];
     trend.iter().map(|step| step.map_or('·', bar)).collect()
 }
 
-fn row_json(row: &PeriodRow) -> Value {
+fn row_json(row: &PeriodRow, energy: EnergyRates) -> Value {
     let parts = CostPart::ALL.iter().map(|part| {
         let micros = row.now.part_micros(*part);
         (format!("{}_usd", part.field()), json!(micros.map(usd)))
@@ -387,6 +434,7 @@ fn row_json(row: &PeriodRow) -> Value {
     });
     if let Value::Object(fields) = &mut value {
         fields.extend(parts);
+        units::json(&row.now, energy, fields);
     }
     value
 }

@@ -7,7 +7,8 @@ use model::usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
 
 use super::period::Seen;
 use super::{
-    Cents, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, stamp, usd,
+    Cents, CostBasis, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, units,
+    usd,
 };
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
@@ -79,6 +80,8 @@ pub struct Report {
     pub rows: Vec<ReportRow>,
     /// What the ledger has in all.
     pub total: UsageTotals,
+    /// What it goes by.
+    pub basis: CostBasis,
 }
 
 impl Report {
@@ -90,6 +93,7 @@ impl Report {
         by: &[Dimension],
         idle: IdleShare,
         sums: Vec<UsageSum>,
+        basis: CostBasis,
     ) -> Self {
         let mut total = UsageTotals::default();
         let mut free = 0;
@@ -148,14 +152,23 @@ impl Report {
             idle,
             rows,
             total,
+            basis,
         }
     }
 
     /// The month, for how much of it there are pictures, and what the sums are.
     pub fn notes(&self) -> Vec<String> {
-        let (from, to) = (stamp(self.seen.span.from), stamp(self.seen.span.to));
+        let zone = &self.basis.zone;
+        let (from, to) = (
+            zone.stamp(self.seen.span.from),
+            zone.stamp(self.seen.span.to),
+        );
         let mut notes = vec![
-            format!("{from} to {to} UTC, {}", coverage_words(self.seen.ratio)),
+            format!(
+                "{from} to {to} {}, {}",
+                zone.name,
+                coverage_words(self.seen.ratio)
+            ),
             "estimates from list prices, not a bill; what was not observed is in no sum".to_owned(),
         ];
         if self.open > 0 {
@@ -285,6 +298,7 @@ impl Report {
             ]
             .map(str::to_owned),
         );
+        titles.extend(units::FIELDS.map(str::to_owned));
         let mut out = safe_line(&titles);
         for row in &self.rows {
             let money = |micros: Option<i64>| micros.map(decimal).unwrap_or_default();
@@ -306,6 +320,7 @@ impl Report {
                 self.month.clone(),
                 format!("{:.6}", self.seen.ratio),
             ]);
+            cells.extend(units::csv(&row.totals, self.basis.energy));
             out.push_str(&safe_line(&cells));
         }
         out
@@ -331,6 +346,7 @@ impl Report {
                     let micros = row.totals.part_micros(part);
                     fields.insert(format!("{}_usd", part.field()), json!(micros.map(usd)));
                 }
+                units::json(&row.totals, self.basis.energy, fields);
             }
             value
         });
@@ -346,6 +362,8 @@ impl Report {
             "total_cost_usd": self.total.cost_micros().map(usd),
             "unpriced_device_hours": device_hours(self.total.unpriced_ms),
             "notes": self.notes(),
+            "energy_rates": units::rates_json(self.basis.energy),
+            "time_zone": self.basis.zone.name,
         });
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }

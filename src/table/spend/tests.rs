@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
-use model::usage::{CostPart, Dimension, Span, UsageSum, UsageTotals};
+use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals};
 
 use super::period::Seen;
 use super::{
-    Cents, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line, shares,
+    Cents, CostBasis, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line,
+    shares,
 };
 
 fn totals(useful: i64, unallocated: i64) -> UsageTotals {
@@ -60,7 +61,7 @@ proptest! {
             .collect();
         let all: i64 = costs.iter().map(|(useful, free)| useful + free).sum();
         for idle in [IdleShare::Separate, IdleShare::Share, IdleShare::Weighted] {
-            let report = Report::new("2026-10", seen(1.0), 0, &[Dimension::Team], idle, sums.clone());
+            let report = Report::new("2026-10", seen(1.0), 0, &[Dimension::Team], idle, sums.clone(), CostBasis::default());
             let paid: i64 = report.rows.iter().filter_map(super::ReportRow::cost_micros).sum();
             prop_assert_eq!(paid, all, "{:?}", idle);
         }
@@ -113,6 +114,7 @@ fn weights_follow_what_each_has() {
             &[Dimension::Team],
             idle,
             sums.clone(),
+            CostBasis::default(),
         )
     };
     let paid = |idle| -> Vec<Option<i64>> {
@@ -147,9 +149,10 @@ fn a_period_before_that_was_not_observed_is_unknown() {
             &sums,
             seen(before),
             past,
+            CostBasis::default(),
         )
     };
-    let table = period(0.0, &[]).table();
+    let table = period(0.0, &[]).table(false);
     let row = |table: &str, name: &str| {
         let line = table
             .lines()
@@ -162,7 +165,7 @@ fn a_period_before_that_was_not_observed_is_unknown() {
     assert_eq!(row(&table, "a ")[1..4], ["$100.00", "-", "-"]);
     // Observed, and the row was not there: it cost nothing then.
     let past = [sum("gone", totals(10_000_000, 0))];
-    let table = period(1.0, &past).table();
+    let table = period(1.0, &past).table(false);
     assert_eq!(row(&table, "a ")[1..4], ["$100.00", "$0.00", "-"]);
     assert_eq!(row(&table, "gone")[1..4], ["$0.00", "$10.00", "-100%"]);
     assert_eq!(row(&table, "total")[1..4], ["$150.00", "$10.00", "+1400%"]);
@@ -172,4 +175,54 @@ fn a_period_before_that_was_not_observed_is_unknown() {
         .map(|row| row.name.clone())
         .collect();
     assert_eq!(order, ["a", "gone", "unattributed"]);
+}
+
+#[test]
+fn unit_costs_are_unknown_without_their_settings_and_data() {
+    let hours = 3_600_000;
+    let mut all = totals(100_000_000, 0);
+    all.busy_ms = 10 * hours;
+    all.priced_allocated_ms = 10 * hours;
+    all.priced_busy_ms = 8 * hours;
+    let none = EnergyRates::default();
+    let words = |totals: &UsageTotals, energy| super::unit_words(totals, energy).join("; ");
+    // Of jobs, spot and energy nothing is known, and nothing is said.
+    assert_eq!(
+        words(&all, none),
+        "$10.00 per allocated device-hour; $12.50 per busy device-hour"
+    );
+    all.finished = Some(4);
+    all.spot_ms = 3 * hours;
+    all.spot_listed_ms = 2 * hours;
+    all.spot_saved_micros = Some(1_204_500_000);
+    all.energy_mwh = Some(100_000_000);
+    let own = EnergyRates {
+        usd_per_kwh: Some(0.10),
+        pue: Some(1.5),
+        kg_co2e_per_kwh: None,
+    };
+    assert_eq!(
+        words(&all, own),
+        "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25.00 per finished job (4); spot saved $1 204.50; \
+         1.0 spot device-hours with an unknown saving; 100.0 kWh, $15.00 (PUE 1.5)"
+    );
+    assert!(
+        words(&all, EnergyRates { pue: None, ..own })
+            .ends_with("100.0 kWh, $10.00 (without a PUE)")
+    );
+    assert!(words(&all, none).ends_with("100.0 kWh"));
+    // Some of the allocated time has no price: what a job cost is not known.
+    let part = UsageTotals {
+        idle_ms: hours,
+        ..all
+    };
+    assert!(words(&part, none).contains("4 jobs finished"));
+    let mut fields = serde_json::Map::new();
+    super::units::json(&totals(1, 0), own, &mut fields);
+    for (name, value) in fields {
+        match name.as_str() {
+            "spot_unknown_device_hours" => assert_eq!(value, 0.0),
+            _ => assert!(value.is_null(), "{name}: {value}"),
+        }
+    }
 }

@@ -12,7 +12,7 @@ use model::fleet::observe::Phase;
 use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
-use table::jobs::{Waited, so_far, waited, waits as is_waiting, why_failed};
+use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
 
 use super::{Description, scaling};
 
@@ -131,13 +131,16 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
         let so_far = match so_far(facts, job) {
             Some(so_far) => format!("${so_far} so far"),
-            None => "so far unknown: what it held before is not kept".to_owned(),
+            None => format!("so far unknown: {}", no_cost(true)),
         };
         table.words(
             "cost",
             format!("${}/h · {so_far}", spend.burn),
             Role::Accent,
         );
+    } else if job.devices_allocated > 0 {
+        let words = format!("unknown: {}", no_cost(false));
+        table.words("cost", words, Role::Muted);
     }
     shares(table, facts, job);
     pods(table, job, painter);
