@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use engine::snapshot::{Snapshot, Within, Workload};
-use model::base::Moment;
+use model::base::{Moment, Name};
 use model::plan::{Plan, RefusalCode, Until, Verb};
 
+use super::starts_without;
 use super::tests_fleet::{
     ask, ask_again, fleet, forecast, full, kueue, lines, node, planned, queue, work,
 };
@@ -87,6 +88,29 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
         plan.reasons.contains(&"it finds room on a".to_owned()),
         "{:?}",
         plan.reasons
+    );
+}
+
+#[test]
+fn an_eviction_helps_only_where_nobody_else_takes_what_becomes_free() {
+    let mut snapshot = admitted();
+    let at = |snapshot: &Snapshot, name: &str| {
+        let mut all = snapshot.workloads.iter();
+        all.position(|work| &*work.key.key.name == name)
+            .expect("a workload of this name")
+    };
+    let (gang, low) = (at(&snapshot, "gang"), at(&snapshot, "low"));
+    assert!(starts_without(&snapshot, gang, &[low]));
+    assert!(!starts_without(&snapshot, gang, &[]));
+    let mut rival = snapshot.workloads[gang].clone();
+    rival.key.key.name = Name::new("rival");
+    rival.priority = 70;
+    snapshot.workloads.push(rival);
+    assert!(!starts_without(&snapshot, gang, &[low]));
+    let refusal = ask(&snapshot, "admit ml/gang --preempt").expect_err("another goes before it");
+    assert!(
+        refusal.sentence.contains("would take the freed devices"),
+        "{refusal}"
     );
 }
 
