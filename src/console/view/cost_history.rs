@@ -70,10 +70,11 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         }
         return;
     };
-    let note = format!(
-        "recorded to {} UTC",
-        &until.rfc3339().replace('T', " ")[..16]
-    );
+    let to = &until.rfc3339().replace('T', " ")[..16];
+    let note = match &facts.usage.prometheus {
+        Some(name) => format!("{name} to {to} UTC"),
+        None => format!("recorded to {to} UTC"),
+    };
     let inside = panel(painter, area, "cost over time", &note);
     foot(painter, area, "list prices, not a bill", Role::Muted);
     let mut y = inside.y;
