@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use model::base::{Exit, Failure};
+use model::usage::{Span, hour_of};
 
 use crate::runtime::{budgets, clock};
 
 use super::get::{FormatName, Get, Output};
 use super::record::failed;
 use super::setup::Situation;
-use super::usage::{ends, ledger};
+use super::usage::{back_from, ends, ledger};
 use super::{look, out};
 
 /// Runs `get budgets`.
@@ -57,7 +58,15 @@ pub(super) fn get(
     let (states, now) = match all.is_empty() {
         true => (Vec::new(), clock::now()),
         false => {
-            let (file, _) = ledger(at)?;
+            let (file, _) = ledger(at, |now| {
+                let now = back_from(get.past.at, now);
+                let from = all.iter().map(|budget| budget.looks_at(now).from).min();
+                let hour = hour_of(now);
+                Span {
+                    from: from.unwrap_or(hour),
+                    to: hour + 1,
+                }
+            })?;
             let now = match (get.past.at, ends(&file)?) {
                 (Some(when), Some((start, end))) => when.in_record(start, end),
                 _ => clock::now(),

@@ -17,7 +17,7 @@ use crate::runtime::usage::seen;
 use super::out;
 use super::record::{PastFlags, failed};
 use super::setup::Situation;
-use super::usage::{ends, filter, ledger};
+use super::usage::{back_from, ends, filter, ledger};
 
 /// What a period cost.
 ///
@@ -126,13 +126,20 @@ pub(super) fn run(
     if let Some(CostCommand::Report(flags)) = &cost.command {
         return report(at, flags, out, err);
     }
-    let (file, _) = ledger(at)?;
+    let basis = cost_basis(&at.settings)?;
+    let (file, _) = ledger(at, |now| {
+        let then = back_from(cost.at, now);
+        let (this, before) = cost.period.spans(then, &basis.zone.zone);
+        Span {
+            from: before.from,
+            to: this.to,
+        }
+    })?;
     let bounds = ends(&file)?;
     let now = match (cost.at, bounds) {
         (Some(when), Some((start, end))) => when.in_record(start, end),
         _ => clock::now(),
     };
-    let basis = cost_basis(&at.settings)?;
     let (this, before) = cost.period.spans(now, &basis.zone.zone);
     let by = cost.by;
     let only = filter(at);
@@ -199,7 +206,7 @@ fn report(
         let message = "-o focus has unallocated devices as rows of their own: leave out --idle";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, context) = ledger(at)?;
+    let (file, context) = ledger(at, |_| span)?;
     // A month that is not over is observed as far as it has come.
     let bounds = ends(&file)?;
     let now = bounds.map_or_else(clock::now, |(_, end)| end.max(clock::now()));

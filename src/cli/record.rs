@@ -6,16 +6,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::time::MissedTickBehavior;
 
 use ::record::Archive;
 use model::base::{Age, Exit, Failure, Moment, When};
 
 use crate::runtime::past;
+use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
 use crate::runtime::session::{self, Setup};
-use crate::runtime::tape::{self, RecordSettings, TapeState};
+use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
+use crate::runtime::usage_facts::{self, UsageReader};
 use settings::Settings;
 use source::kubeconfig::{self, Choice};
+use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::Changes;
 
@@ -38,8 +42,11 @@ pub struct RecordFlags {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
     /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
+    #[arg(long, value_name = "URL", value_parser = receiver)]
+    remote_write: Option<String>,
     /// Record the simulated fleet, not the cluster
     #[arg(long)]
     demo: bool,
@@ -119,6 +126,14 @@ fn size(text: &str) -> Result<u64, String> {
     settings::Size::parse(text).map(settings::Size::bytes)
 }
 
+/// An address that samples can be sent to.
+fn receiver(url: &str) -> Result<String, String> {
+    match settings::not_a_receiver(url) {
+        Some(why) => Err(why),
+        None => Ok(url.to_owned()),
+    }
+}
+
 /// A fault of a record, or of its ledger, as one of the command.
 pub(super) fn failed(fault: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, fault.to_string())
@@ -136,11 +151,18 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let own = RecordSettings::of(&at.settings.record);
+    // The simulated fleet is not what the settings have a receiver for.
+    let given = record.remote_write.as_deref();
+    let remote = record_metrics::remote_write(&at.settings, given)
+        .filter(|_| given.is_some() || !record.demo);
+    let counts = record.listen.is_some() || remote.is_some();
+    let per_job = PerJob(at.settings.record.job_metrics);
     let settings = RecordSettings {
         // The settings' directory is that of a cluster.
         folder: record.dir.clone().or(own.folder.filter(|_| !record.demo)),
         keep: record.keep.unwrap_or(own.keep),
         max_bytes: record.max_size.unwrap_or(own.max_bytes),
+        counts: counts.then_some(per_job),
     };
     setup::block_on(async {
         let setup = at.setup(true);
@@ -164,25 +186,59 @@ pub(super) fn run(
             out::write(out, &words)?;
         }
         let (state, now) = (control.state(), || session.clock.now());
+        let every = at.settings.record.remote_write.interval.duration();
+        let mut sends = remote.map(RemoteWrite::start);
+        let metrics = control.counters().map(|counters| {
+            let reader = UsageReader::new(&at.settings, &session.context);
+            let reader = reader.in_folder(&folder).of_budgets();
+            RecordMetrics {
+                facts: session.facts.clone(),
+                counters,
+                usage: usage_facts::followed(reader, session.clock.clone()),
+                remote: sends.as_ref().map(RemoteWrite::state),
+                common: RecordMetrics::common(&at.settings, &session.context),
+            }
+        });
+        let served = metrics.clone();
         let answers = async {
             match listener {
-                Some(listener) => record_status::serve(listener, state, now).await,
+                Some(listener) => record_status::serve(listener, state, served, now).await,
                 None => std::future::pending().await,
             }
         };
         let end = setup::ended();
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut news = RemoteWriteNews::default();
         tokio::pin!(end, answers);
         loop {
             tokio::select! {
                 () = &mut end => break,
                 () = &mut answers => {}
-                news = control.news() => match news {
+                _ = ticks.tick(), if sends.is_some() => {
+                    let (Some(sends), Some(metrics)) = (&mut sends, &metrics) else { continue };
+                    let state = sends.state().borrow().clone();
+                    if let Some(words) = news.of(&state) {
+                        out::say(err, &words);
+                    }
+                    // Nothing is known before the first picture.
+                    if metrics.facts.borrow().is_some() {
+                        sends.send(session.clock.now(), metrics.values());
+                    }
+                }
+                told = control.news() => match told {
                     Some(words) => out::say(err, &words),
                     None => return Err(failed("every source has ended; start again")),
                 },
             }
         }
         let state = control.stop().await;
+        if let Some((mut sends, metrics)) = sends.zip(metrics) {
+            sends.send(session.clock.now(), metrics.values());
+            if let Some(words) = news.of(&sends.close().await) {
+                out::say(err, &words);
+            }
+        }
         let lasted = session.clock.now().since(begun);
         out::write(out, &summary(&state, lasted, &folder))?;
         match state.fault {
@@ -217,21 +273,28 @@ pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBu
     if let Some(path) = named.or(settings.record.dir.as_ref()) {
         return Ok(path.clone());
     }
+    context(moment)
+        .as_deref()
+        .and_then(tape::place)
+        .ok_or_else(|| {
+            let message = "which record? name its directory, or a context (--context)";
+            Failure::new(Exit::Usage, message)
+        })
+}
+
+/// The name of the context that is meant: the one that is named, or the current one.
+pub(super) fn context(moment: &RecordMoment) -> Option<String> {
     let choice = Choice {
         kubeconfig: moment.kubeconfig.clone(),
         context: moment.choice_context.clone(),
         ..Choice::default()
     };
-    let context = match &choice.context {
+    match &choice.context {
         Some(context) => Some(context.clone()),
         None => kubeconfig::contexts(&choice)
             .ok()
             .and_then(|(_, current)| current),
-    };
-    context.as_deref().and_then(tape::place).ok_or_else(|| {
-        let message = "which record? name its directory, or a context (--context)";
-        Failure::new(Exit::Usage, message)
-    })
+    }
 }
 
 /// What changed between two moments of a record, of what the settings' scope has.

@@ -5,18 +5,20 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use ::record::usage::{UsageFault, UsageFile};
+use ::record::{Archive, RecordFault};
 use console::clipboard::quoted;
-use model::base::{Exit, Failure, Moment};
+use model::base::{Exit, Failure, Moment, When};
 use model::usage::{Span, UsageFilter, hour_of, start_of};
-use record::usage::UsageFile;
 use table::spend;
 
-use crate::runtime::clock::Stopwatch;
+use crate::runtime::clock::{self, Stopwatch};
 use crate::runtime::session;
 use crate::runtime::usage;
+use crate::runtime::usage_prometheus::PrometheusUsage;
 
 use super::get::{FormatName, Get, Output};
-use super::record::{self as records, PastFlags, failed};
+use super::record::{self as records, PastFlags, RecordMoment, failed};
 use super::setup::{FactsSource, Situation};
 use super::{look, out};
 
@@ -46,15 +48,29 @@ impl Usage {
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The ledger of the record that is meant, and the name of its context. Where it lacks hours that the record has they are made.
+/// Where no record is named and this machine has none, the hours that the command looks at now are read from the Prometheus of the
+/// settings, and that is said.
 ///
 /// # Errors
 /// There is none, or it cannot be read.
-pub(super) fn ledger(at: &Situation) -> Result<(UsageFile, Option<String>), Failure> {
+pub(super) fn ledger(
+    at: &Situation,
+    looks_at: impl FnOnce(Moment) -> Span,
+) -> Result<(UsageFile, Option<String>), Failure> {
     let FactsSource::Record(moment) = &at.target else {
         let message = "the usage ledger is part of a record: --record DIR";
         return Err(Failure::new(Exit::Usage, message));
     };
-    let path = records::place(moment, &at.settings)?;
+    let path = match records::place(moment, &at.settings) {
+        Ok(path) => path,
+        Err(failure) => return from_prometheus(at, moment, looks_at)?.ok_or(failure),
+    };
+    if matches!(Archive::open(&path), Err(RecordFault::Empty(_)))
+        && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
+        && let Some(told) = from_prometheus(at, moment, looks_at)?
+    {
+        return Ok(told);
+    }
     let setup = at.setup(true);
     let begun = Stopwatch::start();
     let mut told = TOLD_AFTER;
@@ -75,6 +91,41 @@ pub(super) fn ledger(at: &Situation) -> Result<(UsageFile, Option<String>), Fail
     )
 }
 
+fn from_prometheus(
+    at: &Situation,
+    moment: &RecordMoment,
+    looks_at: impl FnOnce(Moment) -> Span,
+) -> Result<Option<(UsageFile, Option<String>)>, Failure> {
+    if moment.flags.record.is_some() {
+        return Ok(None);
+    }
+    let context = records::context(moment);
+    let Some(usage) = PrometheusUsage::of(&at.settings, context.as_deref()) else {
+        return Ok(None);
+    };
+    let now = clock::now();
+    let read = usage.into_file(looks_at(now), now);
+    let read = read.map_err(|why| {
+        failed(format!(
+            "there is no usage ledger on this machine, and hours of usage cannot be read from {why}"
+        ))
+    })?;
+    Ok(read.map(|(file, name)| {
+        if !at.quiet {
+            let words =
+                format!("there is no usage ledger on this machine: hours are read from {name}");
+            out::say(&mut std::io::stderr(), &words);
+        }
+        (file, context)
+    }))
+}
+
+/// The span from a moment back; of a moment that was typed, as far back as the past of a Prometheus is looked at.
+pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
+    const LOOKS_BACK: std::time::Duration = std::time::Duration::from_secs(92 * 86_400);
+    when.map_or(now, |when| when.in_record(now.minus(LOOKS_BACK), now))
+}
+
 /// The rows that the settings' scope has.
 pub(super) fn filter(at: &Situation) -> UsageFilter {
     let scope = look::scope(&at.settings);
@@ -91,12 +142,22 @@ pub(super) fn ends(file: &UsageFile) -> Result<Option<(Moment, Moment)>, Failure
     Ok(extent.map(|span| start_of(span.from)).zip(until))
 }
 
+const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
+
+/// From a day before one moment up to another.
+fn day_before(from: Moment, to: Moment) -> Span {
+    Span {
+        from: hour_of(from.minus(DAY)),
+        to: hour_of(to) + 1,
+    }
+}
+
 const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
   FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
 
 /// Runs `usage`.
 pub(super) fn run(at: &Situation, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let (file, _) = ledger(at)?;
+    let (file, _) = ledger(at, |now| day_before(now, now))?;
     let mut text = format!("{}\n\n", file.path().display());
     match ends(&file)? {
         Some((from, until)) => text.push_str(&format!(
@@ -151,16 +212,21 @@ pub(super) fn get(
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, _) = ledger(at)?;
+    let (file, _) = ledger(at, |now| {
+        let to = back_from(get.to, now);
+        match get.from {
+            Some(from) => day_before(back_from(Some(from), now).plus(DAY), to),
+            None => day_before(to, to),
+        }
+    })?;
     let Some((start, end)) = ends(&file)? else {
         out::say(err, "the usage ledger has no hours yet");
         return Err(failed("nothing to print"));
     };
     let to = get.to.map_or(end, |when| when.in_record(start, end));
-    let from = get.from.map_or_else(
-        || to.minus(std::time::Duration::from_secs(24 * 3_600)),
-        |when| when.in_record(start, end),
-    );
+    let from = get
+        .from
+        .map_or_else(|| to.minus(DAY), |when| when.in_record(start, end));
     if from > to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
         let message = format!("--from must be before --to: {from} is not before {to}");

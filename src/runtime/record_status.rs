@@ -15,6 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use model::base::{Exit, Failure, Moment};
 
+use table::metrics::{self, MetricFamily, MetricKind};
+
+use super::record_metrics::RecordMetrics;
 use super::tape::TapeState;
 
 /// A recorder writes every few seconds: one that has not for so long does not record.
@@ -37,14 +40,15 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Answers until it is dropped. `now` tells the record's time.
+/// Answers until it is dropped; `more` metrics stand beside the recorder's own. `now` tells the record's time.
 pub async fn serve(
     listener: TcpListener,
     state: watch::Receiver<TapeState>,
+    more: Option<RecordMetrics>,
     now: impl Fn() -> Moment,
 ) {
     let (told, status) = watch::channel(Status::default());
-    tokio::join!(follow(state, &told, now), accept(listener, status));
+    tokio::join!(follow(state, &told, now), accept(listener, status, more));
 }
 
 /// How recording stands.
@@ -76,51 +80,63 @@ impl Status {
 
     /// In the text format of Prometheus. What is not known yet has no sample.
     fn metrics(&self) -> String {
+        use MetricKind::{Counter, Gauge};
         let written = &self.tape.written;
         let up = u64::from(self.trouble().is_none());
-        let counters = [
-            ("bytes", "Bytes written by this process.", written.bytes),
-            ("frames", "Frames written by this process.", written.frames),
-            (
-                "readings",
+        let one = |kind, name, help, value: Option<f64>| {
+            MetricFamily::new(kind, name, help).with(Vec::new(), value)
+        };
+        let count = |name, help, value: u64| one(Counter, name, help, Some(value as f64));
+        let families = [
+            MetricFamily::new(Gauge, "stokehold_build_info", "The version of the program.")
+                .with(vec![("version", env!("CARGO_PKG_VERSION").to_owned())], 1.0),
+            one(
+                Gauge,
+                "stokehold_record_up",
+                "Whether the record is written: 1, or 0 where it is not.",
+                Some(up as f64),
+            ),
+            count(
+                "stokehold_record_bytes_total",
+                "Bytes written by this process.",
+                written.bytes,
+            ),
+            count(
+                "stokehold_record_frames_total",
+                "Frames written by this process.",
+                written.frames,
+            ),
+            count(
+                "stokehold_record_readings_total",
                 "Readings of devices taken by this process.",
                 written.readings,
             ),
-            ("segments", "Files begun by this process.", written.segments),
+            count(
+                "stokehold_record_segments_total",
+                "Files begun by this process.",
+                written.segments,
+            ),
+            one(
+                Gauge,
+                "stokehold_record_last_write_timestamp_seconds",
+                "When the record was last written, by the clock of the record.",
+                self.wrote.map(|(at, _)| at.millis() as f64 / 1e3),
+            ),
         ];
-        let mut text = format!(
-            "# HELP stokehold_build_info The version of the program.\n\
-             # TYPE stokehold_build_info gauge\n\
-             stokehold_build_info{{version=\"{}\"}} 1\n\
-             # HELP stokehold_record_up Whether the record is written: 1, or 0 where it is not.\n\
-             # TYPE stokehold_record_up gauge\n\
-             stokehold_record_up {up}\n",
-            env!("CARGO_PKG_VERSION")
-        );
-        for (name, help, value) in counters {
-            text += &format!(
-                "# HELP stokehold_record_{name}_total {help}\n\
-                 # TYPE stokehold_record_{name}_total counter\n\
-                 stokehold_record_{name}_total {value}\n"
-            );
-        }
-        if let Some((at, _)) = self.wrote {
-            text += &format!(
-                "# HELP stokehold_record_last_write_timestamp_seconds When the record was last written, by the clock of the record.\n\
-                 # TYPE stokehold_record_last_write_timestamp_seconds gauge\n\
-                 stokehold_record_last_write_timestamp_seconds {:.3}\n",
-                at.millis() as f64 / 1e3
-            );
-        }
-        text
+        metrics::text(&families, &[])
     }
 
     /// The answer to a request.
-    fn answer(&self, method: &Method, path: &str) -> Response<String> {
+    fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        more: Option<&RecordMetrics>,
+    ) -> Response<String> {
         let text = |status: StatusCode, body: String| {
             let mut response = Response::new(body);
             *response.status_mut() = status;
-            let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            let plain = HeaderValue::from_static(metrics::CONTENT_TYPE);
             response.headers_mut().insert(CONTENT_TYPE, plain);
             response
         };
@@ -139,7 +155,10 @@ impl Status {
                 None => text(StatusCode::OK, "ok\n".to_owned()),
                 Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
             },
-            "/metrics" => text(StatusCode::OK, self.metrics()),
+            "/metrics" => {
+                let more = more.map(RecordMetrics::page).unwrap_or_default();
+                text(StatusCode::OK, self.metrics() + &more)
+            }
             _ => text(
                 StatusCode::NOT_FOUND,
                 "there are /healthz, /readyz and /metrics\n".to_owned(),
@@ -168,7 +187,11 @@ async fn follow(
     }
 }
 
-async fn accept(listener: TcpListener, status: watch::Receiver<Status>) {
+async fn accept(
+    listener: TcpListener,
+    status: watch::Receiver<Status>,
+    more: Option<RecordMetrics>,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Whoever comes when all are taken waits: the recorder itself is never held up.
@@ -177,9 +200,9 @@ async fn accept(listener: TcpListener, status: watch::Receiver<Status>) {
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let status = status.clone();
+                let (status, more) = (status.clone(), more.clone());
                 tokio::spawn(async move {
-                    let _ = timeout(PATIENCE, converse(stream, status)).await;
+                    let _ = timeout(PATIENCE, converse(stream, status, more)).await;
                     drop(place);
                 });
             }
@@ -191,11 +214,11 @@ async fn accept(listener: TcpListener, status: watch::Receiver<Status>) {
     }
 }
 
-async fn converse(stream: TcpStream, status: watch::Receiver<Status>) {
+async fn converse(stream: TcpStream, status: watch::Receiver<Status>, more: Option<RecordMetrics>) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let response = status
-            .borrow()
-            .answer(request.method(), request.uri().path());
+        // Made of a copy: nobody who writes waits for it.
+        let status = status.borrow().clone();
+        let response = status.answer(request.method(), request.uri().path(), more.as_ref());
         async move { Ok::<_, Infallible>(response) }
     });
     let ended = hyper::server::conn::http1::Builder::new()
@@ -212,7 +235,7 @@ mod tests {
     use super::*;
 
     fn of(status: &Status, path: &str) -> (u16, String) {
-        let response = status.answer(&Method::GET, path);
+        let response = status.answer(&Method::GET, path, None);
         (response.status().as_u16(), response.into_body())
     }
 
@@ -235,7 +258,7 @@ mod tests {
         for line in [
             "stokehold_record_up 1",
             "stokehold_record_bytes_total 7",
-            "stokehold_record_last_write_timestamp_seconds 1.500",
+            "stokehold_record_last_write_timestamp_seconds 1.5",
         ] {
             assert!(metrics.lines().any(|known| known == line), "{metrics}");
         }
@@ -258,7 +281,7 @@ mod tests {
     #[test]
     fn nothing_can_be_sent_to_it() {
         let status = Status::default();
-        let response = status.answer(&Method::POST, "/metrics");
+        let response = status.answer(&Method::POST, "/metrics", None);
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(of(&status, "/").0, 404);
     }

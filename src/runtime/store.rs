@@ -138,8 +138,7 @@ impl Store {
 
     /// True where it is time for history to take a sample, which it is then given.
     fn is_sampled(&mut self, fleet: &Fleet, at: Moment) -> bool {
-        let due =
-            self.rules.history && fleet.is_complete() && due(self.sampled, at, SAMPLING);
+        let due = self.rules.history && fleet.is_complete() && due(self.sampled, at, SAMPLING);
         if due {
             self.sampled = Some(at);
         }

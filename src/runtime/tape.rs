@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use model::base::{Exit, Failure, Moment};
 use model::fleet::observe::Observation;
+use model::usage::UsageCounters;
 use record::{RecordFault, RecordOptions, Recorder, Written};
 use settings::Recording;
 use source::client::Connection;
@@ -28,7 +29,17 @@ pub struct RecordSettings {
     pub keep: Duration,
     /// The oldest is deleted while all is larger, bytes.
     pub max_bytes: u64,
+    /// Counts usage for metrics as well, each job by itself or not; `None` counts nothing.
+    pub counts: Option<PerJob>,
 }
+
+/// Whether counters tell jobs apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PerJob(pub bool);
+
+/// Most pairs of a key and a part among the counters: each is two series, so that with those of queues, findings and budgets
+/// there are at most some 2,000. With jobs told apart there may be more.
+const COUNTED: [usize; 2] = [800, 8_000];
 
 impl RecordSettings {
     /// As the settings say.
@@ -37,6 +48,7 @@ impl RecordSettings {
             folder: settings.dir.clone(),
             keep: settings.keep.duration(),
             max_bytes: settings.max_size.bytes(),
+            counts: None,
         }
     }
 }
@@ -103,7 +115,13 @@ pub(super) async fn begin(
     };
     let recorder = Recorder::open(options, connection.stats.now())
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
-    let (tape, control) = Tape::new(recorder);
+    let (mut tape, mut control) = Tape::new(recorder);
+    if let Some(PerJob(jobs)) = settings.counts {
+        let counters = UsageCounters::new(COUNTED[usize::from(jobs)], jobs);
+        let (counters, counted) = watch::channel(counters);
+        tape.counters = Some(counters);
+        control.counters = Some(counted);
+    }
     Ok((tape, control, folder))
 }
 
@@ -113,6 +131,7 @@ pub struct Tape {
     stop: oneshot::Receiver<()>,
     state: watch::Sender<TapeState>,
     usage: Option<UsageTape>,
+    counters: Option<watch::Sender<UsageCounters>>,
     complete: bool,
     /// Nothing is stamped earlier.
     floor: Moment,
@@ -125,6 +144,7 @@ const WAVER: Duration = Duration::from_secs(2);
 pub struct TapeControl {
     stop: Option<oneshot::Sender<()>>,
     state: watch::Receiver<TapeState>,
+    counters: Option<watch::Receiver<UsageCounters>>,
     /// It was told that nothing is written.
     fails: bool,
     /// It was told that the usage ledger is not.
@@ -171,6 +191,11 @@ impl TapeControl {
         self.state.clone()
     }
 
+    /// What is counted for metrics, where that is asked for.
+    pub fn counters(&self) -> Option<watch::Receiver<UsageCounters>> {
+        self.counters.clone()
+    }
+
     /// Writes what is left and ends the recording; gives how it stands then.
     pub async fn stop(&mut self) -> TapeState {
         if let Some(stop) = self.stop.take() {
@@ -191,12 +216,14 @@ impl Tape {
             stop,
             state,
             usage: None,
+            counters: None,
             complete: false,
             floor: Moment::default(),
         };
         let control = TapeControl {
             stop: Some(end),
             state: told,
+            counters: None,
             fails: false,
             usage_fails: false,
         };
@@ -234,6 +261,7 @@ impl Tape {
             recorder.folder().to_owned(),
             rules,
             self.state.clone(),
+            self.counters.take(),
         ));
     }
 

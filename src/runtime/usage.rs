@@ -11,7 +11,9 @@ use tokio::sync::watch;
 
 use model::base::{Exit, Failure, Moment};
 use model::cost::Prices;
-use model::usage::{GAP, HourUsage, RunLoss, Span, UsageFold, UsageSample, start_of};
+use model::usage::{
+    GAP, HourUsage, RunLoss, Span, UsageCounters, UsageFold, UsageSample, start_of,
+};
 use record::usage::{UsageFault, UsageFile};
 use record::{Archive, RecordFault, RecordLock};
 use table::Facts;
@@ -147,13 +149,19 @@ fn sample(facts: &Facts, prices: &Prices) -> UsageSample {
 pub(super) struct UsageTape {
     samples: Option<Sender<UsageSample>>,
     prices: Arc<Prices>,
+    counters: Option<watch::Sender<UsageCounters>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl UsageTape {
-    /// Begins beside what is recorded into a directory; `state` is told when it cannot be written, and when it can again.
-    pub(super) fn start(folder: PathBuf, rules: Rules, state: watch::Sender<TapeState>) -> Self {
+    /// Begins beside what is recorded into a directory; `counters` take each picture as well. `state` is told when it cannot be written, and when it can again.
+    pub(super) fn start(
+        folder: PathBuf,
+        rules: Rules,
+        state: watch::Sender<TapeState>,
+        counters: Option<watch::Sender<UsageCounters>>,
+    ) -> Self {
         let (samples, taken) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let prices = Arc::clone(&rules.prices);
@@ -168,6 +176,7 @@ impl UsageTape {
         Self {
             samples: Some(samples),
             prices,
+            counters,
             stop,
             thread,
         }
@@ -175,9 +184,13 @@ impl UsageTape {
 
     /// Takes a picture.
     pub(super) fn see(&mut self, facts: &Facts) {
+        let sample = sample(facts, &self.prices);
+        if let Some(counters) = &self.counters {
+            counters.send_modify(|counters| counters.take(&sample));
+        }
         if let Some(samples) = &self.samples {
             // Where its thread is gone the record has it all the same.
-            let _ = samples.send(sample(facts, &self.prices));
+            let _ = samples.send(sample);
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use model::base::Moment;
-use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter};
+use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter, hour_of};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
@@ -17,6 +17,7 @@ use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::session::Setup;
+use super::usage_prometheus::PrometheusUsage;
 use super::{budgets, tape, usage};
 
 /// It is read so often, and less where reading takes long.
@@ -35,6 +36,8 @@ pub struct UsageReader {
     budgets: Result<Vec<UsageBudget>, String>,
     periods: &'static [Period],
     basis: Result<CostBasis, String>,
+    /// Where this machine has no ledger.
+    prometheus: Option<PrometheusUsage>,
 }
 
 impl UsageReader {
@@ -47,6 +50,7 @@ impl UsageReader {
             budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
             periods: &PERIODS,
             basis: budgets::cost_basis(settings).map_err(|failure| failure.message),
+            prometheus: PrometheusUsage::of(settings, Some(context)),
         }
     }
 
@@ -57,9 +61,26 @@ impl UsageReader {
         self
     }
 
+    /// The same, of the ledger in a directory and no other.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self.prometheus = None;
+        self
+    }
+
     /// Reads it as of a moment.
     pub fn read(&self, now: Moment) -> UsageFacts {
         let told = self.folder.as_deref().map(|folder| self.told(folder, now));
+        let absent = |told: &UsageFacts| told.status == UsageStatus::Absent;
+        let told = match (told, &self.prometheus) {
+            (None, Some(known)) => self.of_prometheus(known, now).transpose(),
+            (Some(Ok(told)), Some(known)) if absent(&told) => self
+                .of_prometheus(known, now)
+                .transpose()
+                .or(Some(Ok(told))),
+            (told, _) => told,
+        };
         match told {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => UsageFacts {
@@ -104,6 +125,41 @@ impl UsageReader {
                 ..UsageFacts::default()
             });
         };
+        self.of_file(&file, until, now)
+    }
+
+    /// By a Prometheus that holds a recorder's metrics; `None` where it has none.
+    fn of_prometheus(
+        &self,
+        known: &PrometheusUsage,
+        now: Moment,
+    ) -> Result<Option<UsageFacts>, String> {
+        let zone = self.basis.clone()?.zone.zone;
+        let periods = self.periods.iter();
+        let periods = periods.map(|period| period.spans(now, &zone).1.from);
+        let budgets = self.budgets.iter().flatten();
+        let budgets = budgets.map(|budget| budget.looks_at(now).from);
+        let Some(from) = periods.chain(budgets).min() else {
+            return Ok(None);
+        };
+        let span = Span {
+            from,
+            to: hour_of(now) + 1,
+        };
+        let facts = known.with(span, now, |file, name| {
+            let until = file.until().map_err(|fault| fault.to_string())?;
+            let Some(until) = until else { return Ok(None) };
+            let facts = self.of_file(file, until, now)?;
+            Ok(Some(UsageFacts {
+                prometheus: Some(name.to_owned()),
+                ..facts
+            }))
+        });
+        facts.map(Option::flatten)
+    }
+
+    fn of_file(&self, file: &UsageFile, until: Moment, now: Moment) -> Result<UsageFacts, String> {
+        let failed = |fault: UsageFault| fault.to_string();
         let basis = self.basis.clone()?;
         let by = [Dimension::Team, Dimension::Namespace];
         let sums = |span: Span, steps| file.sums(span, &by, steps, &UsageFilter::default());
@@ -111,8 +167,8 @@ impl UsageReader {
             let (this, before) = period.spans(now, &basis.zone.zone);
             Ok(PeriodSums {
                 period: *period,
-                now: usage::seen(&file, this, now)?.0,
-                before: usage::seen(&file, before, now)?.0,
+                now: usage::seen(file, this, now)?.0,
+                before: usage::seen(file, before, now)?.0,
                 sums: sums(this, PeriodCost::steps(this))?,
                 sums_before: sums(before, 1)?,
             })
@@ -123,7 +179,8 @@ impl UsageReader {
         Ok(UsageFacts {
             status: UsageStatus::Read(until),
             periods: periods.map_err(failed)?,
-            budgets: budgets::states(&file, set, now).map_err(failed)?,
+            budgets: budgets::states(file, set, now).map_err(failed)?,
+            prometheus: None,
             basis,
         })
     }
@@ -136,9 +193,9 @@ pub(super) fn watched(
     demo: bool,
     clock: SessionClock,
 ) -> watch::Receiver<Arc<UsageFacts>> {
-    let (say, told) = watch::channel(Arc::default());
     let mut reader = UsageReader::new(&setup.settings, context);
     if demo {
+        reader.prometheus = None;
         reader.folder = setup
             .settings
             .record
@@ -146,6 +203,12 @@ pub(super) fn watched(
             .clone()
             .filter(|_| setup.settings.record.enabled);
     }
+    followed(reader, clock)
+}
+
+/// What a reader tells, again and again. Must be called within a tokio runtime.
+pub fn followed(reader: UsageReader, clock: SessionClock) -> watch::Receiver<Arc<UsageFacts>> {
+    let (say, told) = watch::channel(Arc::default());
     tokio::spawn(async move {
         loop {
             let begun = Instant::now();

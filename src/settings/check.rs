@@ -50,6 +50,9 @@ impl Settings {
             base("prometheus.bearer_file"),
             base("prometheus.ca_file"),
             base("record.dir"),
+            base("record.remote_write.bearer_file"),
+            base("record.remote_write.password_file"),
+            base("record.remote_write.ca_file"),
         ];
         let (books, targets) = (base("prices.files"), base("scrape.target"));
         let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
@@ -70,6 +73,9 @@ impl Settings {
             &mut self.prometheus.bearer_file,
             &mut self.prometheus.ca_file,
             &mut self.record.dir,
+            &mut self.record.remote_write.bearer_file,
+            &mut self.record.remote_write.password_file,
+            &mut self.record.remote_write.ca_file,
         ];
         for (path, base) in single.into_iter().zip(&bases) {
             if let Some(path) = path {
@@ -99,6 +105,14 @@ impl Settings {
             ("prometheus.timeout", self.prometheus.timeout),
             ("prometheus.interval", self.prometheus.interval),
             ("record.keep", self.record.keep),
+            (
+                "record.remote_write.interval",
+                self.record.remote_write.interval,
+            ),
+            (
+                "record.remote_write.timeout",
+                self.record.remote_write.timeout,
+            ),
         ] {
             if span.duration().is_zero() {
                 blame(key, "must be longer than 0s".to_owned());
@@ -112,6 +126,18 @@ impl Settings {
                 "prometheus.url",
                 "must start with http:// or https://".to_owned(),
             );
+        }
+        let remote = &self.record.remote_write;
+        if let Some(why) = remote.url.as_deref().and_then(not_a_receiver) {
+            blame("record.remote_write.url", why);
+        }
+        if remote.username.is_some() != remote.password_file.is_some() {
+            let message = "username and password_file go together".to_owned();
+            blame("record.remote_write.username", message);
+        }
+        if remote.username.is_some() && remote.bearer_file.is_some() {
+            let message = "bearer_file or username: one of them".to_owned();
+            blame("record.remote_write.bearer_file", message);
         }
         // Both become arguments of kubectl.
         let image = &self.shell.image;
@@ -191,5 +217,21 @@ impl Settings {
             }
         }
         Ok(prices)
+    }
+}
+
+/// Why nothing can be sent to an address by remote write; `None` where it can.
+pub fn not_a_receiver(url: &str) -> Option<String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Some("must start with http:// or https://".to_owned());
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match scheme {
+        "http" | "https" if host.is_empty() => Some("names no host".to_owned()),
+        "http" | "https" if host.contains('@') => Some(
+            "must not hold a user or password; use username and password_file under [record.remote_write]".to_owned(),
+        ),
+        "http" | "https" => None,
+        _ => Some("must start with http:// or https://".to_owned()),
     }
 }

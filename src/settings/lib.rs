@@ -20,6 +20,7 @@ pub mod variables;
 use std::sync::Arc;
 
 pub use budget::BudgetSettings;
+pub use check::not_a_receiver;
 pub use engine::{
     Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
 };
@@ -33,8 +34,8 @@ pub use rulebook::{Rulebook, Texts};
 pub use show::print;
 pub use types::{
     CostSettings, Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings,
-    PriceOverride, PriceSettings, Prometheus, Recording, Scope, Scrape, ScrapeTarget, Settings,
-    ShellSettings, TeamMatch, TeamSettings,
+    PriceOverride, PriceSettings, Prometheus, Recording, RemoteWriteSettings, Scope, Scrape,
+    ScrapeTarget, Settings, ShellSettings, TeamMatch, TeamSettings,
 };
 
 use model::cost::{Override, Owned, PoolPrice};

@@ -39,6 +39,13 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "prometheus.bearer_file",
     "prometheus.ca_file",
     "record.dir",
+    "record.cluster",
+    "record.name",
+    "record.remote_write.url",
+    "record.remote_write.bearer_file",
+    "record.remote_write.username",
+    "record.remote_write.password_file",
+    "record.remote_write.ca_file",
 ];
 
 /// Text of a settings file.

@@ -207,6 +207,8 @@ section! {
         timeout: Span,
         /// How far back the past is filled in.
         history: Span,
+        /// Hours of usage are read from it where this machine has no ledger.
+        usage: bool,
     }
 }
 
@@ -221,6 +223,37 @@ section! {
         keep: Span,
         /// How large the record may grow.
         max_size: Size,
+        /// What the cluster is called among metrics; as the context when absent.
+        cluster: Option<String>,
+        /// What the recorder is called among metrics; as the machine when absent.
+        name: Option<String>,
+        /// Metrics of usage tell jobs apart.
+        job_metrics: bool,
+        /// Where metrics are sent.
+        remote_write: RemoteWriteSettings = RawRemoteWriteSettings,
+    }
+}
+
+section! {
+    /// Where `record` sends metrics, by Prometheus remote write.
+    RemoteWriteSettings, RawRemoteWriteSettings {
+        /// The receiver's address.
+        url: Option<String>,
+        /// Headers to send.
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+        /// File that holds a bearer token.
+        bearer_file: Option<PathBuf>,
+        /// User of basic authentication.
+        username: Option<String>,
+        /// File that holds the password.
+        password_file: Option<PathBuf>,
+        /// File that holds the CA of its certificate.
+        ca_file: Option<PathBuf>,
+        /// How often samples are sent.
+        interval: Span,
+        /// How long one answer may take.
+        timeout: Span,
     }
 }
 

@@ -21,6 +21,7 @@ mod no_proxy;
 mod pace;
 pub mod plugin;
 pub mod prometheus;
+pub mod remote_write;
 pub mod rights;
 pub mod scrape;
 pub mod scrape_coverage;

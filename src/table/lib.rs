@@ -16,6 +16,7 @@ pub mod inventory;
 pub mod jobs;
 mod kind;
 mod losses;
+pub mod metrics;
 mod needs;
 pub mod nodes;
 mod order;

@@ -45,6 +45,7 @@ async fn recorded(folder: &Path, nodes: u32, speed: f64, span: Duration) -> Vec<
     };
     let target = ClusterTarget::Demo(Demo { world, speed });
     let record = RecordSettings {
+        counts: None,
         folder: Some(folder.to_owned()),
         keep: Duration::from_secs(86_400),
         max_bytes: 1 << 30,

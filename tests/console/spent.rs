@@ -89,6 +89,7 @@ fn told(facts: &Facts) -> UsageFacts {
         }
     });
     UsageFacts {
+        prometheus: None,
         status: UsageStatus::Read(now.minus(Duration::from_secs(40))),
         periods: periods.collect(),
         budgets: vec![

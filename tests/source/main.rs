@@ -14,6 +14,7 @@ mod kinds;
 mod login;
 mod prometheus;
 mod reading;
+mod remote_write;
 mod scrape;
 mod simulated;
 mod tables;

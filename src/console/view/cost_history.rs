@@ -71,10 +71,11 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         }
         return;
     };
-    let mut note = format!(
-        "recorded to {} UTC",
-        &until.rfc3339().replace('T', " ")[..16]
-    );
+    let to = &until.rfc3339().replace('T', " ")[..16];
+    let mut note = match &facts.usage.prometheus {
+        Some(name) => format!("{name} to {to} UTC"),
+        None => format!("recorded to {to} UTC"),
+    };
     let zone = &facts.usage.basis.zone.name;
     if zone != "UTC" {
         note.push_str(&format!(", days of {zone}"));

@@ -5,6 +5,9 @@
 //! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
 
 mod budget;
+mod counters;
+#[cfg(test)]
+mod counters_tests;
 mod energy;
 mod fold;
 mod forecast;
@@ -19,6 +22,7 @@ mod totals;
 pub use jiff::tz::TimeZone;
 
 pub use budget::{BudgetHours, BudgetPeriod, BudgetScope, BudgetState, BudgetUnit, UsageBudget};
+pub use counters::{CounterKey, CounterRow, OTHER, UsageCounters};
 pub use energy::EnergyRates;
 pub use fold::{GAP, UsageFold};
 pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};

@@ -86,6 +86,17 @@ impl UsageFile {
         Self::prepared(path, sql, true)
     }
 
+    /// The same, for hours that do not tell which jobs ended in them: how many did is unknown.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn without_finished(self) -> Result<Self, UsageFault> {
+        let set = "UPDATE counted SET since = 9223372036854775807 WHERE what = 'finished'";
+        let done = self.sql.execute(set, []);
+        done.map_err(UsageFault::sql("write", self.path()))?;
+        Ok(self)
+    }
+
     /// A copy in memory of what the file of a directory holds, to go on from where that may not be written.
     ///
     /// # Errors

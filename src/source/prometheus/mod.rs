@@ -7,6 +7,7 @@ pub mod find;
 mod past;
 pub mod prometheus_client;
 mod round;
+pub mod usage_hours;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

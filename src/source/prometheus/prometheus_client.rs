@@ -104,7 +104,8 @@ impl Budget {
 
 /// Asks Prometheus.
 pub struct PrometheusClient {
-    client: Client,
+    /// For a service behind the API server.
+    client: Option<Client>,
     direct: Direct,
     /// Where it is.
     pub road: PrometheusEndpoint,
@@ -123,9 +124,9 @@ pub enum Urgency {
 }
 
 impl PrometheusClient {
-    /// Asks along `prometheus_client`, at most `per_minute` times a minute.
+    /// Asks along a road, which needs the `client` where it leads through the API server; at most `per_minute` times a minute.
     pub fn new(
-        client: Client,
+        client: impl Into<Option<Client>>,
         stats: Arc<ApiStats>,
         road: PrometheusEndpoint,
         timeout: Duration,
@@ -144,7 +145,7 @@ impl PrometheusClient {
             at: stats.local(),
         };
         Self {
-            client,
+            client: client.into(),
             direct: Direct::default(),
             road,
             timeout,
@@ -244,8 +245,10 @@ impl PrometheusClient {
                 *request.method_mut() = Method::GET;
                 *request.uri_mut() = uri;
                 *request.headers_mut() = asked;
-                let answer = self
-                    .client
+                let client = self.client.as_ref().ok_or_else(|| {
+                    NoPage::failed("there is no connection to the API server; give prometheus.url")
+                })?;
+                let answer = client
                     .send(request)
                     .await
                     .map_err(|error| NoPage::failed(ApiError::of_transport(&error).message))?;

@@ -224,7 +224,7 @@ impl Direct {
 }
 
 /// Reads a file off the loop.
-async fn off_the_loop<T: Send + 'static>(
+pub(crate) async fn off_the_loop<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

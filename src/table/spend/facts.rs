@@ -81,6 +81,8 @@ impl PeriodSums {
 pub struct UsageFacts {
     /// How it stands.
     pub status: UsageStatus,
+    /// The Prometheus that the hours were read from; `None` where they are of this machine.
+    pub prometheus: Option<String>,
     /// Periods that end now.
     pub periods: Vec<PeriodSums>,
     /// Budgets of the settings, in their order.
