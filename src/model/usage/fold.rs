@@ -367,7 +367,9 @@ impl UsageFold {
             .collect();
         for counter in &last.counters {
             let after = later.get(&counter.device);
-            let Some(used) = after.and_then(|after| after.checked_sub(counter.joules)) else {
+            let used = after.and_then(|after| after.checked_sub(counter.joules));
+            // A device always draws something: a counter that stands was not read anew, and says nothing of this time.
+            let Some(used) = used.filter(|used| *used > 0) else {
                 continue;
             };
             let key = &last.cells[counter.cell as usize].key;

@@ -274,6 +274,11 @@ fn energy_is_what_the_counters_grew_by() {
     // 75,600 J are 21 Wh.
     let held = usage.rows.iter().find(|row| !row.key.job.is_empty());
     assert_eq!(held.and_then(|row| row.energy_mwh), Some(21_000));
+    // A counter that was not read anew is no energy of 0.
+    let mut still = self::fold();
+    minutes(&mut still, 40..=42, &metered(1e6));
+    let usage = still.open().next().expect("an hour");
+    assert!(usage.rows.iter().all(|row| row.energy_mwh.is_none()));
 }
 
 /// A fleet in which `ns/train` holds a device since :10, or stands as `change` makes it.
