@@ -10,6 +10,7 @@ use model::base::Moment;
 use model::fleet::node::Node;
 use model::plan::{Intent, Plan};
 use record::Archive;
+use settings::{Inputs, load};
 use stokehold::runtime::session::{self, ClusterTarget, Session};
 use stokehold::runtime::{clock, explanation_task, past, past_plans};
 use table::Facts;
@@ -54,8 +55,10 @@ fn common(frame: &str) -> String {
     let (header, _) = lines[0]
         .split_once("read-only")
         .expect("nothing is written");
+    // How fresh it is stands at the right: what is before it is further left or right.
+    let header = header.split_whitespace().collect::<Vec<&str>>().join(" ");
     let rest = lines[1..].iter().map(|line| line.trim_end());
-    let all: Vec<&str> = [header.trim_end()].into_iter().chain(rest).collect();
+    let all: Vec<&str> = [header.as_str()].into_iter().chain(rest).collect();
     all.join("\n")
 }
 
@@ -116,6 +119,14 @@ pub fn a_record_equals_what_was_shown(
 ) {
     let (folder, home) = places;
     let mut setup = setup();
+    // What a Prometheus tells of the time before the console was opened is not recorded.
+    let flag = ["--history", "prometheus.history", "0s"].map(str::to_owned);
+    let [flag, key, value] = flag;
+    let inputs = Inputs {
+        flags: vec![(flag, key, value)],
+        ..Inputs::default()
+    };
+    setup.settings = load(&inputs).expect("is right");
     setup.settings.record.enabled = true;
     setup.settings.record.dir = Some(folder.to_owned());
     let opening = setup.clone();
