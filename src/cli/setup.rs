@@ -225,7 +225,9 @@ pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Fa
 fn heard(at: &Situation, facts: Facts) -> Facts {
     let place = match at.target {
         FactsSource::Cluster(_) => silence::place(),
-        FactsSource::Demo(_) | FactsSource::Record(_) => None,
+        FactsSource::Demo(_) => None,
+        // It brings what had been done with its findings by then.
+        FactsSource::Record(_) => return facts,
     };
     let silences = silence::load(place.as_deref(), &facts.context);
     Facts {

@@ -171,9 +171,9 @@ commands! {
     LongestWait "longest-wait" "longest wait" [Global] 10 "the longest waiting job: why it waits and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
     Faults "faults" "faults" [Global] 8 "show faulty rows only, or all rows; the key of a view shows all rows";
-    Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume; in a replay: pause, or play";
+    Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume; in a record: pause, or play";
     TimeBack "time-back" "earlier" [Global] 0 "step back in the history of readings; in a record: a minute back";
-    TimeForward "time-forward" "later" [Global] 0 "step forward in the history, up to the present; in a replay: a minute on";
+    TimeForward "time-forward" "later" [Global] 0 "step forward in the history, up to the present; in a record: a minute on";
     PreviousChange "previous-change" "change before" [Global] 0 "in a record: back to the change before: finding, drain, preemption, node lost, job start or end; from a live console into the record";
     NextChange "next-change" "next change" [Global] 0 "in a record: on to the next change: finding, drain, preemption, node lost, job start or end";
     GoToTime "go-to-time" "time" [Global] 0 "go to a time in the record: 03:12, yesterday 14:00, -2h; now: live again";

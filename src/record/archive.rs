@@ -255,6 +255,14 @@ impl Archive {
         &self.warnings
     }
 
+    /// The directory that its segments are in.
+    pub fn folder(&self) -> &Path {
+        match self.path.is_dir() {
+            true => &self.path,
+            false => self.path.parent().unwrap_or(&self.path),
+        }
+    }
+
     /// Name of the context that was recorded.
     pub fn context(&self) -> &str {
         self.segments

@@ -1,12 +1,15 @@
 //! A record in the place of a cluster: its observations go to the same store, on the record's own clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
 use record::{Archive, Player, RecordFault, Said, Step};
 use table::changes::Changes;
+use table::silence::Silences;
 use table::{Facts, Scope};
 
+use super::silence;
 use super::store::{Rules, Store};
 
 /// About as far apart are the pictures that were judged when it was recorded.
@@ -27,6 +30,8 @@ pub(super) struct Replay {
     player: Player,
     /// The moment of the keyframe that it began at.
     begun: Moment,
+    /// The log of what was done with findings.
+    silences: String,
 }
 
 impl Replay {
@@ -47,12 +52,16 @@ impl Replay {
             store,
             player,
             begun,
+            silences: silence::log_of(archive.folder()),
         })
     }
 
     /// The facts as of `at`, to which it has come.
     pub(super) fn facts(&mut self, at: Moment) -> Facts {
-        stamped(self.store.publish(at))
+        Facts {
+            silences: Arc::new(Silences::by_log(&self.silences, at)),
+            ..stamped(self.store.publish(at))
+        }
     }
 
     /// Goes on in the same record with what was written since; false where it no longer holds what is read.

@@ -1,14 +1,16 @@
 //! From a live console into the record of its cluster, and back: the session goes on beside it.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use console::msg::Rewind;
 use model::base::{Age, Exit, Failure, Moment, Name};
 use record::{Archive, RecordFault};
+use table::silence::{Entry, Silences};
 use table::timeline::Playback;
 
 use super::session::{self, Session, Setup};
+use super::silence;
 use super::tape;
 
 /// How to get a record, where there is none.
@@ -44,6 +46,36 @@ impl PastRecord {
             place: place.ok_or("there is no home directory to keep a record in: set record.dir")?,
             context: context.clone(),
         })
+    }
+
+    /// Its directory, where it is there and of this cluster: what is muted or acknowledged is written beside it.
+    fn folder(&self) -> Option<&Path> {
+        // Whoever records into it made sure of that; else only the record says whose it is.
+        let archive = Archive::open(&self.place).ok()?;
+        let is_own = archive.context() == self.context.as_str() && self.place.is_dir();
+        is_own.then_some(self.place.as_path())
+    }
+
+    /// Writes beside the record what was done with a finding at `now`; nothing where there is no record.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub(super) fn log(&self, id: &str, entry: Option<Entry>, now: Moment) -> Result<(), String> {
+        match self.folder() {
+            Some(folder) => silence::log(folder, id, entry, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes beside the record what had been done with findings before.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub(super) fn log_all(&self, silences: &Silences, now: Moment) -> Result<(), String> {
+        match self.folder().filter(|_| !silences.is_empty()) {
+            Some(folder) => silence::log_all(folder, silences, now),
+            None => Ok(()),
+        }
     }
 
     /// Opens it where it is asked for; `now` is the moment on the clock of the session. It stands still there. Must be called within a

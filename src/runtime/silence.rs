@@ -1,7 +1,7 @@
 //! The file that keeps which findings were muted or acknowledged: read at the start, written at each change.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use model::base::Moment;
@@ -60,11 +60,114 @@ pub fn save(
     fs::rename(&part, path).map_err(said)
 }
 
+/// The log of what was done with findings, in the directory of a record.
+const LOG: &str = "silences.jsonl";
+
+/// A log is read up to this size, bytes: one entry has about a hundred.
+const LARGEST: u64 = 8 << 20;
+
+/// The text of the log in the directory of a record; empty where there is none, or where it cannot be read.
+pub(super) fn log_of(folder: &Path) -> String {
+    let mut text = String::new();
+    if let Ok(file) = fs::File::open(folder.join(LOG))
+        && let Err(error) = file.take(LARGEST).read_to_string(&mut text)
+    {
+        tracing::warn!(%error, folder = %folder.display(), "what was muted is not known of the record");
+    }
+    text
+}
+
+/// Adds lines to the log in the directory of a record. Several consoles may: each adds whole lines at the end.
+///
+/// # Errors
+/// What is in the way, in words.
+fn add_to_log(folder: &Path, lines: &str) -> Result<(), String> {
+    let path = folder.join(LOG);
+    let mut options = fs::OpenOptions::new();
+    let mut file =
+        std::os::unix::fs::OpenOptionsExt::mode(options.append(true).create(true), 0o600)
+            .open(&path)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    file.write_all(lines.as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Writes into the log of a record what was done with one finding at `now`; `None` took it back.
+///
+/// # Errors
+/// What is in the way, in words.
+pub(super) fn log(
+    folder: &Path,
+    id: &str,
+    entry: Option<Entry>,
+    now: Moment,
+) -> Result<(), String> {
+    let at = entry.map_or(now, |entry| entry.at);
+    add_to_log(
+        folder,
+        &Silences::logged(id, entry.map(|entry| entry.silence), at),
+    )
+}
+
+/// Writes into the log of a record what had been done before it was begun.
+///
+/// # Errors
+/// What is in the way, in words.
+pub(super) fn log_all(folder: &Path, silences: &Silences, now: Moment) -> Result<(), String> {
+    let known = Silences::by_log(&log_of(folder), now);
+    let new = silences.iter().filter(|(id, entry)| {
+        // Moments are written to the second.
+        let logged = known.entry(id);
+        logged.is_none_or(|logged| logged.silence != entry.silence)
+    });
+    let lines = new.map(|(id, entry)| Silences::logged(id, Some(entry.silence), entry.at));
+    match lines.collect::<String>() {
+        none if none.is_empty() => Ok(()),
+        lines => add_to_log(folder, &lines),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::base::Name;
     use table::silence::Silence;
+
+    #[test]
+    fn what_was_muted_stands_in_the_record_of_its_moment() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let at = |second: i64| Moment::from_seconds(1_800_000_000 + second);
+        let muted = |second| {
+            Some(Entry {
+                silence: Silence::Muted,
+                at: at(second),
+            })
+        };
+        let mut before = Silences::default();
+        before.set(Name::new("a"), muted(1));
+        // What was muted before the record was begun is written once.
+        for _ in 0..2 {
+            log_all(folder.path(), &before, at(5)).expect("is written");
+        }
+        log(folder.path(), "b", muted(7), at(7)).expect("is written");
+        log(folder.path(), "a", None, at(9)).expect("is written");
+        let text = log_of(folder.path());
+        assert_eq!(text.lines().count(), 3, "{text}");
+        let known = |second| {
+            let silences = Silences::by_log(&text, at(second));
+            let ids = silences.iter().map(|(id, _)| id.to_string());
+            ids.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [known(0), known(8), known(9)],
+            [
+                vec![],
+                vec!["a".to_owned(), "b".to_owned()],
+                vec!["b".to_owned()]
+            ]
+        );
+        assert_eq!(log_of(&folder.path().join("none")), "");
+    }
 
     #[test]
     fn what_is_saved_is_loaded_and_a_strange_file_is_left_alone() {

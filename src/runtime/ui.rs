@@ -10,6 +10,7 @@ use futures::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 
 use console::msg::{Mouse, Switch};
@@ -292,10 +293,23 @@ impl Outside {
         match msg {
             Msg::Session(about) => {
                 let silences = silence::load(self.silences.as_deref(), &about.context);
+                self.log_all(&silences);
                 vec![tick, Msg::Session(about), Msg::Silences(silences)]
             }
             Msg::NoSession(why) => vec![tick, Msg::NoSession(why)],
             other => vec![other],
+        }
+    }
+
+    /// What was muted or acknowledged before stands in the record as well.
+    fn log_all(&self, silences: &table::silence::Silences) {
+        let session = self.connections.session.as_ref();
+        if let Some((session, record)) = session.and_then(|it| Some((it, it.record.as_ref().ok()?)))
+        {
+            let logged = block_in_place(|| record.log_all(silences, session.clock.now()));
+            if let Err(fault) = logged {
+                tracing::warn!(%fault, "what was muted is not written beside the record");
+            }
         }
     }
 
@@ -386,7 +400,12 @@ impl Outside {
                 if let (Some(path), Some(session)) = (&self.silences, &self.connections.session) {
                     let now = session.clock.now();
                     let saved = silence::save(path, &session.context, &id, entry, now);
-                    return Ok(saved.err().map(Msg::Notice).into_iter().collect());
+                    let logged = match &session.record {
+                        Ok(record) => block_in_place(|| record.log(&id, entry, now)),
+                        Err(_) => Ok(()),
+                    };
+                    let faults = [saved, logged].into_iter().filter_map(Result::err);
+                    return Ok(faults.map(Msg::Notice).collect());
                 }
             }
             Effect::SavePicture(svg) => {

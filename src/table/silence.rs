@@ -43,6 +43,15 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Silences(BTreeMap<Name, Entry>);
 
+/// A line of the log beside a record.
+#[derive(Serialize, Deserialize)]
+struct Logged {
+    at: String,
+    id: String,
+    /// Nothing where it was taken back.
+    state: Option<Silence>,
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -76,6 +85,49 @@ impl Silences {
             Some(entry) => self.0.insert(id, entry),
             None => self.0.remove(&id),
         };
+    }
+
+    /// True where nothing was done with any finding.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every finding with which something was done, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Entry)> {
+        self.0.iter()
+    }
+
+    /// What was done with a finding, whether it still holds or not.
+    pub fn entry(&self, id: &str) -> Option<Entry> {
+        self.0.get(id).copied()
+    }
+
+    /// The line of a record's log that says what was done with a finding at `at`; `None` took it back.
+    pub fn logged(id: &str, state: Option<Silence>, at: Moment) -> String {
+        let line = Logged {
+            at: at.rfc3339(),
+            id: id.to_owned(),
+            state,
+        };
+        let text = serde_json::to_string(&line).expect("has text keys");
+        text + "\n"
+    }
+
+    /// What had been done by `at`, by the log of a record. A line that is not of a log, or not whole, is passed over.
+    pub fn by_log(log: &str, at: Moment) -> Self {
+        let lines = log.lines().filter_map(|line| {
+            let line: Logged = serde_json::from_str(line).ok()?;
+            Some((Moment::parse(&line.at)?, line))
+        });
+        // Two consoles may have written, each what it knew.
+        let mut lines: Vec<(Moment, Logged)> = lines.filter(|(done, _)| *done <= at).collect();
+        lines.sort_by_key(|(done, _)| *done);
+        let mut silences = Self::default();
+        for (at, line) in lines {
+            let entry = line.state.map(|silence| Entry { silence, at });
+            silences.set(Name::from(line.id), entry);
+        }
+        silences
     }
 
     /// The entries of `context` out of the text of the state file; an empty text has none.
@@ -168,6 +220,31 @@ mod tests {
         assert_eq!(silences.of(&again, now.plus(Duration::from_secs(2))), None);
         silences.set(finding.id.clone(), None);
         assert_eq!(silences, Silences::default());
+    }
+
+    #[test]
+    fn the_log_of_a_record_tells_of_each_moment_what_had_been_done() {
+        let at = |second: i64| Moment::from_seconds(1_800_000_000 + second);
+        let log = [
+            Silences::logged("a", Some(Silence::Muted), at(10)),
+            "half a li\n".to_owned(),
+            Silences::logged("a", None, at(30)),
+            // One that was done before the log was begun.
+            Silences::logged("b", Some(Silence::Acknowledged), at(5)),
+        ]
+        .concat();
+        let known = |second| {
+            let silences = Silences::by_log(&log, at(second));
+            let all = silences
+                .iter()
+                .map(|(id, entry)| (id.to_string(), entry.silence));
+            all.collect::<Vec<_>>()
+        };
+        let acked = ("b".to_owned(), Silence::Acknowledged);
+        assert_eq!(known(4), []);
+        assert_eq!(known(9), [acked.clone()]);
+        assert_eq!(known(29), [("a".to_owned(), Silence::Muted), acked.clone()]);
+        assert_eq!(known(31), [acked]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::msg::Session;
+use console::msg::{Rewind, Session};
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Msg, render_text};
-use model::base::Moment;
+use model::base::{Moment, When};
 use model::fleet::finding::Severity;
 use table::Facts;
 use table::changes::Changes;
@@ -48,6 +48,10 @@ fn send(app: &mut App, keys: &str) -> Vec<Effect> {
     let mut effects = press(app, keys);
     effects.retain(|effect| matches!(effect, Effect::Replay(_)));
     effects
+}
+
+fn text(app: &App) -> String {
+    render_text(app, SIZE.0, SIZE.1)
 }
 
 fn gone_to(effects: &[Effect]) -> Vec<Moment> {
@@ -106,7 +110,7 @@ fn a_time_is_typed_as_on_the_command_line() {
         ("2030-01-01 00:00", "the record ends at "),
     ] {
         assert_eq!(send(&mut app, &format!("T{typed}\n")), []);
-        let text = render_text(&app, SIZE.0, SIZE.1);
+        let text = text(&app);
         assert!(
             text.lines().last().unwrap_or_default().contains(words),
             "{text}"
@@ -132,7 +136,6 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
         panic!("{effects:?}");
     };
     assert_eq!((*from, *to), (back(10), LARGE.now));
-    let text = |app: &App| render_text(app, SIZE.0, SIZE.1);
     assert!(text(&app).contains("comparing…"), "{}", text(&app));
     let mut before = LARGE.clone();
     before.now = back(10);
@@ -166,17 +169,61 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
 }
 
 #[test]
-fn without_a_record_it_is_said_what_opens_one() {
-    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
-    for key in ["T", "{", "}"] {
-        assert_eq!(send(&mut app, key), []);
-        let said = app.notice().unwrap_or_default();
-        assert!(said.contains("stokehold replay"), "{key}: {said}");
-    }
+fn a_live_console_asks_for_the_record_of_its_cluster() {
+    let live = || console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    let to = |text| Effect::Rewind(Rewind::To(When::parse(text).expect("a time")));
+    assert!(press(&mut live(), "T-2h\n").contains(&to("-2h")));
+    assert!(press(&mut live(), "{").contains(&Effect::Rewind(Rewind::LastChange)));
+    let mut app = live();
+    assert_eq!(press(&mut app, "}"), []);
+    assert_eq!(app.notice(), Some("this is the present"));
+    press(&mut app, "Tnow\n");
+    assert!(text(&app).contains("this is the present"));
+    press(&mut app, "\u{1b}");
+    assert_eq!(send(&mut app, ":diff -10m\n"), []);
+    assert!(app.notice().unwrap_or_default().contains("T goes into one"));
     // Another session is another thing.
     let mut app = replay();
     app.picture([Msg::Session(Session::default())]);
     assert!(app.timeline().is_none());
+}
+
+#[test]
+fn the_record_of_the_cluster_is_shown_in_the_place_of_its_session_and_left_by_one_key() {
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    press(&mut app, "/nlp\n");
+    let live = app.facts().clone();
+    let past = Facts {
+        context: "record 11-21 03:12:04 prod".into(),
+        now: live.now.minus(Duration::from_secs(3600)),
+        ..live.clone()
+    };
+    app.picture([Msg::Rewound(Box::new(past.clone()), timeline())]);
+    assert!(app.is_rewound() && !app.is_frozen());
+    assert_eq!((app.facts().now, app.present()), (past.now, past.now));
+    let shown = text(&app);
+    let header = shown.lines().next().expect("a header");
+    assert!(
+        header.contains("record 11-21 03:12:04 prod") && header.contains("PAST, esc: live"),
+        "{header}"
+    );
+    assert!(shown.contains("nlp"), "the filter stays");
+    // Nothing of it is muted, and a mute is kept nowhere.
+    press(&mut app, "8");
+    let effects = press(&mut app, "m");
+    assert!(
+        !effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Hush(..))),
+        "{effects:?}"
+    );
+    for leave in ["\u{1b}", "q", "Tnow\n"] {
+        assert!(press(&mut app, leave).contains(&Effect::Live), "{leave:?}");
+    }
+    app.picture([Msg::Live]);
+    assert!(!app.is_rewound() && app.timeline().is_none());
+    assert_eq!(app.facts().now, live.now);
+    assert_eq!(app.facts().context, live.context);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Moving in a record: keys become what is done with the replay.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use table::Facts;
@@ -94,10 +93,6 @@ impl App {
         self.close_plan();
         self.live();
         let live = self.unscoped();
-        let facts = Facts {
-            silences: Arc::clone(&live.silences),
-            ..facts
-        };
         self.live_facts.get_or_insert_with(|| Box::new(live));
         self.timeline = Some(timeline);
         self.show_anew(facts);

@@ -57,7 +57,10 @@ impl App {
     }
 
     pub(super) fn take(&mut self, mut facts: Facts) {
-        facts.silences = Arc::clone(&self.facts.silences);
+        // A record brings what had been done with its findings by then.
+        if self.timeline.is_none() && facts.silences.is_empty() {
+            facts.silences = Arc::clone(&self.facts.silences);
+        }
         facts.answers = Arc::clone(&self.facts.answers);
         facts.acts = Arc::clone(&self.facts.acts);
         facts.supposed = Arc::clone(&self.facts.supposed);
