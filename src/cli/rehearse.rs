@@ -33,6 +33,9 @@ pub struct Rehearse {
     /// Its time at the start, RFC 3339
     #[arg(long, value_name = "T", default_value = "2026-11-02T00:00:00Z", value_parser = moment)]
     pub at: Moment,
+    /// Forecast without how long past jobs ran, to see what that knowledge gains
+    #[arg(long)]
+    pub without_history: bool,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: FigureFormat,
@@ -61,6 +64,7 @@ pub(super) fn run(
         },
         warm_up_ms: millis(rehearsal.warm_up).min(i64::MAX / 4),
         length_ms: millis(rehearsal.length).min(i64::MAX / 4),
+        history: !rehearsal.without_history,
     };
     let mut progress = Progress::new(err);
     let outcome = rehearse(&setup, |done, all| progress.tell("hours", done, all));

@@ -37,6 +37,8 @@ pub struct Setup {
     pub warm_up_ms: i64,
     /// Milliseconds that count.
     pub length_ms: i64,
+    /// Forecasts know how long past jobs ran.
+    pub history: bool,
 }
 
 /// What came of it. Times in seconds.
@@ -121,7 +123,11 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
             .filter(|key| !waited.contains_key(*key))
             .collect();
         if at > counts_from && !fresh.is_empty() {
-            let mut starts = explanations::forecast(&live::snapshot(&fleet, &Burn::default()));
+            let mut snapshot = live::snapshot(&fleet, &Burn::default());
+            if !setup.history {
+                snapshot.runs.clear();
+            }
+            let mut starts = explanations::forecast(&snapshot);
             for key in fresh {
                 if let Some(start) = starts.remove(key) {
                     asked += 1;
@@ -257,7 +263,7 @@ fn outcome(
 }
 
 /// What the world has of what a console watches.
-const TABLES: &[Table] = &[
+pub const TABLES: &[Table] = &[
     Table::Nodes,
     Table::Pods,
     Table::Namespaces,
@@ -330,17 +336,17 @@ const fn table(resource: Resource) -> Option<Table> {
 
 fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<Change>) {
     for change in changes {
-        let observation = match change {
-            Change::Put(resource, object) => {
-                table(resource).and_then(|table| seen(table, &object, names))
-            }
-            Change::Remove(resource, key) => {
-                table(resource).map(|table| Observation::Gone(table, key))
-            }
-        };
-        if let Some(observation) = observation {
+        if let Some(observation) = observed(change, names) {
             ledger.apply(observation);
         }
+    }
+}
+
+/// What a watch makes of a change of the world; `None` where nobody watches its kind.
+pub fn observed(change: Change, names: &mut Names) -> Option<Observation> {
+    match change {
+        Change::Put(resource, object) => seen(table(resource)?, &object, names),
+        Change::Remove(resource, key) => Some(Observation::Gone(table(resource)?, key)),
     }
 }
 
@@ -358,6 +364,7 @@ mod tests {
             },
             warm_up_ms: 2 * 3_600_000,
             length_ms: 4 * 3_600_000,
+            history: true,
         };
         let outcome = rehearse(&setup, |_, _| ());
         assert!(outcome.asked > 0, "{outcome:?}");

@@ -1,5 +1,6 @@
 //! The program as a shell calls it: exit codes, settings files, exporter pages, pipes that break.
 
+mod accounts;
 mod budgets;
 mod cells;
 mod complete;
@@ -14,6 +15,7 @@ mod rights;
 mod shell;
 mod simulated;
 mod steady;
+mod unobserved;
 mod usage;
 mod written;
 

@@ -4,6 +4,7 @@
 //! Typed state is kept small; objects are rendered as JSON when they change. What devices read is never
 //! stored: it is computed from hashes when a page is asked for.
 
+mod accounts;
 mod admission;
 mod arrivals;
 mod bootstrap;
@@ -52,6 +53,7 @@ use serde_json::Value;
 use model::base::{Moment, Name, ObjectKey};
 
 use super::change::{Change, Request, Resource, Scene, Served};
+pub use accounts::{AccountRow, DeviceUse};
 use kueue::Queues;
 use layout::Cuts;
 use node::{Node, NodeId};
@@ -171,6 +173,7 @@ pub struct World {
     out: Vec<Change>,
     /// False while the first state is being drawn: nothing is told then.
     live: bool,
+    accounts: Option<Box<accounts::Accounts>>,
 }
 
 impl World {
@@ -223,6 +226,7 @@ impl World {
             published: BTreeSet::new(),
             out: Vec::new(),
             live: false,
+            accounts: None,
         };
         world.bootstrap();
         world.warm_start();
@@ -341,6 +345,9 @@ impl World {
     }
 
     fn touch(&mut self, object: Ref) {
+        if let Ref::Node(id) = object {
+            self.account(id);
+        }
         if self.live {
             self.dirty.insert(object);
         }
@@ -348,6 +355,9 @@ impl World {
 
     /// Forgets an object and says so, if it was ever told.
     fn retract(&mut self, object: &Ref, resource: Resource, key: ObjectKey) {
+        if let Ref::Node(id) = object {
+            self.account(*id);
+        }
         self.dirty.remove(object);
         if self.published.remove(object) {
             self.out.push(Change::Remove(resource, key));
@@ -440,6 +450,7 @@ impl Scene for World {
     }
 
     fn advance(&mut self, to: Moment) -> Vec<Change> {
+        let begun = self.now;
         while let Some((&(at, _), _)) = self.agenda.first_key_value() {
             if at > to.millis() {
                 break;
@@ -453,9 +464,11 @@ impl Scene for World {
                 self.happen(what);
             }
             self.look_around();
+            self.settle_accounts();
             self.flush();
         }
         self.now = self.now.max(to);
+        self.account_activity(self.now.since(begun).millis());
         std::mem::take(&mut self.out)
     }
 
@@ -464,6 +477,7 @@ impl Scene for World {
             Request::Write(resource, object) => self.write(resource, object),
             Request::Delete(resource, key, grace) => self.delete(resource, &key, grace),
         }
+        self.settle_accounts();
         self.flush();
         std::mem::take(&mut self.out)
     }

@@ -384,6 +384,7 @@ impl World {
 
     /// Brings the energy counters of a node up to date, before or after a change of holders.
     pub(super) fn meter(&mut self, id: NodeId) {
+        self.account(id);
         let now = self.now;
         let draws: Vec<f64> = (0..self.nodes[id].devices.len())
             .map(|gpu| self.mean_watts(&self.nodes[id], gpu))
