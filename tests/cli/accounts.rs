@@ -66,6 +66,7 @@ impl Lived {
             prices: Arc::clone(&prices),
             refresh: Duration::from_secs(1),
             one_look: false,
+            history: false,
         };
         let mut lived = Self {
             world: World::new(options).with_accounts(activity),
