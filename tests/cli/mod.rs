@@ -14,6 +14,7 @@ mod shell;
 mod simulated;
 mod steady;
 mod usage;
+mod usage_prometheus;
 mod written;
 
 use std::fs;
