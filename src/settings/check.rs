@@ -135,10 +135,6 @@ impl Settings {
             let message = "username and password_file go together".to_owned();
             blame("record.remote_write.username", message);
         }
-        if remote.username.is_some() && remote.bearer_file.is_some() {
-            let message = "bearer_file or username: one of them".to_owned();
-            blame("record.remote_write.bearer_file", message);
-        }
         // Both become arguments of kubectl.
         let image = &self.shell.image;
         if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {

@@ -17,6 +17,7 @@ mod simulated;
 mod steady;
 mod unobserved;
 mod usage;
+mod usage_prometheus;
 mod written;
 
 use std::fs;

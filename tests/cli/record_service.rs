@@ -110,6 +110,22 @@ fn it_is_ready_once_it_writes() {
     assert_eq!(value("stokehold_record_up "), 1.0);
     assert!(value("stokehold_record_bytes_total ") > 0.0);
     assert!(value("stokehold_record_last_write_timestamp_seconds ") > 0.0);
+    // Beside its own metrics stand those of the fleet, once there is a picture.
+    let begun = Instant::now();
+    loop {
+        let (_, metrics) = recorder.ask("GET /metrics");
+        let has = |name: &str| metrics.lines().any(|line| line.starts_with(name));
+        if has("stokehold_usage_cost_usd_total{cluster=\"demo\",recorder=")
+            && has("stokehold_devices{cluster=")
+            && has("stokehold_queue_used_devices{cluster=")
+        {
+            let series = metrics.lines().filter(|line| !line.starts_with('#'));
+            assert!(series.count() <= 2_000);
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{metrics}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     assert_eq!(recorder.ask("DELETE /metrics").0, 405);
     assert_eq!(recorder.ask("GET /etc/passwd").0, 404);
     let port = recorder.1.rsplit(':').next().expect("a port").to_owned();
