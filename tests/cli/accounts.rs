@@ -346,9 +346,9 @@ fn the_ledger_is_what_the_world_booked() {
     assert!(not_read < 6.0, "{not_read} h");
 }
 
-/// Done once for the figures: `cargo test --release --test it a_month_of_3000 -- --ignored --nocapture`.
+/// For the figures, not part of a test run: `cargo test --release --test it a_month_of_3000 -- --ignored --nocapture`.
 #[test]
-#[ignore = "half an hour of CPU"]
+#[ignore = "long: run for its figures"]
 fn a_month_of_3000_devices_is_what_the_world_booked() {
     let options = Options {
         devices: Some(3_000),
