@@ -35,7 +35,7 @@ const PRICES: [(&str, &str, i64); 11] = [
     ("b200-shared", "B200", 8_000_001),
     ("l40s-dra", "L40S", 1_100_003),
     ("a10g-volcano", "A10G", 900_001),
-    ("a100-40gb-kai", "A100-40", 1_900_003),
+    ("a100-40gb-kai", "A100-40GB", 1_900_003),
 ];
 
 /// A world, what is observed of it, and the ledger that is kept of that.
