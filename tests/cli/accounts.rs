@@ -35,7 +35,7 @@ const PRICES: [(&str, &str, i64); 11] = [
     ("b200-shared", "B200", 8_000_001),
     ("l40s-dra", "L40S", 1_100_003),
     ("a10g-volcano", "A10G", 900_001),
-    ("a100-40gb-kai", "A100-40", 1_900_003),
+    ("a100-40gb-kai", "A100-40GB", 1_900_003),
 ];
 
 /// A world, what is observed of it, and the ledger that is kept of that.
@@ -347,9 +347,9 @@ fn the_ledger_is_what_the_world_booked() {
     assert!(not_read < 6.0, "{not_read} h");
 }
 
-/// Done once for the figures: `cargo test --release --test it a_month_of_3000 -- --ignored --nocapture`.
+/// For the figures, not part of a test run: `cargo test --release --test it a_month_of_3000 -- --ignored --nocapture`.
 #[test]
-#[ignore = "half an hour of CPU"]
+#[ignore = "long: run for its figures"]
 fn a_month_of_3000_devices_is_what_the_world_booked() {
     let options = Options {
         devices: Some(3_000),
