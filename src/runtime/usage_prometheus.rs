@@ -70,8 +70,8 @@ impl PrometheusUsage {
             Some(kept) => kept,
             None => Kept {
                 file: UsageFile::in_memory()
-                    .and_then(UsageFile::without_finished)
-                    .map_err(|fault| failed(&fault))?,
+                    .map_err(|fault| failed(&fault))?
+                    .without_ends(),
                 from: span.from,
                 name,
             },

@@ -165,6 +165,8 @@ pub struct UsageTotals {
     pub lost_failure_ms: i64,
     /// Of the allocated time, that of runs that were preempted or evicted.
     pub lost_preemption_ms: i64,
+    /// It is not known which runs failed or were preempted: what they lost stands in the parts that it was used as.
+    pub losses_unknown: bool,
     /// Of the allocated time, that of devices with a price.
     pub priced_allocated_ms: i64,
     /// Of the busy time, that of devices with a price.
@@ -203,7 +205,11 @@ impl UsageTotals {
 
     /// What one part cost, micro-USD.
     pub fn part_micros(&self, part: CostPart) -> Option<i64> {
-        self.parts_micros.map(|parts| parts[part as usize])
+        let is_loss = matches!(part, CostPart::LostToFailure | CostPart::LostToPreemption);
+        let parts = self
+            .parts_micros
+            .filter(|_| !(is_loss && self.losses_unknown));
+        parts.map(|parts| parts[part as usize])
     }
 
     /// USD for an allocated device-hour: all cost of the row over the hours that were allocated.
@@ -244,6 +250,7 @@ impl AddAssign for UsageTotals {
         self.unobserved_ms += other.unobserved_ms;
         self.lost_failure_ms += other.lost_failure_ms;
         self.lost_preemption_ms += other.lost_preemption_ms;
+        self.losses_unknown |= other.losses_unknown;
         self.priced_allocated_ms += other.priced_allocated_ms;
         self.priced_busy_ms += other.priced_busy_ms;
         self.unpriced_ms += other.unpriced_ms;

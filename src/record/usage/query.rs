@@ -50,6 +50,7 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
         unobserved_ms: time(5)?,
         lost_failure_ms: time(6)?,
         lost_preemption_ms: time(7)?,
+        losses_unknown: false,
         priced_allocated_ms: time(8)?,
         priced_busy_ms: time(9)?,
         unpriced_ms: time(10)?,
@@ -143,6 +144,9 @@ impl UsageFile {
             SUMS,
             totals,
         )?;
+        for sum in &mut sums {
+            sum.totals.losses_unknown = self.ends_unknown;
+        }
         if self.counts_finished(span)? {
             sums.iter_mut()
                 .for_each(|sum| sum.totals.finished = Some(0));
@@ -235,6 +239,9 @@ impl UsageFile {
 
     /// True where jobs that ended well were counted in every hour of a span that it has.
     fn counts_finished(&self, span: Span) -> Result<bool, UsageFault> {
+        if self.ends_unknown {
+            return Ok(false);
+        }
         let query = "SELECT NOT EXISTS (SELECT 1 FROM hours WHERE hour >= ?1 AND hour < ?2
              AND hour < (SELECT since FROM counted WHERE what = 'finished'))";
         self.sql
@@ -277,7 +284,10 @@ impl UsageFile {
                     price_source: name(12)?,
                     price_as_of: name(13)?,
                 },
-                totals: totals(row, 14)?,
+                totals: UsageTotals {
+                    losses_unknown: self.ends_unknown,
+                    ..totals(row, 14)?
+                },
             })
         });
         rows.and_then(Iterator::collect).map_err(failed())

@@ -34,6 +34,8 @@ pub(super) const HOUR: i64 = 3_600;
 pub struct UsageFile {
     pub(super) path: PathBuf,
     pub(super) sql: Connection,
+    /// Its hours do not tell which jobs and runs ended in them.
+    pub(super) ends_unknown: bool,
 }
 
 impl UsageFile {
@@ -86,15 +88,13 @@ impl UsageFile {
         Self::prepared(path, sql, true)
     }
 
-    /// The same, for hours that do not tell which jobs ended in them: how many did is unknown.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn without_finished(self) -> Result<Self, UsageFault> {
-        let set = "UPDATE counted SET since = 9223372036854775807 WHERE what = 'finished'";
-        let done = self.sql.execute(set, []);
-        done.map_err(UsageFault::sql("write", self.path()))?;
-        Ok(self)
+    /// The same, for hours that do not tell which jobs and runs ended in them: how many, and what they lost, is unknown.
+    #[must_use]
+    pub fn without_ends(self) -> Self {
+        Self {
+            ends_unknown: true,
+            ..self
+        }
     }
 
     /// A copy in memory of what the file of a directory holds, to go on from where that may not be written.
@@ -163,7 +163,11 @@ impl UsageFile {
         };
         let missing = STEPS.get(made..).unwrap_or_default().concat();
         if missing.is_empty() {
-            return Ok(Self { path, sql });
+            return Ok(Self {
+                path,
+                sql,
+                ends_unknown: false,
+            });
         }
         let made = match writes {
             true => sql.execute_batch(&format!(
@@ -176,7 +180,11 @@ impl UsageFile {
             )),
         };
         made.map_err(UsageFault::sql("write", &path))?;
-        Ok(Self { path, sql })
+        Ok(Self {
+            path,
+            sql,
+            ends_unknown: false,
+        })
     }
 
     /// Where it is.

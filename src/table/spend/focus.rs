@@ -110,7 +110,10 @@ pub fn focus(
             cells.extend(CostPart::ALL.map(|part| {
                 let own =
                     matches!(part, CostPart::Unallocated | CostPart::OutOfService) != allocated;
-                decimal(if own { parts[part as usize] } else { 0 })
+                match sum.totals.part_micros(part) {
+                    Some(_) => decimal(if own { parts[part as usize] } else { 0 }),
+                    None => String::new(),
+                }
             }));
             cells.extend([format!("{ratio:.6}"), "true".to_owned()]);
             out.push_str(&safe_line(&cells));

@@ -37,8 +37,8 @@ pub struct UsageHour<'a> {
     pub not_read_device_seconds: f64,
     pub unallocated_device_seconds: f64,
     pub out_of_service_device_seconds: f64,
-    pub lost_to_failure_device_seconds: f64,
-    pub lost_to_preemption_device_seconds: f64,
+    pub lost_to_failure_device_seconds: Option<f64>,
+    pub lost_to_preemption_device_seconds: Option<f64>,
     pub unobserved_device_seconds: f64,
     pub energy_wh: Option<f64>,
     pub cost_usd: Option<f64>,
@@ -100,6 +100,7 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
     let (key, totals) = (&row.key, &row.totals);
     let seconds = |ms: i64| ms as f64 / 1e3;
     let part = |part| totals.part_micros(part).map(usd);
+    let lost = |ms: i64| (!totals.losses_unknown).then(|| seconds(ms));
     UsageHour {
         hour: start_of(row.hour).rfc3339(),
         state: if row.closed { "closed" } else { "open" },
@@ -119,8 +120,8 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
         not_read_device_seconds: seconds(totals.not_read_ms),
         unallocated_device_seconds: seconds(totals.unallocated_ms),
         out_of_service_device_seconds: seconds(totals.out_of_service_ms),
-        lost_to_failure_device_seconds: seconds(totals.lost_failure_ms),
-        lost_to_preemption_device_seconds: seconds(totals.lost_preemption_ms),
+        lost_to_failure_device_seconds: lost(totals.lost_failure_ms),
+        lost_to_preemption_device_seconds: lost(totals.lost_preemption_ms),
         unobserved_device_seconds: seconds(totals.unobserved_ms),
         energy_wh: totals.energy_mwh.map(|mwh| mwh as f64 / 1e3),
         cost_usd: totals.cost_micros().map(usd),

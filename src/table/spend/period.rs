@@ -230,7 +230,10 @@ impl PeriodCost {
             Some((parts, tenths)) => {
                 lines.push("Where each dollar went:".to_owned());
                 let mut cents = Cents::default();
-                for ((part, micros), tenths) in CostPart::ALL.iter().zip(parts).zip(tenths) {
+                let known = CostPart::ALL.iter().zip(parts).zip(tenths);
+                for ((part, micros), tenths) in
+                    known.filter(|((part, _), _)| total.part_micros(**part).is_some())
+                {
                     lines.push(format!(
                         "  {:<18} {:>5}.{} %  {:>14}",
                         part.words(),
