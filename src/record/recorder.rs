@@ -21,7 +21,7 @@ use super::mirror::Mirror;
 pub const FLUSH: Duration = Duration::from_secs(6);
 
 /// How far keyframes lie apart: a moment is found by reading on from one.
-pub const KEYFRAMES: Duration = Duration::from_secs(5 * 60);
+pub const KEYFRAMES: Duration = Duration::from_secs(15 * 60);
 
 /// A segment is at most this long, and about this large: whole ones are deleted.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
