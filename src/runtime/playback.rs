@@ -339,7 +339,11 @@ impl PlaybackTask {
         let (begun, from) = self.since;
         let played = begun.elapsed().as_secs_f64() * self.speed;
         let to = from.plus(Duration::from_secs_f64(played.clamp(0.0, 1e12)));
-        if to >= self.timeline.to && !(self.grow() && to < self.timeline.to) {
+        if to >= self.timeline.to {
+            // What is recorded still may have gone on.
+            self.grow();
+        }
+        if to >= self.timeline.to {
             self.timeline.speed = None;
             self.tell();
         }

@@ -242,7 +242,7 @@ mod tests {
         };
         let acked = ("b".to_owned(), Silence::Acknowledged);
         assert_eq!(known(4), []);
-        assert_eq!(known(9), [acked.clone()]);
+        assert_eq!(known(9), std::slice::from_ref(&acked));
         assert_eq!(known(29), [("a".to_owned(), Silence::Muted), acked.clone()]);
         assert_eq!(known(31), [acked]);
     }
