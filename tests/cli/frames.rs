@@ -25,10 +25,12 @@ const SIZE: (u16, u16) = (220, 50);
 /// So many moments are compared.
 const MOMENTS: usize = 10;
 
-/// Every view but the heatmap as the console draws it of these facts at their moment; of a record with its line at the foot.
+/// Every view as the console draws it of these facts at their moment, without trends: of a record they begin at the keyframe before the
+/// moment. Of a record with its line at the foot.
 fn frames(facts: &Facts, record: Option<Timeline>) -> Vec<(ViewId, String)> {
     let mut facts = explanation_task::answered(facts.clone());
     facts.context = "any".into();
+    facts.history = Arc::default();
     let frame = |view: &ViewId| {
         let mut app = App::new(AppOptions {
             view: *view,
@@ -44,9 +46,7 @@ fn frames(facts: &Facts, record: Option<Timeline>) -> Vec<(ViewId, String)> {
         let text = render_text(&app, SIZE.0, SIZE.1);
         (*view, common(&text))
     };
-    // The strip of the heatmap says since when readings are held: of a record, since the keyframe before the moment.
-    let compared = ViewId::ALL.iter().filter(|view| **view != ViewId::Devices);
-    compared.map(frame).collect()
+    ViewId::ALL.iter().map(frame).collect()
 }
 
 /// A frame without what says whether it is of a record: how fresh it is, the line at the foot and the keys. (The context's name says
