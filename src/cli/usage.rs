@@ -65,7 +65,12 @@ pub(super) fn ledger(
         Ok(path) => path,
         Err(failure) => return from_prometheus(at, moment, looks_at)?.ok_or(failure),
     };
-    if matches!(Archive::open(&path), Err(RecordFault::Empty(_)))
+    let is_none = match Archive::open(&path) {
+        Err(RecordFault::Empty(_)) => true,
+        Err(RecordFault::Io(_, _, error)) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    };
+    if is_none
         && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
         && let Some(told) = from_prometheus(at, moment, looks_at)?
     {

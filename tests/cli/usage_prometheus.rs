@@ -129,6 +129,23 @@ fn without_a_ledger_the_month_comes_from_prometheus() {
 }
 
 #[test]
+fn a_context_that_was_never_recorded_here_has_its_month_from_prometheus() {
+    let home = Home::new();
+    let address = prometheus(&["prod"]);
+    home.settings(&format!("[prometheus]\nurl = \"http://{address}\"\n"));
+    let kubeconfig = home.write(
+        "kubeconfig",
+        "apiVersion: v1\nkind: Config\ncurrent-context: prod\ncontexts: [{name: prod, context: {cluster: c, user: u}}]\nclusters: []\nusers: []\n",
+    );
+    let mut command = home.command(&["cost", "report", "--month", "2020-01", "-o", "csv"]);
+    let output = command.env("KUBECONFIG", &kubeconfig).output();
+    let output = output.expect("can be run");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    assert!(out.contains("5.25"), "{out}{err}");
+}
+
+#[test]
 fn of_several_clusters_one_is_to_be_named() {
     let home = Home::new();
     let address = prometheus(&["a", "b"]);
