@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use model::fleet::finding::Finding;
-use model::usage::{BudgetState, Part, UsageCounters};
+use model::usage::{BudgetState, CostPart, Part, UsageCounters};
 
 use super::{Facts, queues};
 
@@ -121,9 +121,11 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
     );
     let (mut by_pool, mut by_team) = (Sums::default(), Sums::default());
     for (key, row) in counters.rows() {
+        // (Parts of the cost begin with those of the time.)
+        let parts = CostPart::ALL.map(CostPart::field);
         for (part, name) in Part::ALL
             .iter()
-            .zip(PARTS)
+            .zip(parts)
             .filter(|(part, _)| row.has(**part))
         {
             let labels: Labels = vec![
@@ -188,16 +190,6 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
         rate,
     ]
 }
-
-/// Names of [`Part::ALL`], as values of the label `part`.
-pub const PARTS: [&str; 6] = [
-    "useful",
-    "under_used",
-    "idle",
-    "not_read",
-    "unallocated",
-    "out_of_service",
-];
 
 /// Sums by labels, in the order in which they came.
 #[derive(Default)]

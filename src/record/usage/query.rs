@@ -132,18 +132,13 @@ impl UsageFile {
         steps: usize,
         only: &UsageFilter,
     ) -> Result<Vec<UsageSum>, UsageFault> {
-        let mut sums = self.grouped(
-            Grouping {
-                span,
-                by,
-                steps,
-                only,
-            },
-            "usage",
-            "hour_start",
-            SUMS,
-            totals,
-        )?;
+        let of = Grouping {
+            span,
+            by,
+            steps,
+            only,
+        };
+        let mut sums = self.grouped(of, "usage", "hour_start", SUMS, totals)?;
         for sum in &mut sums {
             sum.totals.losses_unknown = self.ends_unknown;
         }
@@ -157,15 +152,9 @@ impl UsageFile {
                 })
             };
             let from = "finished f JOIN keys ON keys.id = f.key";
-            let grouping = Grouping {
-                span,
-                by,
-                steps,
-                only,
-            };
             add(
                 &mut sums,
-                self.grouped(grouping, from, "f.hour", "count(*)", jobs)?,
+                self.grouped(of, from, "f.hour", "count(*)", jobs)?,
             );
         }
         let saved = |row: &Row<'_>, at: usize| {
@@ -181,16 +170,7 @@ impl UsageFile {
         let figures = "sum(o.micros - r.useful_micros - r.under_used_micros - r.idle_micros - r.not_read_micros
             - r.unallocated_micros - r.out_of_service_micros),
           sum(r.useful_ms + r.under_used_ms + r.idle_ms + r.not_read_ms + r.unallocated_ms + r.out_of_service_ms)";
-        let grouping = Grouping {
-            span,
-            by,
-            steps,
-            only,
-        };
-        add(
-            &mut sums,
-            self.grouped(grouping, from, "r.hour", figures, saved)?,
-        );
+        add(&mut sums, self.grouped(of, from, "r.hour", figures, saved)?);
         Ok(sums)
     }
 

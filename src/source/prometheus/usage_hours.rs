@@ -10,7 +10,9 @@ use std::sync::Arc;
 use exporter::Matchers;
 use model::base::{Moment, Name};
 use model::fleet::node::Billing;
-use model::usage::{HOUR_MS, HourUsage, Part, Span, UsageKey, UsageRow, hour_of, start_of};
+use model::usage::{
+    CostPart, HOUR_MS, HourUsage, Part, Span, UsageKey, UsageRow, hour_of, start_of,
+};
 use serde::Deserialize;
 
 use super::prometheus_client::{PrometheusClient, Urgency};
@@ -21,16 +23,6 @@ const STEP: i64 = 24;
 const SETTLED_MS: i64 = 120_000;
 /// A window of the hour that is open must have so many seconds, for an increase takes two samples.
 const SHORTEST: i64 = 60;
-
-/// Values of the label `part`, in the order of [`Part::ALL`].
-const PARTS: [&str; 6] = [
-    "useful",
-    "under_used",
-    "idle",
-    "not_read",
-    "unallocated",
-    "out_of_service",
-];
 
 /// What tells the hours of one recorder, on one road, from those of another.
 type Copy = [String; 3];
@@ -136,6 +128,8 @@ impl UsageHours {
         let best = best(&parse(&observed)?);
         let time = ask("stokehold_usage_device_seconds_total", ROW).await?;
         let cost = ask("stokehold_usage_cost_usd_total", ROW).await?;
+        // Parts of the cost begin with those of the time.
+        let parts = &CostPart::ALL[..Part::ALL.len()];
         let mut hours: BTreeMap<i64, Hour> = BTreeMap::new();
         for (at, (_, seen)) in &best {
             hours.entry(*at).or_default().observed = seen.min(seconds as f64);
@@ -143,7 +137,7 @@ impl UsageHours {
         for (series, is_cost) in [(parse(&time)?, false), (parse(&cost)?, true)] {
             for series in series {
                 let (copy, part) = (series.copy(), series.label("part"));
-                let Some(part) = PARTS.iter().position(|known| *known == part) else {
+                let Some(part) = parts.iter().position(|known| known.field() == part) else {
                     continue;
                 };
                 let key = series.key(part);
