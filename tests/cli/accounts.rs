@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use exporter::{Dialects, PageSource, Rates};
 use model::base::{Moment, Name, Names, ObjectKey, Rate};
 use model::cost::{PoolPrice, Prices};
-use model::fleet::observe::Observation;
+use model::fleet::observe::{Observation, Table};
 use model::fleet::reading::Page;
 use model::usage::{GAP, HourRow, UsageFilter, UsageSample};
 use record::usage::UsageFile;
@@ -39,9 +39,9 @@ const PRICES: [(&str, &str, i64); 11] = [
 ];
 
 /// A world, what is observed of it, and the ledger that is kept of that.
-struct Lived {
-    world: World,
-    store: Store,
+pub(super) struct Lived {
+    pub(super) world: World,
+    pub(super) store: Store,
     ledger: UsageLedger,
     prices: Arc<Prices>,
     names: Names,
@@ -54,6 +54,16 @@ struct Lived {
 
 impl Lived {
     fn begin(options: Options, activity: bool, file: UsageFile) -> Self {
+        Self::begin_with(options, activity, file, false)
+    }
+
+    /// The same, with the last hour kept for those who look at it.
+    pub(super) fn begin_with(
+        options: Options,
+        activity: bool,
+        file: UsageFile,
+        history: bool,
+    ) -> Self {
         let setup = setup();
         let prices = PRICES.iter().fold(Prices::default(), |prices, row| {
             prices.with_pool(row.0, PoolPrice::Rate(Rate::from_micros(row.2)))
@@ -66,7 +76,7 @@ impl Lived {
             prices: Arc::clone(&prices),
             refresh: Duration::from_secs(1),
             one_look: false,
-            history: false,
+            history,
         };
         let mut lived = Self {
             world: World::new(options).with_accounts(activity),
@@ -85,6 +95,11 @@ impl Lived {
         let all = lived.world.start();
         lived.observe(all);
         for table in TABLES {
+            lived.store.apply(Observation::End(*table));
+        }
+        // What is not observed is not there: the picture is complete.
+        for table in Table::ALL.iter().filter(|table| !TABLES.contains(table)) {
+            lived.store.apply(Observation::Begin(*table));
             lived.store.apply(Observation::End(*table));
         }
         lived
@@ -139,7 +154,7 @@ impl Lived {
     }
 
     /// Makes a picture of now and takes it.
-    fn take(&mut self) {
+    pub(super) fn take(&mut self) {
         let now = self.world.now();
         let facts = self.store.publish(now);
         let sample = UsageSample::of(now, &facts.fleet, &self.prices);
@@ -149,7 +164,7 @@ impl Lived {
 
     /// Lives on until `to` in steps, with a picture at each; exporters are read at each picture whose number `scrape_every`
     /// divides, or never.
-    fn live(&mut self, to: Moment, step: Duration, scrape_every: Option<u64>) {
+    pub(super) fn live(&mut self, to: Moment, step: Duration, scrape_every: Option<u64>) {
         while self.world.now() < to {
             let next = self.world.now().plus(step).min(to);
             let changes = self.world.advance(next);
@@ -283,11 +298,11 @@ fn worst(world: &Sums, ledger: &Sums, by: &str) -> f64 {
     worst
 }
 
-fn begin() -> Moment {
+pub(super) fn begin() -> Moment {
     Moment::parse("2026-11-01T00:00:00Z").expect("a moment")
 }
 
-fn memory() -> UsageFile {
+pub(super) fn memory() -> UsageFile {
     UsageFile::in_memory().expect("there is memory")
 }
 

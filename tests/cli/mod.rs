@@ -9,6 +9,7 @@ mod empty_root;
 mod engine;
 pub mod frames;
 mod link;
+mod profiles;
 mod record_service;
 mod recorded;
 mod rights;

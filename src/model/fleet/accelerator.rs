@@ -111,6 +111,9 @@ pub struct Accelerator {
     /// Devices in one scale-up domain (NVLink, xGMI).
     #[serde(default)]
     pub link_domain: Option<u32>,
+    /// What its NVLink or xGMI carries, both directions together, GB/s.
+    #[serde(default)]
+    pub link_gb_s: Option<f64>,
     /// Where these figures come from.
     #[serde(default)]
     pub source: String,

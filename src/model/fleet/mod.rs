@@ -21,6 +21,7 @@ pub mod observe;
 pub mod outage;
 pub mod policy;
 pub mod pool;
+pub mod profile;
 pub mod queue;
 pub mod reading;
 pub mod runtimes;

@@ -8,6 +8,7 @@ mod accounts;
 mod admission;
 mod arrivals;
 mod bootstrap;
+mod bounds;
 mod catalog;
 mod children;
 mod claims;
@@ -54,6 +55,7 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::change::{Change, Request, Resource, Scene, Served};
 pub use accounts::{AccountRow, DeviceUse};
+pub use bounds::{BoundWork, TrueBound};
 use kueue::Queues;
 use layout::Cuts;
 use node::{Node, NodeId};

@@ -5,6 +5,7 @@
 use model::base::Moment;
 
 use super::World;
+use super::bounds::TrueBound;
 use super::catalog::{MIG, PoolSpec, Vendor};
 use super::node::{Node, NodeId};
 use super::noise::{mix, smooth, unit};
@@ -145,7 +146,9 @@ impl World {
                 }
             }
             Profile::Eval => {
-                let on = unit(mix(own, (t / 110_000) as u64)) < 0.72;
+                // A batch, then the next one is loaded.
+                let period = 180_000 + (own % 80_000) as i64;
+                let on = (t + (own % 997_000) as i64) % period < period * 3 / 5;
                 let util = if on {
                     (base + 0.1 * smooth(own, t, 40_000)).clamp(0.0, 1.0)
                 } else {
@@ -228,8 +231,11 @@ impl World {
             util *= 0.55;
             link = 0.3;
         }
-        let mut tensor = util * 0.62;
-        let mut sm = util * 0.9;
+        let by = work.bound(self.has_links(work));
+        let mix = by.unwrap_or(TrueBound::Tensor).mix(at.millis());
+        let mut tensor = util * mix.tensor;
+        let mut sm = util * mix.sm;
+        link *= mix.link;
         let mut slow = false;
         if let Some((index, device)) = work.straggler {
             if pod.index == index && lane == u64::from(device) {
@@ -250,7 +256,7 @@ impl World {
             util,
             sm: sm.clamp(0.0, 1.0),
             tensor: tensor.clamp(0.0, 1.0),
-            dram: (util * 0.52).clamp(0.0, 1.0),
+            dram: (util * mix.dram).clamp(0.0, 1.0),
             memory,
             link: link * util * f64::from(u8::from(work.gang || work.ask.count > 1)),
             slow,

@@ -2,10 +2,12 @@
 //!
 //! A frame holds one value of every device (or pool) at one step of a fixed grid of time, and never changes once
 //! it is made. So publishing a history copies no column: a clone is four reference counts, and a new frame copies
-//! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour; the
+//! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour, and 300 for half an hour of what profiles are made of; the
 //! list of device ids is shared by all frames until devices come or go.
 
+mod activity;
 mod past;
+mod profile;
 mod ring;
 
 use std::collections::BTreeMap;
@@ -16,8 +18,12 @@ use crate::base::{Moment, Name};
 use super::device::Device;
 use super::fleet::Fleet;
 use super::observe::Table;
+use super::profile::Profiles;
 use super::signal::Signal;
+pub use activity::{ACTIVITY_SIGNALS, Activity};
+use activity::{ACTIVITY_KEEP, ActivityColumns};
 pub use past::PastReading;
+pub use profile::window_start;
 use ring::{Chart, Frame, Ring, Roster};
 
 /// One step of a device's columns, milliseconds.
@@ -76,6 +82,8 @@ pub const WHOLE_ERROR: f32 = 0.5;
 #[derive(Clone, Debug)]
 pub struct History {
     devices: Ring<DeviceColumns>,
+    activity: Ring<ActivityColumns>,
+    profiles: Arc<Profiles>,
     fine: Ring<FleetRows>,
     coarse: Ring<FleetRows>,
     open: Arc<Open>,
@@ -85,6 +93,8 @@ impl Default for History {
     fn default() -> Self {
         Self {
             devices: Ring::new(DEVICE_STEP, DEVICE_KEEP),
+            activity: Ring::new(DEVICE_STEP, ACTIVITY_KEEP),
+            profiles: Arc::default(),
             fine: Ring::new(FINE_STEP, FINE_KEEP),
             coarse: Ring::new(COARSE_STEP, COARSE_KEEP),
             open: Arc::default(),
@@ -151,7 +161,11 @@ impl History {
     pub fn record(&mut self, fleet: &Fleet, money: &dyn Fn(Option<&str>) -> (f64, f64)) {
         if let Some(slot) = self.devices.due(fleet.at) {
             let frame = device_frame(slot, fleet, self.devices.newest().map(|old| &old.roster));
+            let roster = Arc::clone(&frame.roster);
             self.devices.push(frame);
+            self.activity.drop_after(slot - 1);
+            self.activity.push(activity_frame(slot, fleet, roster));
+            self.profile(fleet);
         }
         if let Some(slot) = self.fine.due(fleet.at) {
             let old = self.fine.newest().map(|old| &old.roster);
@@ -281,6 +295,10 @@ impl History {
             bytes += size_of_val(&*columns.power);
             bytes += size_of::<Frame<DeviceColumns>>() + once(&frame.roster);
         }
+        for frame in self.activity.iter() {
+            bytes += frame.columns.heap_bytes();
+            bytes += size_of::<Frame<ActivityColumns>>() + once(&frame.roster);
+        }
         for frame in self.fine.iter().chain(self.coarse.iter()) {
             bytes += size_of_val(&*frame.columns);
             bytes += size_of::<Frame<FleetRows>>() + once(&frame.roster);
@@ -373,6 +391,18 @@ fn device_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<De
             temp: temp.into(),
             power: power.into(),
         },
+    }
+}
+
+fn activity_frame(slot: i64, fleet: &Fleet, roster: Arc<Roster>) -> Frame<ActivityColumns> {
+    let devices = fleet
+        .devices()
+        .map(|(_, device)| Some(device).filter(|device| is_fresh(device, fleet.at)));
+    let columns = ActivityColumns::of(devices, roster.names.len());
+    Frame {
+        slot,
+        roster,
+        columns,
     }
 }
 

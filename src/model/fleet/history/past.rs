@@ -8,6 +8,7 @@ use crate::base::{Moment, Name};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::signal::{Signal, Signals};
 
+use super::activity::ActivityColumns;
 use super::ring::{Frame, Ring, Roster};
 use super::{
     DEVICE_STEP, DeviceColumns, FINE_STEP, FleetRows, FleetSignal, History, SIGNALS, pack_ratio,
@@ -43,6 +44,26 @@ impl History {
             fleet.devices().map(|(_, device)| &device.id)
         });
         for (slot, readings) in by_slot {
+            self.activity.fill(slot, newest, |old| {
+                let mut frame = match old {
+                    Some(old) => Frame {
+                        slot,
+                        roster: Arc::clone(&old.roster),
+                        columns: old.columns.clone(),
+                    },
+                    None => Frame {
+                        slot,
+                        roster: Arc::clone(&roster),
+                        columns: ActivityColumns::gaps(roster.names.len()),
+                    },
+                };
+                for reading in &readings {
+                    if let Some(row) = frame.roster.row(&reading.device) {
+                        frame.columns.fill(row, &reading.signals);
+                    }
+                }
+                Some(frame)
+            });
             self.devices.fill(slot, newest, |old| {
                 let mut frame = match old {
                     Some(old) => Frame {

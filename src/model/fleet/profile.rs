@@ -1,0 +1,440 @@
+//! What bounds a job: a verdict over half an hour of what its devices' parts did, with the evidence beside it.
+//!
+//! The rules and their order are KempnerPulse's (docs/classification.md), whose thresholds go back to NVIDIA's DCGM guide; what
+//! has no such source is marked as ours.
+
+use rustc_hash::FxHashMap;
+
+use crate::base::Age;
+
+use super::accelerator::Vendor;
+use super::job::JobKey;
+
+/// What a profile looks back on.
+pub const WINDOW: Age = Age::from_seconds(1800);
+/// So much of the window must be known, 0 to 1.
+pub const KNOWN: f64 = 0.8;
+
+/// Every device of the job is used less, 0 to 1: ours.
+pub const IDLE_BELOW: f64 = 0.05;
+/// Waits for input: SM activity below this, 0 to 1.
+pub const INPUT_SM_BELOW: f64 = 0.3;
+/// Waits for input: PCIe traffic of at least this, bytes a second.
+pub const INPUT_PCIE: f64 = 1e9;
+/// Bound by memory: DRAM activity of at least this, 0 to 1.
+pub const MEMORY_DRAM: f64 = 0.5;
+/// Bound by memory: SM activity below this, 0 to 1.
+pub const MEMORY_SM_BELOW: f64 = 0.5;
+/// Tensor cores decide: tensor activity of at least this, 0 to 1.
+pub const TENSOR_FULL: f64 = 0.5;
+/// Tensor cores decide: SM activity of at least this, 0 to 1.
+pub const TENSOR_FULL_SM: f64 = 0.6;
+/// Tensor cores are used: tensor activity of at least this, 0 to 1.
+pub const TENSOR_USED: f64 = 0.15;
+/// Tensor cores are used: SM activity of at least this, 0 to 1.
+pub const TENSOR_USED_SM: f64 = 0.4;
+/// Computes without tensor cores: SM activity of at least this, 0 to 1.
+pub const COMPUTE_SM: f64 = 0.8;
+/// Computes without tensor cores: tensor activity below this, 0 to 1.
+pub const COMPUTE_TENSOR_BELOW: f64 = 0.05;
+/// Bound by communication: traffic of at least this share of what the model's links carry, 0 to 1.
+pub const LINK_SHARE: f64 = 0.4;
+/// Bound by communication: the gang's SM activity varies by at least this over time (standard deviation), 0 to 1: ours.
+pub const DIP: f64 = 0.08;
+/// Bound by communication: so much of the devices' variation is the gang's as a whole, 0 to 1: ours.
+pub const TOGETHER: f64 = 0.5;
+/// A square wave is low below this utilization and high above [`SWING_HIGH`], 0 to 1: ours.
+pub const SWING_LOW: f64 = 0.15;
+/// See [`SWING_LOW`].
+pub const SWING_HIGH: f64 = 0.4;
+/// Each of the two ends of a square wave holds at least this share of the time: ours.
+pub const SWING_SHARE: f64 = 0.2;
+/// What lies between the two ends holds at most this share of the time: ours.
+pub const SWING_BETWEEN: f64 = 0.15;
+/// A square wave changes ends at least so often in the window: ours.
+pub const SWING_TURNS: u32 = 4;
+/// At least this share of a job's devices swings: ours.
+pub const SWING_DEVICES: f64 = 0.5;
+
+/// What holds a job back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Bound {
+    /// It does next to nothing.
+    Idle,
+    /// It waits for its input.
+    Input,
+    /// By the bandwidth of device memory.
+    Memory,
+    /// By tensor cores, which it uses: as it should be.
+    Tensor,
+    /// By the multiprocessors, and tensor cores do nothing.
+    Compute,
+    /// By what its devices tell each other.
+    Communication,
+    /// By no single thing.
+    Mixed,
+}
+
+impl Bound {
+    /// As in the JSON contract and in the column BOUND BY.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Input => "input",
+            Self::Memory => "memory",
+            Self::Tensor => "tensor",
+            Self::Compute => "compute",
+            Self::Communication => "communication",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// The same as a sentence about the job.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Idle => "its devices do next to nothing",
+            Self::Input => "its devices wait for input",
+            Self::Memory => "device memory bandwidth holds it back",
+            Self::Tensor => "it uses tensor cores",
+            Self::Compute => "it computes without tensor cores",
+            Self::Communication => "its devices wait for each other over NVLink",
+            Self::Mixed => "no single thing holds it back",
+        }
+    }
+}
+
+/// Why there is no verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotJudged {
+    /// It holds no whole device, only slices: what is read of a device does not tell one holder from another.
+    Slices,
+    /// Less than four fifths of the window are known.
+    Short,
+    /// Only utilization is known, where what follows from its exporter is missing.
+    UtilizationOnly,
+    /// These of SM, tensor and memory activity are not known.
+    Missing {
+        /// SM activity.
+        sm: bool,
+        /// Tensor activity.
+        tensor: bool,
+        /// Memory activity.
+        dram: bool,
+        /// PCIe traffic.
+        pcie: bool,
+    },
+}
+
+impl NotJudged {
+    /// Why, in a few words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Slices => String::from("it holds slices, and devices are read as a whole"),
+            Self::Short => String::from("less than 24 of the last 30 min are known"),
+            Self::UtilizationOnly => String::from("utilization only"),
+            Self::Missing {
+                sm,
+                tensor,
+                dram,
+                pcie,
+            } => {
+                let named = [
+                    (sm, "SM activity"),
+                    (tensor, "tensor activity"),
+                    (dram, "memory activity"),
+                    (pcie, "PCIe traffic"),
+                ];
+                let named: Vec<&str> = named
+                    .into_iter()
+                    .filter_map(|(missing, name)| missing.then_some(name))
+                    .collect();
+                format!("not read: {}", named.join(", "))
+            }
+        }
+    }
+
+    /// What would make it judgeable; `None` where only time does, or nothing is known to.
+    pub fn mend(self, vendor: Vendor) -> Option<String> {
+        let (sm, tensor, dram, pcie) = match self {
+            Self::Slices | Self::Short => return None,
+            Self::UtilizationOnly => (true, true, true, true),
+            Self::Missing {
+                sm,
+                tensor,
+                dram,
+                pcie,
+            } => (sm, tensor, dram, pcie),
+        };
+        let lines = |all: &[(bool, &str)]| {
+            let wanted = all.iter().filter_map(|(missing, name)| missing.then_some(*name));
+            wanted.collect::<Vec<_>>().join(", ")
+        };
+        match vendor {
+            Vendor::Nvidia => Some(format!(
+                "add {} to the counters of dcgm-exporter",
+                lines(&[
+                    (sm, "DCGM_FI_PROF_SM_ACTIVE"),
+                    (tensor, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
+                    (dram, "DCGM_FI_PROF_DRAM_ACTIVE"),
+                    (pcie, "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES"),
+                ])
+            )),
+            // (It tells no PCIe traffic.)
+            Vendor::Amd if sm || tensor || dram => Some(format!(
+                "add {} to the fields of AMD's device metrics exporter",
+                lines(&[
+                    (sm, "GPU_PROF_SM_ACTIVE"),
+                    (tensor, "GPU_PROF_TENSOR_ACTIVE_PERCENT"),
+                    (dram, "GPU_UMC_ACTIVITY"),
+                ])
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Means over the window and over the job's devices.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Evidence {
+    /// Utilization, 0 to 1.
+    pub util: Option<f64>,
+    /// Utilization of the busiest device, 0 to 1.
+    pub util_most: Option<f64>,
+    /// SM activity, 0 to 1.
+    pub sm: Option<f64>,
+    /// Tensor activity, 0 to 1.
+    pub tensor: Option<f64>,
+    /// Memory activity, 0 to 1.
+    pub dram: Option<f64>,
+    /// PCIe bytes a second of a device.
+    pub pcie: Option<f64>,
+    /// NVLink bytes a second of a device.
+    pub link: Option<f64>,
+    /// The same as a share of what the model's links carry, 0 to 1.
+    pub link_share: Option<f64>,
+    /// Standard deviation of the gang's SM activity over time, 0 to 1.
+    pub dip: Option<f64>,
+    /// Share of the devices' variation that is the gang's as a whole, 0 to 1.
+    pub together: Option<f64>,
+    /// Share of its devices whose utilization is a square wave, 0 to 1.
+    pub swinging: Option<f64>,
+    /// 95th percentile of memory in use, of the device with the most, 0 to 1.
+    pub memory_p95: Option<f64>,
+    /// 95th percentile of SM activity, of the device with the most, 0 to 1.
+    pub sm_p95: Option<f64>,
+    /// Devices that were used for less than [`IDLE_BELOW`] of the time.
+    pub idle_devices: u32,
+}
+
+/// What is known of a job's half hour.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobProfile {
+    /// Whole devices that it holds.
+    pub devices: u32,
+    /// Share of the window in which something of each device was known, 0 to 1.
+    pub known: f64,
+    /// Means.
+    pub evidence: Evidence,
+    /// The verdict.
+    pub verdict: Result<Bound, NotJudged>,
+}
+
+/// The profiles of all jobs that hold devices.
+pub type Profiles = FxHashMap<JobKey, JobProfile>;
+
+/// The verdict on this evidence: the first rule that fits. Where a rule cannot be decided, none after it is asked.
+///
+/// # Errors
+/// When what a rule needs is not known.
+pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
+    let e = evidence;
+    if known < KNOWN {
+        return Err(NotJudged::Short);
+    }
+    if e.util_most.is_some_and(|most| most < IDLE_BELOW) {
+        return Ok(Bound::Idle);
+    }
+    if e.swinging.is_some_and(|share| share >= SWING_DEVICES) {
+        return Ok(Bound::Input);
+    }
+    let missing = |tensor: bool, dram: bool, pcie: bool| NotJudged::Missing {
+        sm: e.sm.is_none(),
+        tensor,
+        dram,
+        pcie,
+    };
+    let Some(sm) = e.sm else {
+        return Err(match (e.tensor, e.dram) {
+            (None, None) => NotJudged::UtilizationOnly,
+            _ => missing(e.tensor.is_none(), e.dram.is_none(), false),
+        });
+    };
+    if sm < INPUT_SM_BELOW {
+        match e.pcie {
+            Some(pcie) if pcie >= INPUT_PCIE => return Ok(Bound::Input),
+            Some(_) => {}
+            None => return Err(missing(e.tensor.is_none(), e.dram.is_none(), true)),
+        }
+    }
+    if sm < MEMORY_SM_BELOW {
+        match e.dram {
+            Some(dram) if dram >= MEMORY_DRAM => return Ok(Bound::Memory),
+            Some(_) => {}
+            None => return Err(missing(e.tensor.is_none(), true, false)),
+        }
+    }
+    let Some(tensor) = e.tensor else {
+        return Err(missing(true, e.dram.is_none(), false));
+    };
+    let full = tensor >= TENSOR_FULL && sm >= TENSOR_FULL_SM;
+    if full || (tensor >= TENSOR_USED && sm >= TENSOR_USED_SM) {
+        return Ok(Bound::Tensor);
+    }
+    if sm >= COMPUTE_SM && tensor < COMPUTE_TENSOR_BELOW {
+        return Ok(Bound::Compute);
+    }
+    let reaches = |value: Option<f64>, least: f64| value.is_some_and(|value| value >= least);
+    let dips = reaches(e.dip, DIP) && reaches(e.together, TOGETHER);
+    if reaches(e.link_share, LINK_SHARE) && dips {
+        return Ok(Bound::Communication);
+    }
+    Ok(Bound::Mixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Evidence of a job that is busy and fits no rule.
+    fn mixed() -> Evidence {
+        Evidence {
+            util: Some(0.9),
+            util_most: Some(0.9),
+            sm: Some(0.55),
+            tensor: Some(0.10),
+            dram: Some(0.2),
+            pcie: Some(1e8),
+            link: Some(1e9),
+            link_share: Some(0.1),
+            dip: Some(0.0),
+            together: Some(0.0),
+            swinging: Some(0.0),
+            ..Evidence::default()
+        }
+    }
+
+    /// Both sides of a threshold, a hundredth of it away.
+    fn sides(threshold: f64) -> (f64, f64) {
+        (threshold * 0.99, threshold * 1.01)
+    }
+
+    fn bound(change: impl Fn(&mut Evidence)) -> Bound {
+        let mut evidence = mixed();
+        change(&mut evidence);
+        judge(1.0, &evidence).expect("is judged")
+    }
+
+    #[test]
+    fn each_rule_holds_to_a_hundredth_of_its_threshold() {
+        assert_eq!(bound(|_| ()), Bound::Mixed);
+        let (below, above) = sides(IDLE_BELOW);
+        assert_eq!(bound(|e| e.util_most = Some(below)), Bound::Idle);
+        assert_eq!(bound(|e| e.util_most = Some(above)), Bound::Mixed);
+
+        let input = |sm: f64, pcie: f64| {
+            bound(|e| (e.sm, e.pcie, e.tensor) = (Some(sm), Some(pcie), Some(0.1)))
+        };
+        let (below, above) = sides(INPUT_SM_BELOW);
+        assert_eq!(input(below, 2e9), Bound::Input);
+        assert_eq!(input(above, 2e9), Bound::Mixed);
+        let (below, above) = sides(INPUT_PCIE);
+        assert_eq!(input(0.2, above), Bound::Input);
+        assert_eq!(input(0.2, below), Bound::Mixed);
+        let (below, above) = sides(SWING_DEVICES);
+        assert_eq!(bound(|e| e.swinging = Some(above)), Bound::Input);
+        assert_eq!(bound(|e| e.swinging = Some(below)), Bound::Mixed);
+
+        let memory = |sm: f64, dram: f64| bound(|e| (e.sm, e.dram) = (Some(sm), Some(dram)));
+        let (below, above) = sides(MEMORY_DRAM);
+        assert_eq!(memory(0.45, above), Bound::Memory);
+        assert_eq!(memory(0.45, below), Bound::Mixed);
+        let (below, above) = sides(MEMORY_SM_BELOW);
+        assert_eq!(memory(below, 0.6), Bound::Memory);
+        assert_eq!(memory(above, 0.6), Bound::Mixed);
+
+        let tensor = |sm: f64, tensor: f64| bound(|e| (e.sm, e.tensor) = (Some(sm), Some(tensor)));
+        let (below, above) = sides(TENSOR_USED);
+        assert_eq!(tensor(0.55, above), Bound::Tensor);
+        assert_eq!(tensor(0.55, below), Bound::Mixed);
+        let (below, above) = sides(TENSOR_USED_SM);
+        assert_eq!(tensor(above, 0.3), Bound::Tensor);
+        assert_eq!(tensor(below, 0.3), Bound::Mixed);
+
+        let (below, above) = sides(COMPUTE_SM);
+        assert_eq!(tensor(above, 0.01), Bound::Compute);
+        assert_eq!(tensor(below, 0.01), Bound::Mixed);
+        let (below, above) = sides(COMPUTE_TENSOR_BELOW);
+        assert_eq!(tensor(0.9, below), Bound::Compute);
+        assert_eq!(tensor(0.9, above), Bound::Mixed);
+
+        let links = |share: f64, dip: f64, together: f64| {
+            bound(|e| {
+                (e.link_share, e.dip, e.together) = (Some(share), Some(dip), Some(together));
+            })
+        };
+        let (below, above) = sides(LINK_SHARE);
+        assert_eq!(links(above, 0.2, 0.9), Bound::Communication);
+        assert_eq!(links(below, 0.2, 0.9), Bound::Mixed);
+        let (below, above) = sides(DIP);
+        assert_eq!(links(0.5, above, 0.9), Bound::Communication);
+        assert_eq!(links(0.5, below, 0.9), Bound::Mixed);
+        let (below, above) = sides(TOGETHER);
+        assert_eq!(links(0.5, 0.2, above), Bound::Communication);
+        assert_eq!(links(0.5, 0.2, below), Bound::Mixed);
+
+        let (below, above) = sides(KNOWN);
+        assert_eq!(judge(below, &mixed()), Err(NotJudged::Short));
+        assert_eq!(judge(above, &mixed()), Ok(Bound::Mixed));
+    }
+
+    #[test]
+    fn what_is_not_known_is_never_taken_for_zero() {
+        let only = Evidence {
+            util: Some(0.9),
+            util_most: Some(0.9),
+            swinging: Some(0.0),
+            ..Evidence::default()
+        };
+        assert_eq!(judge(1.0, &only), Err(NotJudged::UtilizationOnly));
+        let mend = NotJudged::UtilizationOnly.mend(Vendor::Nvidia);
+        assert!(mend.is_some_and(|mend| mend.contains("DCGM_FI_PROF_SM_ACTIVE")));
+        // Idle and a square wave are seen by utilization alone.
+        let idle = Evidence {
+            util_most: Some(0.01),
+            ..only
+        };
+        assert_eq!(judge(1.0, &idle), Ok(Bound::Idle));
+        let wave = Evidence {
+            swinging: Some(1.0),
+            ..only
+        };
+        assert_eq!(judge(1.0, &wave), Ok(Bound::Input));
+        // Each signal that a rule needs, taken away.
+        let without = |change: &dyn Fn(&mut Evidence)| {
+            let mut evidence = mixed();
+            change(&mut evidence);
+            judge(1.0, &evidence)
+        };
+        let no_dram = without(&|e| (e.dram, e.sm) = (None, Some(0.45)));
+        assert!(matches!(no_dram, Err(NotJudged::Missing { dram: true, .. })));
+        let no_tensor = without(&|e| e.tensor = None);
+        assert!(matches!(no_tensor, Err(NotJudged::Missing { tensor: true, .. })));
+        let no_pcie = without(&|e| (e.pcie, e.sm) = (None, Some(0.2)));
+        assert!(matches!(no_pcie, Err(NotJudged::Missing { pcie: true, .. })));
+        let no_sm = without(&|e| e.sm = None);
+        assert!(matches!(no_sm, Err(NotJudged::Missing { sm: true, .. })));
+        // Memory activity decides nothing where the SMs are this busy.
+        assert_eq!(without(&|e| (e.dram, e.sm, e.tensor) = (None, Some(0.7), Some(0.6))), Ok(Bound::Tensor));
+        assert!(without(&|e| e.link_share = None) == Ok(Bound::Mixed));
+    }
+}
