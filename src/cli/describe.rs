@@ -143,6 +143,10 @@ fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
         Kind::Nodes => Selection::Node(Name::new(key)),
         Kind::Queues => Selection::Queue(bare()),
         Kind::Alerts => Selection::Finding(Name::new(key)),
+        Kind::Advice => {
+            let own = facts.advice.iter().find(|advice| advice.id() == key)?;
+            Selection::Job(own.job.clone())
+        }
         Kind::Sources => Selection::Source(Name::new(key)),
         Kind::Devices => {
             let mut devices = facts.fleet.devices();
@@ -160,7 +164,7 @@ fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
             let (namespace, name) = key.split_once('/')?;
             Selection::Pod(model::base::ObjectKey::new(namespace, name))
         }
-        Kind::Cost | Kind::Fleet => return None,
+        Kind::Scalers | Kind::Cost | Kind::Fleet => return None,
     })
 }
 

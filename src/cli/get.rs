@@ -19,7 +19,7 @@ use table::{
 
 use super::record::PastFlags;
 use super::setup::{self, Situation};
-use super::{look, out};
+use super::{advise, look, out};
 
 /// What to get.
 ///
@@ -182,6 +182,11 @@ pub enum KindName {
     /// Findings, worst first
     #[value(alias = "alert")]
     Alerts,
+    /// What to do about jobs' devices, what saves most first: from the last half hour, by Prometheus or a record
+    Advice,
+    /// Autoscalers of nodes and pods, and requests for capacity: what they want, and why they stand still
+    #[value(alias = "scaler")]
+    Scalers,
     /// Where facts come from and how fresh they are
     #[value(alias = "source")]
     Sources,
@@ -206,6 +211,8 @@ impl KindName {
             Self::Pods => Kind::Pods,
             Self::Cost => Kind::Cost,
             Self::Alerts => Kind::Alerts,
+            Self::Advice => Kind::Advice,
+            Self::Scalers => Kind::Scalers,
             Self::Sources => Kind::Sources,
             Self::Fleet => Kind::Fleet,
             Self::Usage | Self::Budgets => return None,
@@ -269,6 +276,10 @@ pub(super) fn run(
             out::write(out, &text)
         })?;
         return Ok(Exit::Done);
+    }
+    if query.kind == Kind::Advice {
+        let facts = part_of(&setup::half_hour(at, None, err)?, &query);
+        return advise::print(&facts, &query, format, out, err);
     }
     let needs = Needs::of(&query, format);
     let facts = part_of(&setup::snapshot(at, &needs)?, &query);

@@ -1,5 +1,6 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
+mod advise;
 mod budgets;
 mod complete;
 mod config;
@@ -94,6 +95,8 @@ enum Command {
     Shell(shell::Shell),
     /// Why a job waits, the smallest change that starts it, and when it starts by itself
     Explain(explain::ExplainFlags),
+    /// What to do about jobs' devices by what they did in the last half hour, what saves most first
+    Advise(advise::Advise),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),
     /// Open the console on a record: any view of any moment; nothing can be changed there
@@ -252,6 +255,9 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
         Some(Command::Explain(explain)) => {
             explain::run(&cluster_or_past(explain.past())?, explain, out, err)
+        }
+        Some(Command::Advise(advise)) => {
+            advise::run(&cluster_or_past(&advise.past)?, advise, out, err)
         }
         Some(Command::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)

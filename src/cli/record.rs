@@ -11,6 +11,7 @@ use tokio::time::MissedTickBehavior;
 use ::record::Archive;
 use model::base::{Age, Exit, Failure, Moment, When};
 
+use crate::runtime::clock;
 use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
@@ -367,6 +368,48 @@ pub(super) fn facts(setup: &Setup, moment: &RecordMoment, quiet: bool) -> Result
     let (archive, at) = open(moment, &setup.settings, quiet)?;
     let rules = session::past_rules(setup, &archive);
     past::facts_at(&archive, rules, at).map_err(failed)
+}
+
+/// The facts at a moment of a record, with the half hour before it.
+///
+/// # Errors
+/// As [`facts`].
+pub(super) fn half_hour(
+    setup: &Setup,
+    moment: &RecordMoment,
+    quiet: bool,
+) -> Result<Facts, Failure> {
+    let (archive, at) = open(moment, &setup.settings, quiet)?;
+    let rules = session::past_rules(setup, &archive);
+    past::half_hour(&archive, rules, at).map_err(failed)
+}
+
+/// The facts at the end of the record of a cluster's context, where one is written now, with the half hour before it.
+pub(super) fn half_hour_so_far(
+    setup: &Setup,
+    choice: &Choice,
+    quiet: bool,
+    err: &mut dyn Write,
+) -> Option<Facts> {
+    let moment = RecordMoment {
+        flags: PastFlags::default(),
+        choice_context: choice.context.clone(),
+        kubeconfig: choice.kubeconfig.clone(),
+        speed: 0.0,
+    };
+    let path = place(&moment, &setup.settings).ok()?;
+    let archive = Archive::open(&path).ok()?;
+    let at = archive.end();
+    if clock::now().since(at) > LATE {
+        return None;
+    }
+    let rules = session::past_rules(setup, &archive);
+    let facts = past::half_hour(&archive, rules, at).ok()?;
+    if !quiet {
+        let words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
+        out::say(err, &words);
+    }
+    Some(facts)
 }
 
 #[cfg(test)]

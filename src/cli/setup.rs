@@ -42,6 +42,9 @@ pub enum FactsSource {
     Record(RecordMoment),
 }
 
+/// Prometheus' past of a whole fleet comes in parts: so long at most.
+const PAST_WAIT: Duration = Duration::from_secs(60);
+
 /// Everything that is settled before a command runs.
 #[derive(Clone, Debug)]
 pub struct Situation {
@@ -274,6 +277,61 @@ fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
+}
+
+/// Facts with the last half hour: by a record, else by Prometheus, else by what is seen within `watch`.
+///
+/// # Errors
+/// As [`snapshot`].
+pub(super) fn half_hour(
+    at: &Situation,
+    watch: Option<Duration>,
+    err: &mut dyn Write,
+) -> Result<Facts, Failure> {
+    let setup = at.setup(true);
+    let choice = match &at.target {
+        FactsSource::Record(moment) => {
+            return record::half_hour(&setup, moment, at.quiet);
+        }
+        FactsSource::Cluster(choice) => Some(choice),
+        FactsSource::Demo(_) => None,
+    };
+    if let (Some(choice), None) = (choice, watch)
+        && let Some(facts) = record::half_hour_so_far(&setup, choice, at.quiet, err)
+    {
+        return Ok(heard(at, facts));
+    }
+    let facts = block_on(async {
+        let mut session = session::open(&setup, at.target()?)?;
+        let look = async {
+            let mut looking = out::LookProgress::new(at.quiet);
+            let needs = Needs::everything();
+            let mut told = |coming| looking.at(coming);
+            let mut facts = session.first(&needs, &mut told).await?;
+            let mut sources = facts.fleet.sources.iter();
+            let has_past = sources.any(|source| source.kind.as_str() == "prometheus");
+            let most = watch.unwrap_or(if has_past { PAST_WAIT } else { Duration::ZERO });
+            let begun = Stopwatch::start();
+            let enough = |facts: &Facts| {
+                table::advice::is_settled(facts) || (watch.is_none() && facts.history.has_past())
+            };
+            while begun.elapsed() < most && !enough(&facts) {
+                let left = most.saturating_sub(begun.elapsed());
+                match tokio::time::timeout(left, session.facts.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) | Err(_) => break,
+                }
+                let newer = session.facts.borrow_and_update().clone();
+                facts = newer.unwrap_or(facts);
+            }
+            Ok((*facts).clone())
+        };
+        tokio::select! {
+            facts = look => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })?;
+    Ok(heard(at, facts))
 }
 
 /// The same, and what comes of what is wanted to be read of a single object then.

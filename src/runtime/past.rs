@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
+use model::fleet::history::window_start;
 use record::{Archive, Player, RecordFault, Said, Step};
 use table::changes::Changes;
 use table::silence::Silences;
@@ -115,6 +116,17 @@ fn stamped(facts: Facts) -> Facts {
 /// The record cannot be read, or has nothing of that moment.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
+    Ok(replay.facts(at))
+}
+
+/// The facts as they were at `at`, with history of what a profile looks back on.
+///
+/// # Errors
+/// The record cannot be read, or has nothing of that moment.
+pub fn half_hour(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
+    let from = window_start(at).minus(PICTURE).max(archive.start()).min(at);
+    let mut replay = Replay::at_keyframe(archive, rules, from)?;
+    replay.go(at)?;
     Ok(replay.facts(at))
 }
 

@@ -27,6 +27,7 @@ use table::{Facts, Needs, Readings};
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
 use super::clock::{self, SessionClock};
+use super::demo_past;
 use super::explanation_task;
 use super::first_look::{
     has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
@@ -153,7 +154,7 @@ pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure>
 fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     let recording = &setup.settings.record;
     let demo = !matches!(target, ClusterTarget::Cluster(_));
-    let (connection, action_service) = connected(setup, target, true)?;
+    let (connection, action_service, _) = connected(setup, target, true)?;
     let settings = RecordSettings::of(recording);
     let begun = tokio::runtime::Handle::current().block_on(tape::begin(&connection, &settings));
     let (tape, control, notice) = match begun {
@@ -166,6 +167,7 @@ fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
         action_service,
         demo,
         Purpose::Console(tape),
+        None,
     );
     (session.recording, session.notice) = (control, notice);
     Ok(session)
@@ -186,9 +188,10 @@ fn open_as(
     needs: Option<&Needs>,
 ) -> Result<Session, Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
-    let (connection, action_service) = connected(setup, target, needs.is_none())?;
+    let (connection, action_service, past) = connected(setup, target, needs.is_none())?;
     let purpose = needs.map_or(Purpose::Console(None), Purpose::OneLook);
-    Ok(start(setup, connection, action_service, demo, purpose))
+    let session = start(setup, connection, action_service, demo, purpose, past);
+    Ok(session)
 }
 
 /// Starts everything and records it; the engine is not asked, for nobody looks.
@@ -201,18 +204,18 @@ pub async fn record(
     record: &RecordSettings,
 ) -> Result<(Session, TapeControl, PathBuf), Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
-    let (connection, _) = connected(setup, target, false)?;
+    let (connection, ..) = connected(setup, target, false)?;
     let (tape, control, folder) = tape::begin(&connection, record).await?;
-    let session = start(setup, connection, None, demo, Purpose::Record(tape));
+    let session = start(setup, connection, None, demo, Purpose::Record(tape), None);
     Ok((session, control, folder))
 }
 
-/// A connection to what is looked at, and what acts on it where it is asked for.
+/// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.
 fn connected(
     setup: &Setup,
     target: ClusterTarget,
     acts: bool,
-) -> Result<(Connection, Option<ActionService>), Failure> {
+) -> Result<(Connection, Option<ActionService>, Option<sim::Service>), Failure> {
     let proxied = proxied(setup);
     let settings = &setup.settings;
     Ok(match target {
@@ -223,10 +226,22 @@ fn connected(
                 true => Some(ActionService::open(settings, choice, setup.interactive)?),
                 false => None,
             };
-            (connection, action_service)
+            (connection, action_service, None)
         }
-        ClusterTarget::Demo(demo) => simulated(settings, embedded(demo)?, proxied, acts),
-        ClusterTarget::Running(service) => simulated(settings, service, proxied, acts),
+        ClusterTarget::Demo(demo) => {
+            let has_past = demo.world.past;
+            let service = embedded(demo)?;
+            let (connection, action_service) = simulated(settings, service.clone(), proxied, acts);
+            (
+                connection,
+                action_service,
+                Some(service).filter(|_| has_past),
+            )
+        }
+        ClusterTarget::Running(service) => {
+            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            (connection, action_service, None)
+        }
     })
 }
 
@@ -269,6 +284,7 @@ fn start(
     action_service: Option<ActionService>,
     demo: bool,
     purpose: Purpose<'_>,
+    past: Option<sim::Service>,
 ) -> Session {
     let looks = !matches!(purpose, Purpose::Record(_));
     let (needs, tape) = match purpose {
@@ -294,6 +310,10 @@ fn start(
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
+    if let Some(service) = past.filter(|_| looks && !one_look) {
+        let dialects = Arc::clone(&setup.rulebook.dialects);
+        demo_past::begin(Arc::clone(service.cluster()), dialects, out.clone());
+    }
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
     let reach = watch::Sender::new(match needs.map(|needs| &needs.readings) {

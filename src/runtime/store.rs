@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use model::advice::{self, Advice};
 use model::base::{Moment, Name};
 use model::cost::{self, Burn, Prices};
 use model::fleet::checks;
 use model::fleet::history::{History, PastReading};
 use model::fleet::observe::{Observation, Past};
 use model::fleet::policy::Policy;
+use model::fleet::profile::Profiles;
 use model::fleet::thresholds::Thresholds;
 use model::fleet::{Fleet, Ledger};
 use record::{Keyframe, Saved};
@@ -61,6 +63,9 @@ pub struct Store {
     checks: checks::State,
     findings: Arc<[model::fleet::finding::Finding]>,
     history: History,
+    advice: Arc<[Advice]>,
+    /// The profiles that it was made of.
+    advised: Arc<Profiles>,
     /// The past that has come before the fleet was complete.
     past: Vec<Past>,
 }
@@ -79,6 +84,8 @@ impl Store {
             checks: checks::State::default(),
             findings: Arc::from([]),
             history: History::default(),
+            advice: Arc::default(),
+            advised: Arc::default(),
             past: Vec::new(),
         }
     }
@@ -169,6 +176,11 @@ impl Store {
         if self.is_sampled(&fleet, at) {
             self.sample(&fleet, &burn);
         }
+        let profiles = self.history.profiles();
+        if !Arc::ptr_eq(profiles, &self.advised) {
+            self.advised = Arc::clone(profiles);
+            self.advice = advice::advise(&fleet, &burn, profiles).into();
+        }
         Facts {
             context: self.rules.context.clone(),
             fleet: Arc::new(fleet),
@@ -180,6 +192,7 @@ impl Store {
             acts: Arc::default(),
             supposed: Arc::default(),
             compared: Arc::default(),
+            advice: Arc::clone(&self.advice),
             usage: Arc::default(),
             now: at,
         }
@@ -200,6 +213,7 @@ impl Store {
         self.history.fill(fleet, past.step, &readings);
         if past.last {
             self.history.fill_sums(fleet);
+            self.history.judge(fleet);
         }
     }
 

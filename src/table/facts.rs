@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::advice::Advice;
 use model::base::{Moment, Name};
 use model::cost::Burn;
 use model::fleet::Fleet;
@@ -28,6 +29,8 @@ pub struct Facts {
     pub part: Option<Arc<Part>>,
     /// Its past.
     pub history: Arc<History>,
+    /// What to do about its jobs' devices, what saves most first.
+    pub advice: Arc<[Advice]>,
     /// Findings that somebody muted or took on.
     pub silences: Arc<Silences>,
     /// What the engine says of the work that waits, of a picture a little older than the fleet.

@@ -8,6 +8,7 @@ use model::base::{Age, Moment, Rate};
 use model::cost::Spend;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
+use model::fleet::profile::Bound;
 
 use super::select::Labelled;
 use super::table::Column;
@@ -114,6 +115,9 @@ pub struct JobRow<'a> {
     pub failure: Option<FailureCell<'a>>,
     /// Mean utilization of its devices, 0 to 1.
     pub util_ratio: Option<f64>,
+    /// What bounds it by the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not
+    /// judged.
+    pub bound: Option<&'static str>,
     /// USD an hour of what it holds.
     pub burn_usd_per_hour: Option<f64>,
     /// USD so far for what it holds now; `None` once it has given devices back.
@@ -145,6 +149,7 @@ pub(super) const FIELDS: &[&str] = &[
     "failure.restarts",
     "failure.last_eviction",
     "util_ratio",
+    "bound",
     "burn_usd_per_hour",
     "cost_usd",
 ];
@@ -175,6 +180,7 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         .by("waiting_seconds|running_seconds"),
         // The only reading: without it the table waits for no exporter.
         Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
+        Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
         Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
         Column::number("COST", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
@@ -308,6 +314,12 @@ pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
 }
 
+/// What bounds a job, where that is judged.
+pub fn bound(facts: &Facts, job: &Job) -> Option<Bound> {
+    let profile = facts.history.profiles().get(&job.id)?;
+    profile.verdict.ok().filter(|_| job.devices_allocated > 0)
+}
+
 /// The row of one job.
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
     let money = money(facts, job);
@@ -337,6 +349,7 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         reason: said(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
         util_ratio: util(job),
+        bound: bound(facts, job).map(Bound::name),
         burn_usd_per_hour: money.map(|spend| spend.burn.usd()),
         cost_usd: so_far(facts, job).map(Rate::usd),
     }

@@ -19,6 +19,10 @@ pub enum Kind {
     Cost,
     /// Findings.
     Alerts,
+    /// What to do about jobs' devices.
+    Advice,
+    /// What makes nodes and pods come and go.
+    Scalers,
     /// Where facts come from.
     Sources,
     /// Everything as one document.
@@ -27,7 +31,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the contract.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Pools,
         Self::Nodes,
         Self::Devices,
@@ -36,6 +40,8 @@ impl Kind {
         Self::Pods,
         Self::Cost,
         Self::Alerts,
+        Self::Advice,
+        Self::Scalers,
         Self::Sources,
         Self::Fleet,
     ];
@@ -51,6 +57,8 @@ impl Kind {
             Self::Pods => "pods",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
+            Self::Advice => "advice",
+            Self::Scalers => "scalers",
             Self::Sources => "sources",
             Self::Fleet => "fleet",
         }
@@ -67,6 +75,8 @@ impl Kind {
             Self::Pods => "pod",
             Self::Cost => "cost",
             Self::Alerts => "alert",
+            Self::Advice => "advice",
+            Self::Scalers => "scaler",
             Self::Sources => "source",
             Self::Fleet => "fleet",
         }
@@ -83,6 +93,8 @@ impl Kind {
             Self::Pods => include_str!("../../config/schema/pods.json"),
             Self::Cost => include_str!("../../config/schema/cost.json"),
             Self::Alerts => include_str!("../../config/schema/alerts.json"),
+            Self::Advice => include_str!("../../config/schema/advice.json"),
+            Self::Scalers => include_str!("../../config/schema/scalers.json"),
             Self::Sources => include_str!("../../config/schema/sources.json"),
             Self::Fleet => include_str!("../../config/schema/fleet.json"),
         }

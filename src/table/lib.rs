@@ -3,6 +3,7 @@
 //! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
 
 pub mod actions;
+pub mod advice;
 pub mod alerts;
 pub mod budgets;
 pub mod changes;
@@ -10,10 +11,12 @@ pub mod checkup;
 pub mod cost;
 pub mod devices;
 pub mod document;
+mod encode;
 pub mod explanations;
 pub mod facts;
 pub mod inventory;
 pub mod jobs;
+
 mod kind;
 mod losses;
 pub mod metrics;
@@ -28,6 +31,7 @@ mod query;
 pub mod queues;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod scalers;
 pub mod scheduling;
 mod scope;
 mod scoped_cost;
@@ -43,6 +47,7 @@ mod tests;
 mod tests_scheduling;
 pub mod text;
 pub mod timeline;
+mod unselected;
 pub mod watch;
 pub mod what_if;
 

@@ -14,12 +14,16 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
         Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
         Kind::Fleet => true,
         Kind::Queues => !table.holds_scaling(),
+        Kind::Scalers => {
+            !table.holds_rules()
+                && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))
+        }
         // How far pools may go.
         Kind::Pools => {
             !table.holds_rules()
                 && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
         }
-        Kind::Devices | Kind::Jobs | Kind::Pods | Kind::Cost | Kind::Alerts => {
+        Kind::Devices | Kind::Jobs | Kind::Pods | Kind::Cost | Kind::Alerts | Kind::Advice => {
             !table.holds_rules() && !table.holds_scaling()
         }
     };

@@ -71,6 +71,7 @@ impl Needs {
             {
                 Readings::Unnamed
             }
+            Kind::Scalers => Readings::Unnamed,
             // Money alone: what a device costs hangs on its class.
             Kind::Queues => Readings::Priced,
             // What exporters say is in columns of the wide table.
@@ -86,6 +87,7 @@ impl Needs {
             | Kind::Devices
             | Kind::Cost
             | Kind::Alerts
+            | Kind::Advice
             | Kind::Sources
             | Kind::Fleet => Readings::All,
         };

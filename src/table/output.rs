@@ -1,19 +1,22 @@
 //! Rows as outputs: filtered, then as a table, JSON, YAML or CSV.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use model::base::Name;
 use model::base::document::nearest;
 use model::fleet::signal::Signal;
 
+use super::encode::{array, yaml};
+pub use super::encode::{csv_line, flat};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
+pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, UNATTRIBUTED};
-use super::{alerts, cost, devices, document, jobs, nodes, pods, pools, queues, sources};
+use super::{
+    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, sources,
+};
 use model::value::{Value, escaped};
 
 /// One row, ready for any output.
@@ -214,6 +217,57 @@ pub fn output_table(
                 pretty,
             )
         }
+        Kind::Advice => {
+            let shape = Shape {
+                name: None,
+                labels: None,
+                key: |row: &advice::AdviceRow<'_>| Cow::Borrowed(&*row.id),
+                also: |row| {
+                    let full = format!("{}/{}", row.object.namespace, row.object.name);
+                    vec![Cow::Owned(full), Cow::Borrowed(row.object.name)]
+                },
+                place: |row| (Some(row.object.namespace), Some(row.team)),
+                placed: true,
+            };
+            build(
+                facts,
+                advice::rows(facts),
+                &shape,
+                advice::columns(),
+                query,
+                format,
+                pretty,
+            )
+        }
+        Kind::Scalers => {
+            let shape = Shape {
+                name: None,
+                labels: None,
+                key: |row: &scalers::ScalerRow<'_>| match row.namespace {
+                    Some(namespace) => {
+                        Cow::Owned(format!("{namespace}/{} ({})", row.name, row.kind))
+                    }
+                    None => Cow::Owned(format!("{} ({})", row.name, row.kind)),
+                },
+                also: |row| {
+                    let full = row
+                        .namespace
+                        .map(|own| Cow::Owned(format!("{own}/{}", row.name)));
+                    full.into_iter().chain([Cow::Borrowed(row.name)]).collect()
+                },
+                place: |_| (None, None),
+                placed: false,
+            };
+            build(
+                facts,
+                scalers::rows(facts),
+                &shape,
+                scalers::columns(),
+                query,
+                format,
+                pretty,
+            )
+        }
         Kind::Sources => {
             let shape = plain(|row: &sources::SourceRow<'_>| Cow::Borrowed(row.name));
             build(
@@ -391,59 +445,11 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Pods => of(kind, pods::columns()),
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
+        Kind::Advice => of(kind, advice::columns()),
+        Kind::Scalers => of(kind, scalers::columns()),
         Kind::Sources => of(kind, sources::columns()),
         Kind::Fleet => Vec::new(),
     }
-}
-
-/// What a label selector could not decide, or that no object has such a label.
-pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
-    let (unknown, keys) = match query.kind {
-        Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
-        Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
-        Kind::Jobs => {
-            let rows = jobs::rows(facts);
-            let asked = rows
-                .iter()
-                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
-            labelled(asked.map(|row| row.labels))
-        }
-        _ => return None,
-    };
-    let kind = query.kind.name();
-    if unknown > 0 {
-        return Some(Unselected::NotKnown(format!(
-            "-l: the labels of {unknown} {kind} are not known (their objects are not listed, and they have no pods); they are left out"
-        )));
-    }
-    let (key, near) = query.select.unheard(keys.iter())?;
-    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    let kind = query.kind.singular();
-    Some(Unselected::NoSuch(format!(
-        "-l: no {kind} has a label `{}`{near}",
-        cell(key)
-    )))
-}
-
-/// What is to be said of an answer to a selector.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unselected {
-    /// Some labels are not known: the answer may lack rows.
-    NotKnown(String),
-    /// No object has such a label.
-    NoSuch(String),
-}
-
-/// How many labels are not known, and the keys of those that are.
-fn labelled<'a>(all: impl Iterator<Item = Labelled<'a>>) -> (usize, BTreeSet<Name>) {
-    let (mut unknown, mut keys) = (0, BTreeSet::new());
-    for labels in all {
-        match labels.all() {
-            Some(labels) => keys.extend(labels.into_keys()),
-            None => unknown += 1,
-        }
-    }
-    (unknown, keys)
 }
 
 fn json<R: Serialize>(row: &R, pretty: bool) -> String {
@@ -505,40 +511,6 @@ pub fn templated(query: &Query, items: &[Item]) -> Result<String, Unanswered> {
     text.map_err(Unanswered::Refused)
 }
 
-fn array(kind: Kind, items: &[Item]) -> String {
-    if let (Kind::Fleet, [item]) = (kind, items) {
-        return format!("{}\n", item.json);
-    }
-    if items.is_empty() {
-        return "[]\n".to_owned();
-    }
-    let mut out = String::from("[");
-    for (at, item) in items.iter().enumerate() {
-        out.push_str(if at == 0 { "\n" } else { ",\n" });
-        for (at, line) in item.json.lines().enumerate() {
-            out.push_str(if at == 0 { "  " } else { "\n  " });
-            out.push_str(line);
-        }
-    }
-    out.push_str("\n]\n");
-    out
-}
-
-fn yaml(kind: Kind, items: &[Item]) -> String {
-    let write = |value: &Value| {
-        serde_saphyr::to_string(value).expect("rows have text keys and finite numbers")
-    };
-    if let (Kind::Fleet, [item]) = (kind, items) {
-        return write(&Value::of(&item.json).printable());
-    }
-    if items.is_empty() {
-        return "[]\n".to_owned();
-    }
-    let rows = items.iter();
-    rows.map(|item| write(&Value::List(vec![Value::of(&item.json).printable()])))
-        .collect()
-}
-
 /// The columns of a kind as CSV: always the same, whatever the rows hold. Lists and open maps are JSON.
 pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
     let plain: &[&'static str] = match kind {
@@ -550,6 +522,8 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         Kind::Pods => pods::FIELDS,
         Kind::Cost => cost::FIELDS,
         Kind::Alerts => alerts::FIELDS,
+        Kind::Advice => advice::FIELDS,
+        Kind::Scalers => scalers::FIELDS,
         Kind::Sources => sources::FIELDS,
         Kind::Fleet => document::FIELDS,
     };
@@ -559,24 +533,6 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         all.extend(signals.map(|signal| Cow::Owned(format!("signals.{}", signal.name()))));
     }
     all
-}
-
-/// One row's cells in the order of [`fields`].
-pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
-    let value = Value::of(json);
-    fields
-        .iter()
-        .map(|path| value.at(path).map(Value::flat).unwrap_or_default())
-        .collect()
-}
-
-/// A line of CSV.
-pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
-    let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(cells)
-        .expect("a line of its own has no other length to agree with");
-    let bytes = out.into_inner().expect("memory takes every byte");
-    String::from_utf8(bytes).expect("cells are texts")
 }
 
 fn csv(query: &Query, items: &[Item]) -> String {

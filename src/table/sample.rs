@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::advice::{Action, Advice, Certainty};
 use model::base::{Name, ObjectKey};
 use model::cost::sample::{device, fleet, held, node, now, pod, resting, sliced};
 use model::cost::{PriceBook, Prices, burn};
@@ -17,7 +18,9 @@ use model::fleet::observe::{
     Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
 };
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use model::fleet::profile::{Bound, Evidence};
 use model::fleet::queue::QueueSystem;
+use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerState, Scaling};
 use model::fleet::siting::PodSet;
 use model::fleet::{Fleet, Known};
 
@@ -254,8 +257,9 @@ prices = [
 "#;
     let book = PriceBook::parse(book, "test").expect("parses");
     let prices = Prices::new(vec![book], &Catalog::default()).with_provider("aws");
+    made.scaling = scaling();
     let burnt = burn(&made, &prices);
-    Facts {
+    let facts = Facts {
         context: Name::new("test"),
         fleet: Arc::new(made),
         burn: Arc::new(burnt),
@@ -266,8 +270,82 @@ prices = [
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        advice: Arc::default(),
         usage: Arc::default(),
         now: now(),
+    };
+    advised(&facts)
+}
+
+/// The same facts with an advice about each job, and a pod autoscaler of each.
+pub fn advised(facts: &Facts) -> Facts {
+    let about = |job: &Arc<Job>| {
+        let burn = facts.burn.jobs.get(&job.id).map(|(spend, _)| spend.burn);
+        Advice {
+            job: job.id.clone(),
+            team: job.team.clone(),
+            bound: job
+                .devices_requested
+                .is_multiple_of(2)
+                .then_some(Bound::Idle),
+            action: Action::Release,
+            devices: job.devices_requested,
+            class: job.class.clone(),
+            evidence: Evidence::default(),
+            costs: burn,
+            saves: burn,
+            certainty: Certainty::Medium,
+        }
+    };
+    let scaled = |job: &Arc<Job>| {
+        Arc::new(PodScaler {
+            key: job.id.key.clone(),
+            target: (job.id.kind.clone(), job.id.key.name.clone()),
+            min: 1,
+            max: Some(8),
+            current: Some(8),
+            desired: Some(8),
+            metrics: Box::from([Metric {
+                name: Name::new("queue"),
+                target: Name::new("10"),
+                current: Some(Name::new("40")),
+            }]),
+            ..PodScaler::default()
+        })
+    };
+    let mut fleet = (*facts.fleet).clone();
+    fleet.scaling.pod_scalers = fleet.jobs.iter().map(scaled).collect();
+    Facts {
+        advice: facts.fleet.jobs.iter().map(about).collect(),
+        fleet: Arc::new(fleet),
+        ..facts.clone()
+    }
+}
+
+/// One autoscaler of each kind.
+fn scaling() -> Scaling {
+    let nodes = Scaler {
+        name: Name::new("gpu-pool"),
+        now: Some(4),
+        max: Some(4),
+        state: ScalerState::Full,
+        limits: Box::from([Limit {
+            resource: Name::new("nvidia.com/gpu"),
+            most: 32_000,
+            used: Some(32_000),
+        }]),
+        ..Scaler::default()
+    };
+    let request = Provision {
+        key: ObjectKey::new("prod", "more"),
+        pods: 2,
+        ..Provision::default()
+    };
+    Scaling {
+        scalers: Arc::from([nodes]),
+        claims: Arc::from([]),
+        provisions: Arc::from([Arc::new(request)]),
+        pod_scalers: Arc::from([]),
     }
 }
 

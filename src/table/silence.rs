@@ -79,6 +79,12 @@ impl Silences {
         holds.then_some(entry.silence)
     }
 
+    /// What holds for an advice of this id at this moment: for a week, whatever was done.
+    pub fn of_advice(&self, id: &str, now: Moment) -> Option<Silence> {
+        let entry = self.0.get(id)?;
+        (now < entry.at.plus(MUTED_FOR)).then_some(entry.silence)
+    }
+
     /// Notes what was done with a finding; `None` takes it back.
     pub fn set(&mut self, id: Name, entry: Option<Entry>) {
         match entry {

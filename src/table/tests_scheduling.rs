@@ -139,6 +139,7 @@ fn facts() -> Facts {
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        advice: Arc::default(),
         usage: Arc::default(),
         now: now(),
     }

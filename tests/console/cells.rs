@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use console::table_model::{Kind, Row};
-use console::view::{RowScope, alerts, cost, devices, jobs, nodes, pods, pools, queues, sources};
+use console::view::{
+    RowScope, advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, sources,
+};
 use console::widget::{Cell, Value};
 use model::cost::Scope;
 use serde_json::Value as Json;
@@ -180,6 +182,7 @@ fn all() -> Vec<Compared> {
                 ("prio", As::Is("priority")),
                 ("wait-run", As::Age("waiting_seconds", "running_seconds")),
                 ("util", As::Is("util_ratio")),
+                ("bound", As::Is("bound")),
                 ("place", As::Own),
                 ("start", As::Own),
                 ("eta", As::Own),
@@ -326,6 +329,57 @@ fn all() -> Vec<Compared> {
             |facts, row| Some(facts.fleet.findings.get(row.0 as usize)?.id.to_string()),
             |json| text(json, "id"),
         ),
+        Compared {
+            lenses: vec![RowScope::Scalers],
+            ..plain(
+                &scalers::KIND,
+                table::Kind::Scalers,
+                &[
+                    ("name", As::Title("NAME")),
+                    ("kind", As::Is("kind")),
+                    ("now", As::Is("now")),
+                    ("wanted", As::Is("wanted")),
+                    ("min", As::Is("min")),
+                    ("max", As::Is("max")),
+                    ("state", As::Is("state")),
+                    ("why", As::Is("why")),
+                    ("signal", As::Is("signal")),
+                    ("value", As::Is("value")),
+                    ("target", As::Is("target")),
+                    ("scales", As::Is("scales")),
+                    ("since", As::At("since")),
+                ],
+                |facts, row| {
+                    let kind = words(&(scalers::KIND.columns[1].cell)(facts, row))?;
+                    Some(format!("{kind} {}", first(&scalers::KIND, facts, row)?))
+                },
+                |json| {
+                    let (kind, name) = (text(json, "kind"), text(json, "name"));
+                    match text(json, "namespace").as_str() {
+                        "" => format!("{kind} {name}"),
+                        namespace => format!("{kind} {namespace}/{name}"),
+                    }
+                },
+            )
+        },
+        Compared {
+            lenses: vec![RowScope::Advice],
+            ..plain(
+                &advice::KIND,
+                table::Kind::Advice,
+                &[
+                    ("saves", As::Is("saves_usd_per_month")),
+                    ("job", As::Path("object.namespace", "object.name")),
+                    ("team", As::Is("team")),
+                    ("bound", As::Is("bound")),
+                    ("advice", As::Is("advice")),
+                    ("certainty", As::Is("certainty")),
+                    ("costs", As::Is("costs_usd_per_month")),
+                ],
+                |facts, row| Some(facts.advice.get(row.0 as usize)?.id()),
+                |json| text(json, "id"),
+            )
+        },
         plain(
             &sources::KIND,
             table::Kind::Sources,
@@ -456,9 +510,14 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
 
 /// Compares every cell that both have, on each of these fleets; some row of each kind must be there.
 pub fn compare(fleets: &[(&str, &Facts)]) {
+    // Half an hour has not passed on any of these fleets: every job of theirs is given an advice.
+    let fleets = fleets
+        .iter()
+        .map(|(name, facts)| (*name, table::sample::advised(facts)));
+    let fleets: Vec<(&str, Facts)> = fleets.collect();
     for compared in all() {
         let (mut found, mut wrong) = (0, Vec::new());
-        for (fleet, facts) in fleets {
+        for (fleet, facts) in &fleets {
             let printed = printed(facts, compared.of);
             for row in compared
                 .lenses

@@ -578,6 +578,7 @@ fn finish(
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        advice: Arc::default(),
         usage: Arc::default(),
         now: NOW,
     }
@@ -663,6 +664,7 @@ pub fn unknown() -> Facts {
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        advice: Arc::default(),
         usage: Arc::default(),
         now: NOW,
     }

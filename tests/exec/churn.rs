@@ -141,6 +141,7 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
             acts: Arc::default(),
             supposed: Arc::default(),
             compared: Arc::default(),
+            advice: Arc::default(),
             usage: Arc::default(),
         }
     };

@@ -372,6 +372,7 @@ fn nothing(context: Name) -> Facts {
         acts: Arc::default(),
         supposed: Arc::default(),
         compared: Arc::default(),
+        advice: Arc::default(),
         usage: Arc::default(),
         now: Moment::default(),
     }

@@ -68,7 +68,7 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
-const VIEWS: [(&[&str], ViewId); 7] = [
+const VIEWS: [(&[&str], ViewId); 9] = [
     (&["pods", "pod", "po"], ViewId::Jobs),
     (&["jobs", "job", "jo"], ViewId::Jobs),
     (&["nodes", "node", "no"], ViewId::Nodes),
@@ -76,6 +76,8 @@ const VIEWS: [(&[&str], ViewId); 7] = [
     (&["devices", "device", "dev", "gpu"], ViewId::Devices),
     (&["pools", "pool"], ViewId::Pools),
     (&["alerts", "alert"], ViewId::Alerts),
+    (&["advice", "advise"], ViewId::Alerts),
+    (&["scalers", "scaler", "hpa", "nodepools"], ViewId::Pools),
 ];
 
 /// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
@@ -88,15 +90,20 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
         doc,
         go: Navigation::Destination(Destination::Part(id, row_scope), filter.to_owned()),
     };
-    let whole = if is_pods {
-        RowScope::Pods(None)
-    } else {
-        RowScope::All
+    let whole = match name {
+        "pods" => RowScope::Pods(None),
+        "advice" => RowScope::Advice,
+        "scalers" => RowScope::Scalers,
+        _ => RowScope::All,
     };
     if rest.is_empty() {
-        let doc = match is_pods {
-            true => "view · pods that ask for devices: node, readiness, restarts, job, money",
-            false => "view",
+        let doc = match name {
+            "pods" => "view · pods that ask for devices: node, readiness, restarts, job, money",
+            "advice" => "view · what to do about jobs' devices, what saves most first",
+            "scalers" => {
+                "view · autoscalers of nodes and pods: what they want, why they stand still"
+            }
+            _ => "view",
         };
         return Some(offer(name.to_owned(), doc.to_owned(), whole, ""));
     }

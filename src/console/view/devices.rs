@@ -224,6 +224,8 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Idle
         | RowScope::Pods(None)
         | RowScope::WhatIf(_)
+        | RowScope::Advice
+        | RowScope::Scalers
         | RowScope::Changes(_)
         | RowScope::Sources(_)
         | RowScope::Tree(_) => true,

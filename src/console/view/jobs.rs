@@ -46,6 +46,12 @@ pub static KIND: Kind = Kind {
         }),
         Column::number("wait-run", "WAIT/RUN", 1, 6, clock),
         Column::number("util", "UTIL", 5, 5, util),
+        Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
+            of(facts, row, |job| match job.devices_allocated {
+                0 => Value::Empty,
+                _ => Value::known(jobs::bound(facts, job), |bound| Value::text(bound.name())),
+            })
+        }),
         Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
         Column::words(
             "start",

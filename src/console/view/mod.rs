@@ -14,6 +14,7 @@ use model::object::{ObjectNews, ObjectRequest};
 use object_view::Sort;
 use table_with_facts::TableWithFacts;
 
+pub mod advice;
 pub mod alerts;
 mod changes;
 pub mod cost;
@@ -38,6 +39,7 @@ pub mod pods;
 pub mod pools;
 mod queue_quotas;
 pub mod queues;
+pub mod scalers;
 mod scroll;
 pub mod sources;
 pub mod sparkline_strip;
@@ -123,6 +125,10 @@ pub enum RowScope {
     Tree(Selection),
     /// What these changes would do, in the words in which they were typed.
     WhatIf(Name),
+    /// What to do about jobs' devices.
+    Advice,
+    /// What makes nodes and pods come and go.
+    Scalers,
     /// What changed between two moments of a record, by the name of the comparison.
     Changes(Name),
     /// Sources, each in a row of its own: those of a kind or, without one, all.
@@ -146,6 +152,8 @@ impl RowScope {
             Self::Pods(Some(name)) => format!("pods of {name}"),
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
+            Self::Advice => String::from("advice"),
+            Self::Scalers => String::from("scalers"),
             Self::Changes(_) => String::from("changes"),
             Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }
@@ -446,6 +454,9 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
+        (ViewId::Pools, row_scope @ RowScope::Scalers) => {
+            Box::new(TableWithFacts::new(id, &scalers::KIND, row_scope))
+        }
         (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(id, &pools::KIND, row_scope)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
@@ -457,6 +468,9 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         }
         (ViewId::Nodes, row_scope) => {
             Box::new(table_view::TableView::new(id, &nodes::KIND, row_scope))
+        }
+        (ViewId::Alerts, row_scope @ RowScope::Advice) => {
+            Box::new(TableWithFacts::new(id, &advice::KIND, row_scope))
         }
         (ViewId::Alerts, RowScope::Changes(name)) => Box::new(changes::ChangesView::new(name)),
         (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(id, &alerts::KIND, row_scope)),

@@ -5,13 +5,14 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::table_model::Kind;
+use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::silence::{Entry, Silence};
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId};
+use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId, advice};
 
 /// A table with the facts of its current row below, where there is room.
 pub struct TableWithFacts {
@@ -50,6 +51,15 @@ impl TableWithFacts {
         )
     }
 
+    /// What can be muted under the cursor, and what was done with it.
+    fn hushed(&self, facts: &Facts) -> Option<(Name, Option<Silence>)> {
+        if self.table.table_model.row_scope == RowScope::Advice {
+            return advice::hushed(facts, self.table.table_model.current()?);
+        }
+        let finding = self.finding(facts)?;
+        Some((finding.id.clone(), facts.silences.of(finding, facts.now)))
+    }
+
     fn finding<'a>(&self, facts: &'a Facts) -> Option<&'a Finding> {
         match self.table.selection(facts)? {
             Selection::Finding(id) => facts.fleet.findings.iter().find(|known| known.id == id),
@@ -79,16 +89,16 @@ impl View for TableWithFacts {
                 return self.table.obey(command, facts, self.table_area(area));
             }
         };
-        let Some(finding) = self.finding(facts) else {
+        let Some((id, present)) = self.hushed(facts) else {
             return CommandOutcome::Done;
         };
         // The same key again takes it back.
-        let again = facts.silences.of(finding, facts.now) == Some(silence);
+        let again = present == Some(silence);
         let entry = (!again).then_some(Entry {
             silence,
             at: facts.now,
         });
-        CommandOutcome::Hush(finding.id.clone(), entry)
+        CommandOutcome::Hush(id, entry)
     }
     fn table_area(&self, area: Rect) -> Rect {
         self.split(area).0

@@ -24,6 +24,7 @@ pub mod pool;
 pub mod profile;
 pub mod queue;
 pub mod reading;
+pub mod replicas;
 pub mod runtimes;
 pub mod scaling;
 pub mod scheduling;

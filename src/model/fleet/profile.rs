@@ -166,7 +166,9 @@ impl NotJudged {
             } => (sm, tensor, dram, pcie),
         };
         let lines = |all: &[(bool, &str)]| {
-            let wanted = all.iter().filter_map(|(missing, name)| missing.then_some(*name));
+            let wanted = all
+                .iter()
+                .filter_map(|(missing, name)| missing.then_some(*name));
             wanted.collect::<Vec<_>>().join(", ")
         };
         match vendor {
@@ -176,7 +178,10 @@ impl NotJudged {
                     (sm, "DCGM_FI_PROF_SM_ACTIVE"),
                     (tensor, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
                     (dram, "DCGM_FI_PROF_DRAM_ACTIVE"),
-                    (pcie, "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES"),
+                    (
+                        pcie,
+                        "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES"
+                    ),
                 ])
             )),
             // (It tells no PCIe traffic.)
@@ -426,15 +431,27 @@ mod tests {
             judge(1.0, &evidence)
         };
         let no_dram = without(&|e| (e.dram, e.sm) = (None, Some(0.45)));
-        assert!(matches!(no_dram, Err(NotJudged::Missing { dram: true, .. })));
+        assert!(matches!(
+            no_dram,
+            Err(NotJudged::Missing { dram: true, .. })
+        ));
         let no_tensor = without(&|e| e.tensor = None);
-        assert!(matches!(no_tensor, Err(NotJudged::Missing { tensor: true, .. })));
+        assert!(matches!(
+            no_tensor,
+            Err(NotJudged::Missing { tensor: true, .. })
+        ));
         let no_pcie = without(&|e| (e.pcie, e.sm) = (None, Some(0.2)));
-        assert!(matches!(no_pcie, Err(NotJudged::Missing { pcie: true, .. })));
+        assert!(matches!(
+            no_pcie,
+            Err(NotJudged::Missing { pcie: true, .. })
+        ));
         let no_sm = without(&|e| e.sm = None);
         assert!(matches!(no_sm, Err(NotJudged::Missing { sm: true, .. })));
         // Memory activity decides nothing where the SMs are this busy.
-        assert_eq!(without(&|e| (e.dram, e.sm, e.tensor) = (None, Some(0.7), Some(0.6))), Ok(Bound::Tensor));
+        assert_eq!(
+            without(&|e| (e.dram, e.sm, e.tensor) = (None, Some(0.7), Some(0.6))),
+            Ok(Bound::Tensor)
+        );
         assert!(without(&|e| e.link_share = None) == Ok(Bound::Mixed));
     }
 }

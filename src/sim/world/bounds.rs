@@ -70,7 +70,7 @@ impl TrueBound {
         match self {
             Self::Memory => parts(0.47, 0.13, 0.72, 0.5),
             // Ranks compute, then wait for each other.
-            Self::AllReduce => match at.div_euclid(60_000) % 2 {
+            Self::AllReduce => match at.div_euclid(37_000) % 2 {
                 0 => parts(0.54, 0.16, 0.32, 2.5),
                 _ => parts(0.26, 0.08, 0.2, 2.5),
             },

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use exporter::{Samples, Ups};
 use model::base::{Moment, Name};
+use model::fleet::history::ACTIVITY_SIGNALS;
 use model::fleet::observe::{Observation, Past};
 use model::fleet::reading::{Page, Scope};
 use model::fleet::signal::Signal;
@@ -27,6 +28,9 @@ const SIGNALS: &[Signal] = &[
 /// History of devices reaches back this far.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// What profiles are made of reaches back this far, with a step to spare.
+const PROFILES: Duration = Duration::from_secs(1860);
+
 /// Series that one question is about at most.
 const SERIES: usize = 2000;
 
@@ -44,33 +48,30 @@ struct Part {
     dialect: Name,
     names: BTreeSet<String>,
     targets: Vec<PastTarget>,
+    /// How far it reaches back.
+    span: Duration,
+    step: Duration,
 }
 
 impl Feed {
-    /// Asks for the past of these targets and tells of it. Gives up quietly: the past is a courtesy.
-    pub(super) fn past(
+    /// The questions about these signals of these targets over this span.
+    fn parts(
         &self,
-        asker: Arc<PrometheusClient>,
-        targets: Vec<PastTarget>,
+        by_dialect: &BTreeMap<Name, Vec<PastTarget>>,
         state: &State,
-    ) -> impl Future<Output = ()> + Send + 'static {
+        signals: &[Signal],
+        span: Duration,
+    ) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut series = 0usize;
-        let mut by_dialect: BTreeMap<Name, Vec<PastTarget>> = BTreeMap::new();
-        for target in targets {
-            by_dialect
-                .entry(target.dialect.clone())
-                .or_default()
-                .push(target);
-        }
         for (name, targets) in by_dialect {
-            let (Some(dialect), Some(plan)) = (self.dialects.get(&name), state.plan.get(&name))
+            let (Some(dialect), Some(plan)) = (self.dialects.get(name), state.plan.get(name))
             else {
                 continue;
             };
             let all: BTreeSet<&str> = plan.iter().flatten().map(String::as_str).collect();
             let needed: BTreeSet<String> = dialect
-                .needed_for(SIGNALS, &all)
+                .needed_for(signals, &all)
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
@@ -82,35 +83,61 @@ impl Feed {
                 // As many rows of each metric as of any other, more or less.
                 let own = (target.series * needed.len()).div_ceil(all.len().max(1));
                 series += own;
-                if own > room || parts.last().is_none_or(|part| part.dialect != name) {
+                if own > room || parts.last().is_none_or(|part| part.dialect != *name) {
                     room = SERIES;
                     parts.push(Part {
                         dialect: name.clone(),
                         names: needed.clone(),
                         targets: Vec::new(),
+                        span,
+                        step: STEP,
                     });
                 }
                 room = room.saturating_sub(own);
                 if let Some(part) = parts.last_mut() {
-                    part.targets.push(target);
+                    part.targets.push(target.clone());
                 }
             }
         }
+        let step = step(span, series);
+        for part in &mut parts {
+            part.step = step;
+        }
+        parts
+    }
+
+    /// Asks for the past of these targets and tells of it. Gives up quietly: the past is a courtesy.
+    pub(super) fn past(
+        &self,
+        asker: Arc<PrometheusClient>,
+        targets: Vec<PastTarget>,
+        state: &State,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut by_dialect: BTreeMap<Name, Vec<PastTarget>> = BTreeMap::new();
+        for target in targets {
+            by_dialect
+                .entry(target.dialect.clone())
+                .or_default()
+                .push(target);
+        }
         let history = self.options.history.min(LONGEST);
-        let step = step(history, series);
+        let mut parts = self.parts(&by_dialect, state, SIGNALS, history);
+        let profiles = history.min(PROFILES);
+        parts.extend(self.parts(&by_dialect, state, ACTIVITY_SIGNALS, profiles));
         let (stats, out) = (Arc::clone(&self.stats), self.out.clone());
         let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
         let matchers = self.options.matchers.clone();
         async move {
-            let end = stats.now().millis() / 1000;
-            let start = end - i64::try_from(history.as_secs()).unwrap_or(0);
-            let (end, start) = (end.to_string(), start.to_string());
-            let seconds = step.as_secs().to_string();
+            let now = stats.now().millis() / 1000;
+            let end = now.to_string();
             let count = parts.len();
             for (number, part) in parts.into_iter().enumerate() {
                 let Some(dialect) = dialects.get(&part.dialect) else {
                     continue;
                 };
+                let step = part.step;
+                let start = now - i64::try_from(part.span.as_secs()).unwrap_or(0);
+                let (start, seconds) = (start.to_string(), step.as_secs().to_string());
                 let wanted: BTreeSet<&str> = part.names.iter().map(String::as_str).collect();
                 let targets: Vec<&PastTarget> = part.targets.iter().collect();
                 let mut samples = Samples::default();

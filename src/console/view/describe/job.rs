@@ -11,6 +11,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
 use model::plan::evicted_words;
 use table::Facts;
+use table::advice::{evidence_words, told};
 use table::explanations::{JobExplanation, victims_words};
 use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
 
@@ -81,6 +82,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         };
         table.words("efficiency", held(job), role);
     }
+    bound_by(table, facts, job);
     if let Some(serving) = &job.serving {
         table.words("serves", table::text::serving(serving), Role::Text);
     }
@@ -144,6 +146,44 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     shares(table, facts, job);
     pods(table, job, painter);
+}
+
+/// What bounds it by the last half hour, what speaks for it, and what to do.
+fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
+    let Some(profile) = facts.history.profiles().get(&job.id) else {
+        return;
+    };
+    match profile.verdict {
+        Ok(bound) => {
+            let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
+            table.words("bound by", words, Role::Text);
+            table.words("", evidence_words(&profile.evidence), Role::Muted);
+        }
+        Err(why) => {
+            let words = format!("not judged: {}", why.words());
+            table.words("bound by", words, Role::Muted);
+            let mut devices = facts.fleet.devices().map(|(_, device)| device);
+            let own = |device: &&model::fleet::device::Device| {
+                device.holders().any(|(pod, _)| pod.job == job.id)
+            };
+            let mend = devices.find(own).and_then(|device| why.mend(device.vendor));
+            if let Some(mend) = mend {
+                table.words("", mend, Role::Muted);
+            }
+        }
+    }
+    for advice in facts.advice.iter().filter(|advice| advice.job == job.id) {
+        table.words("advice", told(advice), Role::Info);
+        if let Some(command) = advice.command() {
+            table.words("", command, Role::Text);
+        }
+        let words = format!(
+            "certainty {} · refuted by {}",
+            advice.certainty.name(),
+            advice.refuted_by()
+        );
+        table.words("", words, Role::Muted);
+    }
 }
 
 /// What a job holds of devices that others work on, too: their rows are of the whole device.

@@ -10,6 +10,7 @@ use model::fleet::scaling::{
     Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
 };
 use table::Facts;
+use table::scalers::amount;
 
 use super::Description;
 
@@ -133,10 +134,7 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
 }
 
 fn limit_words(limit: &Limit) -> String {
-    let amount = |milli: i64| match limit.resource.as_str() {
-        "memory" | "ephemeral-storage" => model::base::quantities::bytes(milli as f64 / 1000.0),
-        _ => model::base::quantities::grouped(milli / 1000),
-    };
+    let amount = |milli: i64| amount(&limit.resource, milli);
     match limit.used {
         Some(used) => format!(
             "{} of {} {}",

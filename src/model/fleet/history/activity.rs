@@ -45,9 +45,7 @@ fn unpack_flow(packed: u8) -> Option<f64> {
     match packed {
         u8::MAX => None,
         0 => Some(0.0),
-        level => Some(
-            LEAST_FLOW * 10f64.powf(f64::from(level - 1) / FLOW_LEVELS * FLOW_DECADES),
-        ),
+        level => Some(LEAST_FLOW * 10f64.powf(f64::from(level - 1) / FLOW_LEVELS * FLOW_DECADES)),
     }
 }
 
@@ -79,8 +77,7 @@ impl Activity {
             tensor: get(Signal::TensorActive),
             dram: get(Signal::DramActive),
             pcie: sum(get(Signal::PcieTx), get(Signal::PcieRx)),
-            link: get(Signal::Nvlink)
-                .or_else(|| sum(get(Signal::NvlinkTx), get(Signal::NvlinkRx))),
+            link: get(Signal::Nvlink).or_else(|| sum(get(Signal::NvlinkTx), get(Signal::NvlinkRx))),
         }
     }
 }

@@ -20,8 +20,8 @@ use super::fleet::Fleet;
 use super::observe::Table;
 use super::profile::Profiles;
 use super::signal::Signal;
-pub use activity::{ACTIVITY_SIGNALS, Activity};
 use activity::{ACTIVITY_KEEP, ActivityColumns};
+pub use activity::{ACTIVITY_SIGNALS, Activity};
 pub use past::PastReading;
 pub use profile::window_start;
 use ring::{Chart, Frame, Ring, Roster};
@@ -84,6 +84,7 @@ pub struct History {
     devices: Ring<DeviceColumns>,
     activity: Ring<ActivityColumns>,
     profiles: Arc<Profiles>,
+    has_past: bool,
     fine: Ring<FleetRows>,
     coarse: Ring<FleetRows>,
     open: Arc<Open>,
@@ -95,6 +96,7 @@ impl Default for History {
             devices: Ring::new(DEVICE_STEP, DEVICE_KEEP),
             activity: Ring::new(DEVICE_STEP, ACTIVITY_KEEP),
             profiles: Arc::default(),
+            has_past: false,
             fine: Ring::new(FINE_STEP, FINE_KEEP),
             coarse: Ring::new(COARSE_STEP, COARSE_KEEP),
             open: Arc::default(),
@@ -165,7 +167,7 @@ impl History {
             self.devices.push(frame);
             self.activity.drop_after(slot - 1);
             self.activity.push(activity_frame(slot, fleet, roster));
-            self.profile(fleet);
+            self.judge(fleet);
         }
         if let Some(slot) = self.fine.due(fleet.at) {
             let old = self.fine.newest().map(|old| &old.roster);
@@ -248,6 +250,11 @@ impl History {
         };
         self.coarse.draw(chart, self.fine.start(), value);
         self.fine.draw(chart, None, value);
+    }
+
+    /// True once it was filled with all that is known of the time before anybody looked.
+    pub const fn has_past(&self) -> bool {
+        self.has_past
     }
 
     /// When the oldest value that is still held was taken.

@@ -89,6 +89,7 @@ impl History {
 
     /// Works out the fleet's and the pools' utilization and power of the past from their devices', where there is a gap.
     pub fn fill_sums(&mut self, fleet: &Fleet) {
+        self.has_past = true;
         let now = self.fine.slot(fleet.at);
         let Some(start) = self.devices.start() else {
             return;

@@ -137,7 +137,11 @@ impl Tally {
             util if util >= SWING_HIGH => true,
             _ => return,
         };
-        *(if is_high { &mut self.high } else { &mut self.low }) += 1;
+        *(if is_high {
+            &mut self.high
+        } else {
+            &mut self.low
+        }) += 1;
         self.turns += u32::from(self.was_high.is_some_and(|was| was != is_high));
         self.was_high = Some(is_high);
     }
@@ -184,11 +188,7 @@ struct Sum {
 impl Sum {
     fn fold(&mut self, device: &Tally) {
         self.steps += u64::from(device.steps);
-        let busy = [
-            device.util.get(),
-            device.sm.mean.get(),
-            device.tensor.get(),
-        ];
+        let busy = [device.util.get(), device.sm.mean.get(), device.tensor.get()];
         let busy = busy.into_iter().flatten().reduce(f64::max);
         self.util.add(device.util.get());
         self.util_most = self.util_most.into_iter().chain(busy).reduce(f64::max);
@@ -201,9 +201,8 @@ impl Sum {
         self.link.add(device.link.get());
         self.swinging
             .add(device.swings().map(|swings| f64::from(u8::from(swings))));
-        let most = |so_far: Option<f64>, own: Option<f64>| {
-            so_far.into_iter().chain(own).reduce(f64::max)
-        };
+        let most =
+            |so_far: Option<f64>, own: Option<f64>| so_far.into_iter().chain(own).reduce(f64::max);
         self.memory_p95 = most(self.memory_p95, device.memory_top.p95(device.memory));
         self.sm_p95 = most(self.sm_p95, device.sm_top.p95(device.sm.mean.count));
     }
@@ -251,7 +250,7 @@ impl History {
     }
 
     /// Makes the profiles anew.
-    pub(super) fn profile(&mut self, fleet: &Fleet) {
+    pub fn judge(&mut self, fleet: &Fleet) {
         let mut jobs: Vec<(JobKey, Sum)> = Vec::new();
         let mut places: FxHashMap<JobKey, usize> = FxHashMap::default();
         let mut sliced: Vec<JobKey> = Vec::new();
@@ -325,11 +324,19 @@ impl History {
                     continue;
                 }
                 let Some(row) = *row else { continue };
-                let own = if same { Some(row) } else { frame.roster.row(name) };
+                let own = if same {
+                    Some(row)
+                } else {
+                    frame.roster.row(name)
+                };
                 let activity = own.map_or_else(Activity::default, |row| frame.columns.row(row));
                 let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
                 let columns = &usual.columns;
-                tally.add(ratio(columns.util[row]), ratio(columns.memory[row]), &activity);
+                tally.add(
+                    ratio(columns.util[row]),
+                    ratio(columns.memory[row]),
+                    &activity,
+                );
                 jobs[tally.job].1.now.add(activity.sm);
             }
             for (_, sum) in jobs.iter_mut() {

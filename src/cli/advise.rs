@@ -1,0 +1,138 @@
+//! `advise`: what to do about jobs' devices, by what they did in the last half hour.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use model::base::{Exit, Failure, Name};
+use table::{Facts, Format, Kind, Query};
+
+use super::flags::span;
+use super::record::PastFlags;
+use super::setup::{self, Situation};
+use super::{get, look, out};
+
+/// What to do about jobs' devices.
+///
+/// It judges the last half hour: by the context's record while one is written, else by Prometheus, else by what it sees itself with
+/// --for. A saving is what the devices cost now, for 730 hours.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Advise {
+    /// About whom
+    #[command(subcommand)]
+    pub of: Option<AdviseOf>,
+    /// How to print it
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        global = true
+    )]
+    pub output: get::FormatName,
+    /// Watch the exporters for so long first, at most (30m is enough for all)
+    #[arg(long = "for", value_name = "DURATION", value_parser = span, global = true)]
+    pub watch: Option<Duration>,
+    /// The moment of a record to look at instead
+    #[command(flatten)]
+    pub past: PastFlags,
+}
+
+/// About whom.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+pub enum AdviseOf {
+    /// One job
+    Job {
+        /// NAME, or NAMESPACE/NAME
+        name: String,
+    },
+    /// A team's jobs
+    Team {
+        /// Its name
+        name: String,
+    },
+    /// All jobs
+    All,
+}
+
+/// Runs `advise`.
+pub(super) fn run(
+    at: &Situation,
+    advise: &Advise,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if advise.watch.is_some() && advise.past.is_given() {
+        let message = "--for watches a cluster: leave out --at and --record";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let mut query = Query {
+        scope: look::scope(&at.settings),
+        ..Query::all(Kind::Advice)
+    };
+    let mut job = None;
+    match &advise.of {
+        None | Some(AdviseOf::All) => {}
+        Some(AdviseOf::Team { name }) => query.scope.team = Some(Name::new(name)),
+        Some(AdviseOf::Job { name }) => job = Some(name),
+    }
+    let facts = setup::half_hour(at, advise.watch, err)?;
+    if let Some(name) = job {
+        let (id, said) = of_job(&facts, &query, name)?;
+        if facts.advice.iter().all(|advice| advice.job != id) {
+            out::say(err, &said);
+            return match advise.output.into() {
+                Format::Json => out::write(out, "[]\n").map(|()| Exit::Done),
+                _ => Ok(Exit::Done),
+            };
+        }
+        query.name = Some(id.key.to_string());
+        out::say(err, &said);
+    }
+    print(&facts, &query, advise.output.into(), out, err)
+}
+
+/// Prints advice, and says why there is none.
+pub(super) fn print(
+    facts: &Facts,
+    query: &Query,
+    format: Format,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let judged = table::advice::judged(facts);
+    if judged.jobs > 0 && judged.jobs == judged.silent {
+        let message = format!(
+            "no job is judged: {}. It takes 24 of the last 30 min of readings: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+            judged.why
+        );
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    if judged.silent > 0 {
+        let words = format!(
+            "{} of {} running jobs are not judged: {}",
+            judged.silent, judged.jobs, judged.why
+        );
+        out::say(err, &words);
+    }
+    get::print(facts, query, format, out, err)
+}
+
+/// The job of this name, and what bounds it in a sentence.
+fn of_job(
+    facts: &Facts,
+    query: &Query,
+    name: &str,
+) -> Result<(model::fleet::job::JobKey, String), Failure> {
+    let mut jobs = facts.fleet.jobs.iter();
+    let own = jobs.find(|job| {
+        let full = job.id.key.to_string();
+        query.scope.has_job(job) && (full == name || job.name().as_str() == name)
+    });
+    let Some(job) = own else {
+        let message = format!("no job named `{name}`");
+        return Err(Failure::new(Exit::Failed, message));
+    };
+    Ok((job.id.clone(), table::advice::verdict_words(facts, job)))
+}

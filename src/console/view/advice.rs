@@ -1,0 +1,101 @@
+//! Advice: what to do about jobs' devices, what saves most first. A row stands for its job: the keys of jobs act on that.
+
+use crate::table_model::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::advice::{Advice, Certainty};
+use model::base::Name;
+use table::silence::Silence;
+use table::{Facts, advice};
+
+use super::{Destination, RowScope, Selection, ViewId};
+
+/// The table of advice.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
+            of(facts, row, |advice| {
+                Value::known(advice.saves_a_month(), Value::Sum)
+            })
+            .role(Role::Accent)
+        })
+        .sign(|facts, row| match silence(facts, row) {
+            Some(Silence::Muted) => ("–", Role::Muted),
+            Some(Silence::Acknowledged) => ("✓", Role::Muted),
+            None => ("○", Role::Info),
+        }),
+        Column::words("job", "JOB", 0, (20, 40), |facts, row| {
+            of(facts, row, |advice| Value::path(&advice.job.key)).role(Role::Title)
+        }),
+        Column::words("team", "TEAM", 5, (8, 16), |facts, row| {
+            of(facts, row, |advice| Value::text(advice.team.as_str()))
+        }),
+        Column::words("bound", "BOUND BY", 3, (6, 13), |facts, row| {
+            of(facts, row, |advice| {
+                Value::known(advice.bound, |bound| Value::text(bound.name()))
+            })
+        }),
+        Column::words("advice", "ADVICE", 1, (30, 80), |facts, row| {
+            of(facts, row, |advice| Value::text(advice.words()))
+        }),
+        Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+            let role = match advice_of(facts, row).map(|advice| advice.certainty) {
+                Some(Certainty::High) => Role::Text,
+                _ => Role::Muted,
+            };
+            of(facts, row, |advice| Value::text(advice.certainty.name())).role(role)
+        }),
+        Column::number("costs", "COSTS $/MONTH", 6, 9, |facts, row| {
+            of(facts, row, |own| {
+                Value::known(own.costs.map(model::advice::a_month), Value::Sum)
+            })
+        }),
+    ],
+    collect: |facts, _| {
+        let part = facts.part.as_ref();
+        let own = |advice: &Advice| {
+            part.is_none_or(|part| {
+                let namespace = Some(advice.job.key.namespace.as_str());
+                part.scope.has(namespace, Some(&advice.team))
+            })
+        };
+        let all = facts.advice.iter().enumerate();
+        all.filter(|(_, advice)| own(advice))
+            .map(|(at, _)| (at as u32, 0))
+            .collect()
+    },
+    id: |facts, row| advice_of(facts, row).map_or(0, |advice| id_of(advice.id())),
+    label: |_, _, _| None,
+    selection: |facts, row| advice_of(facts, row).map(|own| Selection::Job(own.job.clone())),
+    open: |facts, row| {
+        let own = advice_of(facts, row)?;
+        Some(Destination::Part(
+            ViewId::Jobs,
+            RowScope::Job(own.job.clone()),
+        ))
+    },
+    faulty: |_, _| false,
+    worst: None,
+    last: |facts, row| silence(facts, row).is_some(),
+    searched: None,
+    sort: None,
+    none: "no advice: it needs half an hour of readings, and a job that could do better",
+};
+
+fn advice_of(facts: &Facts, row: Row) -> Option<&Advice> {
+    facts.advice.get(row.0 as usize)
+}
+
+fn silence(facts: &Facts, row: Row) -> Option<Silence> {
+    advice::silence(facts, advice_of(facts, row)?)
+}
+
+/// The id of a row's advice, and what was done with it.
+pub(super) fn hushed(facts: &Facts, row: Row) -> Option<(Name, Option<Silence>)> {
+    let own = advice_of(facts, row)?;
+    Some((Name::from(own.id()), advice::silence(facts, own)))
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Advice) -> Value<'a>) -> Cell<'a> {
+    Cell::new(advice_of(facts, row).map_or(Value::Unknown, make))
+}

@@ -1,0 +1,454 @@
+//! What to do about a job's devices: each advice with what speaks for it, what would disprove it, the command that does it, and
+//! what it saves at the devices' present price.
+//!
+//! What is saved is what the devices cost an hour: of reserved and owned ones it is what they could do for others, not cash.
+
+use crate::base::quantities::counted;
+use crate::base::{Age, Name, Rate};
+use crate::cost::{Burn, PriceGroup};
+use crate::fleet::accelerator::{Accelerator, Catalog};
+use crate::fleet::finding::Finding;
+use crate::fleet::fleet::Fleet;
+use crate::fleet::job::{Job, JobKey, JobState};
+use crate::fleet::node::Billing;
+use crate::fleet::profile::{self, Bound, Evidence, JobProfile, Profiles};
+
+/// Hours of a month in which savings are told: 365 days over 12.
+pub const MONTH_HOURS: i64 = 730;
+
+/// What a job needs may fill this much of a smaller device, 0 to 1.
+pub const ROOM: f64 = 0.8;
+
+/// More than this over its links, bytes a second, and a device without links does not do.
+const NEEDS_LINKS: f64 = 1e9;
+
+/// Classes whose devices can be cut into seven compute and eight memory slices; NVIDIA's MIG guide.
+const MIG: &[&str] = &[
+    "A100",
+    "A100-40GB",
+    "A100-PCIe",
+    "A800",
+    "H100",
+    "H100-NVL",
+    "H100-PCIe",
+    "H800",
+    "H200",
+    "H200-NVL",
+    "GH200",
+    "B200",
+    "GB200",
+];
+
+/// Compute slices of seven and memory slices of eight of the profiles that a job may move to.
+const MIG_SLICES: [(u32, u32); 3] = [(1, 1), (2, 2), (3, 4)];
+
+/// How sure it is that what is said is so.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Certainty {
+    /// All of it was read.
+    High,
+    /// It rests on half an hour being like the rest.
+    Medium,
+    /// Something that matters cannot be read.
+    Low,
+}
+
+impl Certainty {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Give the devices back.
+    Release,
+    /// Ask for so many devices fewer.
+    FewerDevices(u32),
+    /// Run on devices of this class.
+    SmallerDevice(Name),
+    /// Run on a slice of this profile.
+    MigSlice(Name),
+    /// Run on spot devices of the same class.
+    Spot,
+    /// Take a pod off a device that holds up its gang.
+    LeaveDevice {
+        /// `NODE/gpu3`.
+        device: Name,
+        /// Its node.
+        node: Name,
+    },
+    /// Feed it faster.
+    FasterInput,
+    /// Compute in a format that tensor cores know.
+    UseTensorCores,
+}
+
+impl Action {
+    /// A word that stays, for scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::FewerDevices(_) => "fewer-devices",
+            Self::SmallerDevice(_) => "smaller-device",
+            Self::MigSlice(_) => "mig-slice",
+            Self::Spot => "spot",
+            Self::LeaveDevice { .. } => "leave-device",
+            Self::FasterInput => "faster-input",
+            Self::UseTensorCores => "use-tensor-cores",
+        }
+    }
+}
+
+/// One advice about one job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Advice {
+    /// The job.
+    pub job: JobKey,
+    /// Its team.
+    pub team: Name,
+    /// What bounds it, where that is judged.
+    pub bound: Option<Bound>,
+    /// What to do.
+    pub action: Action,
+    /// Devices that it is about.
+    pub devices: u32,
+    /// Class of the job's devices.
+    pub class: Option<Name>,
+    /// What was read.
+    pub evidence: Evidence,
+    /// What the job's devices cost an hour; `None` without a price.
+    pub costs: Option<Rate>,
+    /// What it saves an hour; `None` where that is not known before it is tried.
+    pub saves: Option<Rate>,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+impl Advice {
+    /// Tells it from every other, for as long as it holds.
+    pub fn id(&self) -> String {
+        format!("{}:{}/{}", self.action.code(), self.job.kind, self.job.key)
+    }
+
+    /// What it saves in a month of [`MONTH_HOURS`].
+    pub fn saves_a_month(&self) -> Option<Rate> {
+        self.saves.map(a_month)
+    }
+
+    /// What to do, as a sentence.
+    pub fn words(&self) -> String {
+        let class = self.class.as_ref().map_or("", |class| class.as_str());
+        let devices = counted(u64::from(self.devices), "device");
+        match &self.action {
+            Action::Release => match self.devices {
+                1 => String::from("give its device back: it does next to nothing"),
+                _ => format!("give its {devices} back: they do next to nothing"),
+            },
+            Action::FewerDevices(idle) => format!(
+                "ask for {} fewer: {idle} of {} do next to nothing",
+                counted(u64::from(*idle), "device"),
+                self.devices
+            ),
+            Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
+            Action::MigSlice(profile) => {
+                format!("run it on a {profile} slice of a {class}: it fits")
+            }
+            Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
+            Action::LeaveDevice { device, .. } => {
+                format!("take its pod off {device}: the gang waits for this device")
+            }
+            Action::FasterInput => {
+                let waits = if self.devices == 1 { "waits" } else { "wait" };
+                format!(
+                    "feed it faster (more loader workers, prefetch, local cache): its {devices} {waits}"
+                )
+            }
+            Action::UseTensorCores => {
+                String::from("compute in BF16 or TF32: its tensor cores do nothing")
+            }
+        }
+    }
+
+    /// What would show that it is wrong.
+    pub const fn refuted_by(&self) -> &'static str {
+        match self.action {
+            Action::Release => "work on these devices within the next half hour",
+            Action::FewerDevices(_) => "work on the devices that do nothing now",
+            Action::SmallerDevice(_) => {
+                "a phase that needs more memory or compute than this half hour, or memory that the job would take if it were there"
+            }
+            Action::MigSlice(_) => {
+                "a phase that needs more than this half hour, or nobody who takes the rest of the device"
+            }
+            Action::Spot => "interruptions that cost more than the price difference saves",
+            Action::LeaveDevice { .. } => "a gang that is no faster without the device",
+            Action::FasterInput => "SM activity that stays low with data in memory",
+            Action::UseTensorCores => "results that need FP32 or FP64",
+        }
+    }
+
+    /// The command that does it; `None` where the change is in the job's own code or manifest.
+    pub fn command(&self) -> Option<String> {
+        let key = &self.job.key;
+        let scale = |kind: &str| {
+            let (namespace, name) = (&key.namespace, &key.name);
+            format!("kubectl -n {namespace} scale {kind}/{name} --replicas=0")
+        };
+        match (&self.action, self.job.kind.as_str()) {
+            (Action::Release, "Deployment") => Some(scale("deployment")),
+            (Action::Release, "StatefulSet") => Some(scale("statefulset")),
+            (Action::Release, "Pod") => Some(format!(
+                "kubectl -n {} delete pod {}",
+                key.namespace, key.name
+            )),
+            (Action::Release, _) => Some(format!("stokehold plan hold {key}")),
+            (Action::LeaveDevice { node, .. }, _) => Some(format!("stokehold plan drain {node}")),
+            _ => None,
+        }
+    }
+}
+
+/// What a rate comes to in a month of [`MONTH_HOURS`].
+pub const fn a_month(rate: Rate) -> Rate {
+    Rate::from_micros(rate.micros().saturating_mul(MONTH_HOURS))
+}
+
+/// Every advice, what saves most first; then what saves an unknown sum, by what its devices cost.
+pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for job in fleet.jobs.iter() {
+        if job.state != JobState::Running {
+            continue;
+        }
+        let Some(profile) = profiles.get(&job.id) else {
+            continue;
+        };
+        about(job, profile, fleet, burn, &mut all);
+    }
+    for finding in fleet.findings.iter() {
+        all.extend(slow_device(finding, fleet, burn, profiles));
+    }
+    all.sort_unstable_by(|a, b| {
+        (b.saves.cmp(&a.saves))
+            .then_with(|| b.costs.cmp(&a.costs))
+            .then_with(|| a.job.cmp(&b.job))
+            .then_with(|| a.action.code().cmp(b.action.code()))
+    });
+    all
+}
+
+/// What is said of one job by its profile.
+fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut Vec<Advice>) {
+    let Ok(bound) = profile.verdict else { return };
+    let evidence = profile.evidence;
+    let costs = burn.jobs.get(&job.id).map(|(spend, _)| spend.burn);
+    let advice = |action: Action, saves: Option<Rate>, certainty: Certainty| Advice {
+        job: job.id.clone(),
+        team: job.team.clone(),
+        bound: Some(bound),
+        action,
+        devices: profile.devices,
+        class: job.class.clone(),
+        evidence,
+        costs,
+        saves,
+        certainty,
+    };
+    match bound {
+        Bound::Idle => {
+            let sure = if profile.known >= 0.95 && evidence.sm.is_some() {
+                Certainty::High
+            } else {
+                Certainty::Medium
+            };
+            all.push(advice(Action::Release, costs, sure));
+            return;
+        }
+        Bound::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
+        Bound::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
+        // It is as it should be.
+        Bound::Tensor => return,
+        Bound::Memory | Bound::Communication | Bound::Mixed => {}
+    }
+    let idle = evidence.idle_devices;
+    if idle > 0 && idle < profile.devices {
+        let saves = costs.map(|costs| costs.share(u64::from(idle), u64::from(profile.devices)));
+        all.push(advice(Action::FewerDevices(idle), saves, Certainty::Medium));
+        return;
+    }
+    if let Some((action, saves)) = smaller(job, profile, costs, fleet, burn) {
+        all.push(advice(action, Some(saves), Certainty::Medium));
+    } else if let Some(saves) = spot(job, profile, costs, fleet, burn) {
+        all.push(advice(Action::Spot, Some(saves), Certainty::Medium));
+    }
+}
+
+/// The cheapest device or slice that the job fits on, with what it saves an hour. `None` where what it needs is not known: a server
+/// of models takes all memory that it finds.
+fn smaller(
+    job: &Job,
+    profile: &JobProfile,
+    costs: Option<Rate>,
+    fleet: &Fleet,
+    burn: &Burn,
+) -> Option<(Action, Rate)> {
+    if job.serving.is_some() {
+        return None;
+    }
+    let devices = u64::from(profile.devices);
+    let own_rate = costs?.share(1, devices.max(1));
+    let catalog = &fleet.policy.catalog;
+    let own = catalog.of_class(job.class.as_deref()?)?;
+    let needs = Needs::of(&profile.evidence, own)?;
+    let mut best: Option<(Action, Rate)> = None;
+    let mut offer = |action: Action, rate: Rate| {
+        if rate < own_rate && best.as_ref().is_none_or(|(_, known)| rate < *known) {
+            best = Some((action, rate));
+        }
+    };
+    for group in &burn.prices {
+        let other = fitting(group, own, &needs, profile, catalog);
+        if let Some((class, rate)) = other.filter(|(class, _)| Some(class) != job.class.as_ref()) {
+            offer(Action::SmallerDevice(class), rate);
+        }
+    }
+    if devices == 1 && MIG.contains(&own.class.as_str()) {
+        let memory = own.memory_gib?;
+        for (compute, parts) in MIG_SLICES {
+            let (by_compute, by_memory) = (f64::from(compute) / 7.0, f64::from(parts) / 8.0);
+            if needs.memory_gib <= ROOM * memory * by_memory
+                && needs.sm <= ROOM * by_compute
+                && needs.dram <= ROOM * by_memory
+            {
+                let gib = (memory * by_memory).round();
+                let name = Name::from(format!("{compute}g.{gib}gb"));
+                offer(
+                    Action::MigSlice(name),
+                    own_rate.share(u64::from(compute), 7),
+                );
+                break;
+            }
+        }
+    }
+    let (action, rate) = best?;
+    let less = own_rate - rate;
+    Some((action, less.times(devices)))
+}
+
+/// What a job needs of a device at most.
+struct Needs {
+    memory_gib: f64,
+    /// Share of its own device's compute and memory bandwidth.
+    sm: f64,
+    dram: f64,
+}
+
+impl Needs {
+    /// `None` where any of it is not known.
+    fn of(evidence: &Evidence, own: &Accelerator) -> Option<Self> {
+        Some(Self {
+            memory_gib: evidence.memory_p95? * own.memory_gib?,
+            sm: evidence.sm_p95?,
+            dram: evidence.dram?,
+        })
+    }
+}
+
+/// The class and price of a group of devices that the job fits on.
+fn fitting(
+    group: &PriceGroup,
+    own: &Accelerator,
+    needs: &Needs,
+    profile: &JobProfile,
+    catalog: &Catalog,
+) -> Option<(Name, Rate)> {
+    let rate = group.price.as_ref()?.rate;
+    // A spot price against another's is two changes at once.
+    if group.billing == Some(Billing::Spot) {
+        return None;
+    }
+    let other = catalog.of_class(&group.class)?;
+    let linked = profile.devices < 2
+        || profile.evidence.link.is_some_and(|link| link < NEEDS_LINKS)
+        || other.link_gb_s.is_some();
+    let fits = other.vendor == own.vendor
+        && linked
+        && needs.memory_gib <= ROOM * other.memory_gib?
+        && needs.sm * own.bf16_tflops? <= ROOM * other.bf16_tflops?
+        && needs.dram * own.memory_tb_s? <= ROOM * other.memory_tb_s?;
+    fits.then(|| (group.class.clone(), rate))
+}
+
+/// What a job that saves checkpoints and is no gang saves an hour on spot devices of its class.
+fn spot(
+    job: &Job,
+    profile: &JobProfile,
+    costs: Option<Rate>,
+    fleet: &Fleet,
+    burn: &Burn,
+) -> Option<Rate> {
+    job.last_checkpoint?;
+    let own_rate = costs?.share(1, u64::from(profile.devices.max(1)));
+    let on_demand = job.places.iter().all(|place| {
+        let node = fleet.node(&place.node);
+        node.is_some_and(|node| node.billing == Some(Billing::OnDemand))
+    });
+    if job.is_gang() || !on_demand {
+        return None;
+    }
+    let of_class = |group: &&PriceGroup| {
+        group.billing == Some(Billing::Spot) && Some(&group.class) == job.class.as_ref()
+    };
+    let rates = burn.prices.iter().filter(of_class);
+    let rate = rates
+        .filter_map(|group| Some(group.price.as_ref()?.rate))
+        .min()?;
+    let less = own_rate - rate;
+    (less > Rate::ZERO).then(|| less.times(u64::from(profile.devices)))
+}
+
+/// The advice about a device that holds up its gang.
+fn slow_device(
+    finding: &Finding,
+    fleet: &Fleet,
+    burn: &Burn,
+    profiles: &Profiles,
+) -> Option<Advice> {
+    if finding.code.as_str() != "straggler" || finding.subject.kind != "Device" {
+        return None;
+    }
+    let device = &finding.subject.key.name;
+    let (node, _) = device.rsplit_once('/')?;
+    let node = fleet.node(node)?;
+    let held = node.devices.iter().find(|own| own.id == *device)?;
+    let job = fleet.job(&held.holder.as_ref()?.job)?;
+    let profile = profiles.get(&job.id);
+    Some(Advice {
+        job: job.id.clone(),
+        team: job.team.clone(),
+        bound: profile.and_then(|profile| profile.verdict.ok()),
+        action: Action::LeaveDevice {
+            device: device.clone(),
+            node: node.name().clone(),
+        },
+        devices: 1,
+        class: job.class.clone(),
+        evidence: profile.map_or_else(Evidence::default, |profile| profile.evidence),
+        costs: burn.jobs.get(&job.id).map(|(spend, _)| spend.burn),
+        saves: None,
+        certainty: Certainty::Medium,
+    })
+}
+
+/// What every advice looks back on.
+pub const WINDOW: Age = profile::WINDOW;
+
+#[cfg(test)]
+mod tests;

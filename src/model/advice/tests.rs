@@ -1,0 +1,251 @@
+//! Advice on one job at a time: each rule at its threshold, and who is left alone.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::base::{Moment, ObjectKey};
+use crate::cost::{Price, Spend};
+use crate::fleet::job::HeldDevice;
+use crate::fleet::policy::Policy;
+
+/// A job on so many devices of a class that does a little of everything, where an A100 costs 4 USD an hour, an L4 0.5 and an H100 8.
+fn fleet(class: &str, devices: u32) -> (Fleet, Burn, Job, JobProfile) {
+    let policy = Policy {
+        catalog: Catalog::embedded(),
+        ..Policy::default()
+    };
+    let fleet = Fleet::unknown(Arc::new(policy));
+    let mut job = Job::unknown(JobKey {
+        key: ObjectKey::new("nlp", "tune"),
+        kind: Name::new("Job"),
+    });
+    job.state = JobState::Running;
+    job.class = Some(Name::new(class));
+    job.devices_allocated = devices;
+    let mut burn = Burn::default();
+    for (class, billing, usd) in [
+        ("A100", Billing::OnDemand, 4.0),
+        ("A100", Billing::Spot, 1.5),
+        ("H100", Billing::OnDemand, 8.0),
+        ("L4", Billing::OnDemand, 0.5),
+    ] {
+        burn.prices.push(PriceGroup {
+            pool: Name::new(class),
+            class: Name::new(class),
+            instance_type: None,
+            region: None,
+            billing: Some(billing),
+            price: Some(Arc::new(Price {
+                rate: Rate::from_usd(usd).expect("is a rate"),
+                source: Name::new("test"),
+                as_of: None,
+                on_demand: None,
+            })),
+        });
+    }
+    let own = if class == "A100" { 4.0 } else { 8.0 };
+    let spend = Spend {
+        burn: Rate::from_usd(own * f64::from(devices)).expect("is a rate"),
+        ..Spend::default()
+    };
+    burn.jobs.insert(job.id.clone(), (spend, Rate::ZERO));
+    let evidence = Evidence {
+        util: Some(0.5),
+        util_most: Some(0.5),
+        sm: Some(0.35),
+        sm_p95: Some(0.6),
+        tensor: Some(0.1),
+        dram: Some(0.3),
+        pcie: Some(1e8),
+        link: Some(0.0),
+        memory_p95: Some(0.9),
+        ..Evidence::default()
+    };
+    let profile = JobProfile {
+        devices,
+        known: 1.0,
+        verdict: profile::judge(1.0, &evidence),
+        evidence,
+    };
+    (fleet, burn, job, profile)
+}
+
+/// What is advised when the evidence is changed like this.
+fn advised(class: &str, devices: u32, change: impl Fn(&mut Job, &mut Evidence)) -> Vec<Advice> {
+    let (mut fleet, burn, mut job, mut profile) = fleet(class, devices);
+    change(&mut job, &mut profile.evidence);
+    profile.verdict = profile::judge(profile.known, &profile.evidence);
+    let profiles: Profiles = std::iter::once((job.id.clone(), profile)).collect();
+    fleet.jobs = Arc::from([Arc::new(job)]);
+    advise(&fleet, &burn, &profiles)
+}
+
+fn only(all: &[Advice]) -> &Advice {
+    let [one] = all else { panic!("{all:#?}") };
+    one
+}
+
+fn month(usd_an_hour: f64) -> Option<Rate> {
+    Rate::from_usd(usd_an_hour * 730.0)
+}
+
+#[test]
+fn devices_that_do_nothing_are_given_back_for_what_they_cost() {
+    let idle = advised("A100", 2, |_, e| e.util_most = Some(0.01));
+    let one = only(&idle);
+    assert_eq!(
+        (one.action.code(), one.saves_a_month()),
+        ("release", month(8.0))
+    );
+    assert_eq!(one.certainty, Certainty::High);
+    assert_eq!(
+        one.command().as_deref(),
+        Some("stokehold plan hold nlp/tune")
+    );
+    let notebook = advised("A100", 1, |job, e| {
+        (e.util_most, e.sm) = (Some(0.01), None);
+        job.id.kind = Name::new("StatefulSet");
+    });
+    // Its money is that of the job that was: unknown here.
+    let one = only(&notebook);
+    assert_eq!((one.certainty, one.saves), (Certainty::Medium, None));
+    assert_eq!(
+        one.command().as_deref(),
+        Some("kubectl -n nlp scale statefulset/tune --replicas=0")
+    );
+    let some = advised("A100", 4, |_, e| e.idle_devices = 3);
+    let one = only(&some);
+    assert_eq!(
+        (one.action.code(), one.saves_a_month()),
+        ("fewer-devices", month(12.0))
+    );
+}
+
+#[test]
+fn a_healthy_job_is_left_alone() {
+    let tensor = advised("H100", 8, |job, e| {
+        (e.sm, e.tensor, e.memory_p95) = (Some(0.8), Some(0.5), Some(0.1));
+        job.last_checkpoint = Some(Moment::default());
+    });
+    assert!(tensor.is_empty(), "{tensor:#?}");
+    // Neither is what is not known a reason.
+    for change in [
+        (|e: &mut Evidence| e.memory_p95 = None) as fn(&mut Evidence),
+        |e| e.sm_p95 = None,
+        |e| e.dram = None,
+    ] {
+        let all = advised("A100", 1, |_, e| {
+            (e.memory_p95, e.sm_p95) = (Some(0.05), Some(0.05));
+            change(e);
+        });
+        assert!(all.is_empty(), "{all:#?}");
+    }
+    let serves = advised("A100", 1, |job, e| {
+        (e.memory_p95, e.sm_p95, e.dram) = (Some(0.05), Some(0.05), Some(0.02));
+        job.serving = Some(crate::fleet::job::Serving::default());
+    });
+    assert!(serves.is_empty(), "a server takes all memory: {serves:#?}");
+}
+
+#[test]
+fn a_smaller_device_has_room_to_a_hundredth() {
+    // An L4 has 24 GiB, 121 TFLOP/s and 0.3 TB/s, an A100 80 GiB, 312 TFLOP/s and 2.039 TB/s.
+    let catalog = Catalog::embedded();
+    let (small, own) = (catalog.of_class("L4"), catalog.of_class("A100"));
+    let (small, own) = (small.expect("is known"), own.expect("is known"));
+    let most = |small: Option<f64>, own: Option<f64>| ROOM * small.unwrap() / own.unwrap();
+    let memory = most(small.memory_gib, own.memory_gib);
+    let sm = most(small.bf16_tflops, own.bf16_tflops);
+    let dram = most(small.memory_tb_s, own.memory_tb_s);
+    let fits = |by: [f64; 3]| {
+        let all = advised("A100", 2, |_, e| {
+            e.memory_p95 = Some(memory * by[0]);
+            e.sm_p95 = Some(sm * by[1]);
+            e.dram = Some(dram * by[2]);
+        });
+        all.first()
+            .map(|one| (one.action.clone(), one.saves_a_month()))
+    };
+    let small = Some((Action::SmallerDevice(Name::new("L4")), month(7.0)));
+    assert_eq!(fits([0.99, 0.99, 0.99]), small);
+    assert_eq!(fits([1.01, 0.99, 0.99]), None);
+    assert_eq!(fits([0.99, 1.01, 0.99]), None);
+    assert_eq!(fits([0.99, 0.99, 1.01]), None);
+    // What talks over NVLink does not go where there is none.
+    let linked = advised("A100", 2, |_, e| {
+        (e.memory_p95, e.sm_p95, e.dram) = (Some(0.1), Some(0.1), Some(0.05));
+        e.link = Some(5e10);
+    });
+    assert!(linked.is_empty(), "{linked:#?}");
+}
+
+#[test]
+fn a_slice_has_room_to_a_hundredth() {
+    let slice = |memory: f64, sm: f64, dram: f64| {
+        // More memory than an L4 has: only slices are left.
+        let all = advised("H100", 1, |_, e| {
+            (e.memory_p95, e.sm_p95, e.dram) = (Some(memory), Some(sm), Some(dram));
+        });
+        let slices = all.iter().find_map(|one| match &one.action {
+            Action::MigSlice(name) => Some((name.to_string(), one.saves)),
+            _ => None,
+        });
+        slices
+    };
+    let name = |found: Option<(String, Option<Rate>)>| found.map(|(name, _)| name);
+    let half = ROOM * 0.5;
+    assert_eq!(
+        name(slice(half * 0.99, 0.3, 0.39)).as_deref(),
+        Some("3g.40gb")
+    );
+    assert_eq!(name(slice(half * 1.01, 0.3, 0.39)), None);
+    let three = ROOM * 3.0 / 7.0;
+    assert_eq!(
+        name(slice(0.39, three * 0.99, 0.39)).as_deref(),
+        Some("3g.40gb")
+    );
+    assert_eq!(name(slice(0.39, three * 1.01, 0.39)), None);
+    // 8 USD less three sevenths.
+    let (_, saves) = slice(half * 0.99, 0.3, 0.39).expect("fits");
+    let saves = saves.expect("is known").usd();
+    assert!((saves - 8.0 * 4.0 / 7.0).abs() < 1e-5, "{saves}");
+}
+
+#[test]
+fn spot_is_for_what_saves_its_work_and_stands_alone() {
+    let with = |checkpoint: bool, gang: bool, billing: Billing| {
+        let (mut fleet, burn, mut job, profile) = fleet("A100", 2);
+        job.last_checkpoint = checkpoint.then(Moment::default);
+        job.gang = gang.then_some(crate::fleet::job::Gang { size: 2, min: 2 });
+        let mut node = crate::cost::sample::node("a100-1", "a100", None, Vec::new());
+        node.billing = Some(billing);
+        job.places = Box::from([HeldDevice {
+            node: node.name().clone(),
+            device: 0,
+            slice: None,
+        }]);
+        fleet.nodes = Arc::from([Arc::new(node)]);
+        let profiles: Profiles = std::iter::once((job.id.clone(), profile)).collect();
+        fleet.jobs = Arc::from([Arc::new(job)]);
+        let all = advise(&fleet, &burn, &profiles);
+        all.first()
+            .map(|one| (one.action.code(), one.saves_a_month()))
+    };
+    assert_eq!(
+        with(true, false, Billing::OnDemand),
+        Some(("spot", month(5.0)))
+    );
+    assert_eq!(with(false, false, Billing::OnDemand), None);
+    assert_eq!(with(true, true, Billing::OnDemand), None);
+    assert_eq!(with(true, false, Billing::Reserved), None);
+}
+
+#[test]
+fn what_saves_most_stands_first_and_an_unknown_sum_last() {
+    let input = advised("A100", 2, |_, e| {
+        (e.sm, e.pcie, e.idle_devices) = (Some(0.1), Some(2e9), 1);
+    });
+    let codes: Vec<&str> = input.iter().map(|one| one.action.code()).collect();
+    assert_eq!(codes, ["fewer-devices", "faster-input"]);
+    assert_eq!(input[1].saves, None);
+}

@@ -1,0 +1,324 @@
+//! Rows of `advice`: what to do about a job's devices, what saves most first.
+
+use serde::Serialize;
+
+use model::advice::{Advice, WINDOW, a_month};
+use model::base::Rate;
+use model::base::quantities::bytes;
+use model::fleet::job::{Job, JobState};
+use model::fleet::profile::{Bound, Evidence, NotJudged};
+
+use super::silence::Silence;
+use super::table::Column;
+use super::text::{percent, usd, word};
+use super::{Facts, said};
+
+/// What the job did in the window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct EvidenceCell {
+    /// Mean utilization, 0 to 1.
+    pub util_ratio: Option<f64>,
+    /// Mean SM activity, 0 to 1.
+    pub sm_active_ratio: Option<f64>,
+    /// Mean tensor activity, 0 to 1.
+    pub tensor_active_ratio: Option<f64>,
+    /// Mean memory activity, 0 to 1.
+    pub dram_active_ratio: Option<f64>,
+    /// Mean PCIe traffic of a device, both directions.
+    pub pcie_bytes_per_s: Option<f64>,
+    /// Mean NVLink traffic of a device, both directions.
+    pub nvlink_bytes_per_s: Option<f64>,
+    /// 95th percentile of memory in use, of the device with the most, 0 to 1.
+    pub mem_used_p95_ratio: Option<f64>,
+    /// 95th percentile of SM activity, of the device with the most, 0 to 1.
+    pub sm_active_p95_ratio: Option<f64>,
+    /// Devices that did next to nothing.
+    pub idle_devices: u32,
+}
+
+impl From<&Evidence> for EvidenceCell {
+    fn from(evidence: &Evidence) -> Self {
+        Self {
+            util_ratio: evidence.util,
+            sm_active_ratio: evidence.sm,
+            tensor_active_ratio: evidence.tensor,
+            dram_active_ratio: evidence.dram,
+            pcie_bytes_per_s: evidence.pcie,
+            nvlink_bytes_per_s: evidence.link,
+            mem_used_p95_ratio: evidence.memory_p95,
+            sm_active_p95_ratio: evidence.sm_p95,
+            idle_devices: evidence.idle_devices,
+        }
+    }
+}
+
+/// The job that an advice is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct JobCell<'a> {
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// One advice.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AdviceRow<'a> {
+    /// Stable for as long as it holds.
+    pub id: String,
+    /// The job.
+    pub object: JobCell<'a>,
+    /// Its team.
+    pub team: &'a str,
+    /// What bounds it: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not judged.
+    pub bound: Option<&'static str>,
+    /// What was read.
+    pub evidence: EvidenceCell,
+    /// What it looks back on.
+    pub window_seconds: u64,
+    /// `release`, `fewer-devices`, `smaller-device`, `mig-slice`, `spot`, `leave-device`, `faster-input` or `use-tensor-cores`.
+    pub action: &'static str,
+    /// What to do, as a sentence.
+    pub advice: String,
+    /// Devices that it is about.
+    pub devices: u32,
+    /// Their class.
+    pub class: Option<&'a str>,
+    /// What the job's devices cost in 730 hours.
+    pub costs_usd_per_month: Option<f64>,
+    /// What it saves in 730 hours; `None` where that is not known before it is tried.
+    pub saves_usd_per_month: Option<f64>,
+    /// `high`, `medium` or `low`.
+    pub certainty: &'static str,
+    /// What would show that it is wrong.
+    pub refuted_by: &'static str,
+    /// The command that does it; `None` where the change is in the job's own code or manifest.
+    pub command: Option<String>,
+    /// Silenced by somebody.
+    pub muted: bool,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "id",
+    "object.kind",
+    "object.namespace",
+    "object.name",
+    "team",
+    "bound",
+    "evidence.util_ratio",
+    "evidence.sm_active_ratio",
+    "evidence.tensor_active_ratio",
+    "evidence.dram_active_ratio",
+    "evidence.pcie_bytes_per_s",
+    "evidence.nvlink_bytes_per_s",
+    "evidence.mem_used_p95_ratio",
+    "evidence.sm_active_p95_ratio",
+    "evidence.idle_devices",
+    "window_seconds",
+    "action",
+    "advice",
+    "devices",
+    "class",
+    "costs_usd_per_month",
+    "saves_usd_per_month",
+    "certainty",
+    "refuted_by",
+    "command",
+    "muted",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
+    vec![
+        Column::number("SAVES $/MONTH", |row: &AdviceRow<'_>| {
+            usd(row.saves_usd_per_month)
+        })
+        .by("saves_usd_per_month"),
+        Column::text("JOB", |row: &AdviceRow<'_>| {
+            format!("{}/{}", row.object.namespace, row.object.name)
+        })
+        .by("object.name"),
+        Column::text("TEAM", |row| row.team.to_owned()),
+        Column::text("BOUND BY", |row: &AdviceRow<'_>| word(row.bound)).by("bound"),
+        Column::text("ADVICE", |row: &AdviceRow<'_>| row.advice.clone()).by("advice"),
+        Column::wide_text("CERTAINTY", |row: &AdviceRow<'_>| row.certainty.to_owned())
+            .by("certainty"),
+        Column::wide_number("COSTS $/MONTH", |row: &AdviceRow<'_>| {
+            usd(row.costs_usd_per_month)
+        })
+        .by("costs_usd_per_month"),
+        Column::wide_number("UTIL", |row: &AdviceRow<'_>| {
+            percent(row.evidence.util_ratio)
+        })
+        .by("evidence.util_ratio"),
+        Column::wide_number("SM", |row: &AdviceRow<'_>| {
+            percent(row.evidence.sm_active_ratio)
+        })
+        .by("evidence.sm_active_ratio"),
+        Column::wide_number("TENSOR", |row: &AdviceRow<'_>| {
+            percent(row.evidence.tensor_active_ratio)
+        })
+        .by("evidence.tensor_active_ratio"),
+        Column::wide_number("DRAM", |row: &AdviceRow<'_>| {
+            percent(row.evidence.dram_active_ratio)
+        })
+        .by("evidence.dram_active_ratio"),
+        Column::wide_text("REFUTED BY", |row: &AdviceRow<'_>| {
+            row.refuted_by.to_owned()
+        })
+        .by("refuted_by"),
+        Column::text("COMMAND", |row: &AdviceRow<'_>| {
+            word(row.command.as_deref())
+        })
+        .by("command"),
+    ]
+}
+
+/// What was done with an advice.
+pub fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
+    facts.silences.of_advice(&advice.id(), facts.now)
+}
+
+/// Every advice, what saves most first.
+pub fn rows(facts: &Facts) -> Vec<AdviceRow<'_>> {
+    facts
+        .advice
+        .iter()
+        .map(|advice| row(facts, advice))
+        .collect()
+}
+
+/// The row of one advice.
+pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
+    AdviceRow {
+        id: advice.id(),
+        object: JobCell {
+            kind: &advice.job.kind,
+            namespace: &advice.job.key.namespace,
+            name: &advice.job.key.name,
+        },
+        team: &advice.team,
+        bound: advice.bound.map(Bound::name),
+        evidence: EvidenceCell::from(&advice.evidence),
+        window_seconds: WINDOW.seconds(),
+        action: advice.action.code(),
+        advice: advice.words(),
+        devices: advice.devices,
+        class: advice.class.as_deref().and_then(said),
+        costs_usd_per_month: advice.costs.map(a_month).map(Rate::usd),
+        saves_usd_per_month: advice.saves_a_month().map(Rate::usd),
+        certainty: advice.certainty.name(),
+        refuted_by: advice.refuted_by(),
+        command: advice.command(),
+        muted: silence(facts, advice) == Some(Silence::Muted),
+    }
+}
+
+/// What was read, as a line: `SM 22 % · tensor 8 % · DRAM 12 % · PCIe 2.1 GB/s`; what was not read is left out.
+pub fn evidence_words(evidence: &Evidence) -> String {
+    let ratio =
+        |name: &str, value: Option<f64>| value.map(|_| format!("{name} {}", percent(value)));
+    let flow =
+        |name: &str, value: Option<f64>| value.map(|value| format!("{name} {}/s", bytes(value)));
+    let link = flow("NVLink", evidence.link.filter(|link| *link > 0.0)).map(|words| match evidence
+        .link_share
+    {
+        Some(share) => format!("{words} ({} of its peak)", percent(Some(share))),
+        None => words,
+    });
+    let all = [
+        ratio("util", evidence.util),
+        ratio("SM", evidence.sm),
+        ratio("tensor", evidence.tensor),
+        ratio("DRAM", evidence.dram),
+        flow("PCIe", evidence.pcie),
+        link,
+        ratio("memory p95", evidence.memory_p95),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    all.join(" · ")
+}
+
+/// The advice about a job, as the foot of its page tells it: what to do, and what it saves.
+pub fn told(advice: &Advice) -> String {
+    match advice.saves_a_month() {
+        Some(saves) => format!("{}; saves ${saves} a month", advice.words()),
+        None => advice.words(),
+    }
+}
+
+/// How far the running jobs that hold devices are judged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Judged {
+    /// Jobs.
+    pub jobs: usize,
+    /// Those without a verdict.
+    pub silent: usize,
+    /// Why, of most of them.
+    pub why: String,
+}
+
+/// Running jobs of the facts' scope that hold devices, each with its verdict.
+fn verdicts(facts: &Facts) -> impl Iterator<Item = (&Job, Result<Bound, NotJudged>)> {
+    let part = facts.part.as_ref();
+    let jobs = facts.fleet.jobs.iter().map(|job| &**job);
+    jobs.filter(move |job| {
+        job.state == JobState::Running
+            && job.devices_allocated > 0
+            && part.is_none_or(|part| part.scope.has_job(job))
+    })
+    .map(|job| {
+        let profile = facts.history.profiles().get(&job.id);
+        let verdict = profile.map_or(Err(NotJudged::Short), |profile| profile.verdict);
+        (job, verdict)
+    })
+}
+
+/// How far the running jobs are judged.
+pub fn judged(facts: &Facts) -> Judged {
+    let mut judged = Judged::default();
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for (_, verdict) in verdicts(facts) {
+        judged.jobs += 1;
+        let Err(why) = verdict else { continue };
+        judged.silent += 1;
+        let words = why.words();
+        match reasons.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((words, 1)),
+        }
+    }
+    let most = reasons.into_iter().max_by_key(|(_, count)| *count);
+    judged.why = most.map_or_else(String::new, |(words, _)| words);
+    judged
+}
+
+/// True when waiting brings no more verdicts: every job that has run for the whole window is judged, or cannot be.
+pub fn is_settled(facts: &Facts) -> bool {
+    verdicts(facts).all(|(job, verdict)| {
+        let is_old = job
+            .started
+            .is_some_and(|started| facts.now.since(started) > WINDOW);
+        verdict != Err(NotJudged::Short) || !is_old
+    })
+}
+
+/// What bounds a job, or why that is not judged, and what was read: a sentence.
+pub fn verdict_words(facts: &Facts, job: &Job) -> String {
+    let profile = facts.history.profiles().get(&job.id);
+    let name = &job.id.key;
+    match profile.map(|profile| (profile.verdict, evidence_words(&profile.evidence))) {
+        Some((Ok(bound), evidence)) => {
+            format!(
+                "{name}: bound by {}: {} ({evidence})",
+                bound.name(),
+                bound.meaning()
+            )
+        }
+        Some((Err(why), _)) => format!("{name}: not judged: {}", why.words()),
+        None => format!("{name}: not judged: it holds no device, or nothing was read of it"),
+    }
+}

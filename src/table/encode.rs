@@ -1,0 +1,60 @@
+//! Items as JSON, YAML and CSV.
+
+use std::borrow::Cow;
+
+use model::value::Value;
+
+use super::Kind;
+use super::output::Item;
+
+pub(super) fn array(kind: Kind, items: &[Item]) -> String {
+    if let (Kind::Fleet, [item]) = (kind, items) {
+        return format!("{}\n", item.json);
+    }
+    if items.is_empty() {
+        return "[]\n".to_owned();
+    }
+    let mut out = String::from("[");
+    for (at, item) in items.iter().enumerate() {
+        out.push_str(if at == 0 { "\n" } else { ",\n" });
+        for (at, line) in item.json.lines().enumerate() {
+            out.push_str(if at == 0 { "  " } else { "\n  " });
+            out.push_str(line);
+        }
+    }
+    out.push_str("\n]\n");
+    out
+}
+
+pub(super) fn yaml(kind: Kind, items: &[Item]) -> String {
+    let write = |value: &Value| {
+        serde_saphyr::to_string(value).expect("rows have text keys and finite numbers")
+    };
+    if let (Kind::Fleet, [item]) = (kind, items) {
+        return write(&Value::of(&item.json).printable());
+    }
+    if items.is_empty() {
+        return "[]\n".to_owned();
+    }
+    let rows = items.iter();
+    rows.map(|item| write(&Value::List(vec![Value::of(&item.json).printable()])))
+        .collect()
+}
+
+/// One row's cells in the order of [`fields`].
+pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
+    let value = Value::of(json);
+    fields
+        .iter()
+        .map(|path| value.at(path).map(Value::flat).unwrap_or_default())
+        .collect()
+}
+
+/// A line of CSV.
+pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(cells)
+        .expect("a line of its own has no other length to agree with");
+    let bytes = out.into_inner().expect("memory takes every byte");
+    String::from_utf8(bytes).expect("cells are texts")
+}

@@ -1,0 +1,314 @@
+//! Rows of `scalers`: what makes nodes and pods come and go, what it wants, and why it stands still.
+
+use serde::Serialize;
+
+use model::base::{Moment, Name};
+use model::fleet::job::Job;
+use model::fleet::replicas::why_steady;
+use model::fleet::scaling::{
+    Limit, PodScaler, Provision, ProvisionState, Scaler, ScalerKind, ScalerState,
+};
+
+use super::Facts;
+use super::table::Column;
+use super::text::{or_unknown, word};
+
+/// One autoscaler, or one request for capacity.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ScalerRow<'a> {
+    /// `NodePool`, `NodeGroup`, `HorizontalPodAutoscaler` or `ProvisioningRequest`.
+    pub kind: &'static str,
+    /// Namespace; `None` for what has none.
+    pub namespace: Option<&'a str>,
+    /// Name.
+    pub name: &'a str,
+    /// Nodes, or pods of a HorizontalPodAutoscaler, now.
+    pub now: Option<u32>,
+    /// The number that it wants; of a request the pods that it is for.
+    pub wanted: Option<u32>,
+    /// At least.
+    pub min: Option<u32>,
+    /// At most.
+    pub max: Option<u32>,
+    /// What it goes by: a metric, or the resource whose limit is nearest.
+    pub signal: Option<&'a str>,
+    /// Its value, as it is written.
+    pub value: Option<String>,
+    /// What it aims at, or the limit.
+    pub target: Option<String>,
+    /// What it scales: pools, or kind and name of a workload.
+    pub scales: Option<String>,
+    /// `steady`, `adding nodes`, `at its limit`, `backing off`, `broken`; of pods `adding pods`, `removing pods`; of a request its state.
+    pub state: &'static str,
+    /// Since when it has been in this state, RFC 3339; of pods when it last changed their number.
+    pub since: Option<String>,
+    /// Why it does not scale, or what it says of itself.
+    pub why: Option<String>,
+    /// True where something keeps it from scaling.
+    #[serde(skip)]
+    pub stuck: bool,
+    /// The moment of `since`.
+    #[serde(skip)]
+    pub at: Option<Moment>,
+    /// The pool that its nodes are in, where it is one.
+    #[serde(skip)]
+    pub pool: Option<&'a Name>,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "kind",
+    "namespace",
+    "name",
+    "now",
+    "wanted",
+    "min",
+    "max",
+    "signal",
+    "value",
+    "target",
+    "scales",
+    "state",
+    "since",
+    "why",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<ScalerRow<'a>>> {
+    vec![
+        Column::text("KIND", |row: &ScalerRow<'_>| row.kind.to_owned()),
+        Column::text("NAME", |row: &ScalerRow<'_>| match row.namespace {
+            Some(namespace) => format!("{namespace}/{}", row.name),
+            None => row.name.to_owned(),
+        }),
+        Column::number("NOW", |row| or_unknown(row.now)),
+        Column::number("WANTED", |row| or_unknown(row.wanted)),
+        Column::number("MIN", |row| or_unknown(row.min)),
+        Column::number("MAX", |row| or_unknown(row.max)),
+        Column::text("SIGNAL", |row| word(row.signal)),
+        Column::number("VALUE", |row| word(row.value.as_deref())),
+        Column::number("TARGET", |row| word(row.target.as_deref())),
+        Column::text("STATE", |row| row.state.to_owned()),
+        Column::wide_text("SINCE", |row: &ScalerRow<'_>| word(row.since.as_deref())),
+        Column::wide_text("SCALES", |row: &ScalerRow<'_>| word(row.scales.as_deref())),
+        Column::text("WHY", |row| word(row.why.as_deref())),
+    ]
+}
+
+/// One of them, by its place among its like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScalerAt {
+    /// A node pool or node group.
+    Nodes(usize),
+    /// A HorizontalPodAutoscaler.
+    Pods(usize),
+    /// A request for capacity.
+    Request(usize),
+}
+
+/// Node pools and node groups, then pod autoscalers, then requests for capacity; of a scope those that concern it.
+pub fn places(facts: &Facts) -> Vec<ScalerAt> {
+    let scaling = &facts.fleet.scaling;
+    let own = |at: ScalerAt| {
+        let Some(part) = &facts.part else { return true };
+        match (at, job_of(facts, at)) {
+            (ScalerAt::Nodes(at), _) => {
+                let mut pools = scaling.scalers[at].pools.iter();
+                pools.any(|pool| part.reach.has_pool(pool))
+            }
+            (_, Some(job)) => part.scope.has_job(job),
+            (ScalerAt::Pods(at), None) => part
+                .scope
+                .has(Some(&scaling.pod_scalers[at].key.namespace), None),
+            (ScalerAt::Request(at), None) => part
+                .scope
+                .has(Some(&scaling.provisions[at].key.namespace), None),
+        }
+    };
+    let nodes = (0..scaling.scalers.len()).map(ScalerAt::Nodes);
+    let pods = (0..scaling.pod_scalers.len()).map(ScalerAt::Pods);
+    let requests = (0..scaling.provisions.len()).map(ScalerAt::Request);
+    let all = nodes.chain(pods).chain(requests);
+    all.filter(|at| own(*at)).collect()
+}
+
+/// The row of one of them; `None` when it has gone.
+pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
+    let scaling = &facts.fleet.scaling;
+    match at {
+        ScalerAt::Nodes(at) => Some(of_nodes(scaling.scalers.get(at)?, facts.now)),
+        ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?)),
+        ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),
+    }
+}
+
+/// All rows.
+pub fn rows(facts: &Facts) -> Vec<ScalerRow<'_>> {
+    let all = places(facts).into_iter();
+    all.filter_map(|at| row(facts, at)).collect()
+}
+
+/// The job whose pods it scales, or that it is for.
+pub fn job_of(facts: &Facts, at: ScalerAt) -> Option<&Job> {
+    let scaling = &facts.fleet.scaling;
+    let mut jobs = facts.fleet.jobs.iter().map(|job| &**job);
+    match at {
+        ScalerAt::Nodes(_) => None,
+        ScalerAt::Pods(at) => {
+            let key = &scaling.pod_scalers.get(at)?.key;
+            jobs.find(|job| scaling.pod_scalers_of(job).any(|known| known.key == *key))
+        }
+        ScalerAt::Request(at) => {
+            let key = &scaling.provisions.get(at)?.key;
+            jobs.find(|job| {
+                let mut known = scaling.provisions_of(job).into_iter();
+                known.any(|known| known.key == *key)
+            })
+        }
+    }
+}
+
+fn sentence(why: &(Name, Name)) -> Option<String> {
+    match (why.0.as_str(), why.1.as_str()) {
+        ("", "") => None,
+        (one, "") | ("", one) => Some(one.to_owned()),
+        (word, sentence) => Some(format!("{word}: {sentence}")),
+    }
+}
+
+/// The limit that is nearest to being reached.
+fn nearest(limits: &[Limit]) -> Option<&Limit> {
+    let share = |limit: &Limit| match limit.used {
+        Some(used) if limit.most > 0 => used as f64 / limit.most as f64,
+        Some(_) => f64::INFINITY,
+        None => -1.0,
+    };
+    limits.iter().max_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+/// An amount of a resource in thousandths of its unit.
+pub fn amount(resource: &str, milli: i64) -> String {
+    match resource {
+        "memory" | "ephemeral-storage" => model::base::quantities::bytes(milli as f64 / 1000.0),
+        _ => model::base::quantities::grouped(milli / 1000),
+    }
+}
+
+fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
+    let limit = nearest(&scaler.limits);
+    let full = limit.is_some_and(|limit| limit.used.is_some_and(|used| used >= limit.most));
+    let said = sentence(&scaler.why);
+    let why = match scaler.silent_ms(now) {
+        Some(silent) => Some(format!(
+            "has not reported for {} min: what stands here is as old",
+            silent / 60_000
+        )),
+        None => match scaler.state {
+            ScalerState::Full if full => Some(format!(
+                "{} limit{}",
+                scaler.kind.name(),
+                said.map_or_else(String::new, |said| format!(": {said}"))
+            )),
+            ScalerState::Full => Some(match said {
+                Some(said) => format!("at max: {said}"),
+                None => String::from("at max"),
+            }),
+            ScalerState::Backoff => Some(match said {
+                Some(said) => format!("backoff: {said}"),
+                None => String::from("backoff"),
+            }),
+            _ if scaler.fixed => Some(String::from("it keeps this number and scales by no demand")),
+            _ => said,
+        },
+    };
+    ScalerRow {
+        kind: match scaler.kind {
+            ScalerKind::NodePool => "NodePool",
+            ScalerKind::NodeGroup => "NodeGroup",
+        },
+        namespace: None,
+        name: &scaler.name,
+        now: scaler.now,
+        wanted: scaler.target,
+        min: scaler.min,
+        max: scaler.max,
+        signal: limit.map(|limit| limit.resource.as_str()),
+        value: limit.and_then(|limit| Some(amount(&limit.resource, limit.used?))),
+        target: limit.map(|limit| amount(&limit.resource, limit.most)),
+        scales: (!scaler.pools.is_empty()).then(|| {
+            let pools: Vec<&str> = scaler.pools.iter().map(Name::as_str).collect();
+            format!("pool {}", pools.join(", "))
+        }),
+        state: scaler.state.name(),
+        since: scaler.since.map(|at| at.rfc3339()),
+        why,
+        stuck: matches!(
+            scaler.state,
+            ScalerState::Full | ScalerState::Backoff | ScalerState::Broken
+        ),
+        at: scaler.since,
+        pool: scaler.pools.first(),
+    }
+}
+
+fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
+    let metric = scaler.metrics.first();
+    let steady = why_steady(scaler);
+    let (state, stuck) = match (&scaler.failing, scaler.current, scaler.desired) {
+        (Some(_), ..) => ("broken", true),
+        (None, Some(current), Some(desired)) if desired > current => ("adding pods", false),
+        (None, Some(current), Some(desired)) if desired < current => ("removing pods", false),
+        _ if scaler.limited.is_some() => ("at its limit", true),
+        _ => ("steady", false),
+    };
+    let own = scaler.failing.as_ref().or(scaler.limited.as_ref());
+    let why = match (steady, own.and_then(sentence)) {
+        (Some(steady), Some(said)) => Some(format!("{}: {said}", steady.words())),
+        (Some(steady), None) => Some(steady.words().to_owned()),
+        (None, said) => said,
+    };
+    ScalerRow {
+        kind: "HorizontalPodAutoscaler",
+        namespace: Some(&scaler.key.namespace),
+        name: &scaler.key.name,
+        now: scaler.current,
+        wanted: scaler.desired,
+        min: Some(scaler.min),
+        max: scaler.max,
+        signal: metric.map(|metric| metric.name.as_str()),
+        value: metric.and_then(|metric| metric.current.as_ref().map(Name::to_string)),
+        target: metric.map(|metric| metric.target.to_string()),
+        scales: Some(format!("{} {}", scaler.target.0, scaler.target.1)),
+        state,
+        since: scaler.scaled.map(|at| at.rfc3339()),
+        why,
+        stuck,
+        at: scaler.scaled,
+        pool: None,
+    }
+}
+
+fn of_request(request: &Provision) -> ScalerRow<'_> {
+    ScalerRow {
+        kind: "ProvisioningRequest",
+        namespace: Some(&request.key.namespace),
+        name: &request.key.name,
+        now: None,
+        wanted: Some(request.pods),
+        min: None,
+        max: None,
+        signal: None,
+        value: None,
+        target: None,
+        scales: request
+            .owner
+            .as_ref()
+            .map(|owner| format!("{} {}", owner.kind, owner.name)),
+        state: request.state.name(),
+        since: request.since.map(|at| at.rfc3339()),
+        why: sentence(&request.why),
+        stuck: request.state.is_lost() || request.state == ProvisionState::Pending,
+        at: request.since,
+        pool: None,
+    }
+}

@@ -1,0 +1,60 @@
+//! What a selector by labels could not decide.
+
+use std::collections::BTreeSet;
+
+use model::base::Name;
+
+use super::query::Query;
+use super::select::Labelled;
+use super::table::cell;
+use super::{Facts, Kind, jobs, nodes, pods};
+
+/// What a label selector could not decide, or that no object has such a label.
+pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
+    let (unknown, keys) = match query.kind {
+        Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
+        Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
+        Kind::Jobs => {
+            let rows = jobs::rows(facts);
+            let asked = rows
+                .iter()
+                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
+            labelled(asked.map(|row| row.labels))
+        }
+        _ => return None,
+    };
+    let kind = query.kind.name();
+    if unknown > 0 {
+        return Some(Unselected::NotKnown(format!(
+            "-l: the labels of {unknown} {kind} are not known (their objects are not listed, and they have no pods); they are left out"
+        )));
+    }
+    let (key, near) = query.select.unheard(keys.iter())?;
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let kind = query.kind.singular();
+    Some(Unselected::NoSuch(format!(
+        "-l: no {kind} has a label `{}`{near}",
+        cell(key)
+    )))
+}
+
+/// What is to be said of an answer to a selector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unselected {
+    /// Some labels are not known: the answer may lack rows.
+    NotKnown(String),
+    /// No object has such a label.
+    NoSuch(String),
+}
+
+/// How many labels are not known, and the keys of those that are.
+fn labelled<'a>(all: impl Iterator<Item = Labelled<'a>>) -> (usize, BTreeSet<Name>) {
+    let (mut unknown, mut keys) = (0, BTreeSet::new());
+    for labels in all {
+        match labels.all() {
+            Some(labels) => keys.extend(labels.into_keys()),
+            None => unknown += 1,
+        }
+    }
+    (unknown, keys)
+}
