@@ -183,6 +183,8 @@ pub(super) enum Part {
     Sum,
     /// What divides it.
     Count,
+    /// A bucket of the histogram that it is the mean of.
+    Bucket,
 }
 
 #[derive(Debug, Default)]

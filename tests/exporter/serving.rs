@@ -81,6 +81,100 @@ fn vllm_of_the_first_engine_and_without_labels() {
     assert_eq!(values(&bare.readings[0]), [("requests_running", 2.0)]);
 }
 
+/// Buckets of a metric, with these labels beside `le`.
+fn buckets(metric: &str, labels: &str, all: &[(&str, f64)]) -> String {
+    all.iter()
+        .map(|(le, count)| format!("{metric}_bucket{{{labels},le=\"{le}\"}} {count}\n"))
+        .collect()
+}
+
+#[test]
+fn buckets_of_latencies_are_read_and_engines_added_up() {
+    let metric = "vllm:time_to_first_token_seconds";
+    let of = |engine: &str, counts: [f64; 3]| {
+        let all = [("0.1", counts[0]), ("0.5", counts[1]), ("+Inf", counts[2])];
+        buckets(
+            metric,
+            &format!("model_name=\"m\",engine=\"{engine}\""),
+            &all,
+        )
+    };
+    let text = of("0", [10.0, 90.0, 100.0]) + &of("1", [1.0, 2.0, 3.0]);
+    let read = page(&text);
+    assert_eq!(read.report.messages, Vec::<String>::new());
+    let [ttft] = &*read.readings[0].histograms else {
+        panic!("{:?}", read.readings)
+    };
+    assert_eq!((ttft.signal, &*ttft.bounds), (S::Ttft, &[0.1, 0.5][..]));
+    assert_eq!(&*ttft.counts, [11, 92, 103]);
+    // The last of two lines counts.
+    let twice = page(&(of("0", [9.0, 9.0, 9.0]) + &of("0", [1.0, 2.0, 3.0])));
+    assert_eq!(&*twice.readings[0].histograms[0].counts, [1, 2, 3]);
+}
+
+#[test]
+fn times_for_a_token_are_told_of_requests_and_of_tokens() {
+    let labels = "model_name=\"m\"";
+    let all = [("0.05", 1.0), ("+Inf", 2.0)];
+    let read = page(
+        &[
+            buckets("vllm:request_time_per_output_token_seconds", labels, &all),
+            buckets("vllm:inter_token_latency_seconds", labels, &all),
+            buckets(
+                "vllm:time_per_output_token_seconds",
+                labels,
+                &[("+Inf", 9.0)],
+            ),
+            "vllm:prefix_cache_hits_total{model_name=\"m\"} 30\n".to_owned(),
+            "vllm:prefix_cache_queries_total{model_name=\"m\"} 40\n".to_owned(),
+        ]
+        .concat(),
+    );
+    let histograms = read.readings[0].histograms.iter();
+    let told: Vec<_> = histograms
+        .map(|one| (one.signal, one.counts.len()))
+        .collect();
+    assert_eq!(told, [(S::Itl, 2), (S::Tpot, 2)]);
+    assert_eq!(values(&read.readings[0]), [("prefix_hit_ratio", 0.75)]);
+}
+
+#[test]
+fn a_malformed_histogram_is_unknown_and_counted() {
+    let good = [("0.1", 1.0), ("0.5", 2.0), ("+Inf", 3.0)];
+    for wrong in [
+        &[("0.1", 1.0), ("0.5", 2.0)][..],
+        &[("0.1", 2.0), ("0.5", 1.0), ("+Inf", 3.0)],
+        &[("0.1", f64::NAN), ("0.5", 2.0), ("+Inf", 3.0)],
+        &[("0.1", 0.5), ("0.5", 2.0), ("+Inf", 3.0)],
+        &[("fast", 1.0), ("0.5", 2.0), ("+Inf", 3.0)],
+    ] {
+        let metric = "vllm:time_to_first_token_seconds";
+        let labels = "model_name=\"m\",engine=\"0\"";
+        let other = "model_name=\"m\",engine=\"1\"";
+        let rest = "vllm:num_requests_running{model_name=\"m\",engine=\"0\"} 2\n";
+        for more in ["", &buckets(metric, other, &good)] {
+            let read = page(&(buckets(metric, labels, wrong) + more + rest));
+            assert_eq!(read.report.malformed_histograms, 1, "{wrong:?}");
+            assert!(read.report.messages[0].contains("1 malformed histogram"));
+            assert_eq!(read.readings[0].histograms, []);
+            assert_eq!(values(&read.readings[0]), [("requests_running", 2.0)]);
+        }
+    }
+}
+
+#[test]
+fn bounds_in_milliseconds_become_seconds() {
+    let metric = "nv_inference_first_response_histogram_ms";
+    let all = [("100", 1.0), ("500", 2.0), ("+Inf", 2.0)];
+    let read = page(&buckets(metric, "model=\"m\"", &all));
+    assert_eq!(read.report.dialect.as_deref(), Some("triton"));
+    let ttft = &served(&read)[0].histograms[0];
+    assert_eq!(
+        (&*ttft.bounds, &*ttft.counts),
+        (&[0.1, 0.5][..], &[1, 2, 2][..])
+    );
+}
+
 #[test]
 fn pods_of_one_prometheus_page_are_told_apart() {
     let read = page(

@@ -12,6 +12,7 @@ pub mod finding;
     reason = "the room is named for the type it exists for"
 )]
 pub mod fleet;
+pub mod histogram;
 pub mod history;
 pub mod job;
 pub mod judge;
@@ -26,6 +27,7 @@ pub mod reading;
 pub mod runtimes;
 pub mod scaling;
 pub mod scheduling;
+pub mod served_model;
 pub mod sight;
 pub mod signal;
 pub mod siting;
