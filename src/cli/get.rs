@@ -176,6 +176,9 @@ pub enum KindName {
     /// Pods that ask for devices
     #[value(aliases = ["pod", "po"])]
     Pods,
+    /// Models that workloads serve: requests, cache, latencies, tokens, money for them
+    #[value(aliases = ["service", "svc"])]
+    Services,
     /// Money an hour by pool, queue, team, job and class
     #[value(alias = "costs")]
     Cost,
@@ -204,6 +207,7 @@ impl KindName {
             Self::Queues => Kind::Queues,
             Self::Jobs => Kind::Jobs,
             Self::Pods => Kind::Pods,
+            Self::Services => Kind::Services,
             Self::Cost => Kind::Cost,
             Self::Alerts => Kind::Alerts,
             Self::Sources => Kind::Sources,

@@ -15,6 +15,8 @@ pub enum Kind {
     Jobs,
     /// Pods that ask for devices.
     Pods,
+    /// Models that workloads serve.
+    Services,
     /// Money.
     Cost,
     /// Findings.
@@ -27,13 +29,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the contract.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pools,
         Self::Nodes,
         Self::Devices,
         Self::Queues,
         Self::Jobs,
         Self::Pods,
+        Self::Services,
         Self::Cost,
         Self::Alerts,
         Self::Sources,
@@ -49,6 +52,7 @@ impl Kind {
             Self::Queues => "queues",
             Self::Jobs => "jobs",
             Self::Pods => "pods",
+            Self::Services => "services",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
             Self::Sources => "sources",
@@ -65,6 +69,7 @@ impl Kind {
             Self::Queues => "queue",
             Self::Jobs => "job",
             Self::Pods => "pod",
+            Self::Services => "service",
             Self::Cost => "cost",
             Self::Alerts => "alert",
             Self::Sources => "source",
@@ -81,6 +86,7 @@ impl Kind {
             Self::Queues => include_str!("../../config/schema/queues.json"),
             Self::Jobs => include_str!("../../config/schema/jobs.json"),
             Self::Pods => include_str!("../../config/schema/pods.json"),
+            Self::Services => include_str!("../../config/schema/services.json"),
             Self::Cost => include_str!("../../config/schema/cost.json"),
             Self::Alerts => include_str!("../../config/schema/alerts.json"),
             Self::Sources => include_str!("../../config/schema/sources.json"),

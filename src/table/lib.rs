@@ -32,6 +32,7 @@ pub mod scheduling;
 mod scope;
 mod scoped_cost;
 pub mod select;
+pub mod services;
 pub mod silence;
 pub mod sources;
 pub mod spend;

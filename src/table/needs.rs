@@ -83,6 +83,7 @@ impl Needs {
             Kind::Pools
             | Kind::Nodes
             | Kind::Pods
+            | Kind::Services
             | Kind::Devices
             | Kind::Cost
             | Kind::Alerts

@@ -13,7 +13,7 @@ use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 use super::{Facts, Format, Kind, UNATTRIBUTED};
-use super::{alerts, cost, devices, document, jobs, nodes, pods, pools, queues, sources};
+use super::{alerts, cost, devices, document, jobs, nodes, pods, pools, queues, services, sources};
 use model::value::{Value, escaped};
 
 /// One row, ready for any output.
@@ -173,6 +173,30 @@ pub fn output_table(
                 pods::rows(facts),
                 &shape,
                 pods::columns(),
+                query,
+                format,
+                pretty,
+            )
+        }
+        Kind::Services => {
+            let shape = Shape {
+                name: None,
+                labels: Some(|row: &services::ServiceRow<'_>| row.labels),
+                key: |row: &services::ServiceRow<'_>| Cow::Owned(row.key()),
+                also: |row| {
+                    let full = format!("{}/{}", row.namespace, row.name);
+                    let names = [Some(row.name), row.model].into_iter().flatten();
+                    let names = names.map(Cow::Borrowed);
+                    names.chain([Cow::Owned(full)]).collect()
+                },
+                place: |row| (Some(row.namespace), Some(row.team)),
+                placed: true,
+            };
+            build(
+                facts,
+                services::rows(facts),
+                &shape,
+                services::columns(),
                 query,
                 format,
                 pretty,
@@ -389,6 +413,7 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Pods => of(kind, pods::columns()),
+        Kind::Services => of(kind, services::columns()),
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
         Kind::Sources => of(kind, sources::columns()),
@@ -401,6 +426,7 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
         Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
+        Kind::Services => labelled(services::rows(facts).iter().map(|row| row.labels)),
         Kind::Jobs => {
             let rows = jobs::rows(facts);
             let asked = rows
@@ -548,6 +574,7 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         Kind::Queues => queues::FIELDS,
         Kind::Jobs => jobs::FIELDS,
         Kind::Pods => pods::FIELDS,
+        Kind::Services => services::FIELDS,
         Kind::Cost => cost::FIELDS,
         Kind::Alerts => alerts::FIELDS,
         Kind::Sources => sources::FIELDS,

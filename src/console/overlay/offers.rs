@@ -68,8 +68,9 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
-const VIEWS: [(&[&str], ViewId); 7] = [
+const VIEWS: [(&[&str], ViewId); 8] = [
     (&["pods", "pod", "po"], ViewId::Jobs),
+    (&["services", "service", "svc"], ViewId::Jobs),
     (&["jobs", "job", "jo"], ViewId::Jobs),
     (&["nodes", "node", "no"], ViewId::Nodes),
     (&["queues", "queue", "q", "cq", "lq"], ViewId::Queues),
@@ -82,22 +83,26 @@ const VIEWS: [(&[&str], ViewId); 7] = [
 fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
     let (name, id) = (words[0], *id);
-    let is_pods = name == "pods";
+    // Kinds that stand under the tab of jobs.
+    let under: Option<(fn(Option<Name>) -> RowScope, &str)> = match name {
+        "pods" => Some((
+            RowScope::Pods,
+            "view · pods that ask for devices: node, readiness, restarts, job, money",
+        )),
+        "services" => Some((
+            RowScope::Services,
+            "view · models that are served: requests, cache, latencies, tokens, $ for a million of them",
+        )),
+        _ => None,
+    };
     let offer = |label: String, doc: String, row_scope: RowScope, filter: &str| Offer {
         label,
         doc,
         go: Navigation::Destination(Destination::Part(id, row_scope), filter.to_owned()),
     };
-    let whole = if is_pods {
-        RowScope::Pods(None)
-    } else {
-        RowScope::All
-    };
+    let whole = under.map_or(RowScope::All, |(part, _)| part(None));
     if rest.is_empty() {
-        let doc = match is_pods {
-            true => "view · pods that ask for devices: node, readiness, restarts, job, money",
-            false => "view",
-        };
+        let doc = under.map_or("view", |(_, doc)| doc);
         return Some(offer(name.to_owned(), doc.to_owned(), whole, ""));
     }
     if rest.starts_with(['-', '/', '!']) {
@@ -128,9 +133,9 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let mut jobs = app.facts.fleet.jobs.iter();
     let known = jobs.any(|job| job.namespace().as_str() == rest);
     let namespace = Name::new(rest);
-    let row_scope = match id {
-        ViewId::Jobs if known && is_pods => RowScope::Pods(Some(namespace)),
-        ViewId::Jobs if known => RowScope::Namespace(namespace),
+    let row_scope = match (id, under) {
+        (ViewId::Jobs, Some((part, _))) if known => part(Some(namespace)),
+        (ViewId::Jobs, None) if known => RowScope::Namespace(namespace),
         _ => return None,
     };
     let doc = format!("view · {name} of namespace {rest}");

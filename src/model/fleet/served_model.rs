@@ -47,6 +47,8 @@ pub struct ServedModel {
     pub tpot: Latency,
     /// `tpot` counts requests, each by its mean; else it counts tokens.
     pub tpot_of_requests: bool,
+    /// What the settings promise of it.
+    pub objectives: Objectives,
 }
 
 /// Why a model's servers are saturated.
@@ -106,7 +108,8 @@ impl ServedModel {
     /// The fewest and the most requests a second that can meet all objectives. Histograms tell how many meet each, and not which: those
     /// that miss one may or may not be those that miss another (Fréchet's bounds). `None` where a latency is unknown, counts tokens
     /// instead of requests, or nothing is promised.
-    pub fn goodput(&self, objectives: &Objectives) -> Option<(f64, f64)> {
+    pub fn goodput(&self) -> Option<(f64, f64)> {
+        let objectives = self.objectives;
         let rate = self.requests_per_second?;
         let tpot = (&self.tpot, objectives.tpot);
         if tpot.1.is_some() && !self.tpot_of_requests {
@@ -172,9 +175,10 @@ mod tests {
                 ttft: latency(&[0.1, 0.5, 1.0, 2.0], &column(|one| one.0)),
                 tpot: latency(&[0.01, 0.05, 0.1], &column(|one| one.1)),
                 tpot_of_requests: true,
+                objectives: Objectives { ttft, tpot },
                 ..ServedModel::default()
             };
-            let told = model.goodput(&Objectives { ttft, tpot });
+            let told = model.goodput();
             if ttft.is_none() && tpot.is_none() {
                 prop_assert_eq!(told, None);
                 return Ok(());
@@ -200,15 +204,16 @@ mod tests {
             tpot_of_requests: true,
             ..ServedModel::default()
         };
-        assert_eq!(model.goodput(&promised), Some((2.0, 2.0)));
-        assert_eq!(model.goodput(&Objectives::default()), None);
+        assert_eq!(model.goodput(), None, "nothing is promised");
+        model.objectives = promised;
+        assert_eq!(model.goodput(), Some((2.0, 2.0)));
         model.tpot_of_requests = false;
-        assert_eq!(model.goodput(&promised), None, "tokens are no requests");
+        assert_eq!(model.goodput(), None, "tokens are no requests");
         model.tpot_of_requests = true;
         model.tpot = Latency::default();
-        assert_eq!(model.goodput(&promised), None);
+        assert_eq!(model.goodput(), None);
         model.requests_per_second = None;
-        assert_eq!(model.goodput(&promised), None);
+        assert_eq!(model.goodput(), None);
     }
 
     #[test]
@@ -216,13 +221,13 @@ mod tests {
         let model = ServedModel {
             requests_per_second: Some(0.0),
             ttft: latency(&[1.0], &[]),
+            objectives: Objectives {
+                ttft: Some(1.0),
+                tpot: None,
+            },
             ..ServedModel::default()
         };
-        let promised = Objectives {
-            ttft: Some(1.0),
-            tpot: None,
-        };
-        assert_eq!(model.goodput(&promised), Some((0.0, 0.0)));
+        assert_eq!(model.goodput(), Some((0.0, 0.0)));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Pod;
 use crate::fleet::histogram::{Histogram, Latency};
 use crate::fleet::job::Serving;
+use crate::fleet::policy::Policy;
 use crate::fleet::reading::{Page, Reading, Scope};
-use crate::fleet::served_model::ServedModel;
+use crate::fleet::served_model::{Objectives, ServedModel};
 use crate::fleet::signal::{Kind, Signal, Signals};
 
 use super::Ledger;
@@ -149,6 +150,8 @@ impl Servers {
     /// What the pods of one job say together; `None` when none of them said anything lately.
     pub(super) fn of<'p>(
         &self,
+        policy: &Policy,
+        job: &ObjectKey,
         pods: impl Iterator<Item = &'p Pod>,
         at: Moment,
     ) -> Option<Serving> {
@@ -186,7 +189,14 @@ impl Servers {
         all.models.sort();
         all.models.dedup();
         served.sort_by_key(|one| one.model);
-        all.served = served.iter().map(Gathered::model).collect();
+        let models = served.iter().map(Gathered::model);
+        let promised = models.map(|mut one| {
+            let mut rules = policy.services.iter();
+            let rule = rules.find(|rule| rule.covers(job, one.model.as_deref()));
+            one.objectives = rule.map(|rule| rule.objectives).unwrap_or_default();
+            one
+        });
+        all.served = promised.collect();
         all.signals = sums
             .into_iter()
             .map(|(signal, (sum, count))| {
@@ -304,6 +314,7 @@ impl Gathered<'_> {
                 self.latency(Signal::Itl)
             },
             tpot_of_requests,
+            objectives: Objectives::default(),
         }
     }
 }
