@@ -39,9 +39,9 @@ const PRICES: [(&str, &str, i64); 11] = [
 ];
 
 /// A world, what is observed of it, and the ledger that is kept of that.
-struct Lived {
-    world: World,
-    store: Store,
+pub(super) struct Lived {
+    pub(super) world: World,
+    pub(super) store: Store,
     ledger: UsageLedger,
     prices: Arc<Prices>,
     names: Names,
@@ -53,7 +53,7 @@ struct Lived {
 }
 
 impl Lived {
-    fn begin(options: Options, activity: bool, file: UsageFile) -> Self {
+    pub(super) fn begin(options: Options, activity: bool, file: UsageFile) -> Self {
         let setup = setup();
         let prices = PRICES.iter().fold(Prices::default(), |prices, row| {
             prices.with_pool(row.0, PoolPrice::Rate(Rate::from_micros(row.2)))
@@ -149,7 +149,7 @@ impl Lived {
 
     /// Lives on until `to` in steps, with a picture at each; exporters are read at each picture whose number `scrape_every`
     /// divides, or never.
-    fn live(&mut self, to: Moment, step: Duration, scrape_every: Option<u64>) {
+    pub(super) fn live(&mut self, to: Moment, step: Duration, scrape_every: Option<u64>) {
         while self.world.now() < to {
             let next = self.world.now().plus(step).min(to);
             let changes = self.world.advance(next);
@@ -163,7 +163,7 @@ impl Lived {
     }
 
     /// What a client asks of the API server.
-    fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, request: Request) {
         let changes = self.world.request(request);
         self.observe(changes);
     }
@@ -283,11 +283,11 @@ fn worst(world: &Sums, ledger: &Sums, by: &str) -> f64 {
     worst
 }
 
-fn begin() -> Moment {
+pub(super) fn begin() -> Moment {
     Moment::parse("2026-11-01T00:00:00Z").expect("a moment")
 }
 
-fn memory() -> UsageFile {
+pub(super) fn memory() -> UsageFile {
     UsageFile::in_memory().expect("there is memory")
 }
 

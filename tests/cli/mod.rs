@@ -12,6 +12,7 @@ mod link;
 mod record_service;
 mod recorded;
 mod rights;
+mod served;
 mod shell;
 mod simulated;
 mod steady;
