@@ -340,6 +340,10 @@ const BUILTIN: &[(&str, &str)] = files![
     "all-smi.toml"
     "vllm.toml"
     "triton.toml"
+    "sglang.toml"
+    "tgi.toml"
+    "trtllm.toml"
+    "nim.toml"
 ];
 
 impl Dialects {

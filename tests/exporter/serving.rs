@@ -218,6 +218,117 @@ fn means_are_of_what_came_since_the_page_before() {
     assert_eq!(ttft(6.0, 12.0), Some(0.5));
 }
 
+/// What the only server on a page says, with its latencies by signal and how many requests or tokens each counts.
+fn only(page: &Read) -> (Vec<(&'static str, f64)>, Vec<(S, u64)>) {
+    assert_eq!(page.report.messages, Vec::<String>::new());
+    let [server] = &*served(page) else {
+        panic!("{:?}", page.readings)
+    };
+    let latencies = server.histograms.iter();
+    let latencies = latencies.map(|one| (one.signal, one.counts[one.counts.len() - 1]));
+    (values(server), latencies.collect())
+}
+
+#[test]
+fn sglang_tells_tokens_and_no_preemptions() {
+    let read = page(include_str!("pages/sglang.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("sglang"));
+    assert_eq!(served(&read)[0].model.as_deref(), Some("org/model-8b"));
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 9.0),
+            ("requests_waiting", 2.0),
+            ("kv_cache_ratio", 0.28),
+            ("prefix_hit_ratio", 0.125),
+            ("ttft_seconds", 0.25),
+            ("itl_seconds", 0.02),
+            ("e2e_seconds", 4.0),
+            ("requests_total", 50.0),
+            ("requests_failed_total", 1.0),
+            ("prompt_tokens_total", 8000.0),
+            ("generation_tokens_total", 7000.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Ttft, 50), (S::Itl, 6950)]);
+}
+
+#[test]
+fn tgi_counts_tokens_by_its_histograms_and_names_no_model() {
+    let read = page(include_str!("pages/tgi.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("tgi"));
+    assert_eq!(served(&read)[0].model, None);
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 6.0),
+            ("requests_waiting", 4.0),
+            ("tpot_seconds", 0.025),
+            ("queue_seconds", 0.1),
+            ("e2e_seconds", 2.5),
+            ("requests_total", 40.0),
+            ("requests_failed_total", 2.0),
+            ("prompt_tokens_total", 12000.0),
+            ("generation_tokens_total", 5700.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Tpot, 32)]);
+}
+
+#[test]
+fn trtllm_serve_tells_latencies_under_both_of_its_prefixes() {
+    let text = include_str!("pages/trtllm.prom");
+    for text in [text.to_owned(), text.replace("trtllm_", "trtllm:")] {
+        let read = page(&text);
+        assert_eq!(read.report.dialect.as_deref(), Some("trtllm"));
+        assert_eq!(served(&read)[0].model.as_deref(), Some("org/model-70b"));
+        let (values, latencies) = only(&read);
+        assert_eq!(
+            values,
+            [
+                ("requests_running", 3.0),
+                ("requests_waiting", 1.0),
+                ("kv_cache_ratio", 0.5),
+                ("prefix_hit_ratio", 0.25),
+                ("ttft_seconds", 0.25),
+                ("tpot_seconds", 0.025),
+                ("queue_seconds", 0.02),
+                ("e2e_seconds", 3.0),
+                ("requests_total", 24.0),
+            ]
+        );
+        assert_eq!(latencies, [(S::Ttft, 32), (S::Tpot, 32)]);
+    }
+}
+
+#[test]
+fn nim_is_known_by_names_without_a_prefix() {
+    let read = page(include_str!("pages/nim.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("nim"));
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 5.0),
+            ("requests_waiting", 0.0),
+            ("kv_cache_ratio", 0.75),
+            ("ttft_seconds", 0.2),
+            ("itl_seconds", 0.02),
+            ("e2e_seconds", 3.0),
+            ("requests_total", 10.0),
+            ("requests_failed_total", 2.0),
+            ("prompt_tokens_total", 1000.0),
+            ("generation_tokens_total", 2000.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Ttft, 10), (S::Itl, 2048)]);
+    // One that is built on vLLM has its names.
+    let vllm = page(include_str!("pages/vllm.prom"));
+    assert_eq!(vllm.report.dialect.as_deref(), Some("vllm"));
+}
+
 #[test]
 fn triton_divides_microseconds_by_requests() {
     let read = page(include_str!("pages/triton.prom"));
@@ -284,6 +395,16 @@ fn servers_are_found_by_label_or_image() {
     assert!(!vllm.runs("nginx:1.27") && !vllm.runs(""));
     assert!(vllm.matches(|key| (key == "app").then_some("vllm-llama")));
     let triton = &dialects.get("triton").expect("built in").discovery;
+    for (dialect, image) in [
+        ("sglang", "lmsysorg/sglang:v0.5.3"),
+        ("tgi", "ghcr.io/huggingface/text-generation-inference:3.3"),
+        ("trtllm", "nvcr.io/nvidia/tensorrt-llm/release:1.1.0"),
+        ("nim", "nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8"),
+    ] {
+        let runs = dialects.iter().filter(|known| known.discovery.runs(image));
+        let names: Vec<&str> = runs.map(|known| &*known.name).collect();
+        assert_eq!(names, [dialect], "{image}");
+    }
     assert!(triton.runs("nvcr.io/nvidia/tritonserver:25.09-py3"));
     assert!(!triton.runs("vllm/vllm-openai:v0.11.0"));
 }
