@@ -52,7 +52,7 @@ const PLANS: &[Plan] = &[
         namespace: "prod",
         name: "ranker-v3",
         model: "acme/ranker-v3-70b",
-        per_second: 1.2,
+        per_second: 3.0,
         surge: 1.4,
         batch: 48,
         cache: 120_000.0,
@@ -79,7 +79,7 @@ const PLANS: &[Plan] = &[
         name: "chat-small",
         model: "acme/chat-8b-instruct",
         per_second: 0.55,
-        surge: 3.0,
+        surge: 2.4,
         batch: 12,
         cache: 9_000.0,
         prompt: 500.0,
@@ -294,7 +294,7 @@ impl World {
     pub(super) fn server(&self, work: &Work, pod: &Pod, at: Moment) -> Option<Server<'_>> {
         let (plan, pattern) = self.plan_of(work)?;
         let ready = pod.ready.filter(|ready| *ready <= at)?;
-        let offset = (mix(pod.uid, 0x5e41) % 600_000) as i64;
+        let offset = (mix(pod.uid, 0x5e41) % 120_000) as i64;
         Some(Server {
             plan,
             pattern,

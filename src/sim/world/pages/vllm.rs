@@ -43,9 +43,13 @@ impl Page {
     fn histogram(&mut self, family: Family, bounds: &[f64], values: &[(f64, u64)]) {
         head(&mut self.text, family);
         let name = family.0;
-        for bound in bounds {
-            let within = values.iter().filter(|(value, _)| value <= bound);
-            let count: u64 = within.map(|(_, times)| times).sum();
+        let mut counts = vec![0; bounds.len() + 1];
+        for (value, times) in values {
+            counts[bounds.partition_point(|bound| bound < value)] += times;
+        }
+        let mut count = 0;
+        for (bound, more) in bounds.iter().zip(counts) {
+            count += more;
             let more = format!(",le=\"{bound:?}\"");
             self.row(&format!("{name}_bucket"), &more, count as f64);
         }
