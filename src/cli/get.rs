@@ -363,6 +363,12 @@ pub fn print(
     if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
         out::say(err, &said);
     }
+    if query.kind == Kind::Services
+        && format != Format::Name
+        && let Some(said) = table::services::read_once(facts)
+    {
+        out::say(err, said);
+    }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(selected(facts, query, err)))
 }

@@ -8,6 +8,7 @@ pub mod budgets;
 pub mod changes;
 pub mod checkup;
 pub mod cost;
+mod csv_output;
 pub mod devices;
 pub mod document;
 pub mod explanations;

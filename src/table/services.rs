@@ -298,6 +298,41 @@ pub fn rows(facts: &Facts) -> Vec<ServiceRow<'_>> {
         .collect()
 }
 
+/// A service in a line, for the page of its workload: what is known, and nothing else.
+pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
+    let row = row(facts, job, served);
+    let (ttft, tpot) = (row.ttft_seconds, row.tpot_seconds);
+    let p95 = |name: &str, cell: LatencyCell| {
+        let words = cell.words(cell.p95);
+        cell.p95.map(|_| format!("{name} p95 {words}"))
+    };
+    let all = [
+        Some(format!("{} × {}", row.replicas, row.engine)),
+        p95("TTFT", ttft),
+        p95("TPOT", tpot),
+        row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
+        served
+            .goodput()
+            .map(|range| format!("goodput {}/s", goodput(range))),
+        row.usd_per_million_tokens
+            .map(|cost| format!("{} per million tokens", usd(Some(cost)))),
+        row.saturated
+            .map(|_| verdict(row.saturated, row.saturated_by.iter().copied())),
+    ];
+    let known: Vec<String> = all.into_iter().flatten().collect();
+    known.join(" · ")
+}
+
+/// What is to be said where no server was read twice: a command looks once. `None` where nothing is served.
+pub fn read_once(facts: &Facts) -> Option<&'static str> {
+    let all = places(facts).into_iter();
+    let mut served = all.filter_map(|place| at(facts, place)).peekable();
+    served.peek()?;
+    served.all(|(_, one)| one.window_seconds.is_none()).then_some(
+        "rates, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console go on reading",
+    )
+}
+
 /// What tells a service from all others: `NAMESPACE/NAME (KIND, MODEL)`.
 pub fn key(job: &Job, served: &ServedModel) -> String {
     key_of(
@@ -422,6 +457,38 @@ mod tests {
         let cost = known.usd_per_million_tokens.expect("has a price");
         assert!((cost - usd / 4.32).abs() < 1e-9, "{cost} of {usd}");
         assert_eq!(known.key(), "nlp/train (Job, org/llama)");
+        let (job, served) = at(&facts, places(&facts)[1]).expect("it is there");
+        let told = words(&facts, job, served);
+        assert!(
+            told.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
+            "{told}"
+        );
+        assert!(
+            told.ends_with(" per million tokens · saturated: kv-cache"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_look_that_reads_each_server_once_says_so() {
+        let mut facts = facts();
+        assert_eq!(read_once(&facts), None, "one was read twice");
+        let fleet = std::sync::Arc::make_mut(&mut facts.fleet);
+        let once = |job: &std::sync::Arc<Job>| {
+            let mut job = (**job).clone();
+            for one in job
+                .serving
+                .iter_mut()
+                .flat_map(|serving| &mut serving.served)
+            {
+                one.window_seconds = None;
+            }
+            std::sync::Arc::new(job)
+        };
+        fleet.jobs = fleet.jobs.iter().map(once).collect();
+        assert!(read_once(&facts).is_some_and(|said| said.contains("--watch")));
+        std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
+        assert_eq!(read_once(&facts), None, "nothing is served");
     }
 
     #[test]
