@@ -79,12 +79,12 @@ const VIEWS: [(&[&str], ViewId); 8] = [
     (&["alerts", "alert"], ViewId::Alerts),
 ];
 
-/// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
-fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
-    let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
-    let (name, id) = (words[0], *id);
-    // Kinds that stand under the tab of jobs.
-    let under: Option<(fn(Option<Name>) -> RowScope, &str)> = match name {
+/// The part that a kind under the tab of jobs is, of a namespace or of all, and what it shows.
+type Under = (fn(Option<Name>) -> RowScope, &'static str);
+
+/// The kinds that stand under the tab of jobs.
+fn under_jobs(name: &str) -> Option<Under> {
+    match name {
         "pods" => Some((
             RowScope::Pods,
             "view · pods that ask for devices: node, readiness, restarts, job, money",
@@ -94,7 +94,14 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
             "view · models that are served: requests, cache, latencies, tokens, $ for a million of them",
         )),
         _ => None,
-    };
+    }
+}
+
+/// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
+fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
+    let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
+    let (name, id) = (words[0], *id);
+    let under = under_jobs(name);
     let offer = |label: String, doc: String, row_scope: RowScope, filter: &str| Offer {
         label,
         doc,

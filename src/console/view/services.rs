@@ -103,7 +103,7 @@ pub static KIND: Kind = Kind {
         .wide(),
     ],
     collect,
-    id: |facts, row| service(facts, row).map_or(0, |(job, one)| id_of(&key(job, one))),
+    id: |facts, row| service(facts, row).map_or(0, |(job, one)| id_of(key(job, one))),
     label: |facts, row, key| {
         let label = label_of_job(service(facts, row)?.0, key);
         label.map(ToString::to_string)
