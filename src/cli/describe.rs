@@ -164,6 +164,13 @@ fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
             let (namespace, name) = key.split_once('/')?;
             Selection::Pod(model::base::ObjectKey::new(namespace, name))
         }
+        // A service's page is that of its workload.
+        Kind::Services => {
+            let all = table::services::places(facts).into_iter();
+            let mut all = all.filter_map(|place| table::services::at(facts, place));
+            let (job, _) = all.find(|(job, served)| table::services::key(job, served) == key)?;
+            Selection::Job(job.id.clone())
+        }
         Kind::Scalers | Kind::Cost | Kind::Fleet => return None,
     })
 }

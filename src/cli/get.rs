@@ -176,6 +176,9 @@ pub enum KindName {
     /// Pods that ask for devices
     #[value(aliases = ["pod", "po"])]
     Pods,
+    /// Models that workloads serve: requests, cache, latencies, tokens, money for them
+    #[value(aliases = ["service", "svc"])]
+    Services,
     /// Money an hour by pool, queue, team, job and class
     #[value(alias = "costs")]
     Cost,
@@ -209,6 +212,7 @@ impl KindName {
             Self::Queues => Kind::Queues,
             Self::Jobs => Kind::Jobs,
             Self::Pods => Kind::Pods,
+            Self::Services => Kind::Services,
             Self::Cost => Kind::Cost,
             Self::Alerts => Kind::Alerts,
             Self::Advice => Kind::Advice,
@@ -369,6 +373,12 @@ pub fn print(
     // Names alone hold no reading.
     if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
         out::say(err, &said);
+    }
+    if query.kind == Kind::Services
+        && format != Format::Name
+        && let Some(said) = table::services::read_once(facts)
+    {
+        out::say(err, said);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(selected(facts, query, err)))

@@ -171,7 +171,7 @@ fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Ve
         }
         for name in map.from.get_ref() {
             let rank = ranks.entry(signal).or_default();
-            for (name, part) in parts(map, name) {
+            for (name, part) in parts(map, signal, name) {
                 families.entry(name).or_default().push(Use::Map {
                     map: number(maps.len()),
                     rank: *rank,
@@ -195,17 +195,23 @@ fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Ve
 }
 
 /// The metric names behind one name of a mapping, each with what it is of the signal.
-fn parts(map: &MapSpec, name: &str) -> Vec<(String, Part)> {
+fn parts(map: &MapSpec, signal: Signal, name: &str) -> Vec<(String, Part)> {
     if !is_mean(map) {
         return vec![(name.to_owned(), Part::Value)];
     }
     let at = map.from.get_ref().iter().position(|from| from == name);
     match at.and_then(|at| map.count.get(at)) {
         Some(count) => vec![(name.to_owned(), Part::Sum), (count.clone(), Part::Count)],
-        None => vec![
-            (format!("{name}_sum"), Part::Sum),
-            (format!("{name}_count"), Part::Count),
-        ],
+        None => {
+            let mut parts = vec![
+                (format!("{name}_sum"), Part::Sum),
+                (format!("{name}_count"), Part::Count),
+            ];
+            if matches!(signal, Signal::Ttft | Signal::Itl | Signal::Tpot) {
+                parts.push((format!("{name}_bucket"), Part::Bucket));
+            }
+            parts
+        }
     }
 }
 

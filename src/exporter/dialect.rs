@@ -183,6 +183,8 @@ pub(super) enum Part {
     Sum,
     /// What divides it.
     Count,
+    /// A bucket of the histogram that it is the mean of.
+    Bucket,
 }
 
 #[derive(Debug, Default)]
@@ -338,6 +340,10 @@ const BUILTIN: &[(&str, &str)] = files![
     "all-smi.toml"
     "vllm.toml"
     "triton.toml"
+    "sglang.toml"
+    "tgi.toml"
+    "trtllm.toml"
+    "nim.toml"
 ];
 
 impl Dialects {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use model::base::Name;
+use model::fleet::histogram::Histogram;
 use model::fleet::reading::{Reading, Scope};
 
 use super::device_rows::{Device, RowSubject, Rows};
@@ -24,6 +25,8 @@ pub(super) struct Folded<'f, 'd, 'n> {
     pub values: &'f [Values],
     /// Values of each pod's copy of a shared place.
     pub copies: &'f BTreeMap<(u32, u32), Values>,
+    /// Latencies of each place.
+    pub histograms: &'f FxHashMap<u32, Vec<Histogram>>,
 }
 
 /// Nodes first, then each device with its slices, each with its pods' copies; last the servers of models.
@@ -34,6 +37,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         shared,
         values,
         copies,
+        histograms,
     } = *folded;
     let mut read = Read {
         report,
@@ -113,6 +117,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         let mut reading = Reading::new(dialect.name.clone(), Scope::Serving);
         reading.pod.clone_from(pod);
         reading.model.clone_from(model);
+        reading.histograms = histograms.get(&(at as u32)).cloned().unwrap_or_default();
         push(&mut read, reading, &values[at]);
     }
     read

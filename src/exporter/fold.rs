@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use model::base::Name;
+use model::base::quantities::counted;
+use model::fleet::histogram::{Histogram, MOST_BUCKETS};
 use model::fleet::signal::Signal;
 
+use super::buckets::{Malformed, histogram};
 use super::device_rows::{RowSubject, Rows};
 use super::dialect::{Derive, Dialect, How, Map, Part, Scale, Sizes};
 use super::emit::{Folded, emit};
@@ -32,7 +35,7 @@ pub(super) struct Contribution {
     /// NaN when a later line took its place.
     pub value: f64,
     pub part: Part,
-    /// When the value was so, where the newest counts.
+    /// When the value was so, where the newest counts; of a bucket, its upper bound.
     pub moment: f64,
 }
 
@@ -77,11 +80,17 @@ pub(super) fn fold(
 
     let mut values: Vec<Values> = vec![Values::new(); rows.places.len()];
     let mut copies: BTreeMap<(u32, u32), Values> = BTreeMap::new();
+    let mut histograms: FxHashMap<u32, Vec<Histogram>> = FxHashMap::default();
     let shared = shared(&rows, &all);
     for group in all.chunk_by(|a, b| (a.place, signal(a)) == (b.place, signal(b))) {
         let place = group[0].place;
         if let Some(value) = best(dialect, group, false) {
             values[place as usize].insert(signal(&group[0]), value);
+        }
+        match histogram(dialect, group) {
+            Some(Ok(one)) => histograms.entry(place).or_default().push(one),
+            Some(Err(Malformed)) => report.malformed_histograms += 1,
+            None => {}
         }
         if !shared.contains_key(&place) {
             continue;
@@ -113,12 +122,19 @@ pub(super) fn fold(
         derive(&dialect.derives, values);
     }
     report.devices = rows.devices.len();
+    if report.malformed_histograms > 0 {
+        report.messages.push(format!(
+            "{} of latencies left out: buckets without +Inf, counts that fall, or more than {MOST_BUCKETS} buckets",
+            counted(report.malformed_histograms as u64, "malformed histogram")
+        ));
+    }
     let folded = Folded {
         rows: &rows,
         slices: &slices,
         shared: &shared,
         values: &values,
         copies: &copies,
+        histograms: &histograms,
     };
     emit(dialect, &folded, report)
 }

@@ -4,6 +4,7 @@
 //! [`read`] turns each series into a value of a [`model::fleet::signal::Signal`] at a node, device or slice.
 //! What an exporter means is said in `config/exporters/*.toml` and nowhere in code; `spec.rs` documents every key.
 
+mod buckets;
 mod compile;
 mod device_rows;
 pub mod dialect;

@@ -11,6 +11,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::reading::Reading;
 use model::fleet::signal::Signal;
 
+use super::buckets::histogram_id;
 use super::device_rows::{Rows, Spot};
 use super::dialect::{Dialect, Dialects, Map, Part, Scale, Use};
 use super::exposition::{Limits, Nature, Scan, Series, scan};
@@ -61,6 +62,8 @@ pub struct Report {
     pub duplicates: usize,
     /// Series whose value was a sentinel, not finite, or not believable.
     pub missing_values: usize,
+    /// Latencies of servers whose buckets are no histogram: they are unknown.
+    pub malformed_histograms: usize,
     /// Devices on the page.
     pub devices: usize,
     /// The newest timestamp on the page, where its lines have any.
@@ -276,7 +279,10 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 self.missing += 1;
                                 continue;
                             };
-                            let item = item(rule, series, key);
+                            let item = match part {
+                                Part::Bucket => histogram_id(series),
+                                _ => item(rule, series, key),
+                            };
                             self.contributions.push(Contribution {
                                 place,
                                 map,
@@ -286,7 +292,11 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 item,
                                 value,
                                 part,
-                                moment: if rule.newest { series.value } else { 0.0 },
+                                moment: match part {
+                                    Part::Bucket => bound(rule, series),
+                                    _ if rule.newest => series.value,
+                                    _ => 0.0,
+                                },
                             });
                         }
                         Placed::Elsewhere => {}
@@ -409,6 +419,10 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             Some(name) => label(series.labels, name)?.trim().parse().ok()?,
             None => series.value,
         };
+        if part == Part::Bucket {
+            // Not left out: without one of its buckets it would be another histogram.
+            return Some(if raw.is_finite() { raw } else { -1.0 });
+        }
         if part == Part::Count {
             return (raw.is_finite() && raw >= 0.0).then_some(raw);
         }
@@ -489,6 +503,15 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
     }
 }
 
+/// The upper bound of a bucket in the signal's unit; not a number where the series has none.
+fn bound(rule: &Map, series: &Series<'_, '_>) -> f64 {
+    let bound = label(series.labels, "le").and_then(|le| le.trim().parse::<f64>().ok());
+    match rule.scale {
+        Scale::By(times, over) => bound.unwrap_or(f64::NAN) * times / over,
+        Scale::BySize => f64::NAN,
+    }
+}
+
 /// What tells a series from others that are folded together with it; `key` is its family and label set.
 fn item(rule: &Map, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
     if rule.over.is_empty() {
@@ -526,7 +549,8 @@ fn believe(rule: &Map, value: f64) -> Option<f64> {
             | Signal::TempShutdown
             | Signal::TempMargin
     );
-    if ratio && !rule.total {
+    // The sums behind a mean are no ratios.
+    if ratio && !rule.total && !rule.mean {
         // Rounding gives a little more than one; a wrong scale gives far more.
         if value > 1.05 && !rule.clamp {
             return None;

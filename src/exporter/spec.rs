@@ -400,7 +400,8 @@ pub(super) enum KindSpec {
     /// Already a rate.
     Rate,
     /// The mean of a histogram (its `_sum` over its `_count`), or of a total over `count`: of what came since the
-    /// page before, and of all on the first page.
+    /// page before, and of all on the first page. Of a latency that services are judged by (`ttft_seconds`, `tpot_seconds`,
+    /// `itl_seconds`) the buckets are read too.
     Mean,
 }
 

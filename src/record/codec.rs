@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use model::base::{Moment, Name, ObjectKey};
+use model::fleet::histogram::Histogram;
 use model::fleet::observe::{Observation, SourceHealth};
-use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::reading::{Page, Scope};
 use model::fleet::signal::{Signal, Signals};
 
 use super::coder::{Decoder, Encoder, Road};
@@ -19,6 +20,7 @@ use super::fares::{differs_in_numbers, numbers_of, set_numbers};
 use super::fault::Damage;
 use super::models::{Models, Next};
 use super::rows::{Row, SignalList};
+use super::shape::{bare, is_alike, is_of_a_pod};
 
 /// Shapes that a page of one exporter is looked for among.
 const SHAPES_TRIED: usize = 6;
@@ -167,32 +169,6 @@ pub(crate) fn of_bytes<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Dam
         .map_err(|_| Damage::Frame("an object is not what this version knows"))
 }
 
-fn is_of_a_pod(scope: Scope) -> bool {
-    matches!(scope, Scope::PodCopy | Scope::Serving)
-}
-
-fn bare(reading: &Reading) -> Reading {
-    Reading {
-        signals: Signals::default(),
-        ..reading.clone()
-    }
-}
-
-fn is_alike(a: &Reading, b: &Reading) -> bool {
-    a.scope == b.scope
-        && a.index == b.index
-        && a.dialect == b.dialect
-        && a.uuid == b.uuid
-        && a.pod == b.pod
-        && a.slice == b.slice
-        && a.host == b.host
-        && a.model == b.model
-        && a.container == b.container
-        && a.serial == b.serial
-        && a.pci == b.pci
-        && a.driver == b.driver
-}
-
 impl Codec {
     /// The codec after a keyframe: what came since the last one and these sources are known to it, and `write` is handed
     /// what tells a reader so.
@@ -304,11 +280,19 @@ impl Codec {
         for (at, reading) in page.readings.iter().enumerate() {
             values.clear();
             values.extend(reading.signals.iter().map(|(_, value)| value));
-            self.row(&mut frame.road, shape, at, &values);
+            let mut histograms = reading.histograms.clone();
+            self.row(&mut frame.road, shape, at, &values, &mut histograms);
         }
     }
 
-    fn row(&mut self, road: &mut impl Road, shape: u32, at: usize, values: &[f64]) -> Signals {
+    fn row(
+        &mut self,
+        road: &mut impl Road,
+        shape: u32,
+        at: usize,
+        values: &[f64],
+        histograms: &mut [Histogram],
+    ) -> Signals {
         let shape = &self.shapes[shape as usize];
         let (list, number) = (shape.lists[at], shape.rows[at]);
         let state = &mut self.rows[number as usize];
@@ -317,7 +301,10 @@ impl Codec {
             state.row = state.row.moved(&self.lists[state.list as usize], to);
             state.list = list;
         }
-        self.models.rows.code(road, to, &mut state.row, values)
+        let rows = &mut self.models.rows;
+        let signals = rows.code(road, to, &mut state.row, values);
+        rows.code_buckets(road, &mut state.row, histograms);
+        signals
     }
 
     /// The number of a page's shape; true when it is new. Lists of signals that are new are written.
@@ -566,7 +553,7 @@ impl Codec {
         let mut page = self.shapes[number as usize].page.clone();
         page.at = Moment::from_millis(at.millis().wrapping_sub(age));
         for (at, reading) in page.readings.iter_mut().enumerate() {
-            reading.signals = self.row(road, number, at, &[]);
+            reading.signals = self.row(road, number, at, &[], &mut reading.histograms);
         }
         Ok(page)
     }

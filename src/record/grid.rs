@@ -34,7 +34,8 @@ const fn grid(signal: Signal) -> Grid {
         | Signal::EncoderUtil
         | Signal::DecoderUtil
         | Signal::MemUsedRatio
-        | Signal::KvCache => Grid::Steps(1.0, 200.0),
+        | Signal::KvCache
+        | Signal::PrefixHit => Grid::Steps(1.0, 200.0),
         Signal::MemUsed | Signal::MemFree => Grid::Steps(MEMORY, 1.0),
         Signal::Temp
         | Signal::MemTemp
@@ -48,7 +49,9 @@ const fn grid(signal: Signal) -> Grid {
         Signal::PcieTx | Signal::PcieRx | Signal::Nvlink | Signal::NvlinkTx | Signal::NvlinkRx => {
             Grid::Digits(2)
         }
-        Signal::Ttft | Signal::Itl | Signal::QueueTime | Signal::E2e => Grid::Digits(3),
+        Signal::Ttft | Signal::Itl | Signal::Tpot | Signal::QueueTime | Signal::E2e => {
+            Grid::Digits(3)
+        }
         _ => Grid::Steps(1.0, 1.0),
     }
 }
@@ -149,6 +152,16 @@ mod tests {
             }
             let twice = rounded(&[(signal, near)].into_iter().collect());
             prop_assert_eq!(twice.get(signal).map(f64::to_bits), Some(near.to_bits()));
+        }
+    }
+
+    #[test]
+    fn no_share_and_no_latency_is_kept_in_whole_numbers() {
+        let small = |name: &str| name.ends_with("_ratio") || name.ends_with("_seconds");
+        for signal in Signal::ALL.iter().filter(|signal| small(signal.name())) {
+            let one: Signals = [(*signal, 0.4375)].into_iter().collect();
+            let kept = rounded(&one).get(*signal).expect("is there");
+            assert!((kept - 0.4375).abs() < 0.004, "{}: {kept}", signal.name());
         }
     }
 

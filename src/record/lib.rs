@@ -23,6 +23,7 @@ mod mirror;
 mod models;
 mod recorder;
 mod rows;
+mod shape;
 pub mod usage;
 
 pub use archive::{Archive, Player, Step};
@@ -33,5 +34,5 @@ pub use keyframe::{Keyframe, Saved};
 pub use recorder::{FLUSH, KEYFRAMES, RecordLock, RecordOptions, Recorder, Written};
 
 /// The version of the format that this program writes, and the latest that it reads.
-/// The second looks back from a frame to those before it.
-pub const VERSION: u16 = 2;
+/// The second looks back from a frame to those before it; the third has latencies of model servers.
+pub const VERSION: u16 = 3;

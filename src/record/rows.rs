@@ -1,5 +1,6 @@
 //! Rows of readings as numbers: each value against what the same row had before.
 
+use model::fleet::histogram::Histogram;
 use model::fleet::signal::{Kind, Signal, Signals};
 
 use super::coder::{Flag, Number, Road, raw};
@@ -26,6 +27,8 @@ struct Cell {
 #[derive(Clone, Default)]
 pub(crate) struct Row {
     cells: Vec<Cell>,
+    /// Observations in each bucket of its histograms, one after the other.
+    buckets: Vec<i64>,
 }
 
 impl Row {
@@ -40,6 +43,7 @@ impl Row {
         });
         Self {
             cells: cells.collect(),
+            buckets: self.buckets.clone(),
         }
     }
 
@@ -65,6 +69,9 @@ pub(crate) struct Rows {
     /// All quiet cells of a row stay quiet.
     still: [Flag; 2],
     was_still: usize,
+    /// Buckets in which nothing came; apart for those after one in which something did.
+    empty: [Flag; 2],
+    came: Number,
 }
 
 impl Default for Rows {
@@ -73,6 +80,8 @@ impl Default for Rows {
             fields: vec![Field::default(); Signal::ALL.len()],
             still: Default::default(),
             was_still: 0,
+            empty: Default::default(),
+            came: Number::default(),
         }
     }
 }
@@ -138,6 +147,38 @@ impl Rows {
             out.push((*signal, value));
         }
         out.into_iter().collect()
+    }
+}
+
+impl Rows {
+    /// Writes or reads the counts of a row's histograms. Writing, `histograms` have them; reading, they are set. Bounds are known to
+    /// both sides.
+    pub(crate) fn code_buckets(
+        &mut self,
+        road: &mut impl Road,
+        row: &mut Row,
+        histograms: &mut [Histogram],
+    ) {
+        let wanted = histograms.iter().map(|one| one.bounds.len() + 1).sum();
+        row.buckets.resize(wanted, 0);
+        let mut known = row.buckets.iter_mut();
+        for histogram in histograms {
+            let (mut written, mut read) = (0i64, 0i64);
+            let (mut was_empty, mut counts) = (true, Vec::new());
+            for (at, last) in known.by_ref().take(histogram.bounds.len() + 1).enumerate() {
+                let count = histogram.counts.get(at).map_or(0, |count| *count as i64);
+                let more = count.wrapping_sub(written).wrapping_sub(*last);
+                written = count;
+                let empty = self.empty[usize::from(was_empty)].code(road, more == 0);
+                if !empty {
+                    *last = last.wrapping_add(self.came.code(road, more));
+                }
+                was_empty = empty;
+                read = read.wrapping_add(*last);
+                counts.push(read as u64);
+            }
+            histogram.counts = counts.into();
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod number;
 mod origin;
 mod place;
 mod rulebook;
+mod service;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use number::{
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};
 pub use rulebook::{Rulebook, Texts};
+pub use service::{Latency, ServiceMatch, ServiceSettings};
 pub use show::print;
 pub use types::{
     CostSettings, Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings,
@@ -61,6 +63,7 @@ impl Settings {
             idle_power_factor: self.idle.power_factor.get(),
             idle_grace: self.idle.grace.duration(),
             engine: self.engine_rules(),
+            services: self.service.iter().map(ServiceSettings::rule).collect(),
             ..Policy::default()
         }
     }

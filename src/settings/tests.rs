@@ -78,6 +78,7 @@ fn the_examples_in_the_defaults_are_true() {
     assert_eq!(settings.prices.overrides.len(), 1);
     assert_eq!(settings.route.len(), 1);
     assert_eq!(settings.route[0].flavors.len(), 3);
+    assert_eq!(settings.service.len(), 1);
     assert_eq!(settings.budget.len(), 1);
     assert_eq!(settings.budget[0].steps, [50, 80, 100]);
     for key in super::load::WITHOUT_DEFAULT {

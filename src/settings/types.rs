@@ -13,6 +13,7 @@ use super::number::{
 };
 use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
+use super::service::ServiceSettings;
 
 /// Declares a section twice: as it is once merged, and as one layer of it, where anything may be absent and
 /// nothing unknown may stand.
@@ -95,6 +96,9 @@ section! {
         /// What parts of the fleet may cost in a period.
         #[serde(default)]
         budget: Vec<BudgetSettings>,
+        /// What model servers promise; the first service that matches counts.
+        #[serde(default)]
+        service: Vec<ServiceSettings>,
         /// How the engine decides.
         #[serde(default)]
         engine: EngineSettings,

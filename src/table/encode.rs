@@ -1,6 +1,4 @@
-//! Items as JSON, YAML and CSV.
-
-use std::borrow::Cow;
+//! Items as JSON and YAML.
 
 use model::value::Value;
 
@@ -39,22 +37,4 @@ pub(super) fn yaml(kind: Kind, items: &[Item]) -> String {
     let rows = items.iter();
     rows.map(|item| write(&Value::List(vec![Value::of(&item.json).printable()])))
         .collect()
-}
-
-/// One row's cells in the order of [`fields`].
-pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
-    let value = Value::of(json);
-    fields
-        .iter()
-        .map(|path| value.at(path).map(Value::flat).unwrap_or_default())
-        .collect()
-}
-
-/// A line of CSV.
-pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
-    let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record(cells)
-        .expect("a line of its own has no other length to agree with");
-    let bytes = out.into_inner().expect("memory takes every byte");
-    String::from_utf8(bytes).expect("cells are texts")
 }

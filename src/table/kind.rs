@@ -15,6 +15,8 @@ pub enum Kind {
     Jobs,
     /// Pods that ask for devices.
     Pods,
+    /// Models that workloads serve.
+    Services,
     /// Money.
     Cost,
     /// Findings.
@@ -31,13 +33,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the contract.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Pools,
         Self::Nodes,
         Self::Devices,
         Self::Queues,
         Self::Jobs,
         Self::Pods,
+        Self::Services,
         Self::Cost,
         Self::Alerts,
         Self::Advice,
@@ -55,6 +58,7 @@ impl Kind {
             Self::Queues => "queues",
             Self::Jobs => "jobs",
             Self::Pods => "pods",
+            Self::Services => "services",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
             Self::Advice => "advice",
@@ -73,6 +77,7 @@ impl Kind {
             Self::Queues => "queue",
             Self::Jobs => "job",
             Self::Pods => "pod",
+            Self::Services => "service",
             Self::Cost => "cost",
             Self::Alerts => "alert",
             Self::Advice => "advice",
@@ -91,6 +96,7 @@ impl Kind {
             Self::Queues => include_str!("../../config/schema/queues.json"),
             Self::Jobs => include_str!("../../config/schema/jobs.json"),
             Self::Pods => include_str!("../../config/schema/pods.json"),
+            Self::Services => include_str!("../../config/schema/services.json"),
             Self::Cost => include_str!("../../config/schema/cost.json"),
             Self::Alerts => include_str!("../../config/schema/alerts.json"),
             Self::Advice => include_str!("../../config/schema/advice.json"),

@@ -23,6 +23,11 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules()
                 && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
         }
+        // Its autoscaler.
+        Kind::Services => {
+            !table.holds_rules()
+                && (!table.holds_scaling() || matches!(table, Table::PodAutoscalers))
+        }
         Kind::Devices | Kind::Jobs | Kind::Pods | Kind::Cost | Kind::Alerts | Kind::Advice => {
             !table.holds_rules() && !table.holds_scaling()
         }

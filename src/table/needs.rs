@@ -84,6 +84,7 @@ impl Needs {
             Kind::Pools
             | Kind::Nodes
             | Kind::Pods
+            | Kind::Services
             | Kind::Devices
             | Kind::Cost
             | Kind::Alerts

@@ -7,15 +7,17 @@ use serde::Serialize;
 use model::base::document::nearest;
 use model::fleet::signal::Signal;
 
+use super::csv_output::csv;
+pub use super::csv_output::{csv_line, flat};
 use super::encode::{array, yaml};
-pub use super::encode::{csv_line, flat};
 use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
 use super::{Facts, Format, Kind, UNATTRIBUTED};
 use super::{
-    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, sources,
+    advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, services,
+    sources,
 };
 use model::value::{Value, escaped};
 
@@ -176,6 +178,30 @@ pub fn output_table(
                 pods::rows(facts),
                 &shape,
                 pods::columns(),
+                query,
+                format,
+                pretty,
+            )
+        }
+        Kind::Services => {
+            let shape = Shape {
+                name: None,
+                labels: Some(|row: &services::ServiceRow<'_>| row.labels),
+                key: |row: &services::ServiceRow<'_>| Cow::Owned(row.key()),
+                also: |row| {
+                    let full = format!("{}/{}", row.namespace, row.name);
+                    let names = [Some(row.name), row.model].into_iter().flatten();
+                    let names = names.map(Cow::Borrowed);
+                    names.chain([Cow::Owned(full)]).collect()
+                },
+                place: |row| (Some(row.namespace), Some(row.team)),
+                placed: true,
+            };
+            build(
+                facts,
+                services::rows(facts),
+                &shape,
+                services::columns(),
                 query,
                 format,
                 pretty,
@@ -443,6 +469,7 @@ pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
         Kind::Queues => of(kind, queues::columns()),
         Kind::Jobs => of(kind, jobs::columns()),
         Kind::Pods => of(kind, pods::columns()),
+        Kind::Services => of(kind, services::columns()),
         Kind::Cost => of(kind, cost::columns()),
         Kind::Alerts => of(kind, alerts::columns()),
         Kind::Advice => of(kind, advice::columns()),
@@ -520,6 +547,7 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         Kind::Queues => queues::FIELDS,
         Kind::Jobs => jobs::FIELDS,
         Kind::Pods => pods::FIELDS,
+        Kind::Services => services::FIELDS,
         Kind::Cost => cost::FIELDS,
         Kind::Alerts => alerts::FIELDS,
         Kind::Advice => advice::FIELDS,
@@ -533,17 +561,4 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         all.extend(signals.map(|signal| Cow::Owned(format!("signals.{}", signal.name()))));
     }
     all
-}
-
-fn csv(query: &Query, items: &[Item]) -> String {
-    let fields = fields(query.kind);
-    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
-    let mut out = match query.titled {
-        true => csv_line(&names),
-        false => String::new(),
-    };
-    for item in items {
-        out.push_str(&csv_line(&flat(&fields, &item.json)));
-    }
-    out
 }

@@ -11,8 +11,9 @@ use model::cost::{PriceBook, Prices, burn};
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
+use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::history::History;
-use model::fleet::job::{Gang, Job, JobKey, JobState};
+use model::fleet::job::{Gang, Job, JobKey, JobState, Serving};
 use model::fleet::node::{Billing, Cordon};
 use model::fleet::observe::{
     Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
@@ -21,6 +22,8 @@ use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use model::fleet::profile::{Bound, Evidence};
 use model::fleet::queue::QueueSystem;
 use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerState, Scaling};
+use model::fleet::served_model::{Objectives, ServedModel};
+use model::fleet::signal::Signal;
 use model::fleet::siting::PodSet;
 use model::fleet::{Fleet, Known};
 
@@ -207,8 +210,10 @@ pub fn facts() -> Facts {
         },
         ..PodSet::default()
     }]);
+    let mut serves = (*job(&train, JobState::Running, 3, 3)).clone();
+    serves.serving = Some(serving());
     let mut jobs = vec![
-        job(&train, JobState::Running, 3, 3),
+        Arc::new(serves),
         job(&nasty, JobState::Running, 1, 1),
         Arc::new(waiting),
         job(&failed, JobState::Failed, 1, 0),
@@ -346,6 +351,52 @@ fn scaling() -> Scaling {
         claims: Arc::from([]),
         provisions: Arc::from([Arc::new(request)]),
         pod_scalers: Arc::from([]),
+    }
+}
+
+/// Two models: one measured, of the other nothing but its name is known.
+fn serving() -> Serving {
+    let buckets = [(0.1, 40.0), (0.5, 90.0), (f64::INFINITY, 100.0)];
+    let histogram = Histogram::new(Signal::Ttft, buckets.to_vec()).expect("it is one");
+    let mut ttft = Latency::default();
+    ttft.add(histogram.whole());
+    Serving {
+        servers: 1,
+        read_at: Some(now()),
+        served: vec![
+            ServedModel {
+                model: Some(Name::new(hostile())),
+                engine: Name::new("vllm"),
+                replicas: 1,
+                measured: 1,
+                tokens_per_second: Some(0.0),
+                ..ServedModel::default()
+            },
+            ServedModel {
+                model: Some(Name::new("org/llama")),
+                engine: Name::new("vllm"),
+                replicas: 1,
+                measured: 1,
+                running: Some(7.0),
+                waiting: Some(2.0),
+                kv_mean: Some(0.5),
+                kv_max: Some(0.96),
+                prefix_hit: Some(0.25),
+                window_seconds: Some(150.0),
+                tokens_per_second: Some(1200.0),
+                prompt_tokens_per_second: Some(4000.0),
+                requests_per_second: Some(10.0),
+                preemptions: Some(0.0),
+                waiting_grows: Some(false),
+                ttft,
+                objectives: Objectives {
+                    ttft: Some(0.4),
+                    tpot: None,
+                },
+                ..ServedModel::default()
+            },
+        ],
+        ..Serving::default()
     }
 }
 

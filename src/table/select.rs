@@ -83,9 +83,11 @@ impl Select {
             .into_iter()
             .map(label)
             .collect::<Result<_, _>>()?;
-        if !labels.is_empty() && !matches!(kind, Kind::Nodes | Kind::Pods | Kind::Jobs) {
+        if !labels.is_empty()
+            && !matches!(kind, Kind::Nodes | Kind::Pods | Kind::Jobs | Kind::Services)
+        {
             return Err(format!(
-                "-l: {} have no labels here; nodes, pods and jobs do; use --field-selector",
+                "-l: {} have no labels here; nodes, pods, jobs and services do; use --field-selector",
                 kind.name()
             ));
         }

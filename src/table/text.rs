@@ -166,6 +166,16 @@ pub fn seconds(value: Option<f64>) -> String {
     }))
 }
 
+/// A latency as `30ms`, `2.5s`, `41s`.
+pub fn latency(seconds: Option<f64>) -> String {
+    or_unknown(seconds.map(|value| match value {
+        value if value < 0.01 => format!("{:.1}ms", value * 1000.0),
+        value if value < 1.0 => format!("{:.0}ms", value * 1000.0),
+        value if value < 10.0 => format!("{value:.1}s"),
+        value => format!("{value:.0}s"),
+    }))
+}
+
 /// A count as `12`.
 pub fn amount(value: Option<f64>) -> String {
     or_unknown(value.map(|value| format!("{value:.0}")))

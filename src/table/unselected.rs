@@ -7,13 +7,14 @@ use model::base::Name;
 use super::query::Query;
 use super::select::Labelled;
 use super::table::cell;
-use super::{Facts, Kind, jobs, nodes, pods};
+use super::{Facts, Kind, jobs, nodes, pods, services};
 
 /// What a label selector could not decide, or that no object has such a label.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
         Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
+        Kind::Services => labelled(services::rows(facts).iter().map(|row| row.labels)),
         Kind::Jobs => {
             let rows = jobs::rows(facts);
             let asked = rows

@@ -53,7 +53,7 @@ pub(super) struct Lived {
 }
 
 impl Lived {
-    fn begin(options: Options, activity: bool, file: UsageFile) -> Self {
+    pub(super) fn begin(options: Options, activity: bool, file: UsageFile) -> Self {
         Self::begin_with(options, activity, file, false)
     }
 
@@ -178,7 +178,7 @@ impl Lived {
     }
 
     /// What a client asks of the API server.
-    fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, request: Request) {
         let changes = self.world.request(request);
         self.observe(changes);
     }

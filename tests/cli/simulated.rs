@@ -128,7 +128,8 @@ fn every_kind_of_the_simulated_fleet_keeps_to_its_schema_and_adds_up() {
         match kind {
             Kind::Fleet => fleet = found,
             Kind::Cost => cost = found,
-            Kind::Alerts => {}
+            // So small a fleet has no model server that tells of its requests.
+            Kind::Alerts | Kind::Services => {}
             _ => assert_ne!(found, Value::Array(Vec::new()), "{}", kind.name()),
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use console::table_model::{Kind, Row};
 use console::view::{
-    RowScope, advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, sources,
+    RowScope, advice, alerts, cost, devices, jobs, nodes, pods, pools, queues, scalers, services,
+    sources,
 };
 use console::widget::{Cell, Value};
 use model::cost::Scope;
@@ -27,6 +28,8 @@ enum As {
     At(&'static str),
     /// The sum of these.
     Sum(&'static str, &'static str),
+    /// Milliseconds, of seconds at this path.
+    Millis(&'static str),
     /// The same words as the cell of this title in the wide table.
     Title(&'static str),
     /// The console alone has it.
@@ -204,6 +207,40 @@ fn all() -> Vec<Compared> {
                     text(json, "name"),
                     text(json, "kind")
                 )
+            },
+        ),
+        plain(
+            &services::KIND,
+            table::Kind::Services,
+            &[
+                ("service", As::Path("namespace", "name")),
+                ("model", As::Is("model")),
+                ("engine", As::Is("engine")),
+                ("replicas", As::Is("replicas")),
+                ("running", As::Is("running")),
+                ("waiting", As::Is("waiting")),
+                ("kv", As::Is("kv_cache_ratio")),
+                ("prefix", As::Is("prefix_hit_ratio")),
+                ("ttft", As::Millis("ttft_seconds.p95")),
+                ("tpot", As::Millis("tpot_seconds.p95")),
+                ("tokens", As::Is("tokens_per_second")),
+                ("goodput", As::Title("GOODPUT/S")),
+                ("burn", As::Is("burn_usd_per_hour")),
+                ("per-token", As::Is("usd_per_million_tokens")),
+                ("state", As::Title("STATE")),
+                ("scaler", As::Is("scaler")),
+                ("team", As::Is("team")),
+            ],
+            |facts, row| {
+                let (job, one) = table::services::at(facts, (row.0 as usize, row.1 as usize))?;
+                Some(table::services::key(job, one))
+            },
+            |json| {
+                let model = at(json, "model").as_str();
+                let model = model.map_or_else(String::new, |model| format!(", {model}"));
+                let [namespace, name, kind] =
+                    ["namespace", "name", "kind"].map(|key| text(json, key));
+                format!("{namespace}/{name} ({kind}{model})")
             },
         ),
         plain(
@@ -491,6 +528,11 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
                 _ => false,
             }
         }
+        As::Millis(path) => match (&cell.value, at(json, path).as_f64()) {
+            (Value::Millis(ours), Some(theirs)) => (*ours as f64 - theirs * 1000.0).abs() <= 0.5,
+            (Value::Unknown, None) => true,
+            _ => false,
+        },
         As::Title(title) => {
             let found = cells.iter().find(|(known, _)| known == title);
             let shown = &found.unwrap_or_else(|| panic!("no column {title}")).1;

@@ -16,6 +16,7 @@ mod pod_access;
 mod replay;
 mod same;
 mod scoped;
+mod served;
 mod spent;
 mod suppose;
 mod tables;

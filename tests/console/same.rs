@@ -5,6 +5,7 @@ use table::Facts;
 use crate::cells;
 use crate::frames::{EMPTY, LARGE, PARTLY, PAST, SMALL, UNKNOWN};
 use crate::scoped;
+use crate::served::served;
 
 #[test]
 fn get_and_the_console_show_the_same_in_every_cell() {
@@ -15,6 +16,7 @@ fn get_and_the_console_show_the_same_in_every_cell() {
         ("partly", &PARTLY),
         ("empty", &EMPTY),
         ("unknown", &UNKNOWN),
+        ("served", &served(&SMALL)),
     ]);
 }
 
@@ -30,7 +32,7 @@ fn one_title_is_one_thing() {
 
 #[test]
 fn get_and_the_console_show_the_same_of_a_team() {
-    let all: Vec<Facts> = scoped::teams(&SMALL)
+    let all: Vec<Facts> = scoped::teams(&served(&SMALL))
         .into_iter()
         .chain(scoped::teams(&LARGE))
         .collect();

@@ -54,7 +54,11 @@ fn built_in_dialects_compile_and_say_who_they_are() {
             "hami-scheduler",
             "all-smi",
             "vllm",
-            "triton"
+            "triton",
+            "sglang",
+            "tgi",
+            "trtllm",
+            "nim"
         ]
     );
     for dialect in dialects.iter() {

@@ -81,6 +81,100 @@ fn vllm_of_the_first_engine_and_without_labels() {
     assert_eq!(values(&bare.readings[0]), [("requests_running", 2.0)]);
 }
 
+/// Buckets of a metric, with these labels beside `le`.
+fn buckets(metric: &str, labels: &str, all: &[(&str, f64)]) -> String {
+    all.iter()
+        .map(|(le, count)| format!("{metric}_bucket{{{labels},le=\"{le}\"}} {count}\n"))
+        .collect()
+}
+
+#[test]
+fn buckets_of_latencies_are_read_and_engines_added_up() {
+    let metric = "vllm:time_to_first_token_seconds";
+    let of = |engine: &str, counts: [f64; 3]| {
+        let all = [("0.1", counts[0]), ("0.5", counts[1]), ("+Inf", counts[2])];
+        buckets(
+            metric,
+            &format!("model_name=\"m\",engine=\"{engine}\""),
+            &all,
+        )
+    };
+    let text = of("0", [10.0, 90.0, 100.0]) + &of("1", [1.0, 2.0, 3.0]);
+    let read = page(&text);
+    assert_eq!(read.report.messages, Vec::<String>::new());
+    let [ttft] = &*read.readings[0].histograms else {
+        panic!("{:?}", read.readings)
+    };
+    assert_eq!((ttft.signal, &*ttft.bounds), (S::Ttft, &[0.1, 0.5][..]));
+    assert_eq!(&*ttft.counts, [11, 92, 103]);
+    // The last of two lines counts.
+    let twice = page(&(of("0", [9.0, 9.0, 9.0]) + &of("0", [1.0, 2.0, 3.0])));
+    assert_eq!(&*twice.readings[0].histograms[0].counts, [1, 2, 3]);
+}
+
+#[test]
+fn times_for_a_token_are_told_of_requests_and_of_tokens() {
+    let labels = "model_name=\"m\"";
+    let all = [("0.05", 1.0), ("+Inf", 2.0)];
+    let read = page(
+        &[
+            buckets("vllm:request_time_per_output_token_seconds", labels, &all),
+            buckets("vllm:inter_token_latency_seconds", labels, &all),
+            buckets(
+                "vllm:time_per_output_token_seconds",
+                labels,
+                &[("+Inf", 9.0)],
+            ),
+            "vllm:prefix_cache_hits_total{model_name=\"m\"} 30\n".to_owned(),
+            "vllm:prefix_cache_queries_total{model_name=\"m\"} 40\n".to_owned(),
+        ]
+        .concat(),
+    );
+    let histograms = read.readings[0].histograms.iter();
+    let told: Vec<_> = histograms
+        .map(|one| (one.signal, one.counts.len()))
+        .collect();
+    assert_eq!(told, [(S::Itl, 2), (S::Tpot, 2)]);
+    assert_eq!(values(&read.readings[0]), [("prefix_hit_ratio", 0.75)]);
+}
+
+#[test]
+fn a_malformed_histogram_is_unknown_and_counted() {
+    let good = [("0.1", 1.0), ("0.5", 2.0), ("+Inf", 3.0)];
+    for wrong in [
+        &[("0.1", 1.0), ("0.5", 2.0)][..],
+        &[("0.1", 2.0), ("0.5", 1.0), ("+Inf", 3.0)],
+        &[("0.1", f64::NAN), ("0.5", 2.0), ("+Inf", 3.0)],
+        &[("0.1", 0.5), ("0.5", 2.0), ("+Inf", 3.0)],
+        &[("fast", 1.0), ("0.5", 2.0), ("+Inf", 3.0)],
+    ] {
+        let metric = "vllm:time_to_first_token_seconds";
+        let labels = "model_name=\"m\",engine=\"0\"";
+        let other = "model_name=\"m\",engine=\"1\"";
+        let rest = "vllm:num_requests_running{model_name=\"m\",engine=\"0\"} 2\n";
+        for more in ["", &buckets(metric, other, &good)] {
+            let read = page(&(buckets(metric, labels, wrong) + more + rest));
+            assert_eq!(read.report.malformed_histograms, 1, "{wrong:?}");
+            assert!(read.report.messages[0].contains("1 malformed histogram"));
+            assert_eq!(read.readings[0].histograms, []);
+            assert_eq!(values(&read.readings[0]), [("requests_running", 2.0)]);
+        }
+    }
+}
+
+#[test]
+fn bounds_in_milliseconds_become_seconds() {
+    let metric = "nv_inference_first_response_histogram_ms";
+    let all = [("100", 1.0), ("500", 2.0), ("+Inf", 2.0)];
+    let read = page(&buckets(metric, "model=\"m\"", &all));
+    assert_eq!(read.report.dialect.as_deref(), Some("triton"));
+    let ttft = &served(&read)[0].histograms[0];
+    assert_eq!(
+        (&*ttft.bounds, &*ttft.counts),
+        (&[0.1, 0.5][..], &[1, 2, 2][..])
+    );
+}
+
 #[test]
 fn pods_of_one_prometheus_page_are_told_apart() {
     let read = page(
@@ -122,6 +216,117 @@ fn means_are_of_what_came_since_the_page_before() {
     assert_eq!(ttft(21.0, 106.0), Some(1.0));
     assert_eq!(ttft(4.0, 8.0), Some(0.5), "it was started again");
     assert_eq!(ttft(6.0, 12.0), Some(0.5));
+}
+
+/// What the only server on a page says, with its latencies by signal and how many requests or tokens each counts.
+fn only(page: &Read) -> (Vec<(&'static str, f64)>, Vec<(S, u64)>) {
+    assert_eq!(page.report.messages, Vec::<String>::new());
+    let [server] = &*served(page) else {
+        panic!("{:?}", page.readings)
+    };
+    let latencies = server.histograms.iter();
+    let latencies = latencies.map(|one| (one.signal, one.counts[one.counts.len() - 1]));
+    (values(server), latencies.collect())
+}
+
+#[test]
+fn sglang_tells_tokens_and_no_preemptions() {
+    let read = page(include_str!("pages/sglang.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("sglang"));
+    assert_eq!(served(&read)[0].model.as_deref(), Some("org/model-8b"));
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 9.0),
+            ("requests_waiting", 2.0),
+            ("kv_cache_ratio", 0.28),
+            ("prefix_hit_ratio", 0.125),
+            ("ttft_seconds", 0.25),
+            ("itl_seconds", 0.02),
+            ("e2e_seconds", 4.0),
+            ("requests_total", 50.0),
+            ("requests_failed_total", 1.0),
+            ("prompt_tokens_total", 8000.0),
+            ("generation_tokens_total", 7000.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Ttft, 50), (S::Itl, 6950)]);
+}
+
+#[test]
+fn tgi_counts_tokens_by_its_histograms_and_names_no_model() {
+    let read = page(include_str!("pages/tgi.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("tgi"));
+    assert_eq!(served(&read)[0].model, None);
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 6.0),
+            ("requests_waiting", 4.0),
+            ("tpot_seconds", 0.025),
+            ("queue_seconds", 0.1),
+            ("e2e_seconds", 2.5),
+            ("requests_total", 40.0),
+            ("requests_failed_total", 2.0),
+            ("prompt_tokens_total", 12000.0),
+            ("generation_tokens_total", 5700.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Tpot, 32)]);
+}
+
+#[test]
+fn trtllm_serve_tells_latencies_under_both_of_its_prefixes() {
+    let text = include_str!("pages/trtllm.prom");
+    for text in [text.to_owned(), text.replace("trtllm_", "trtllm:")] {
+        let read = page(&text);
+        assert_eq!(read.report.dialect.as_deref(), Some("trtllm"));
+        assert_eq!(served(&read)[0].model.as_deref(), Some("org/model-70b"));
+        let (values, latencies) = only(&read);
+        assert_eq!(
+            values,
+            [
+                ("requests_running", 3.0),
+                ("requests_waiting", 1.0),
+                ("kv_cache_ratio", 0.5),
+                ("prefix_hit_ratio", 0.25),
+                ("ttft_seconds", 0.25),
+                ("tpot_seconds", 0.025),
+                ("queue_seconds", 0.02),
+                ("e2e_seconds", 3.0),
+                ("requests_total", 24.0),
+            ]
+        );
+        assert_eq!(latencies, [(S::Ttft, 32), (S::Tpot, 32)]);
+    }
+}
+
+#[test]
+fn nim_is_known_by_names_without_a_prefix() {
+    let read = page(include_str!("pages/nim.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("nim"));
+    let (values, latencies) = only(&read);
+    assert_eq!(
+        values,
+        [
+            ("requests_running", 5.0),
+            ("requests_waiting", 0.0),
+            ("kv_cache_ratio", 0.75),
+            ("ttft_seconds", 0.2),
+            ("itl_seconds", 0.02),
+            ("e2e_seconds", 3.0),
+            ("requests_total", 10.0),
+            ("requests_failed_total", 2.0),
+            ("prompt_tokens_total", 1000.0),
+            ("generation_tokens_total", 2000.0),
+        ]
+    );
+    assert_eq!(latencies, [(S::Ttft, 10), (S::Itl, 2048)]);
+    // One that is built on vLLM has its names.
+    let vllm = page(include_str!("pages/vllm.prom"));
+    assert_eq!(vllm.report.dialect.as_deref(), Some("vllm"));
 }
 
 #[test]
@@ -190,6 +395,16 @@ fn servers_are_found_by_label_or_image() {
     assert!(!vllm.runs("nginx:1.27") && !vllm.runs(""));
     assert!(vllm.matches(|key| (key == "app").then_some("vllm-llama")));
     let triton = &dialects.get("triton").expect("built in").discovery;
+    for (dialect, image) in [
+        ("sglang", "lmsysorg/sglang:v0.5.3"),
+        ("tgi", "ghcr.io/huggingface/text-generation-inference:3.3"),
+        ("trtllm", "nvcr.io/nvidia/tensorrt-llm/release:1.1.0"),
+        ("nim", "nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8"),
+    ] {
+        let runs = dialects.iter().filter(|known| known.discovery.runs(image));
+        let names: Vec<&str> = runs.map(|known| &*known.name).collect();
+        assert_eq!(names, [dialect], "{image}");
+    }
     assert!(triton.runs("nvcr.io/nvidia/tritonserver:25.09-py3"));
     assert!(!triton.runs("vllm/vllm-openai:v0.11.0"));
 }

@@ -1,5 +1,6 @@
 //! What was said comes back: every observation, every value, in its order, at any moment.
 
+use model::fleet::histogram::Histogram;
 use model::fleet::observe::{Extent, Failure, Lost, LostKind, Pending};
 use model::fleet::signal::Signals;
 use proptest::prelude::*;
@@ -193,6 +194,15 @@ fn observation() -> impl Strategy<Value = Observation> {
             let mut reading = Reading::new(Name::new("dcgm"), Scope::Device);
             reading.index = Some(index);
             reading.signals = signals.clone();
+            let count = |by: u64| u64::from(index) + by * values.len() as u64;
+            // Rows with and without latencies.
+            let kinds = [Signal::Ttft, Signal::Tpot].into_iter().take(rows as usize);
+            let latencies = kinds.map(|signal| Histogram {
+                signal,
+                bounds: Box::new([0.1, f64::from(rows)]),
+                counts: Box::new([count(0), count(3), count(50)]),
+            });
+            reading.histograms = latencies.collect();
             reading
         });
         Observation::Page(Box::new(Page {

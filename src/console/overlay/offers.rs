@@ -68,8 +68,9 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
-const VIEWS: [(&[&str], ViewId); 9] = [
+const VIEWS: [(&[&str], ViewId); 10] = [
     (&["pods", "pod", "po"], ViewId::Jobs),
+    (&["services", "service", "svc"], ViewId::Jobs),
     (&["jobs", "job", "jo"], ViewId::Jobs),
     (&["nodes", "node", "no"], ViewId::Nodes),
     (&["queues", "queue", "q", "cq", "lq"], ViewId::Queues),
@@ -80,31 +81,47 @@ const VIEWS: [(&[&str], ViewId); 9] = [
     (&["scalers", "scaler", "hpa", "nodepools"], ViewId::Pools),
 ];
 
+/// The part that a kind under the tab of jobs is, of a namespace or of all, and what it shows.
+type Under = (fn(Option<Name>) -> RowScope, &'static str);
+
+/// The kinds that stand under the tab of jobs.
+fn under_jobs(name: &str) -> Option<Under> {
+    match name {
+        "pods" => Some((
+            RowScope::Pods,
+            "view · pods that ask for devices: node, readiness, restarts, job, money",
+        )),
+        "services" => Some((
+            RowScope::Services,
+            "view · models that are served: requests, cache, latencies, tokens, $ for a million of them",
+        )),
+        _ => None,
+    }
+}
+
 /// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
 fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
     let (name, id) = (words[0], *id);
-    let is_pods = name == "pods";
+    let under = under_jobs(name);
     let offer = |label: String, doc: String, row_scope: RowScope, filter: &str| Offer {
         label,
         doc,
         go: Navigation::Destination(Destination::Part(id, row_scope), filter.to_owned()),
     };
-    let whole = match name {
-        "pods" => RowScope::Pods(None),
-        "advice" => RowScope::Advice,
-        "scalers" => RowScope::Scalers,
-        _ => RowScope::All,
+    let (whole, doc) = match (under, name) {
+        (Some((part, doc)), _) => (part(None), doc),
+        (None, "advice") => (
+            RowScope::Advice,
+            "view · what to do about jobs' devices, what saves most first",
+        ),
+        (None, "scalers") => (
+            RowScope::Scalers,
+            "view · autoscalers of nodes and pods: what they want, why they stand still",
+        ),
+        (None, _) => (RowScope::All, "view"),
     };
     if rest.is_empty() {
-        let doc = match name {
-            "pods" => "view · pods that ask for devices: node, readiness, restarts, job, money",
-            "advice" => "view · what to do about jobs' devices, what saves most first",
-            "scalers" => {
-                "view · autoscalers of nodes and pods: what they want, why they stand still"
-            }
-            _ => "view",
-        };
         return Some(offer(name.to_owned(), doc.to_owned(), whole, ""));
     }
     if rest.starts_with(['-', '/', '!']) {
@@ -135,9 +152,9 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let mut jobs = app.facts.fleet.jobs.iter();
     let known = jobs.any(|job| job.namespace().as_str() == rest);
     let namespace = Name::new(rest);
-    let row_scope = match id {
-        ViewId::Jobs if known && is_pods => RowScope::Pods(Some(namespace)),
-        ViewId::Jobs if known => RowScope::Namespace(namespace),
+    let row_scope = match (id, under) {
+        (ViewId::Jobs, Some((part, _))) if known => part(Some(namespace)),
+        (ViewId::Jobs, None) if known => RowScope::Namespace(namespace),
         _ => return None,
     };
     let doc = format!("view · {name} of namespace {rest}");

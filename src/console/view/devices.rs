@@ -223,6 +223,7 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Cost(_)
         | RowScope::Idle
         | RowScope::Pods(None)
+        | RowScope::Services(None)
         | RowScope::WhatIf(_)
         | RowScope::Advice
         | RowScope::Scalers
@@ -237,7 +238,9 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         RowScope::Queue(queue) => device
             .holders()
             .any(|(pod, _)| pod.queue.as_ref() == Some(queue)),
-        RowScope::Namespace(namespace) | RowScope::Pods(Some(namespace)) => device
+        RowScope::Namespace(namespace)
+        | RowScope::Pods(Some(namespace))
+        | RowScope::Services(Some(namespace)) => device
             .holders()
             .any(|(pod, _)| pod.key().namespace == *namespace),
     }

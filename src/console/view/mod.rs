@@ -41,6 +41,7 @@ mod queue_quotas;
 pub mod queues;
 pub mod scalers;
 mod scroll;
+pub mod services;
 pub mod sources;
 pub mod sparkline_strip;
 pub mod subject;
@@ -121,6 +122,8 @@ pub enum RowScope {
     Namespace(Name),
     /// Pods, of a namespace or of all.
     Pods(Option<Name>),
+    /// Services, of a namespace or of all.
+    Services(Option<Name>),
     /// What an object consists of and stands on.
     Tree(Selection),
     /// What these changes would do, in the words in which they were typed.
@@ -150,6 +153,8 @@ impl RowScope {
             Self::Namespace(name) => format!("namespace {name}"),
             Self::Pods(None) => String::from("pods"),
             Self::Pods(Some(name)) => format!("pods of {name}"),
+            Self::Services(None) => String::from("services"),
+            Self::Services(Some(name)) => format!("services of {name}"),
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
             Self::Advice => String::from("advice"),
@@ -462,6 +467,9 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => {
             Box::new(table_view::TableView::new(id, &pods::KIND, row_scope))
+        }
+        (ViewId::Jobs, row_scope @ RowScope::Services(_)) => {
+            Box::new(table_view::TableView::new(id, &services::KIND, row_scope))
         }
         (ViewId::Jobs, row_scope) => {
             Box::new(table_view::TableView::new(id, &jobs::KIND, row_scope))

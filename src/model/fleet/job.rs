@@ -10,6 +10,7 @@ use super::admission::Admission;
 use super::device::{Pod, TeamSource};
 use super::observe::{Failure, Labels, OwnerRef, Resources};
 use super::queue::QueueSystem;
+use super::served_model::ServedModel;
 use super::signal::Signals;
 use super::siting::PodSet;
 
@@ -105,6 +106,8 @@ pub struct Serving {
     pub models: Vec<Name>,
     /// Requests and totals added up over pods and models; shares and times as their plain mean.
     pub signals: Signals,
+    /// The same model by model, by name.
+    pub served: Vec<ServedModel>,
     /// When the newest of it was read.
     pub read_at: Option<Moment>,
 }

@@ -12,6 +12,7 @@ pub mod finding;
     reason = "the room is named for the type it exists for"
 )]
 pub mod fleet;
+pub mod histogram;
 pub mod history;
 pub mod job;
 pub mod judge;
@@ -28,6 +29,7 @@ pub mod replicas;
 pub mod runtimes;
 pub mod scaling;
 pub mod scheduling;
+pub mod served_model;
 pub mod sight;
 pub mod signal;
 pub mod siting;

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::ObjectKey;
+
 use super::accelerator::Catalog;
 use super::node::Billing;
 use super::pool::PoolMode;
 use super::scheduling::EngineRules;
+use super::served_model::Objectives;
 use super::xid::XidTable;
 
 /// A pool that the settings describe.
@@ -41,6 +44,39 @@ pub struct TeamRule {
     pub labels: Vec<(String, String)>,
 }
 
+/// What a service of the settings promises.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServiceRule {
+    /// Namespaces; `*` at the end stands for any tail, as it does below. What names nothing is any.
+    pub namespaces: Vec<String>,
+    /// Names of workloads.
+    pub names: Vec<String>,
+    /// Models.
+    pub models: Vec<String>,
+    /// Its thresholds.
+    pub objectives: Objectives,
+}
+
+impl ServiceRule {
+    /// True for a model of a workload.
+    pub fn covers(&self, job: &ObjectKey, model: Option<&str>) -> bool {
+        let any = |patterns: &[String], text: Option<&str>| {
+            let fits = |text| patterns.iter().any(|pattern| glob(pattern, text));
+            patterns.is_empty() || text.is_some_and(fits)
+        };
+        any(&self.namespaces, Some(&job.namespace))
+            && any(&self.names, Some(&job.name))
+            && any(&self.models, model)
+    }
+}
+
+/// True when `text` is `pattern`, or begins with what stands before the pattern's final `*`.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == text, |head| text.starts_with(head))
+}
+
 /// Everything that the ledger needs to know besides what it observes.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -68,6 +104,8 @@ pub struct Policy {
     pub idle_grace: Duration,
     /// What settings say of who starts where.
     pub engine: EngineRules,
+    /// What services promise, first match wins.
+    pub services: Vec<ServiceRule>,
 }
 
 impl Default for Policy {
@@ -91,6 +129,7 @@ impl Default for Policy {
             idle_power_factor: 1.5,
             idle_grace: Duration::from_secs(15 * 60),
             engine: EngineRules::default(),
+            services: Vec::new(),
         }
     }
 }

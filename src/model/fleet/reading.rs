@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
+use super::histogram::Histogram;
 use super::signal::Signals;
 
 /// What a reading describes.
@@ -50,6 +51,9 @@ pub struct Reading {
     pub container: Option<Name>,
     /// The values.
     pub signals: Signals,
+    /// Latencies of a server of models, totals since it started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histograms: Vec<Histogram>,
 }
 
 impl Reading {
@@ -69,6 +73,7 @@ impl Reading {
             pod: None,
             container: None,
             signals: Signals::default(),
+            histograms: Vec::new(),
         }
     }
 }

@@ -128,10 +128,14 @@ signals! {
     RequestsWaiting = "requests_waiting", Gauge;
     /// Share of a model server's key-value cache in use, 0 to 1.
     KvCache = "kv_cache_ratio", Gauge;
+    /// Share of the tokens of prompts that were found in the cache, 0 to 1.
+    PrefixHit = "prefix_hit_ratio", Gauge;
     /// Mean time from a request to its first token, seconds.
     Ttft = "ttft_seconds", Gauge;
     /// Mean time between two tokens of an answer, seconds.
     Itl = "itl_seconds", Gauge;
+    /// Mean over requests of the time for each token after the first, seconds.
+    Tpot = "tpot_seconds", Gauge;
     /// Mean time that a request waits before it is worked on, seconds.
     QueueTime = "queue_seconds", Gauge;
     /// Mean time from a request to the end of its answer, seconds.

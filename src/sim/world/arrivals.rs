@@ -18,6 +18,7 @@ use super::catalog::{
 use super::noise::{hex, mix};
 use super::physics::day;
 use super::pod::Ending;
+use super::serving::image_of;
 use super::work::{Draft, Kind, Profile, Toleration, WorkId};
 use super::{Happening, World};
 
@@ -85,7 +86,7 @@ impl Draft {
         self.util = util;
         self.memory = memory;
         self.image = match (profile, self.pool) {
-            (Profile::Serve, _) => "registry.internal/serving/llm-server:0.11.2",
+            (Profile::Serve, _) => image_of(&self.name),
             (Profile::Notebook, _) => "registry.internal/tools/jupyter-gpu:5.3",
             (Profile::Eval, _) => "registry.internal/ml/evals:2026.11",
             (_, Some(V5P | V6E)) => "registry.internal/ml/maxtext:2026.10",

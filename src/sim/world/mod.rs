@@ -38,6 +38,7 @@ mod scalers;
 mod scenarios;
 mod scheduler;
 mod services;
+mod serving;
 #[cfg(test)]
 mod tests;
 mod volcano;
@@ -61,6 +62,7 @@ use layout::Cuts;
 use node::{Node, NodeId};
 pub use options::Options;
 use pod::{Ending, Pod, PodId};
+pub use serving::ServingTruth;
 use work::{Work, WorkId};
 
 /// What will happen, unless it has lost its object by then.
@@ -176,6 +178,8 @@ pub struct World {
     /// False while the first state is being drawn: nothing is told then.
     live: bool,
     accounts: Option<Box<accounts::Accounts>>,
+    /// A half hour of each service's requests.
+    patterns: std::sync::Arc<[serving::Pattern]>,
 }
 
 impl World {
@@ -229,6 +233,7 @@ impl World {
             out: Vec::new(),
             live: false,
             accounts: None,
+            patterns: serving::patterns(options.seed).into(),
         };
         world.bootstrap();
         world.warm_start();

@@ -85,6 +85,15 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     bound_by(table, facts, job);
     if let Some(serving) = &job.serving {
         table.words("serves", table::text::serving(serving), Role::Text);
+        for one in &serving.served {
+            let name = one.model.as_deref().unwrap_or("model not named");
+            let role = match one.is_saturated() {
+                Some(true) => Role::Warn,
+                _ => Role::Text,
+            };
+            let words = table::services::words(facts, job, one);
+            table.words("", format!("{name}  {words}"), role);
+        }
     }
     table.known("queue", job.queue.as_ref());
     table.words(

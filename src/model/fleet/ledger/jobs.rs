@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::time::parse_span;
-use crate::base::{Moment, Name};
+use crate::base::{Moment, Name, ObjectKey};
 use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
 use crate::fleet::fleet::hidden_pool;
-use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
+use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState, Serving};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::PriorityKind;
 use crate::fleet::siting::PodSet;
@@ -185,7 +185,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         places,
         util: held.util,
         idle_devices: held.idle,
-        serving: ledger.serving.of(pods.iter().map(|pod| &***pod), at),
+        serving: served(ledger, &id.key, &pods, at),
         wish: (waits && pods.is_empty())
             .then(|| sets::largest(&pod_sets))
             .flatten()
@@ -197,6 +197,12 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         last_checkpoint: said.last_checkpoint,
         id: id.clone(),
     })
+}
+
+/// What its pods say of the requests that they serve.
+fn served(ledger: &Ledger, job: &ObjectKey, pods: &[&Arc<Pod>], at: Moment) -> Option<Serving> {
+    let pods = pods.iter().map(|pod| &***pod);
+    ledger.serving.of(&ledger.policy, job, pods, at)
 }
 
 /// A job of which nothing but readings of its nodes has come; `None` where more hangs on them.
@@ -213,7 +219,7 @@ pub(super) fn read_anew(ledger: &Ledger, old: &Job, at: Moment) -> Option<Job> {
         places: places(ledger, &bound),
         util: held.util,
         idle_devices: held.idle,
-        serving: ledger.serving.of(pods.iter().map(|pod| &***pod), at),
+        serving: served(ledger, &old.id.key, &pods, at),
         ..old.clone()
     })
 }

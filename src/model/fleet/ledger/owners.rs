@@ -6,7 +6,7 @@ use crate::base::{Name, ObjectKey};
 use crate::fleet::device::{Pod, TeamSource};
 use crate::fleet::job::JobKey;
 use crate::fleet::observe::{Labels, OwnerRef, PodSeen, Table, WorkloadSeen};
-use crate::fleet::policy::{Policy, TeamRule};
+use crate::fleet::policy::{Policy, TeamRule, glob};
 use crate::fleet::queue::QueueSystem;
 
 use super::Ledger;
@@ -355,13 +355,6 @@ fn matches(rule: &TeamRule, namespace: &str, queue: Option<&str>, labels: &[&Lab
                 .iter()
                 .any(|labels| labels.get(key).is_some_and(|found| glob(value, found)))
         })
-}
-
-/// True when `text` is `pattern`, or begins with what stands before the pattern's final `*`.
-pub(super) fn glob(pattern: &str, text: &str) -> bool {
-    pattern
-        .strip_suffix('*')
-        .map_or(pattern == text, |head| text.starts_with(head))
 }
 
 impl Policy {

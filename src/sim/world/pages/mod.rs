@@ -3,6 +3,7 @@
 mod amd;
 mod dcgm;
 mod tpu;
+mod vllm;
 
 pub(super) use dcgm::pci;
 
@@ -13,6 +14,7 @@ use super::World;
 use super::node::NodeId;
 use super::noise::mix;
 use super::pod::{Pod, PodId};
+use super::serving::{SERVER_IMAGE, SERVER_PORT};
 use super::work::{Kind, Work};
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -66,6 +68,15 @@ impl World {
         let pod = self.pods.get(&id)?;
         let work = self.works.get(&pod.work)?;
         let node = pod.node?;
+        if let Some(server) = self.server(work, pod, at) {
+            let page = path.split('?').next().unwrap_or_default();
+            let is_page = port == SERVER_PORT && page.trim_start_matches('/') == "metrics";
+            let listens = is_page && pod.is_ready() && self.nodes[node].ready;
+            return listens.then(|| Served {
+                content_type: TEXT,
+                body: vllm::page(&server),
+            });
+        }
         let (listens, _) = super::render::port_of(work)?;
         if work.kind != Kind::DaemonSet
             || port != listens
@@ -110,6 +121,18 @@ impl World {
     /// Every exporter pod that answers.
     pub(super) fn exporter_pods(&self) -> Vec<(ObjectKey, u16, &'static str)> {
         let mut all = Vec::new();
+        let answers =
+            |pod: &Pod| pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready);
+        for work in self
+            .works
+            .values()
+            .filter(|work| work.image == SERVER_IMAGE)
+        {
+            let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
+            let servers =
+                pods.filter(|pod| answers(pod) && self.server(work, pod, self.now).is_some());
+            all.extend(servers.map(|pod| (pod.key.clone(), SERVER_PORT, "/metrics")));
+        }
         for work in self
             .works
             .values()
@@ -118,10 +141,8 @@ impl World {
             if let Some((port, _)) = super::render::port_of(work) {
                 let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
                 all.extend(
-                    pods.filter(|pod| {
-                        pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready)
-                    })
-                    .map(|pod| (pod.key.clone(), port, "/metrics")),
+                    pods.filter(|pod| answers(pod))
+                        .map(|pod| (pod.key.clone(), port, "/metrics")),
                 );
             }
         }

@@ -1,0 +1,48 @@
+//! What a page is without its values, and which pages are alike but for these.
+
+use model::fleet::histogram::Histogram;
+use model::fleet::reading::{Reading, Scope};
+use model::fleet::signal::Signals;
+
+/// True for what is told apart by its pod.
+pub(crate) fn is_of_a_pod(scope: Scope) -> bool {
+    matches!(scope, Scope::PodCopy | Scope::Serving)
+}
+
+/// A reading without its values.
+pub(crate) fn bare(reading: &Reading) -> Reading {
+    Reading {
+        signals: Signals::default(),
+        histograms: reading.histograms.iter().map(without_counts).collect(),
+        ..reading.clone()
+    }
+}
+
+/// True when two readings are of the same, whatever their values.
+pub(crate) fn is_alike(a: &Reading, b: &Reading) -> bool {
+    a.scope == b.scope
+        && a.index == b.index
+        && a.dialect == b.dialect
+        && a.uuid == b.uuid
+        && a.pod == b.pod
+        && a.slice == b.slice
+        && a.host == b.host
+        && a.model == b.model
+        && a.container == b.container
+        && a.serial == b.serial
+        && a.pci == b.pci
+        && a.driver == b.driver
+        && a.histograms.len() == b.histograms.len()
+        && a.histograms
+            .iter()
+            .zip(&b.histograms)
+            .all(|(a, b)| a.signal == b.signal && a.bounds == b.bounds)
+}
+
+fn without_counts(histogram: &Histogram) -> Histogram {
+    Histogram {
+        signal: histogram.signal,
+        bounds: histogram.bounds.clone(),
+        counts: Box::default(),
+    }
+}

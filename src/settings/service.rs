@@ -1,0 +1,185 @@
+//! `[[service]]`: what a model server promises, for goodput.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+use model::fleet::policy::ServiceRule;
+use model::fleet::served_model::Objectives;
+
+use super::number::OneOrMany;
+
+/// Longest latency that is promised, seconds.
+const LONGEST: f64 = 3600.0;
+
+/// What a service promises.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServiceSettings {
+    /// Which models of which workloads.
+    pub wanted: ServiceMatch,
+    /// Time to the first token.
+    pub ttft: Option<Latency>,
+    /// Time for each token after the first, mean of a request.
+    pub tpot: Option<Latency>,
+}
+
+/// Which models of which workloads: all that is said must hold, of a list any item; `*` at the end stands for any tail.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceMatch {
+    /// Namespaces.
+    pub namespace: OneOrMany,
+    /// Names of workloads.
+    pub name: OneOrMany,
+    /// Models.
+    pub model: OneOrMany,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(rename = "match", default)]
+    wanted: ServiceMatch,
+    ttft: Option<Latency>,
+    tpot: Option<Latency>,
+}
+
+impl<'de> Deserialize<'de> for ServiceSettings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = Raw::deserialize(from)?;
+        if raw.ttft.is_none() && raw.tpot.is_none() {
+            return Err(D::Error::custom(
+                "a service promises nothing: give ttft, tpot or both, such as ttft = \"800ms\"",
+            ));
+        }
+        Ok(Self {
+            wanted: raw.wanted,
+            ttft: raw.ttft,
+            tpot: raw.tpot,
+        })
+    }
+}
+
+impl ServiceSettings {
+    pub(super) fn rule(&self) -> ServiceRule {
+        ServiceRule {
+            namespaces: self.wanted.namespace.0.clone(),
+            names: self.wanted.name.0.clone(),
+            models: self.wanted.model.0.clone(),
+            objectives: Objectives {
+                ttft: self.ttft.map(Latency::seconds),
+                tpot: self.tpot.map(Latency::seconds),
+            },
+        }
+    }
+}
+
+/// A latency: `"800ms"`, `"1.5s"`, or a number of seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Latency(f64);
+
+impl Latency {
+    /// In seconds.
+    pub const fn seconds(self) -> f64 {
+        self.0
+    }
+
+    fn of(seconds: f64) -> Option<Self> {
+        (seconds > 0.0 && seconds <= LONGEST).then_some(Self(seconds))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, by) = match text.strip_suffix("ms") {
+            Some(number) => (number, 1000.0),
+            None => (text.strip_suffix('s')?, 1.0),
+        };
+        Self::of(number.trim().parse::<f64>().ok()? / by)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latency {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct LatencyVisitor;
+        impl Visitor<'_> for LatencyVisitor {
+            type Value = Latency;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a latency above 0 and up to one hour, such as \"800ms\" or \"1.5s\"")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Latency, E> {
+                Latency::parse(text)
+                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Latency, E> {
+                Latency::of(number)
+                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Float(number), &self))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Latency, E> {
+                self.visit_f64(number as f64)
+            }
+        }
+        from.deserialize_any(LatencyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Inputs, Layer, Text, load};
+    use model::base::ObjectKey;
+
+    fn service(text: &str) -> Result<ServiceRule, String> {
+        let inputs = Inputs {
+            files: vec![Text {
+                layer: Layer::User,
+                path: "/home/me/stokehold.toml".into(),
+                text: format!("[[service]]\n{text}\n"),
+            }],
+            ..Inputs::default()
+        };
+        match load(&inputs) {
+            Ok(settings) => Ok(settings.service[0].rule()),
+            Err(faults) => Err(faults.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    #[test]
+    fn a_service_is_matched_by_namespace_name_and_model() {
+        let rule = service(
+            "match = { namespace = [\"prod\", \"eu-*\"], name = \"chat-*\", model = \"llama*\" }\nttft = \"800ms\"\ntpot = 0.05",
+        )
+        .expect("is right");
+        let wanted = Objectives {
+            ttft: Some(0.8),
+            tpot: Some(0.05),
+        };
+        assert_eq!(rule.objectives, wanted);
+        let covers = |namespace: &str, name: &str, model| {
+            rule.covers(&ObjectKey::new(namespace, name), model)
+        };
+        assert!(covers("prod", "chat-large", Some("llama-3")));
+        assert!(covers("eu-1", "chat-small", Some("llama-3")));
+        assert!(!covers("us", "chat-large", Some("llama-3")));
+        assert!(!covers("prod", "ranker", Some("llama-3")));
+        assert!(!covers("prod", "chat-large", Some("qwen")));
+        assert!(!covers("prod", "chat-large", None), "unknown is no match");
+        let all = service("ttft = \"2s\"").expect("is right");
+        assert!(all.covers(&ObjectKey::new("a", "b"), None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, wanted) in [
+            ("match = { name = \"a\" }", "promises nothing"),
+            ("ttft = \"fast\"", "a latency above 0"),
+            ("ttft = \"0ms\"", "a latency above 0"),
+            ("tpot = -1", "a latency above 0"),
+            ("tpot = \"2h\"", "a latency above 0"),
+            ("ttft = \"1s\"\nmatch = { team = \"a\" }", "team"),
+            ("ttft = \"1s\"\nname = \"a\"", "name"),
+        ] {
+            let told = service(text).expect_err(text);
+            assert!(told.contains(wanted), "{text}: {told}");
+        }
+    }
+}

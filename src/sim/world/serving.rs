@@ -1,0 +1,405 @@
+//! Model servers: a queueing model of one server, whose half hour comes again and again, and what the world knows of its requests.
+//!
+//! Requests arrive by chance, faster during a surge; each waits until a place in the batch and room in the cache are free, is read
+//! (the time to its first token), and then gives tokens at a pace that falls with the batch. Each replica is at another place of the
+//! same half hour, and counts from when it became ready: a restart begins at zero.
+
+use model::base::{Moment, ObjectKey};
+
+use super::World;
+use super::noise::{hash, mix, unit};
+use super::pod::Pod;
+use super::work::Work;
+
+/// The image of the servers that tell of their requests.
+pub(super) const SERVER_IMAGE: &str = "registry.internal/mirror/vllm-openai:v0.11.0";
+
+/// The port of their page.
+pub(super) const SERVER_PORT: u16 = 8000;
+
+/// The pattern comes again after so many milliseconds.
+const PERIOD_MS: i64 = 30 * 60_000;
+
+/// The surge of the pattern, seconds.
+const SURGE: std::ops::Range<f64> = 900.0..1080.0;
+
+/// How a server is loaded, and what it can do.
+pub(super) struct Plan {
+    namespace: &'static str,
+    name: &'static str,
+    /// The model that it serves.
+    pub model: &'static str,
+    /// Requests a second that reach one replica, outside of a surge.
+    per_second: f64,
+    /// How many times as many in a surge.
+    surge: f64,
+    /// Requests in work at most.
+    batch: usize,
+    /// Tokens that the cache holds.
+    cache: f64,
+    /// Mean tokens of a prompt, and of an answer.
+    prompt: f64,
+    answer: f64,
+    /// Tokens of prompts read a second.
+    prefill: f64,
+    /// Seconds for a token of a request alone.
+    token: f64,
+}
+
+/// The services that tell.
+const PLANS: &[Plan] = &[
+    Plan {
+        namespace: "prod",
+        name: "ranker-v3",
+        model: "acme/ranker-v3-70b",
+        per_second: 3.0,
+        surge: 1.4,
+        batch: 48,
+        cache: 120_000.0,
+        prompt: 1_400.0,
+        answer: 90.0,
+        prefill: 14_000.0,
+        token: 0.018,
+    },
+    Plan {
+        namespace: "prod",
+        name: "chat-large",
+        model: "acme/chat-32b-instruct",
+        per_second: 0.5,
+        surge: 1.3,
+        batch: 32,
+        cache: 60_000.0,
+        prompt: 900.0,
+        answer: 260.0,
+        prefill: 8_000.0,
+        token: 0.024,
+    },
+    Plan {
+        namespace: "nlp",
+        name: "chat-small",
+        model: "acme/chat-8b-instruct",
+        per_second: 0.55,
+        surge: 2.4,
+        batch: 12,
+        cache: 9_000.0,
+        prompt: 500.0,
+        answer: 220.0,
+        prefill: 3_000.0,
+        token: 0.03,
+    },
+];
+
+/// One request of a pattern: seconds since the pattern began, before it where the round before left it over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub arrived: f64,
+    pub started: f64,
+    /// Its first token.
+    pub first: f64,
+    pub finished: f64,
+    pub prompt: f64,
+    /// Tokens of the prompt that were in the cache.
+    pub found: f64,
+    /// Tokens of the answer.
+    pub answer: f64,
+    /// It lost its place for want of cache once.
+    pub preempted: bool,
+}
+
+impl Served {
+    /// Seconds from its arrival to its first token.
+    pub(super) fn ttft(&self) -> f64 {
+        self.first - self.arrived
+    }
+
+    /// Mean seconds for each token after the first.
+    pub(super) fn tpot(&self) -> f64 {
+        (self.finished - self.first) / (self.answer - 1.0)
+    }
+
+    /// Tokens in the cache at a second at which it runs.
+    fn cached(&self, at: f64) -> f64 {
+        let part = (at - self.first) / (self.finished - self.first);
+        self.prompt + self.answer * part.clamp(0.0, 1.0)
+    }
+}
+
+/// A half hour of one server.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    requests: Vec<Served>,
+}
+
+impl Pattern {
+    /// Draws it: the second round of the same arrivals, so that what the first left over is in it.
+    fn draw(plan: &Plan, seed: u64) -> Self {
+        let period = PERIOD_MS as f64 / 1000.0;
+        let seed = mix(seed, hash(plan.name));
+        let mut draws = 0;
+        let mut unit = || {
+            draws += 1;
+            unit(mix(seed, draws))
+        };
+        let mut arrivals: Vec<(f64, f64, f64, f64)> = Vec::new();
+        let mut at = 0.0;
+        loop {
+            let load = if SURGE.contains(&at) { plan.surge } else { 1.0 };
+            at -= (1.0 - unit()).ln() / (plan.per_second * load);
+            if at >= period {
+                break;
+            }
+            let length = |mean: f64, chance: f64| {
+                (mean * -(1.0 - chance).ln()).clamp(8.0, 4.0 * mean).round()
+            };
+            let (prompt, answer) = (length(plan.prompt, unit()), length(plan.answer, unit()));
+            arrivals.push((at, prompt, answer, unit()));
+        }
+        let mut requests: Vec<Served> = Vec::new();
+        let mut running: Vec<Served> = Vec::new();
+        let mut clock = f64::MIN;
+        for round in [-period, 0.0] {
+            for (after, prompt, answer, chance) in &arrivals {
+                let arrived = round + after;
+                clock = clock.max(arrived);
+                // In the order of arrival, as soon as there is room.
+                loop {
+                    running.retain(|one| one.finished > clock);
+                    let tokens: f64 = running.iter().map(|one| one.cached(clock)).sum();
+                    if running.len() < plan.batch && tokens + prompt <= plan.cache {
+                        break;
+                    }
+                    clock = running
+                        .iter()
+                        .map(|one| one.finished)
+                        .fold(f64::MAX, f64::min);
+                }
+                let full: f64 = running.iter().map(|one| one.prompt + one.answer).sum();
+                let preempted = full + prompt + answer > plan.cache && *chance < 0.2;
+                let found = (prompt * chance * 0.8).round();
+                let first = clock + 0.01 + (prompt - found) / plan.prefill;
+                let batch = running.len() as f64 / plan.batch as f64;
+                let pace = plan.token * (1.0 + 0.8 * batch) * (0.9 + 0.2 * chance);
+                let again = if preempted {
+                    prompt / plan.prefill
+                } else {
+                    0.0
+                };
+                let one = Served {
+                    arrived,
+                    started: clock,
+                    first,
+                    finished: first + pace * (answer - 1.0) + again,
+                    prompt: *prompt,
+                    found,
+                    answer: *answer,
+                    preempted,
+                };
+                running.push(one);
+                requests.push(one);
+            }
+        }
+        Self { requests }
+    }
+
+    /// Requests of which this happened in the pattern's time `from..to` (excluded, included) in milliseconds, each as often as it did.
+    fn happened(
+        &self,
+        when: fn(&Served) -> f64,
+        from: i64,
+        to: i64,
+    ) -> impl Iterator<Item = (&Served, u64)> {
+        self.requests.iter().filter_map(move |one| {
+            let at = (when(one) * 1000.0).round() as i64;
+            // What ends after the pattern's end does so in the next round; that of the round before is here as well.
+            if !(0..PERIOD_MS).contains(&at) {
+                return None;
+            }
+            let until = |end: i64| (end - at).div_euclid(PERIOD_MS) + 1;
+            let times = until(to) - until(from);
+            (times > 0).then_some((one, times as u64))
+        })
+    }
+
+    /// Requests at a moment of the pattern's time: those that run, and those that wait.
+    fn present(&self, at: i64) -> (Vec<&Served>, usize) {
+        let at = at.rem_euclid(PERIOD_MS) as f64 / 1000.0;
+        let (mut running, mut waiting) = (Vec::new(), 0);
+        for one in &self.requests {
+            if (one.started..one.finished).contains(&at) {
+                running.push(one);
+            }
+            waiting += usize::from((one.arrived..one.started).contains(&at));
+        }
+        (running, waiting)
+    }
+}
+
+/// The patterns of all services, in the order of [`PLANS`].
+pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
+    PLANS.iter().map(|plan| Pattern::draw(plan, seed)).collect()
+}
+
+/// One server at a moment.
+pub(super) struct Server<'w> {
+    pub plan: &'static Plan,
+    pattern: &'w Pattern,
+    /// The pattern's time at which it became ready, and that of now, milliseconds.
+    from: i64,
+    to: i64,
+}
+
+impl Server<'_> {
+    /// Requests of which this happened since it became ready.
+    pub(super) fn since_ready(
+        &self,
+        when: fn(&Served) -> f64,
+    ) -> impl Iterator<Item = (&Served, u64)> {
+        self.pattern.happened(when, self.from, self.to)
+    }
+
+    /// Requests in work, in the queue, and the share of the cache in use.
+    pub(super) fn load(&self) -> (usize, usize, f64) {
+        let (running, waiting) = self.pattern.present(self.to);
+        let at = self.to.rem_euclid(PERIOD_MS) as f64 / 1000.0;
+        let tokens: f64 = running.iter().map(|one| one.cached(at)).sum();
+        (running.len(), waiting, (tokens / self.plan.cache).min(1.0))
+    }
+}
+
+/// What the world knows of a service's requests.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServingTruth {
+    /// Pods that are ready.
+    pub replicas: usize,
+    /// Requests in work and in queues at the end of the span.
+    pub running: usize,
+    /// Requests in queues at the end of the span.
+    pub waiting: usize,
+    /// Seconds to the first token of each request that had it in the span.
+    pub ttft: Vec<f64>,
+    /// Mean seconds for each later token of each request that ended in the span.
+    pub tpot: Vec<f64>,
+    /// Tokens of the answers of these.
+    pub tokens: f64,
+}
+
+impl World {
+    fn plan_of(&self, work: &Work) -> Option<(&'static Plan, &Pattern)> {
+        let found = PLANS.iter().zip(self.patterns.iter());
+        let mut found = found.filter(|_| work.image == SERVER_IMAGE);
+        found.find(|(plan, _)| *work.namespace == *plan.namespace && *work.name == *plan.name)
+    }
+
+    /// The server in a pod at a moment; `None` for a pod that serves no page about requests, or did not yet.
+    pub(super) fn server(&self, work: &Work, pod: &Pod, at: Moment) -> Option<Server<'_>> {
+        let (plan, pattern) = self.plan_of(work)?;
+        let ready = pod.ready.filter(|ready| *ready <= at)?;
+        let offset = (mix(pod.uid, 0x5e41) % 120_000) as i64;
+        Some(Server {
+            plan,
+            pattern,
+            from: ready.millis() + offset,
+            to: at.millis() + offset,
+        })
+    }
+
+    /// What happened to the requests of a service in `from..to`, of pods that are ready and were all that time.
+    pub fn serving_truth(&self, service: &ObjectKey, from: Moment, to: Moment) -> ServingTruth {
+        let mut truth = ServingTruth::default();
+        for pod in self.pods.values().filter(|pod| pod.is_ready()) {
+            let Some(work) = self.works.get(&pod.work) else {
+                continue;
+            };
+            if work.namespace != service.namespace || work.name != service.name {
+                continue;
+            }
+            let (Some(now), Some(then)) =
+                (self.server(work, pod, to), self.server(work, pod, from))
+            else {
+                continue;
+            };
+            truth.replicas += 1;
+            let (running, waiting, _) = now.load();
+            truth.running += running;
+            truth.waiting += waiting;
+            let span = |when| now.pattern.happened(when, then.to, now.to);
+            for (one, times) in span(|one| one.first) {
+                truth.ttft.extend((0..times).map(|_| one.ttft()));
+            }
+            for (one, times) in span(|one| one.finished) {
+                truth.tpot.extend((0..times).map(|_| one.tpot()));
+                truth.tokens += one.answer * times as f64;
+            }
+        }
+        truth
+    }
+
+    /// The services that tell of their requests.
+    pub fn served(&self) -> Vec<ObjectKey> {
+        let works = self
+            .works
+            .values()
+            .filter(|work| self.plan_of(work).is_some());
+        works
+            .map(|work| ObjectKey::new(work.namespace.clone(), work.name.clone()))
+            .collect()
+    }
+}
+
+/// The image of a workload that serves models, by its name.
+pub(super) fn image_of(name: &str) -> &'static str {
+    match PLANS.iter().any(|plan| plan.name == name) {
+        true => SERVER_IMAGE,
+        false => "registry.internal/serving/llm-server:0.11.2",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_queue() {
+        for (plan, pattern) in PLANS.iter().zip(patterns(7)) {
+            let all = &pattern.requests;
+            assert!(all.len() > 500, "{}: {}", plan.name, all.len());
+            for one in all {
+                assert!(
+                    one.arrived <= one.started && one.started < one.first,
+                    "{one:?}"
+                );
+                assert!(one.first < one.finished && one.tpot() > 0.0, "{one:?}");
+            }
+            // First come, first served, and never more than fit.
+            assert!(all.windows(2).all(|two| two[0].started <= two[1].started));
+            for second in 0..PERIOD_MS / 1000 {
+                let (running, _) = pattern.present(second * 1000);
+                assert!(running.len() <= plan.batch);
+            }
+        }
+    }
+
+    #[test]
+    fn counts_go_on_over_rounds_and_add_up() {
+        let pattern = &patterns(7)[0];
+        let count = |from, to| -> u64 {
+            let happened = pattern.happened(|one| one.finished, from, to);
+            happened.map(|(_, times)| times).sum()
+        };
+        let round = count(0, PERIOD_MS);
+        assert!(round > 500);
+        assert_eq!(count(-PERIOD_MS, 2 * PERIOD_MS), 3 * round);
+        let (a, b, c) = (123_456, PERIOD_MS - 1_000, 2 * PERIOD_MS + 77_777);
+        assert_eq!(count(a, b) + count(b, c), count(a, c));
+        assert_eq!(count(a, a), 0);
+    }
+
+    #[test]
+    fn the_small_chat_is_saturated_in_its_surge_alone() {
+        let all = patterns(7);
+        let waiting = |at: usize, second: i64| all[at].present(second * 1000).1;
+        assert!((900..1080).any(|second| waiting(2, second) > 20));
+        assert!((0..800).all(|second| waiting(2, second) < 20));
+        assert!((0..1800).all(|second| waiting(0, second) < 5));
+    }
+}

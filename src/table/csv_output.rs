@@ -1,0 +1,40 @@
+//! Rows as CSV: the same columns whatever the rows hold.
+
+use std::borrow::Cow;
+
+use model::value::Value;
+
+use super::Query;
+use super::output::{Item, fields};
+
+/// One row's cells in the order of [`fields`].
+pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
+    let value = Value::of(json);
+    fields
+        .iter()
+        .map(|path| value.at(path).map(Value::flat).unwrap_or_default())
+        .collect()
+}
+
+/// A line of CSV.
+pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(cells)
+        .expect("a line of its own has no other length to agree with");
+    let bytes = out.into_inner().expect("memory takes every byte");
+    String::from_utf8(bytes).expect("cells are texts")
+}
+
+/// What a query finds as CSV.
+pub(super) fn csv(query: &Query, items: &[Item]) -> String {
+    let fields = fields(query.kind);
+    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
+    let mut out = match query.titled {
+        true => csv_line(&names),
+        false => String::new(),
+    };
+    for item in items {
+        out.push_str(&csv_line(&flat(&fields, &item.json)));
+    }
+    out
+}

@@ -1,0 +1,510 @@
+//! Rows of `services`: each model that a workload serves, how it does, and what a million tokens cost.
+
+use serde::Serialize;
+
+use model::base::natural;
+use model::fleet::histogram::Latency;
+use model::fleet::job::Job;
+use model::fleet::served_model::{Saturation, ServedModel};
+
+use super::jobs::money;
+use super::select::Labelled;
+use super::table::Column;
+use super::text::{UNKNOWN, amount, latency, or_unknown, percent, usd, word};
+use super::{Facts, said};
+
+/// Quantiles of a latency.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct LatencyCell {
+    /// Median, seconds.
+    pub p50: Option<f64>,
+    /// 95th percentile, seconds.
+    pub p95: Option<f64>,
+    /// 99th percentile, seconds.
+    pub p99: Option<f64>,
+    /// Seconds: a percentile that equals it is this or more, for it lies above the last bucket. `None` where none does.
+    pub at_least: Option<f64>,
+}
+
+impl LatencyCell {
+    fn of(latency: &Latency) -> Self {
+        let all = [0.5, 0.95, 0.99].map(|q| latency.quantile(q));
+        let [p50, p95, p99] = all.map(|told| told.map(|told| told.seconds));
+        let open = all.into_iter().flatten().find(|told| told.at_least);
+        Self {
+            p50,
+            p95,
+            p99,
+            at_least: open.map(|told| told.seconds),
+        }
+    }
+
+    /// A percentile as a table shows it.
+    fn words(&self, seconds: Option<f64>) -> String {
+        let open = seconds.is_some() && seconds == self.at_least;
+        format!("{}{}", if open { ">=" } else { "" }, latency(seconds))
+    }
+}
+
+/// How many requests a second meet what is promised.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct GoodputCell {
+    /// At least, requests a second.
+    pub low: Option<f64>,
+    /// At most, requests a second.
+    pub high: Option<f64>,
+}
+
+/// What the settings promise, in seconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct ObjectivesCell {
+    /// Time to the first token.
+    pub ttft_seconds: Option<f64>,
+    /// Time for each token after the first.
+    pub tpot_seconds: Option<f64>,
+}
+
+/// One model of one workload.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ServiceRow<'a> {
+    /// The labels of its workload and of that one's pods.
+    #[serde(skip)]
+    pub labels: Labelled<'a>,
+    /// Namespace.
+    pub namespace: &'a str,
+    /// The workload.
+    pub name: &'a str,
+    /// Kind of the workload, `Deployment`.
+    pub kind: &'a str,
+    /// The model, where its servers tell.
+    pub model: Option<&'a str>,
+    /// What serves it: the dialect of its pages.
+    pub engine: &'a str,
+    /// Team.
+    pub team: &'a str,
+    /// Pods that said something of it lately.
+    pub replicas: u32,
+    /// Of these, with figures over the window: read twice, and not restarted since.
+    pub replicas_measured: u32,
+    /// Requests in work.
+    pub running: Option<f64>,
+    /// Requests that wait in servers' queues.
+    pub waiting: Option<f64>,
+    /// Key-value cache in use of the fullest replica, 0 to 1.
+    pub kv_cache_ratio: Option<f64>,
+    /// The same as the mean over replicas.
+    pub kv_cache_mean_ratio: Option<f64>,
+    /// Share of prompt tokens found in the cache, 0 to 1: mean over replicas.
+    pub prefix_hit_ratio: Option<f64>,
+    /// What rates, latencies and preemptions are of. `None` where no replica was read twice: latencies are then of all since the
+    /// servers started.
+    pub window_seconds: Option<f64>,
+    /// Time from a request to its first token.
+    pub ttft_seconds: LatencyCell,
+    /// Time for each token after the first: of requests, where `tpot_of` says so, else between two tokens.
+    pub tpot_seconds: LatencyCell,
+    /// What `tpot_seconds` counts: `requests` or `tokens`.
+    pub tpot_of: Option<&'static str>,
+    /// Tokens generated a second.
+    pub tokens_per_second: Option<f64>,
+    /// Tokens of prompts a second.
+    pub prompt_tokens_per_second: Option<f64>,
+    /// Requests answered a second.
+    pub requests_per_second: Option<f64>,
+    /// Requests preempted for want of cache, in the window.
+    pub preemptions: Option<f64>,
+    /// Requests a second that meet what is promised.
+    pub goodput: GoodputCell,
+    /// What is promised.
+    pub objectives: ObjectivesCell,
+    /// USD an hour of what its workload holds.
+    pub burn_usd_per_hour: Option<f64>,
+    /// USD for a million generated tokens at the rates of now: what the workload holds over all tokens that it generates.
+    pub usd_per_million_tokens: Option<f64>,
+    /// Whether it is saturated.
+    pub saturated: Option<bool>,
+    /// By what: `waiting`, `kv-cache`, `preemptions`.
+    pub saturated_by: Vec<&'static str>,
+    /// The HorizontalPodAutoscaler of its workload.
+    pub scaler: Option<&'a str>,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "namespace",
+    "name",
+    "kind",
+    "model",
+    "engine",
+    "team",
+    "replicas",
+    "replicas_measured",
+    "running",
+    "waiting",
+    "kv_cache_ratio",
+    "kv_cache_mean_ratio",
+    "prefix_hit_ratio",
+    "window_seconds",
+    "ttft_seconds.p50",
+    "ttft_seconds.p95",
+    "ttft_seconds.p99",
+    "ttft_seconds.at_least",
+    "tpot_seconds.p50",
+    "tpot_seconds.p95",
+    "tpot_seconds.p99",
+    "tpot_seconds.at_least",
+    "tpot_of",
+    "tokens_per_second",
+    "prompt_tokens_per_second",
+    "requests_per_second",
+    "preemptions",
+    "goodput.low",
+    "goodput.high",
+    "objectives.ttft_seconds",
+    "objectives.tpot_seconds",
+    "burn_usd_per_hour",
+    "usd_per_million_tokens",
+    "saturated",
+    "saturated_by",
+    "scaler",
+];
+
+type Row<'a> = ServiceRow<'a>;
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<ServiceRow<'a>>> {
+    vec![
+        Column::text("NAMESPACE", |row: &Row<'_>| row.namespace.to_owned()),
+        Column::text("NAME", |row| row.name.to_owned()),
+        Column::wide_text("KIND", |row: &Row<'_>| row.kind.to_owned()),
+        Column::text("MODEL", |row: &Row<'_>| word(row.model)),
+        Column::wide_text("ENGINE", |row: &Row<'_>| row.engine.to_owned()),
+        Column::wide_text("TEAM", |row: &Row<'_>| row.team.to_owned()),
+        Column::number("REPLICAS", |row: &Row<'_>| row.replicas.to_string()),
+        Column::number("RUNNING", |row: &Row<'_>| amount(row.running)),
+        Column::number("WAITING", |row: &Row<'_>| amount(row.waiting)),
+        Column::number("KV", |row: &Row<'_>| percent(row.kv_cache_ratio)).by("kv_cache_ratio"),
+        Column::wide_number("KV MEAN", |row: &Row<'_>| percent(row.kv_cache_mean_ratio))
+            .by("kv_cache_mean_ratio"),
+        Column::wide_number("PREFIX HIT", |row: &Row<'_>| percent(row.prefix_hit_ratio))
+            .by("prefix_hit_ratio"),
+        Column::wide_number("TTFT P50", |row: &Row<'_>| {
+            row.ttft_seconds.words(row.ttft_seconds.p50)
+        })
+        .by("ttft_seconds.p50"),
+        Column::number("TTFT P95", |row: &Row<'_>| {
+            row.ttft_seconds.words(row.ttft_seconds.p95)
+        })
+        .by("ttft_seconds.p95"),
+        Column::wide_number("TTFT P99", |row: &Row<'_>| {
+            row.ttft_seconds.words(row.ttft_seconds.p99)
+        })
+        .by("ttft_seconds.p99"),
+        Column::wide_number("TPOT P50", |row: &Row<'_>| {
+            row.tpot_seconds.words(row.tpot_seconds.p50)
+        })
+        .by("tpot_seconds.p50"),
+        Column::number("TPOT P95", |row: &Row<'_>| {
+            row.tpot_seconds.words(row.tpot_seconds.p95)
+        })
+        .by("tpot_seconds.p95"),
+        Column::wide_number("TPOT P99", |row: &Row<'_>| {
+            row.tpot_seconds.words(row.tpot_seconds.p99)
+        })
+        .by("tpot_seconds.p99"),
+        Column::number("TOK/S", |row: &Row<'_>| amount(row.tokens_per_second))
+            .by("tokens_per_second"),
+        Column::wide_number("REQ/S", |row: &Row<'_>| {
+            or_unknown(row.requests_per_second.map(rate))
+        })
+        .by("requests_per_second"),
+        Column::number("GOODPUT/S", |row: &Row<'_>| {
+            or_unknown(row.goodput.low.zip(row.goodput.high).map(goodput))
+        })
+        .by("goodput.low"),
+        Column::wide_number("PREEMPTIONS", |row: &Row<'_>| amount(row.preemptions)),
+        Column::number("$/H", |row: &Row<'_>| usd(row.burn_usd_per_hour)).by("burn_usd_per_hour"),
+        Column::number("$/M TOK", |row: &Row<'_>| usd(row.usd_per_million_tokens))
+            .by("usd_per_million_tokens"),
+        Column::text("STATE", |row: &Row<'_>| {
+            verdict(row.saturated, row.saturated_by.iter().copied())
+        })
+        .by("saturated"),
+        Column::text("SCALER", |row: &Row<'_>| word(row.scaler)),
+    ]
+}
+
+/// Requests a second: `0.42`, `12.5`, `230`.
+pub fn rate(number: f64) -> String {
+    match number {
+        number if number < 10.0 => format!("{number:.2}"),
+        number if number < 100.0 => format!("{number:.1}"),
+        number => format!("{number:.0}"),
+    }
+}
+
+/// Goodput as its range, or one number where both ends read the same.
+pub fn goodput((low, high): (f64, f64)) -> String {
+    let (low, high) = (rate(low), rate(high));
+    match low == high {
+        true => low,
+        false => format!("{low}-{high}"),
+    }
+}
+
+/// `saturated: waiting, kv-cache`, `ok`, or unknown.
+pub fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> String {
+    match saturated {
+        Some(true) => format!("saturated: {}", by.collect::<Vec<&str>>().join(", ")),
+        Some(false) => String::from("ok"),
+        None => String::from(UNKNOWN),
+    }
+}
+
+/// Every model that some workload serves, by namespace, workload and model: the job's place among all jobs, and the model's in it.
+pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
+    let jobs = facts.fleet.jobs.iter().enumerate();
+    let mut all: Vec<(usize, usize)> = jobs
+        .flat_map(|(at, job)| {
+            let served = job
+                .serving
+                .as_ref()
+                .map_or(0, |serving| serving.served.len());
+            (0..served).map(move |within| (at, within))
+        })
+        .collect();
+    let key = |at: usize| &facts.fleet.jobs[at].id.key;
+    all.sort_by(|a, b| {
+        let (one, other) = (key(a.0), key(b.0));
+        natural(&one.namespace, &other.namespace)
+            .then_with(|| natural(&one.name, &other.name))
+            .then(a.cmp(b))
+    });
+    all
+}
+
+/// The service at a place of [`places`].
+pub fn at(facts: &Facts, (job, within): (usize, usize)) -> Option<(&Job, &ServedModel)> {
+    let job = facts.fleet.jobs.get(job)?;
+    let served = job.serving.as_ref()?.served.get(within)?;
+    Some((job, served))
+}
+
+/// Every service, by namespace, workload and model.
+pub fn rows(facts: &Facts) -> Vec<ServiceRow<'_>> {
+    let all = places(facts).into_iter();
+    all.filter_map(|place| at(facts, place))
+        .map(|(job, served)| row(facts, job, served))
+        .collect()
+}
+
+/// A service in a line, for the page of its workload: what is known, and nothing else.
+pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
+    let row = row(facts, job, served);
+    let (ttft, tpot) = (row.ttft_seconds, row.tpot_seconds);
+    let p95 = |name: &str, cell: LatencyCell| {
+        let words = cell.words(cell.p95);
+        cell.p95.map(|_| format!("{name} p95 {words}"))
+    };
+    let all = [
+        Some(format!("{} × {}", row.replicas, row.engine)),
+        p95("TTFT", ttft),
+        p95("TPOT", tpot),
+        row.tokens_per_second.map(|rate| format!("{rate:.0} tok/s")),
+        served
+            .goodput()
+            .map(|range| format!("goodput {}/s", goodput(range))),
+        row.usd_per_million_tokens
+            .map(|cost| format!("{} per million tokens", usd(Some(cost)))),
+        row.saturated
+            .map(|_| verdict(row.saturated, row.saturated_by.iter().copied())),
+    ];
+    let known: Vec<String> = all.into_iter().flatten().collect();
+    known.join(" · ")
+}
+
+/// What is to be said where no server was read twice: a command looks once. `None` where nothing is served.
+pub fn read_once(facts: &Facts) -> Option<&'static str> {
+    let all = places(facts).into_iter();
+    let mut served = all.filter_map(|place| at(facts, place)).peekable();
+    served.peek()?;
+    served.all(|(_, one)| one.window_seconds.is_none()).then_some(
+        "rates, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console go on reading",
+    )
+}
+
+/// What tells a service from all others: `NAMESPACE/NAME (KIND, MODEL)`.
+pub fn key(job: &Job, served: &ServedModel) -> String {
+    key_of(
+        &job.id.key.namespace,
+        &job.id.key.name,
+        &job.id.kind,
+        served.model.as_deref(),
+    )
+}
+
+fn key_of(namespace: &str, name: &str, kind: &str, model: Option<&str>) -> String {
+    match model {
+        Some(model) => format!("{namespace}/{name} ({kind}, {model})"),
+        None => format!("{namespace}/{name} ({kind})"),
+    }
+}
+
+impl ServiceRow<'_> {
+    /// What tells it from all others; see [`key`].
+    pub fn key(&self) -> String {
+        key_of(self.namespace, self.name, self.kind, self.model)
+    }
+}
+
+/// USD for a million generated tokens: what the workload costs an hour over the tokens that all its models generate in one. Unknown
+/// without a price, without tokens, and while a replica was not read twice.
+pub fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
+    let usd = money(facts, job)?.burn.usd();
+    let served = &job.serving.as_ref()?.served;
+    let all = served.iter().map(|one| {
+        let whole = one.measured == one.replicas;
+        one.tokens_per_second.filter(|_| whole)
+    });
+    let tokens: f64 = all.sum::<Option<f64>>()? * 3600.0;
+    (tokens > 0.0).then(|| usd / tokens * 1e6)
+}
+
+/// The autoscaler of a service's workload.
+pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
+    let mut scalers = facts.fleet.scaling.pod_scalers_of(job);
+    said(&scalers.next()?.key.name)
+}
+
+/// The row of one service.
+pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> ServiceRow<'a> {
+    let (low, high) = served.goodput().unzip();
+    let tpot = match (served.tpot.is_unknown(), served.tpot_of_requests) {
+        (true, _) => None,
+        (false, true) => Some("requests"),
+        (false, false) => Some("tokens"),
+    };
+    ServiceRow {
+        labels: Labelled::Job(job),
+        namespace: job.namespace(),
+        name: job.name(),
+        kind: &job.id.kind,
+        model: served.model.as_deref(),
+        engine: &served.engine,
+        team: &job.team,
+        replicas: served.replicas,
+        replicas_measured: served.measured,
+        running: served.running,
+        waiting: served.waiting,
+        kv_cache_ratio: served.kv_max,
+        kv_cache_mean_ratio: served.kv_mean,
+        prefix_hit_ratio: served.prefix_hit,
+        window_seconds: served.window_seconds,
+        ttft_seconds: LatencyCell::of(&served.ttft),
+        tpot_seconds: LatencyCell::of(&served.tpot),
+        tpot_of: tpot,
+        tokens_per_second: served.tokens_per_second,
+        prompt_tokens_per_second: served.prompt_tokens_per_second,
+        requests_per_second: served.requests_per_second,
+        preemptions: served.preemptions,
+        goodput: GoodputCell { low, high },
+        objectives: ObjectivesCell {
+            ttft_seconds: served.objectives.ttft,
+            tpot_seconds: served.objectives.tpot,
+        },
+        burn_usd_per_hour: money(facts, job).map(|spend| spend.burn.usd()),
+        usd_per_million_tokens: usd_per_million_tokens(facts, job),
+        saturated: served.is_saturated(),
+        saturated_by: served.saturation().map(Saturation::name).collect(),
+        scaler: scaler(facts, job),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::facts;
+
+    #[test]
+    fn a_model_is_a_row_with_what_is_known_of_it() {
+        let facts = facts();
+        let all = rows(&facts);
+        let [unknown, known] = all.as_slice() else {
+            panic!("{} rows", all.len())
+        };
+        assert_eq!((unknown.running, unknown.saturated), (None, None));
+        assert_eq!(unknown.ttft_seconds.p50, None);
+        assert_eq!(
+            unknown.goodput,
+            GoodputCell {
+                low: None,
+                high: None
+            }
+        );
+        assert_eq!(known.kv_cache_ratio, Some(0.96), "of the fullest replica");
+        assert_eq!(known.saturated_by, ["kv-cache"]);
+        let ttft = known.ttft_seconds;
+        assert_eq!((ttft.p99, ttft.at_least), (Some(0.5), Some(0.5)));
+        assert_eq!(ttft.words(ttft.p99), ">=500ms");
+        assert!(ttft.p50.is_some_and(|p50| (0.1..0.5).contains(&p50)));
+        // 40 to 90 of 100 are within 0.4 s, at 10 a second.
+        let (low, high) = (known.goodput.low, known.goodput.high);
+        assert_eq!((low, high), (Some(4.0), Some(9.0)));
+        assert_eq!(goodput((4.0, 9.0)), "4.00-9.00");
+        assert_eq!(goodput((12.5, 12.5)), "12.5");
+        // Both models together generate 1200 tokens a second.
+        let usd = known.burn_usd_per_hour.expect("has a price");
+        let cost = known.usd_per_million_tokens.expect("has a price");
+        assert!((cost - usd / 4.32).abs() < 1e-9, "{cost} of {usd}");
+        assert_eq!(known.key(), "nlp/train (Job, org/llama)");
+        let (job, served) = at(&facts, places(&facts)[1]).expect("it is there");
+        let told = words(&facts, job, served);
+        assert!(
+            told.starts_with("1 × vllm · TTFT p95 >=500ms · 1200 tok/s · goodput 4.00-9.00/s · $"),
+            "{told}"
+        );
+        assert!(
+            told.ends_with(" per million tokens · saturated: kv-cache"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_look_that_reads_each_server_once_says_so() {
+        let mut facts = facts();
+        assert_eq!(read_once(&facts), None, "one was read twice");
+        let fleet = std::sync::Arc::make_mut(&mut facts.fleet);
+        let once = |job: &std::sync::Arc<Job>| {
+            let mut job = (**job).clone();
+            for one in job
+                .serving
+                .iter_mut()
+                .flat_map(|serving| &mut serving.served)
+            {
+                one.window_seconds = None;
+            }
+            std::sync::Arc::new(job)
+        };
+        fleet.jobs = fleet.jobs.iter().map(once).collect();
+        assert!(read_once(&facts).is_some_and(|said| said.contains("--watch")));
+        std::sync::Arc::make_mut(&mut facts.fleet).jobs = std::sync::Arc::from([]);
+        assert_eq!(read_once(&facts), None, "nothing is served");
+    }
+
+    #[test]
+    fn what_tokens_cost_is_unknown_without_tokens_or_while_a_replica_is_not_measured() {
+        let facts = facts();
+        let cost = |change: fn(&mut ServedModel)| {
+            let mut jobs = facts.fleet.jobs.iter();
+            let job = jobs.find(|job| job.serving.is_some()).expect("one serves");
+            let mut job = (**job).clone();
+            let served = job.serving.as_mut().map(|serving| &mut serving.served[1]);
+            change(served.expect("it serves two"));
+            usd_per_million_tokens(&facts, &job)
+        };
+        assert!(cost(|_| ()).is_some());
+        assert_eq!(cost(|one| one.tokens_per_second = Some(0.0)), None);
+        assert_eq!(cost(|one| one.tokens_per_second = None), None);
+        assert_eq!(cost(|one| one.replicas = 2), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Models that workloads serve, as rows of the console.
+
+use std::sync::Arc;
+
+use console::AppOptions;
+use console::color::ColorDepth;
+use console::view::ViewId;
+use model::base::Name;
+use model::fleet::histogram::{Histogram, Latency};
+use model::fleet::job::Serving;
+use model::fleet::served_model::{Objectives, ServedModel};
+use model::fleet::signal::Signal;
+use table::Facts;
+
+use crate::frames::{SMALL, console, drawn, press};
+
+fn latency(buckets: &[(f64, f64)]) -> Latency {
+    let histogram = Histogram::new(Signal::Ttft, buckets.to_vec()).expect("it is one");
+    let mut latency = Latency::default();
+    latency.add(histogram.whole());
+    latency
+}
+
+/// The same fleet, in which each job with pods serves a model: every third is saturated, of every third little is known.
+pub fn served(facts: &Facts) -> Facts {
+    let mut fleet = (*facts.fleet).clone();
+    let serve = |(at, job): (usize, &Arc<model::fleet::job::Job>)| {
+        let mut job = (**job).clone();
+        let open = f64::INFINITY;
+        let known = ServedModel {
+            running: Some(7.0),
+            waiting: Some(3.0 + at as f64),
+            kv_mean: Some(0.5),
+            kv_max: Some(if at % 3 == 0 { 0.97 } else { 0.62 }),
+            prefix_hit: Some(0.25),
+            window_seconds: Some(150.0),
+            tokens_per_second: Some(1234.0),
+            requests_per_second: Some(10.0),
+            preemptions: Some(if at % 3 == 0 { 4.0 } else { 0.0 }),
+            waiting_grows: Some(false),
+            ttft: latency(&[(0.1, 40.0), (0.5, 96.0), (open, 100.0)]),
+            tpot: latency(&[(0.02, 40.0), (0.05, 60.0), (open, 100.0)]),
+            tpot_of_requests: true,
+            objectives: Objectives {
+                ttft: Some(0.5),
+                tpot: Some(0.05),
+            },
+            ..ServedModel::default()
+        };
+        let one = ServedModel {
+            model: Some(Name::new("meta-llama/Llama-3.1-8B-Instruct")),
+            engine: Name::new("vllm"),
+            replicas: 3,
+            measured: 3,
+            ..if at % 3 == 2 {
+                ServedModel::default()
+            } else {
+                known
+            }
+        };
+        job.serving = (!job.pods.is_empty()).then(|| Serving {
+            servers: 3,
+            served: vec![one],
+            ..Serving::default()
+        });
+        Arc::new(job)
+    };
+    fleet.jobs = fleet.jobs.iter().enumerate().map(serve).collect();
+    Facts {
+        fleet: Arc::new(fleet),
+        ..facts.clone()
+    }
+}
+
+/// The lines of the view of services, as it is reached by this.
+fn lines(keys: &str, size: (u16, u16)) -> Vec<String> {
+    let options = AppOptions {
+        depth: ColorDepth::None,
+        ..AppOptions::default()
+    };
+    let mut app = console(&served(&SMALL), ViewId::Fleet, size, options);
+    let _ = press(&mut app, keys);
+    let (buf, _) = drawn(&app, size);
+    let line = |y| {
+        (0..size.0)
+            .map(|x| buf[(x, y)].symbol())
+            .collect::<String>()
+    };
+    (0..size.1).map(line).collect()
+}
+
+#[test]
+fn services_open_by_their_names_and_lead_to_their_job() {
+    for word in ["services", "svc", "service"] {
+        let all = lines(&format!(":{word}\n"), (200, 50)).join("\n");
+        for wanted in [
+            "SERVICE",
+            "MODEL",
+            "TTFT P95",
+            "TPOT P95",
+            "TOK/S",
+            "GOODPUT/S",
+            "$/M TOK",
+            "SCALER",
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "saturated: kv-cache, preemptions",
+            "493 ms",
+            "50 ms+",
+        ] {
+            assert!(all.contains(wanted), "{word}: {wanted} in\n{all}");
+        }
+    }
+    let page = lines(":svc\n\n", (200, 50)).join("\n");
+    assert!(
+        page.contains("meta-llama/Llama-3.1-8B-Instruct  3 × vllm · TTFT p95 493ms"),
+        "{page}"
+    );
+}
+
+#[test]
+fn services_fit_a_small_screen() {
+    let all = lines(":svc\n", (80, 24));
+    let head = all.iter().find(|line| line.contains("SERVICE"));
+    let head = head.unwrap_or_else(|| panic!("{}", all.join("\n")));
+    for wanted in ["WAIT", "KV", "TTFT P95", "STATE"] {
+        assert!(head.contains(wanted), "{head}");
+    }
+}
+
+#[test]
+fn faults_alone_are_the_saturated() {
+    let all = lines(":svc\nz", (200, 50));
+    let saturated = all
+        .iter()
+        .filter(|line| line.contains("saturated:"))
+        .count();
+    let rows = all
+        .iter()
+        .filter(|line| line.contains("meta-llama/"))
+        .count();
+    assert!(saturated > 0 && saturated == rows, "{}", all.join("\n"));
+}
