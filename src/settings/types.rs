@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error};
 
 use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
+use super::notify::NotifySettings;
 use super::number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
 };
@@ -95,6 +96,9 @@ section! {
         /// What parts of the fleet may cost in a period.
         #[serde(default)]
         budget: Vec<BudgetSettings>,
+        /// Where `watch` sends findings.
+        #[serde(default)]
+        notify: Vec<NotifySettings>,
         /// How the engine decides.
         #[serde(default)]
         engine: EngineSettings,

@@ -1,0 +1,118 @@
+//! Delivery: which messages receivers are to be sent about findings, and what is in them. Pure: whoever sends says what came of each.
+//!
+//! There is no queue of messages: [`Delivery`] holds, for each finding, what the receiver was told and what holds now, and makes the next
+//! message of the difference when the receiver is free. What a receiver missed while it failed is told as it stands then, at most
+//! [`delivery::MOST_WAITING`] messages wait, and a restart goes on from what was told.
+
+mod alertmanager;
+mod delivery;
+mod saved;
+mod text;
+mod webhook;
+
+use std::time::Duration;
+
+use model::base::{Moment, Name};
+use model::fleet::checks;
+use model::fleet::finding::Finding;
+use model::notify::FindingPlace;
+
+use super::Facts;
+use super::budgets;
+use super::silence::Silence;
+use super::spend::UsageStatus;
+
+pub use delivery::{Delivery, DeliveryCounts, DeliveryRules, MOST_WAITING, Outgoing, SendOutcome};
+pub use saved::{SavedDelivery, SavedEntry, SavedStatus, read as read_saved, text as saved_text};
+
+/// A moment on both clocks that delivery goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beat {
+    /// The cluster's: times in messages.
+    pub now: Moment,
+    /// Time since the process began to watch: waits, which no change of a clock lengthens.
+    pub up: Duration,
+}
+
+/// A finding as receivers are told of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Alert {
+    /// The finding.
+    pub finding: Finding,
+    /// Where it is.
+    pub place: FindingPlace,
+    /// Somebody has taken it on.
+    pub acknowledged: bool,
+}
+
+/// Everything that can be said at a moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Standing {
+    /// Findings that stand and that nobody has muted, worst first.
+    pub alerts: Vec<Alert>,
+    /// Ids of those that somebody has muted.
+    pub muted: Vec<Name>,
+    /// False while budgets cannot be read: what was said of them holds.
+    pub budgets_known: bool,
+}
+
+impl Standing {
+    /// What stands of a picture, of its scope.
+    pub fn of(facts: &Facts) -> Self {
+        let mut standing = Self {
+            budgets_known: match facts.usage.status {
+                UsageStatus::Read(_) | UsageStatus::Absent => true,
+                UsageStatus::Unread | UsageStatus::Failed(_) => false,
+            },
+            ..Self::default()
+        };
+        let findings = facts.fleet.findings.iter();
+        for finding in findings.filter(|finding| facts.concerns(&finding.subject)) {
+            let silence = facts.silences.of(finding, facts.now);
+            if silence == Some(Silence::Muted) {
+                standing.muted.push(finding.id.clone());
+                continue;
+            }
+            standing.alerts.push(Alert {
+                finding: finding.clone(),
+                place: FindingPlace::of(finding, &facts.fleet),
+                acknowledged: silence == Some(Silence::Acknowledged),
+            });
+        }
+        standing
+    }
+
+    /// True where a finding that is not there by itself any more is part of one that is: three of a node are one of the node, a fault
+    /// of a device is told with a graver one, a step of a budget by the next.
+    fn covers(&self, gone: &Alert) -> bool {
+        let mut all = self.alerts.iter();
+        all.any(|alert| covers(alert, gone))
+    }
+}
+
+fn covers(alert: &Alert, gone: &Alert) -> bool {
+    let (by, of) = (&alert.finding, &gone.finding);
+    if by.id == of.id {
+        return false;
+    }
+    let node = |alert: &Alert| alert.place.node.clone();
+    if by.code == of.code && by.id.ends_with(":*") {
+        return match by.subject.kind {
+            "Node" => node(gone).as_ref() == Some(&by.subject.key.name),
+            _ => true,
+        };
+    }
+    if by.code.as_str() == "rack-hot" && of.code.as_str() == "heat" {
+        return gone.place.rack.as_ref() == Some(&by.subject.key.name);
+    }
+    if by.subject.kind == budgets::SUBJECT {
+        let step = |id: &str| id.rsplit_once('/').map(|(head, _)| head.to_owned());
+        return by.code == of.code && step(&by.id) == step(&of.id);
+    }
+    let is_fault = by.subject.kind == "Device" && checks::fault(&by.code).is_some();
+    is_fault
+        && match of.code.as_str() {
+            "node-condition" | "allocatable-below-capacity" => node(alert) == node(gone),
+            code => by.subject == of.subject && checks::fault(code).is_some(),
+        }
+}
