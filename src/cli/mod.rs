@@ -30,6 +30,7 @@ pub mod simulated;
 mod tests;
 mod top;
 mod usage;
+mod watch;
 mod what_if;
 
 use std::ffi::OsString;
@@ -96,6 +97,8 @@ enum Command {
     Explain(explain::ExplainFlags),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),
+    /// Send findings to Alertmanager, Slack and webhooks, as [[notify]] of the settings says; reads only, needs no terminal
+    Watch(watch::WatchFlags),
     /// Open the console on a record: any view of any moment; nothing can be changed there
     Replay {
         #[command(flatten)]
@@ -233,6 +236,13 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
                 None => FactsSource::Cluster(cli.global.choice()),
             };
             record::run(&settle(target)?, record, out, err)
+        }
+        Some(Command::Watch(watch)) => {
+            let target = match watch.fleet() {
+                Some(fleet) => FactsSource::Demo(fleet),
+                None => FactsSource::Cluster(cli.global.choice()),
+            };
+            watch::run(&settle(target)?, watch, out, err)
         }
         Some(Command::Replay { replay, console }) => {
             let record = past(replay.past(), replay.speed())?;

@@ -15,6 +15,7 @@ use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
 use crate::runtime::session::{self, Setup};
+use crate::runtime::status_server;
 use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
 use settings::Settings;
@@ -167,7 +168,7 @@ pub(super) fn run(
     setup::block_on(async {
         let setup = at.setup(true);
         let listener = match record.listen {
-            Some(address) => Some(record_status::listen(address).await?),
+            Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
         let (session, mut control, folder) =

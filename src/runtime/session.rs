@@ -47,6 +47,9 @@ const BACKLOG: usize = 256;
 /// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
 const RECORDING: Duration = Duration::from_secs(9);
 
+/// While findings are watched and nobody looks, pictures are this far apart: a finding is told within five seconds.
+const WATCHING: Duration = Duration::from_secs(1);
+
 /// Where no console was opened, no record is looked for.
 const UNRECORDED: &str = "no record belongs to this";
 
@@ -207,6 +210,18 @@ pub async fn record(
     Ok((session, control, folder))
 }
 
+/// Starts everything for the findings alone; gives the cluster's UID as well, empty where it may not be read.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub async fn watch(setup: &Setup, target: ClusterTarget) -> Result<(Session, String), Failure> {
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, _) = connected(setup, target, false)?;
+    let cluster = tape::identity(&connection).await;
+    let session = start(setup, connection, None, demo, Purpose::Watch);
+    Ok((session, cluster))
+}
+
 /// A connection to what is looked at, and what acts on it where it is asked for.
 fn connected(
     setup: &Setup,
@@ -236,6 +251,8 @@ enum Purpose<'n> {
     Console(Option<Tape>),
     OneLook(&'n Needs),
     Record(Tape),
+    /// Findings are told.
+    Watch,
 }
 
 /// What the store judges by.
@@ -270,11 +287,17 @@ fn start(
     demo: bool,
     purpose: Purpose<'_>,
 ) -> Session {
-    let looks = !matches!(purpose, Purpose::Record(_));
+    // Nobody looks: pictures are made for the checks alone.
+    let pace = match purpose {
+        Purpose::Record(_) => Some(RECORDING),
+        Purpose::Watch => Some(WATCHING),
+        Purpose::Console(_) | Purpose::OneLook(_) => None,
+    };
     let (needs, tape) = match purpose {
         Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
+        Purpose::Watch => (None, None),
     };
     let one_look = needs.is_some();
     if one_look {
@@ -305,13 +328,12 @@ fn start(
     let reading = Reading::new(Some(connection.client.clone()));
     let clock = SessionClock::Server(Arc::clone(&connection.stats));
     let mut rules = rules(setup, context.clone(), one_look);
-    // Nobody looks: pictures are made for the checks alone.
-    if !looks {
-        rules.refresh = rules.refresh.max(RECORDING);
+    if let Some(pace) = pace {
+        rules.refresh = rules.refresh.max(pace);
         rules.history = false;
     }
     // One look asks when it has all that it looks at.
-    let asks = !one_look && looks;
+    let asks = !one_look && pace.is_none();
     let mut tape = tape;
     if let Some(tape) = &mut tape {
         tape.keep_usage(rules.clone());

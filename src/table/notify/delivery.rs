@@ -276,9 +276,14 @@ impl Delivery {
         unsure
     }
 
-    /// What is to be kept, where that has changed since the last call.
-    pub fn changed(&mut self) -> Option<SavedDelivery> {
-        std::mem::take(&mut self.is_dirty).then(|| self.saved())
+    /// True where what is to be kept has changed since the last call.
+    pub fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
+    }
+
+    /// True while a message is under way.
+    pub fn is_busy(&self) -> bool {
+        self.busy
     }
 
     /// What is to be kept.

@@ -1,0 +1,132 @@
+//! What probes and Prometheus are told of a watcher.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use table::Facts;
+use table::metrics::{self, Labels, MetricFamily, MetricKind};
+use table::notify::{DeliveryCounts, DeliveryRules};
+
+use super::status_server::ServedStatus;
+
+/// Pictures come every few seconds: a watcher without one for so long does not watch.
+const LATE: Duration = Duration::from_secs(60);
+
+/// How watching goes.
+#[derive(Clone, Default)]
+pub struct WatchStatus {
+    /// The last picture, and when it came.
+    pub facts: Option<(Arc<Facts>, Instant)>,
+    /// Receivers, and how delivery to each goes.
+    pub receivers: Vec<(DeliveryRules, DeliveryCounts)>,
+    /// Why what was told cannot be kept on disk; `None` while all is well.
+    pub state_fault: Option<String>,
+}
+
+impl WatchStatus {
+    fn trouble(&self) -> Option<String> {
+        match &self.facts {
+            None => Some("the cluster is not read yet".to_owned()),
+            Some((_, at)) if at.elapsed() > LATE => Some(format!(
+                "the cluster was not read in the last {} seconds",
+                at.elapsed().as_secs()
+            )),
+            Some(_) => None,
+        }
+    }
+
+    fn families(&self) -> Vec<MetricFamily> {
+        use MetricKind::{Counter, Gauge};
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        let up = f64::from(u8::from(self.trouble().is_none()));
+        let kept = f64::from(u8::from(self.state_fault.is_none()));
+        let mut families = vec![
+            MetricFamily::new(Gauge, "stokehold_build_info", "The version of the program.")
+                .with(version, 1.0),
+            MetricFamily::new(
+                Gauge,
+                "stokehold_watch_up",
+                "Whether the cluster is read: 1, or 0 where it is not.",
+            )
+            .with(Vec::new(), up),
+            MetricFamily::new(
+                Gauge,
+                "stokehold_watch_state_written",
+                "Whether what receivers were told is kept on disk: 1, or 0 where a restart would send it again.",
+            )
+            .with(Vec::new(), kept),
+        ];
+        if let Some((facts, _)) = &self.facts {
+            families.extend(metrics::findings(facts));
+        }
+        let mut sent = MetricFamily::new(
+            Counter,
+            "stokehold_notify_messages_total",
+            "Messages that a receiver took.",
+        );
+        let mut failed = MetricFamily::new(
+            Counter,
+            "stokehold_notify_failures_total",
+            "Messages that a receiver did not take: it failed and they are sent again, or it refused them.",
+        );
+        let mut dropped = MetricFamily::new(
+            Counter,
+            "stokehold_notify_dropped_findings_total",
+            "Findings that ended before a receiver took a message about them.",
+        );
+        let mut waiting = MetricFamily::new(
+            Gauge,
+            "stokehold_notify_waiting_messages",
+            "Messages that wait for a receiver.",
+        );
+        let mut last = MetricFamily::new(
+            Gauge,
+            "stokehold_notify_last_success_timestamp_seconds",
+            "When a receiver last took a message.",
+        );
+        for (rules, counts) in &self.receivers {
+            let labels: Labels = vec![
+                ("receiver", rules.receiver.to_string()),
+                ("kind", rules.kind.name().to_owned()),
+            ];
+            sent.push(labels.clone(), counts.sent as f64);
+            for (reason, count) in [("failed", counts.retries), ("refused", counts.refused)] {
+                let mut labels = labels.clone();
+                labels.push(("reason", reason.to_owned()));
+                failed.push(labels, count as f64);
+            }
+            dropped.push(labels.clone(), counts.dropped as f64);
+            waiting.push(labels.clone(), counts.waiting as f64);
+            last.push(labels, counts.last_sent.map(|at| at.millis() as f64 / 1e3));
+        }
+        families.extend([sent, failed, dropped, waiting, last]);
+        families
+    }
+}
+
+/// The status as it is served, with the labels of every series.
+pub struct ServedWatch {
+    /// How it stands.
+    pub status: watch::Receiver<WatchStatus>,
+    /// The cluster.
+    pub common: Labels,
+}
+
+impl ServedStatus for ServedWatch {
+    fn dead(&self) -> Option<String> {
+        // Its sender ends with the loop that sends.
+        let ended = self.status.has_changed().is_err();
+        ended.then(|| "watching has ended".to_owned())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.dead().or_else(|| self.status.borrow().trouble())
+    }
+
+    fn metrics(&self) -> String {
+        metrics::text(&self.status.borrow().families(), &self.common)
+    }
+}
