@@ -10,6 +10,7 @@ mod doctor;
 pub mod engine;
 pub mod engine_plan;
 mod explain;
+mod export;
 mod exporter;
 pub mod flags;
 pub mod get;
@@ -99,6 +100,8 @@ enum Command {
     Record(record::RecordFlags),
     /// Send findings to Alertmanager, Slack and webhooks, as [[notify]] of the settings says; reads only, needs no terminal
     Watch(watch::WatchFlags),
+    /// Serve the metrics of `record --listen` to Prometheus without recording; reads only, needs no terminal
+    Export(export::ExportFlags),
     /// Open the console on a record: any view of any moment; nothing can be changed there
     Replay {
         #[command(flatten)]
@@ -243,6 +246,13 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
                 None => FactsSource::Cluster(cli.global.choice()),
             };
             watch::run(&settle(target)?, watch, out, err)
+        }
+        Some(Command::Export(export)) => {
+            let target = match export.fleet() {
+                Some(fleet) => FactsSource::Demo(fleet),
+                None => FactsSource::Cluster(cli.global.choice()),
+            };
+            export::run(&settle(target)?, export, out)
         }
         Some(Command::Replay { replay, console }) => {
             let record = past(replay.past(), replay.speed())?;

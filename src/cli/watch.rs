@@ -75,7 +75,7 @@ pub(super) fn run(
             Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
-        let (session, cluster) = session::watch(&setup, at.target()?).await?;
+        let (session, cluster) = session::watch(&setup, at.target()?, watch::PACE).await?;
         let common = RecordMetrics::common(&at.settings, &session.context);
         let name = common[0].1.clone();
         let mut receivers = watch::receivers(&at.settings, &name);
@@ -142,7 +142,7 @@ pub(super) fn run(
             }
         }
         let delivers = match prints {
-            true => Delivers::Prints(Box::new(print)),
+            true => Delivers::Prints(print),
             false => Delivers::Sends(Arc::new(Notifier::default())),
         };
         let mut watcher = Watcher::new(inputs, delivers, receivers, state);

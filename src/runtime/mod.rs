@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod effects;
 pub mod encode;
 pub mod explanation_task;
+pub mod export;
 mod first_look;
 pub mod kubectl;
 pub mod pace;

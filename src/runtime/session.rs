@@ -45,10 +45,7 @@ use super::usage_facts;
 const BACKLOG: usize = 256;
 
 /// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
-const RECORDING: Duration = Duration::from_secs(9);
-
-/// While findings are watched and nobody looks, pictures are this far apart: a finding is told within five seconds.
-const WATCHING: Duration = Duration::from_secs(1);
+pub const RECORDING: Duration = Duration::from_secs(9);
 
 /// Where no console was opened, no record is looked for.
 const UNRECORDED: &str = "no record belongs to this";
@@ -210,15 +207,19 @@ pub async fn record(
     Ok((session, control, folder))
 }
 
-/// Starts everything for the findings alone; gives the cluster's UID as well, empty where it may not be read.
+/// Starts everything for pictures alone, `pace` apart; gives the cluster's UID as well, empty where it may not be read.
 ///
 /// # Errors
 /// When the kubeconfig cannot be used.
-pub async fn watch(setup: &Setup, target: ClusterTarget) -> Result<(Session, String), Failure> {
+pub async fn watch(
+    setup: &Setup,
+    target: ClusterTarget,
+    pace: Duration,
+) -> Result<(Session, String), Failure> {
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, _) = connected(setup, target, false)?;
     let cluster = tape::identity(&connection).await;
-    let session = start(setup, connection, None, demo, Purpose::Watch);
+    let session = start(setup, connection, None, demo, Purpose::Watch(pace));
     Ok((session, cluster))
 }
 
@@ -251,8 +252,8 @@ enum Purpose<'n> {
     Console(Option<Tape>),
     OneLook(&'n Needs),
     Record(Tape),
-    /// Findings are told.
-    Watch,
+    /// Findings are sent, or metrics served.
+    Watch(Duration),
 }
 
 /// What the store judges by.
@@ -290,14 +291,14 @@ fn start(
     // Nobody looks: pictures are made for the checks alone.
     let pace = match purpose {
         Purpose::Record(_) => Some(RECORDING),
-        Purpose::Watch => Some(WATCHING),
+        Purpose::Watch(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
     let (needs, tape) = match purpose {
         Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
-        Purpose::Watch => (None, None),
+        Purpose::Watch(_) => (None, None),
     };
     let one_look = needs.is_some();
     if one_look {

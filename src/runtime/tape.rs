@@ -37,6 +37,13 @@ pub struct RecordSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerJob(pub bool);
 
+impl PerJob {
+    /// Counters that tell jobs apart, or not.
+    pub fn counters(self) -> UsageCounters {
+        UsageCounters::new(COUNTED[usize::from(self.0)], self.0)
+    }
+}
+
 /// Most pairs of a key and a part among the counters: each is two series, so that with those of queues, findings and budgets
 /// there are at most some 2,000. With jobs told apart there may be more.
 const COUNTED: [usize; 2] = [800, 8_000];
@@ -123,8 +130,7 @@ pub(super) async fn begin(
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (mut tape, mut control) = Tape::new(recorder);
     if let Some(PerJob(jobs)) = settings.counts {
-        let counters = UsageCounters::new(COUNTED[usize::from(jobs)], jobs);
-        let (counters, counted) = watch::channel(counters);
+        let (counters, counted) = watch::channel(PerJob(jobs).counters());
         tape.counters = Some(counters);
         control.counters = Some(counted);
     }

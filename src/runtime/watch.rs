@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 use model::base::{Exit, Failure};
+use model::fleet::Fleet;
 use model::fleet::thresholds::Thresholds;
 use model::notify::ReceiverKind;
 use settings::{NotifySettings, Settings};
@@ -21,13 +22,20 @@ use table::spend::UsageFacts;
 use table::{Facts, Scope};
 
 use super::clock::SessionClock;
+use super::first_look::{has_found_all, readings};
 use super::session;
 use super::silence;
 use super::watch_metrics::WatchStatus;
 use super::watch_state::WatchState;
 
+/// Pictures are this far apart: a finding is sent within five seconds.
+pub const PACE: Duration = Duration::from_secs(1);
 /// What is due is looked for this often.
 const TICK: Duration = Duration::from_millis(500);
+/// At the start, exporters are waited for so long at most, and then for the checks to have judged what they say: till then one fault may
+/// look like another.
+const SETTLES: Duration = Duration::from_secs(30);
+const JUDGED: Duration = Duration::from_secs(5);
 /// How long messages that are under way may take at the end.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -68,7 +76,7 @@ pub enum Delivers {
     /// To the receivers.
     Sends(Arc<Notifier>),
     /// Nowhere: each is printed instead, with the name of its receiver.
-    Prints(Box<dyn FnMut(&DeliveryRules, &str) -> Result<(), Failure>>),
+    Prints(fn(&DeliveryRules, &str) -> Result<(), Failure>),
 }
 
 /// What the loop goes by.
@@ -100,6 +108,8 @@ pub struct Watcher {
         mpsc::Receiver<(usize, PostOutcome)>,
     ),
     begun: Instant,
+    /// When everything had been read for the first time.
+    read: Option<Instant>,
 }
 
 /// What is said of a receiver when it begins to fail and when it works again.
@@ -146,6 +156,7 @@ impl Watcher {
             sends: JoinSet::new(),
             outcomes: mpsc::channel(64),
             begun: Instant::now(),
+            read: None,
         }
     }
 
@@ -230,7 +241,7 @@ impl Watcher {
             return;
         };
         // Before the first lists have come, what is not there yet is not over.
-        if !facts.fleet.is_complete() {
+        if !facts.fleet.is_complete() || !self.has_settled(&facts.fleet) {
             return;
         }
         let mut seen = (*facts).clone();
@@ -246,6 +257,16 @@ impl Watcher {
         self.status.send_modify(|status| {
             status.facts = Some((Arc::new(seen), Instant::now()));
         });
+    }
+
+    /// True once all exporters have answered or failed and the checks have judged it.
+    fn has_settled(&mut self, fleet: &Fleet) -> bool {
+        let (answered, all) = readings(fleet);
+        let is_read = has_found_all(fleet) && answered == all;
+        if self.read.is_none() && (is_read || self.begun.elapsed() >= SETTLES) {
+            self.read = Some(Instant::now());
+        }
+        self.read.is_some_and(|at| at.elapsed() >= JUDGED)
     }
 
     /// Sends what is due.

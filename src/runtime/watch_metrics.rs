@@ -26,16 +26,21 @@ pub struct WatchStatus {
     pub state_fault: Option<String>,
 }
 
+/// Why the cluster is not read, by when the last picture came.
+pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
+    match last {
+        None => Some("the cluster is not read yet".to_owned()),
+        Some(at) if at.elapsed() > LATE => Some(format!(
+            "the cluster was not read in the last {} seconds",
+            at.elapsed().as_secs()
+        )),
+        Some(_) => None,
+    }
+}
+
 impl WatchStatus {
     fn trouble(&self) -> Option<String> {
-        match &self.facts {
-            None => Some("the cluster is not read yet".to_owned()),
-            Some((_, at)) if at.elapsed() > LATE => Some(format!(
-                "the cluster was not read in the last {} seconds",
-                at.elapsed().as_secs()
-            )),
-            Some(_) => None,
-        }
+        not_read(self.facts.as_ref().map(|(_, at)| *at))
     }
 
     fn families(&self) -> Vec<MetricFamily> {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
@@ -43,7 +43,9 @@ impl WatchState {
         let at = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
             failed(format!("cannot {what} {}: {error}", path.display()))
         };
-        fs::create_dir_all(folder).map_err(|error| at("make", folder, &error))?;
+        let mut all = fs::DirBuilder::new();
+        let made = all.recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| at("make", folder, &error))?;
         let path = folder.join("lock");
         let options = private()
             .write(true)

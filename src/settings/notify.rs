@@ -244,7 +244,7 @@ mod tests {
             ),
             (
                 "kind = \"webhook\"\nurl = \"http://a\"\nmin_severity = \"warning\"",
-                "did you mean `warn`",
+                "valid: crit, warn, info",
             ),
             (
                 "kind = \"webhook\"\nurl = \"http://a\"\nmatch = { kind = \"Devcie\" }",

@@ -265,7 +265,9 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> String {
         "the address is not one that can be asked; correct it"
     } else if lower.contains("refused") {
         "nothing listens there; check address and port, and whether the exporter runs"
-    } else if lower.contains("certificate") || lower.contains("tls") || lower.contains("handshake")
+    } else if ["certificate", "tls", "handshake", "corrupt message"]
+        .iter()
+        .any(|word| lower.contains(word))
     {
         "no TLS connection; give the ca_file of its certificate, or check http against https"
     } else if lower.contains("dns") || lower.contains("lookup") {

@@ -7,6 +7,8 @@
 mod alertmanager;
 mod delivery;
 mod saved;
+#[cfg(test)]
+mod tests;
 mod text;
 mod webhook;
 
