@@ -211,8 +211,10 @@ impl Direct {
                 let pem = off_the_loop(file, local::read)
                     .await
                     .map_err(|error| wrong(format!("cannot be read ({error})")))?;
-                let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                    .map_err(|_| wrong("holds no certificate in PEM".to_owned()))?;
+                let certificates = reqwest::Certificate::from_pem_bundle(&pem).ok();
+                let certificates = certificates
+                    .filter(|known| !known.is_empty())
+                    .ok_or_else(|| wrong("holds no certificate in PEM".to_owned()))?;
                 base()
                     .tls_certs_only(certificates)
                     .build()
