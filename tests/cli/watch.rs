@@ -240,11 +240,11 @@ async fn receivers_that_fail_hold_up_no_other() {
         let (pager, hook, alerts) = told.await.expect("is told");
         assert_eq!(alerts[1][0]["endsAt"], facts.now.rfc3339());
         let _ = stop.send(());
-        publisher.abort();
         (pager, hook)
     };
     let (ended, (pager, hook)) = tokio::join!(running, steps);
     ended.expect("ends well");
+    publisher.abort();
     assert_eq!(pager.came().len(), 2, "told once that it is over");
     assert!(hook.came().len() <= 2, "{:?}", hook.came());
     let said = said.lock().expect("no panic").join("\n");

@@ -1,7 +1,9 @@
-//! `watch` as a service: the unit and the manifest in `config/`, with whose arguments and settings it really starts.
+//! `watch` as a service: the unit and the manifest in `config/`, with whose arguments and settings it really starts. And `export`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -112,4 +114,58 @@ fn the_manifest_asks_for_what_the_watcher_has() {
         .lines()
         .find_map(|line| line.strip_prefix("url_file = "));
     assert!(file.expect("names one").contains(&format!("\"{place}/")));
+}
+
+#[test]
+fn export_serves_the_metrics_of_a_recorder_and_writes_nothing() {
+    let home = Home::new();
+    let mut child = home
+        .command(&["export", "--demo", "--nodes", "40", "--speed", "60"])
+        .args(["--listen", "127.0.0.1:0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("can be run");
+    let mut first = String::new();
+    let stdout = child.stdout.as_mut().expect("is piped");
+    BufReader::new(stdout)
+        .read_line(&mut first)
+        .expect("says something");
+    let address = first
+        .strip_prefix("serves metrics of demo at http://")
+        .and_then(|rest| rest.split('/').next());
+    let address = address.unwrap_or_else(|| panic!("{first}"));
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).expect("listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("can be asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        answer
+    };
+    let wanted = [
+        "stokehold_usage_cost_usd_total{cluster=\"demo\",recorder=",
+        "stokehold_devices{cluster=",
+        "stokehold_queue_used_devices{cluster=",
+        "stokehold_source_age_seconds{cluster=",
+        "stokehold_export_up 1",
+    ];
+    let begun = Instant::now();
+    loop {
+        let page = ask("/metrics");
+        let has = |start: &&str| page.lines().any(|line| line.starts_with(start));
+        if wanted.iter().all(has) {
+            let samples = page.lines().filter(|line| line.starts_with("stokehold_"));
+            assert!(samples.count() <= 2_000);
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{page}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(ask("/readyz").starts_with("HTTP/1.1 200 "));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(!home.path(".local").exists(), "nothing is kept");
+    let other = home.run(&["export", "--nodes", "3"]);
+    assert_eq!(other.status.code(), Some(2));
 }

@@ -198,7 +198,8 @@ fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
     let watch = start();
     until("it is found again", Duration::from_secs(90), || {
         let page = watch.metrics();
-        page.lines().any(|line| line.contains("code=\"node-condition\""))
+        page.lines()
+            .any(|line| line.contains("code=\"node-condition\""))
     });
     let all = alerts().into_iter();
     let own_alerts = all.filter(|alert| text(alert, "/labels/name") == NODE);
