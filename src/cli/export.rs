@@ -12,7 +12,7 @@ use crate::runtime::export::{self, ServedExport};
 use crate::runtime::record_metrics::RecordMetrics;
 use crate::runtime::session;
 use crate::runtime::status_server;
-use crate::runtime::tape::PerJob;
+use crate::runtime::tape::{self, PerJob};
 use crate::runtime::usage_facts::{self, UsageReader};
 
 use super::out;
@@ -52,7 +52,7 @@ pub(super) fn run(
     setup::block_on(async {
         let setup = at.setup(true);
         let listener = status_server::listen(flags.listen).await?;
-        let (session, _) = session::watch(&setup, at.target()?, session::RECORDING).await?;
+        let (session, _) = session::watch(&setup, at.target()?, tape::PACE).await?;
         let jobs = PerJob(at.settings.record.job_metrics);
         let prices = Arc::clone(&at.rulebook.prices);
         let (counters, last) = export::counted(session.facts.clone(), prices, jobs);

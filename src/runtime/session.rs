@@ -37,15 +37,12 @@ use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::rewind::PastRecord;
 use super::source_options::{prometheus, proxied, scrape};
-use super::store::{self, Rules};
+use super::store::{self, JUDGING, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
-
-/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
-pub const RECORDING: Duration = Duration::from_secs(9);
 
 /// Where no console was opened, no record is looked for.
 const UNRECORDED: &str = "no record belongs to this";
@@ -276,6 +273,7 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
         } else {
             setup.settings.refresh.duration()
         },
+        judging: if one_look { Duration::ZERO } else { JUDGING },
         one_look,
         history: true,
     }
@@ -290,7 +288,7 @@ fn start(
 ) -> Session {
     // Nobody looks: pictures are made for the checks alone.
     let pace = match purpose {
-        Purpose::Record(_) => Some(RECORDING),
+        Purpose::Record(_) => Some(tape::PACE),
         Purpose::Watch(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
@@ -331,6 +329,7 @@ fn start(
     let mut rules = rules(setup, context.clone(), one_look);
     if let Some(pace) = pace {
         rules.refresh = rules.refresh.max(pace);
+        rules.judging = rules.judging.min(pace);
         rules.history = false;
     }
     // One look asks when it has all that it looks at.

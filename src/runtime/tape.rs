@@ -17,6 +17,8 @@ use table::Facts;
 use super::store::{Rules, Store};
 use super::usage::UsageTape;
 
+/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
+pub const PACE: Duration = Duration::from_secs(9);
 /// How long the identity of a cluster is waited for before it is recorded or watched.
 const IDENTITY: Duration = Duration::from_secs(10);
 

@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// At the start, exporters are waited for so long at most, and then for the checks to have judged what they say: till then one fault may
 /// look like another.
 const SETTLES: Duration = Duration::from_secs(30);
-const JUDGED: Duration = Duration::from_secs(5);
+const JUDGED: Duration = Duration::from_secs(3);
 /// How long messages that are under way may take at the end.
 const LAST: Duration = Duration::from_secs(5);
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::base::{Moment, Name};
+use model::fleet::checks::PATIENCE;
 use model::fleet::finding::{Finding, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
@@ -361,6 +362,7 @@ impl Delivery {
             } else if standing.covers(&entry.alert)
                 || (finding.subject.kind == super::budgets::SUBJECT && !standing.budgets_known)
                 || (entry.restored && beat.up < hold(&finding.code) + RESTART)
+                || (entry.restored && beat.up < PATIENCE && !standing.can_tell(&entry.alert))
             {
                 continue;
             } else {

@@ -15,8 +15,10 @@ mod webhook;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
+use model::fleet::Known;
 use model::fleet::checks;
 use model::fleet::finding::Finding;
+use model::fleet::observe::Table;
 use model::notify::FindingPlace;
 
 use super::Facts;
@@ -56,6 +58,10 @@ pub struct Standing {
     pub muted: Vec<Name>,
     /// False while budgets cannot be read: what was said of them holds.
     pub budgets_known: bool,
+    /// False while nodes or pods cannot be listed.
+    pub cluster_known: bool,
+    /// Nodes of which a device has no fresh reading, by name.
+    pub unread: Vec<Name>,
 }
 
 impl Standing {
@@ -66,6 +72,11 @@ impl Standing {
                 UsageStatus::Read(_) | UsageStatus::Absent => true,
                 UsageStatus::Unread | UsageStatus::Failed(_) => false,
             },
+            cluster_known: [Table::Nodes, Table::Pods].into_iter().all(|table| {
+                let known = facts.fleet.known(table);
+                known.is_known() || matches!(known, Known::NotVisible(_))
+            }),
+            unread: unread(facts),
             ..Self::default()
         };
         let findings = facts.fleet.findings.iter();
@@ -84,12 +95,33 @@ impl Standing {
         standing
     }
 
+    /// False where too little is known to say that a finding has ended, had it been found before.
+    fn can_tell(&self, gone: &Alert) -> bool {
+        let subject = &gone.finding.subject;
+        self.cluster_known
+            && match &gone.place.node {
+                Some(node) => self.unread.binary_search(node).is_err(),
+                None if matches!(subject.kind, "Job" | "Rack" | "Pool") => self.unread.is_empty(),
+                None => true,
+            }
+    }
+
     /// True where a finding that is not there by itself any more is part of one that is: three of a node are one of the node, a fault
     /// of a device is told with a graver one, a step of a budget by the next.
     fn covers(&self, gone: &Alert) -> bool {
         let mut all = self.alerts.iter();
         all.any(|alert| covers(alert, gone))
     }
+}
+
+/// Nodes of which a device was read before, or should have been, and is not now.
+fn unread(facts: &Facts) -> Vec<Name> {
+    let nodes = facts.fleet.nodes.iter();
+    let nodes = nodes.filter(|node| {
+        let mut devices = node.devices.iter();
+        devices.any(|device| device.read_at.is_none() || device.is_stale(facts.now))
+    });
+    nodes.map(|node| node.name().clone()).collect()
 }
 
 fn covers(alert: &Alert, gone: &Alert) -> bool {

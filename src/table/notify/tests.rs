@@ -57,8 +57,9 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
 fn standing(alerts: &[Alert]) -> Standing {
     Standing {
         alerts: alerts.to_vec(),
-        muted: Vec::new(),
         budgets_known: true,
+        cluster_known: true,
+        ..Standing::default()
     }
 }
 
@@ -292,6 +293,54 @@ fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
     let entries = next.delivery.saved().entries;
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0].finding.since, START, "it is as old as it was");
+}
+
+#[test]
+fn after_a_restart_what_is_not_known_has_not_ended() {
+    let told = || {
+        let mut bench = Bench::new(ReceiverKind::Webhook);
+        bench
+            .sees(&standing(&[alert("heat", "n1", "r1")]))
+            .after(GROUP_WAIT);
+        assert_eq!(bench.taken().len(), 1);
+        bench.restarted(ReceiverKind::Webhook).0
+    };
+    let unreachable = Standing {
+        cluster_known: false,
+        ..standing(&[])
+    };
+    let unread = Standing {
+        unread: vec![Name::new("n1")],
+        ..standing(&[])
+    };
+    let elsewhere = Standing {
+        unread: vec![Name::new("n2")],
+        ..standing(&[])
+    };
+    for (what, seen, ends) in [
+        ("the API server does not answer", unreachable, 1800),
+        ("its exporter does not answer", unread, 1800),
+        ("another exporter does not answer", elsewhere, 240),
+    ] {
+        let mut next = told();
+        next.after(Duration::from_secs(ends - 1)).sees(&seen);
+        assert_eq!(
+            next.after(GROUP_WAIT).taken(),
+            Vec::<Value>::new(),
+            "{what}"
+        );
+        next.sees(&seen).after(GROUP_WAIT);
+        assert_eq!(
+            heads(&next.taken()),
+            [head("resolved", "heat", 1)],
+            "{what}"
+        );
+    }
+    // Of the fleet by hand: what has no fresh reading is said to have none.
+    let facts = crate::sample::facts();
+    let seen = Standing::of(&facts);
+    assert_eq!(seen.alerts.len(), facts.fleet.findings.len());
+    assert!(!seen.unread.is_empty() && seen.unread.len() < facts.fleet.nodes.len());
 }
 
 #[test]
