@@ -95,6 +95,9 @@ pub struct WatchInputs {
     pub silences: Option<PathBuf>,
 }
 
+/// What came of a message to the receiver of this place in the settings.
+type Outcome = (usize, PostOutcome);
+
 /// What was told to receivers, and what is to be.
 pub struct Watcher {
     inputs: WatchInputs,
@@ -103,10 +106,7 @@ pub struct Watcher {
     state: Option<WatchState>,
     status: watch::Sender<WatchStatus>,
     sends: JoinSet<()>,
-    outcomes: (
-        mpsc::Sender<(usize, PostOutcome)>,
-        mpsc::Receiver<(usize, PostOutcome)>,
-    ),
+    outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
     begun: Instant,
     /// When everything had been read for the first time.
     read: Option<Instant>,
