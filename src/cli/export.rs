@@ -13,11 +13,11 @@ use crate::runtime::record_metrics::RecordMetrics;
 use crate::runtime::session;
 use crate::runtime::status_server;
 use crate::runtime::tape::{self, PerJob};
-use crate::runtime::usage_facts::{self, UsageReader};
 
 use super::out;
-use super::setup::{self, FactsSource, Situation};
+use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
+use super::watch;
 
 /// Where to serve, and what.
 #[derive(Args, Clone, Debug)]
@@ -57,13 +57,7 @@ pub(super) fn run(
         let prices = Arc::clone(&at.rulebook.prices);
         let (counters, last) = export::counted(session.facts.clone(), prices, jobs);
         // Budgets are known where this machine, or a Prometheus, has the hours.
-        let usage = match at.target {
-            FactsSource::Cluster(_) if !at.settings.budget.is_empty() => {
-                let reader = UsageReader::new(&at.settings, &session.context).of_budgets();
-                usage_facts::followed(reader, session.clock.clone())
-            }
-            _ => session.usage.clone(),
-        };
+        let usage = watch::inputs(at, &session).usage;
         let metrics = RecordMetrics {
             facts: session.facts.clone(),
             counters,

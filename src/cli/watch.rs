@@ -15,7 +15,7 @@ use source::notify::{Notifier, NotifyEndpoint};
 use table::notify::DeliveryRules;
 
 use crate::runtime::record_metrics::RecordMetrics;
-use crate::runtime::session;
+use crate::runtime::session::{self, Session};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::{self, Delivers, WatchInputs, Watcher};
 use crate::runtime::watch_metrics::ServedWatch;
@@ -82,21 +82,7 @@ pub(super) fn run(
         if receivers.is_empty() {
             receivers.push(printed(name));
         }
-        let usage = match at.target {
-            FactsSource::Cluster(_) if !at.settings.budget.is_empty() => {
-                let reader = UsageReader::new(&at.settings, &session.context).of_budgets();
-                usage_facts::followed(reader, session.clock.clone())
-            }
-            _ => session.usage.clone(),
-        };
-        let inputs = WatchInputs {
-            facts: session.facts.clone(),
-            usage,
-            clock: session.clock.clone(),
-            scope: look::scope(&at.settings),
-            thresholds: Arc::clone(&at.rulebook.thresholds),
-            silences: silence::place().filter(|_| !flags.demo),
-        };
+        let inputs = inputs(at, &session);
         let (state, saved, news) = match prints {
             true => (None, Vec::new(), None),
             false => {
@@ -107,12 +93,7 @@ pub(super) fn run(
                         "there is no home directory to keep what was sent in: give one (--dir)";
                     Failure::new(Exit::Usage, message)
                 })?;
-                // Where the UID may not be read the name of the context tells clusters apart.
-                let cluster = match cluster.is_empty() {
-                    true => session.context.to_string(),
-                    false => cluster,
-                };
-                let (state, saved, news) = WatchState::open(&folder, &cluster)?;
+                let (state, saved, news) = WatchState::open(&folder, &cluster, &session.context)?;
                 (Some(state), saved, news)
             }
         };
@@ -166,6 +147,26 @@ pub(super) fn run(
         }
         Ok(Exit::Done)
     })
+}
+
+/// What a watcher goes by in a session.
+pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
+    let is_cluster = matches!(at.target, FactsSource::Cluster(_));
+    let usage = match is_cluster && !at.settings.budget.is_empty() {
+        true => {
+            let reader = UsageReader::new(&at.settings, &session.context).of_budgets();
+            usage_facts::followed(reader, session.clock.clone())
+        }
+        false => session.usage.clone(),
+    };
+    WatchInputs {
+        facts: session.facts.clone(),
+        usage,
+        clock: session.clock.clone(),
+        scope: look::scope(&at.settings),
+        thresholds: Arc::clone(&at.rulebook.thresholds),
+        silences: silence::place().filter(|_| is_cluster),
+    }
 }
 
 /// The receiver that is printed for where the settings have none.

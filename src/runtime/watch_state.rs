@@ -31,13 +31,15 @@ pub struct WatchState {
 }
 
 impl WatchState {
-    /// Takes the directory and reads what it has of this cluster; what is to be said of it stands beside.
+    /// Takes the directory and reads what it has of this cluster, by its UID or where that is not known its context; what is to be said of
+    /// it stands beside.
     ///
     /// # Errors
     /// It cannot be written, or another process has it.
     pub fn open(
         folder: &Path,
-        cluster: &str,
+        uid: &str,
+        context: &str,
     ) -> Result<(Self, Vec<SavedDelivery>, Option<String>), Failure> {
         let failed = |words: String| Failure::new(Exit::Failed, words);
         let at = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
@@ -64,7 +66,7 @@ impl WatchState {
         })?;
         let state = Self {
             path: folder.join(FILE),
-            cluster: cluster.to_owned(),
+            cluster: if uid.is_empty() { context } else { uid }.to_owned(),
             _lock: lock,
         };
         let (saved, news) = state.read()?;
@@ -145,9 +147,11 @@ mod tests {
             receiver: "pager".into(),
             ..SavedDelivery::default()
         };
-        let (state, before, news) = WatchState::open(&folder, "u-1").expect("is new");
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is new");
         assert_eq!((before, news), (Vec::new(), None));
-        let other = WatchState::open(&folder, "u-1").err().expect("is taken");
+        let other = WatchState::open(&folder, "u-1", "prod")
+            .err()
+            .expect("is taken");
         assert!(
             other.message.contains("another process"),
             "{}",
@@ -158,22 +162,25 @@ mod tests {
         let mode = fs::metadata(&path).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(state);
-        let (state, before, news) = WatchState::open(&folder, "u-1").expect("is read");
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is read");
         assert_eq!((before, news), (vec![saved], None));
         drop(state);
-        let (state, before, news) = WatchState::open(&folder, "u-2").expect("is another's");
+        let (state, before, news) = WatchState::open(&folder, "u-2", "prod").expect("is another's");
         assert_eq!(before, Vec::new());
         assert!(news.expect("is said").contains("another cluster"));
         drop(state);
         // Torn in the middle.
         fs::write(&path, "{\"version\":1,\"cluster\":\"u-1\",\"rec").expect("is written");
-        let (state, before, news) = WatchState::open(&folder, "u-1").expect("goes on");
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
         assert_eq!(before, Vec::new());
         assert!(news.expect("is said").contains("notified.json.damaged"));
         assert!(folder.join("notified.json.damaged").is_file());
         drop(state);
         fs::write(&path, "{\"version\":2}").expect("is written");
-        let (_, _, news) = WatchState::open(&folder, "u-1").expect("goes on");
+        let (state, _, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
         assert!(news.expect("is said").contains("version 2"));
+        fs::remove_dir_all(&folder).expect("is removed");
+        let why = state.write(Vec::new()).expect_err("has no place");
+        assert!(why.starts_with("cannot write "), "{why}");
     }
 }
