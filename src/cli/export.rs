@@ -63,6 +63,7 @@ pub(super) fn run(
             counters,
             usage,
             remote: None,
+            notify: None,
             common: RecordMetrics::common(&at.settings, &session.context),
         };
         let address = listener.local_addr().unwrap_or(flags.listen);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -65,9 +65,8 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Usage, message));
     }
     let prints = flags.dry_run || flags.demo;
-    if at.settings.notify.is_empty() && !prints {
-        let message = "there is no receiver: add a [[notify]] to the settings, or see with --dry-run what would be sent";
-        return Err(Failure::new(Exit::Usage, message));
+    if !prints {
+        has_receiver(at, "see with --dry-run what would be sent")?;
     }
     setup::block_on(async {
         let setup = at.setup(true);
@@ -147,6 +146,48 @@ pub(super) fn run(
         }
         Ok(Exit::Done)
     })
+}
+
+/// Refuses to send where there is nobody to send to.
+///
+/// # Errors
+/// The settings have no receiver; `else_do` is what else can be done.
+pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure> {
+    match at.settings.notify.is_empty() {
+        true => {
+            let message =
+                format!("there is no receiver: add a [[notify]] to the settings, or {else_do}");
+            Err(Failure::new(Exit::Usage, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// A watcher beside a recorder, which keeps what was told in the record's directory.
+///
+/// # Errors
+/// The file cannot be kept there.
+pub(super) fn beside(
+    at: &Situation,
+    session: &Session,
+    folder: &Path,
+    err: &mut dyn Write,
+) -> Result<Watcher, Failure> {
+    if at.settings.notify.is_empty() {
+        let message =
+            "there is no receiver: add a [[notify]] to the settings, or leave --notify out";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let common = RecordMetrics::common(&at.settings, &session.context);
+    let receivers = watch::receivers(&at.settings, &common[0].1);
+    // The recorder made sure that the directory is this cluster's.
+    let (state, saved, news) = WatchState::open(&folder.join("watch"), "", &session.context)?;
+    let delivers = Delivers::Sends(Arc::new(Notifier::default()));
+    let mut watcher = Watcher::new(inputs(at, session), delivers, receivers, Some(state));
+    for words in news.into_iter().chain(watcher.restore(saved)) {
+        out::say(err, &words);
+    }
+    Ok(watcher)
 }
 
 /// What a watcher goes by in a session.

@@ -44,10 +44,9 @@ impl WatchStatus {
     }
 
     fn families(&self) -> Vec<MetricFamily> {
-        use MetricKind::{Counter, Gauge};
+        use MetricKind::Gauge;
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         let up = f64::from(u8::from(self.trouble().is_none()));
-        let kept = f64::from(u8::from(self.state_fault.is_none()));
         let mut families = vec![
             MetricFamily::new(Gauge, "stokehold_build_info", "The version of the program.")
                 .with(version, 1.0),
@@ -57,16 +56,24 @@ impl WatchStatus {
                 "Whether the cluster is read: 1, or 0 where it is not.",
             )
             .with(Vec::new(), up),
-            MetricFamily::new(
-                Gauge,
-                "stokehold_watch_state_written",
-                "Whether what receivers were told is kept on disk: 1, or 0 where a restart would send it again.",
-            )
-            .with(Vec::new(), kept),
         ];
         if let Some((facts, _)) = &self.facts {
             families.extend(metrics::findings(facts));
         }
+        families.extend(self.delivery());
+        families
+    }
+
+    /// How delivery goes.
+    pub(super) fn delivery(&self) -> Vec<MetricFamily> {
+        use MetricKind::{Counter, Gauge};
+        let kept = f64::from(u8::from(self.state_fault.is_none()));
+        let kept = MetricFamily::new(
+            Gauge,
+            "stokehold_watch_state_written",
+            "Whether what receivers were told is kept on disk: 1, or 0 where a restart would send it again.",
+        )
+        .with(Vec::new(), kept);
         let mut sent = MetricFamily::new(
             Counter,
             "stokehold_notify_messages_total",
@@ -107,8 +114,7 @@ impl WatchStatus {
             waiting.push(labels.clone(), counts.waiting as f64);
             last.push(labels, counts.last_sent.map(|at| at.millis() as f64 / 1e3));
         }
-        families.extend([sent, failed, dropped, waiting, last]);
-        families
+        vec![kept, sent, failed, dropped, waiting, last]
     }
 }
 

@@ -398,6 +398,47 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
 }
 
 #[test]
+fn a_recorder_sends_findings_as_well() {
+    let home = Home::new();
+    let sim = Sim::start_at(&home, "kubeconfig", "40", "1");
+    let hook = Receiver::new("200 OK");
+    let url = hook.url();
+    let arguments = [
+        "record",
+        "--kubeconfig",
+        &sim.kubeconfig,
+        "--dir",
+        "record",
+        "--notify",
+    ];
+    let none = home.run(&arguments);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("add a [[notify]]"));
+    assert!(!home.path("record").exists(), "nothing was begun");
+    home.settings(&format!(
+        "[[notify]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nmin_severity = \"info\"\n",
+    ));
+    let mut command = home.command(&arguments);
+    let mut child = command.stdin(Stdio::null()).spawn().expect("can be run");
+    let told = hook.until("a message", |came| !came.is_empty());
+    assert_eq!(told[0]["status"], "firing");
+    let ended = std::process::Command::new("kill")
+        .arg(child.id().to_string())
+        .status();
+    assert!(ended.expect("kill runs").success());
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    assert!(home.path("record/watch/notified.json").is_file());
+    // The record is whole all the same.
+    let read = home.run(&["get", "nodes", "--record", "record", "-o", "name"]);
+    assert_eq!(
+        text(&read.stdout).lines().count(),
+        40,
+        "{}",
+        text(&read.stderr)
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said_before_anything_is_sent() {
     let home = Home::new();
     let none = home.run(&["watch"]);
