@@ -6,6 +6,8 @@
 
 mod alertmanager;
 mod delivery;
+#[cfg(test)]
+mod laws;
 mod saved;
 #[cfg(test)]
 mod tests;
