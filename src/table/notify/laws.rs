@@ -148,12 +148,11 @@ fn nothing_is_told_twice_and_in_the_end_all_is_told() {
                 delivery.done(beat, outcome, 0.5);
             }
         }
-        let id = |at: usize| alert(at).finding.id.to_string();
-        for at in 0..there.len() {
-            let id = id(at);
+        for (at, stands) in there.into_iter().enumerate() {
+            let id = alert(at).finding.id.to_string();
             if !receiver.unsure.contains(&id) {
                 let knows = receiver.firing.contains(&id);
-                assert_eq!(knows, there[at], "seed {seed}: {id}");
+                assert_eq!(knows, stands, "seed {seed}: {id}");
             }
         }
         let counts = delivery.counts();
