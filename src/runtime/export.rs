@@ -14,7 +14,7 @@ use super::record_metrics::RecordMetrics;
 use super::status_server::ServedStatus;
 use super::tape::PerJob;
 use super::usage::sample;
-use super::watch_metrics::not_read;
+use super::watch_metrics::{not_read, unlisted};
 
 /// What is counted of pictures, and when the last complete one came.
 pub type Counted = (
@@ -37,7 +37,7 @@ pub fn counted(
             };
             let sample = sample(&facts, &prices);
             counters.send_modify(|counters| counters.take(&sample));
-            if facts.fleet.is_complete() {
+            if facts.fleet.is_complete() && unlisted(&facts.fleet).is_none() {
                 seen.send_replace(Some(Instant::now()));
             }
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use model::fleet::observe::Table;
+use model::fleet::{Fleet, Known};
 use table::Facts;
 use table::metrics::{self, Labels, MetricFamily, MetricKind};
 use table::notify::{DeliveryCounts, DeliveryRules};
@@ -38,9 +40,25 @@ pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
     }
 }
 
+/// Why nothing true can be said of the cluster of now: its nodes or pods cannot be listed.
+pub(super) fn unlisted(fleet: &Fleet) -> Option<String> {
+    [Table::Nodes, Table::Pods].into_iter().find_map(|table| {
+        let Known::Lost(lost) = fleet.known(table) else {
+            return None;
+        };
+        Some(format!(
+            "{} cannot be listed: {}",
+            table.plural(),
+            lost.message
+        ))
+    })
+}
+
 impl WatchStatus {
     fn trouble(&self) -> Option<String> {
-        not_read(self.facts.as_ref().map(|(_, at)| *at))
+        let last = self.facts.as_ref().map(|(_, at)| *at);
+        let lost = || unlisted(&self.facts.as_ref()?.0.fleet);
+        not_read(last).or_else(lost)
     }
 
     fn families(&self) -> Vec<MetricFamily> {
@@ -139,5 +157,47 @@ impl ServedStatus for ServedWatch {
 
     fn metrics(&self) -> String {
         metrics::text(&self.status.borrow().families(), &self.common)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::fleet::observe::{Lost, LostKind};
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_while_the_cluster_is_read() {
+        let mut status = WatchStatus::default();
+        let said = |status: &WatchStatus| status.trouble().unwrap_or_default();
+        assert_eq!(said(&status), "the cluster is not read yet");
+        let facts = table::sample::facts();
+        status.facts = Some((Arc::new(facts.clone()), Instant::now()));
+        assert_eq!(status.trouble(), None);
+        tokio::time::advance(LATE + Duration::from_secs(1)).await;
+        assert_eq!(
+            said(&status),
+            "the cluster was not read in the last 61 seconds"
+        );
+        let mut fleet = (*facts.fleet).clone();
+        let lost = Lost {
+            kind: LostKind::Unreachable,
+            since: facts.now,
+            message: "connection refused".to_owned(),
+        };
+        Arc::make_mut(&mut fleet.known).insert(Table::Pods, Known::Lost(lost));
+        let facts = Facts {
+            fleet: Arc::new(fleet),
+            ..facts
+        };
+        status.facts = Some((Arc::new(facts), Instant::now()));
+        assert_eq!(said(&status), "pods cannot be listed: connection refused");
+        let up = |status: &WatchStatus| {
+            let families = status.families();
+            let own = families
+                .iter()
+                .find(|family| family.name == "stokehold_watch_up");
+            own.map(|family| family.samples[0].1)
+        };
+        assert_eq!(up(&status), Some(0.0));
     }
 }
