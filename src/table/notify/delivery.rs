@@ -359,7 +359,8 @@ impl Delivery {
             let finding = &entry.alert.finding;
             let ended = if standing.muted.contains(&finding.id) {
                 Ended::Muted
-            } else if standing.covers(&entry.alert)
+            } else if !standing.cluster_known
+                || standing.covers(&entry.alert)
                 || (finding.subject.kind == super::budgets::SUBJECT && !standing.budgets_known)
                 || (entry.restored && beat.up < hold(&finding.code) + RESTART)
                 || (entry.restored && beat.up < PATIENCE && !standing.can_tell(&entry.alert))

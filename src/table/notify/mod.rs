@@ -60,7 +60,7 @@ pub struct Standing {
     pub muted: Vec<Name>,
     /// False while budgets cannot be read: what was said of them holds.
     pub budgets_known: bool,
-    /// False while nodes or pods cannot be listed.
+    /// False while nodes or pods cannot be listed: nothing has ended then.
     pub cluster_known: bool,
     /// Nodes of which a device has no fresh reading, by name.
     pub unread: Vec<Name>,
@@ -97,15 +97,14 @@ impl Standing {
         standing
     }
 
-    /// False where too little is known to say that a finding has ended, had it been found before.
+    /// False where too little is read to say that a finding of before a restart has ended.
     fn can_tell(&self, gone: &Alert) -> bool {
         let subject = &gone.finding.subject;
-        self.cluster_known
-            && match &gone.place.node {
-                Some(node) => self.unread.binary_search(node).is_err(),
-                None if matches!(subject.kind, "Job" | "Rack" | "Pool") => self.unread.is_empty(),
-                None => true,
-            }
+        match &gone.place.node {
+            Some(node) => self.unread.binary_search(node).is_err(),
+            None if matches!(subject.kind, "Job" | "Rack" | "Pool") => self.unread.is_empty(),
+            None => true,
+        }
     }
 
     /// True where a finding that is not there by itself any more is part of one that is: three of a node are one of the node, a fault

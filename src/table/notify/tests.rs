@@ -296,7 +296,7 @@ fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
 }
 
 #[test]
-fn after_a_restart_what_is_not_known_has_not_ended() {
+fn what_is_not_known_has_not_ended() {
     let told = || {
         let mut bench = Bench::new(ReceiverKind::Webhook);
         bench
@@ -304,10 +304,6 @@ fn after_a_restart_what_is_not_known_has_not_ended() {
             .after(GROUP_WAIT);
         assert_eq!(bench.taken().len(), 1);
         bench.restarted(ReceiverKind::Webhook).0
-    };
-    let unreachable = Standing {
-        cluster_known: false,
-        ..standing(&[])
     };
     let unread = Standing {
         unread: vec![Name::new("n1")],
@@ -318,7 +314,6 @@ fn after_a_restart_what_is_not_known_has_not_ended() {
         ..standing(&[])
     };
     for (what, seen, ends) in [
-        ("the API server does not answer", unreachable, 1800),
         ("its exporter does not answer", unread, 1800),
         ("another exporter does not answer", elsewhere, 240),
     ] {
@@ -335,6 +330,21 @@ fn after_a_restart_what_is_not_known_has_not_ended() {
             [head("resolved", "heat", 1)],
             "{what}"
         );
+    }
+    // An API server that does not answer says of nothing that it has ended.
+    let unreachable = Standing {
+        cluster_known: false,
+        ..standing(&[])
+    };
+    let mut bench = Bench::new(ReceiverKind::Webhook);
+    let one = standing(&[alert("heat", "n1", "r1")]);
+    bench.sees(&one).after(GROUP_WAIT);
+    assert_eq!(bench.taken().len(), 1);
+    for mut bench in [bench, told()] {
+        for _ in 0..100 {
+            bench.after(GROUP_INTERVAL).sees(&unreachable);
+            assert_eq!(bench.taken(), Vec::<Value>::new());
+        }
     }
     // Of the fleet by hand: what has no fresh reading is said to have none.
     let facts = crate::sample::facts();
