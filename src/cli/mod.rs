@@ -11,6 +11,7 @@ mod doctor;
 pub mod engine;
 pub mod engine_plan;
 mod explain;
+mod export;
 mod exporter;
 pub mod flags;
 pub mod get;
@@ -31,6 +32,7 @@ pub mod simulated;
 mod tests;
 mod top;
 mod usage;
+mod watch;
 mod what_if;
 
 use std::ffi::OsString;
@@ -99,6 +101,10 @@ enum Command {
     Advise(advise::Advise),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),
+    /// Send findings to Alertmanager, Slack and webhooks, as [[notify]] of the settings says; reads only, needs no terminal
+    Watch(watch::WatchFlags),
+    /// Serve the metrics of `record --listen` to Prometheus without recording; reads only, needs no terminal
+    Export(export::ExportFlags),
     /// Open the console on a record: any view of any moment; nothing can be changed there
     Replay {
         #[command(flatten)]
@@ -236,6 +242,20 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
                 None => FactsSource::Cluster(cli.global.choice()),
             };
             record::run(&settle(target)?, record, out, err)
+        }
+        Some(Command::Watch(watch)) => {
+            let target = match watch.fleet() {
+                Some(fleet) => FactsSource::Demo(fleet),
+                None => FactsSource::Cluster(cli.global.choice()),
+            };
+            watch::run(&settle(target)?, watch, out, err)
+        }
+        Some(Command::Export(export)) => {
+            let target = match export.fleet() {
+                Some(fleet) => FactsSource::Demo(fleet),
+                None => FactsSource::Cluster(cli.global.choice()),
+            };
+            export::run(&settle(target)?, export, out)
         }
         Some(Command::Replay { replay, console }) => {
             let record = past(replay.past(), replay.speed())?;

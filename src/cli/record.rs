@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 use ::record::Archive;
@@ -16,8 +17,10 @@ use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
 use crate::runtime::session::{self, Setup};
+use crate::runtime::status_server;
 use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
+use crate::runtime::watch::Watcher;
 use settings::Settings;
 use source::kubeconfig::{self, Choice};
 use source::remote_write::RemoteWrite;
@@ -29,6 +32,7 @@ use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
+use super::watch;
 
 /// What to record.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +52,9 @@ pub struct RecordFlags {
     /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
     #[arg(long, value_name = "URL", value_parser = receiver)]
     remote_write: Option<String>,
+    /// Send findings to the receivers of [[notify]] as well, as `watch` does
+    #[arg(long, conflicts_with = "demo")]
+    notify: bool,
     /// Record the simulated fleet, not the cluster
     #[arg(long)]
     demo: bool,
@@ -151,6 +158,9 @@ pub(super) fn run(
         let message = "record: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
+    if record.notify {
+        watch::has_receiver(at, "leave --notify out")?;
+    }
     let own = RecordSettings::of(&at.settings.record);
     // The simulated fleet is not what the settings have a receiver for.
     let given = record.remote_write.as_deref();
@@ -168,7 +178,7 @@ pub(super) fn run(
     setup::block_on(async {
         let setup = at.setup(true);
         let listener = match record.listen {
-            Some(address) => Some(record_status::listen(address).await?),
+            Some(address) => Some(status_server::listen(address).await?),
             None => None,
         };
         let (session, mut control, folder) =
@@ -186,6 +196,25 @@ pub(super) fn run(
             let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
             out::write(out, &words)?;
         }
+        let (tell, mut heard) = mpsc::unbounded_channel::<String>();
+        let watcher = match record.notify {
+            true => Some(watch::beside(at, &session, &folder, err)?),
+            false => None,
+        };
+        let told = watcher.as_ref().map(Watcher::status);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let watching = async {
+            let Some(watcher) = watcher else {
+                return std::future::pending().await;
+            };
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            let mut say = |words: &str| {
+                let _ = tell.send(words.to_owned());
+            };
+            watcher.run(stopped, &mut say).await
+        };
         let (state, now) = (control.state(), || session.clock.now());
         let every = at.settings.record.remote_write.interval.duration();
         let mut sends = remote.map(RemoteWrite::start);
@@ -197,6 +226,7 @@ pub(super) fn run(
                 counters,
                 usage: usage_facts::followed(reader, session.clock.clone()),
                 remote: sends.as_ref().map(RemoteWrite::state),
+                notify: told.clone(),
                 common: RecordMetrics::common(&at.settings, &session.context),
             }
         });
@@ -211,11 +241,13 @@ pub(super) fn run(
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut news = RemoteWriteNews::default();
-        tokio::pin!(end, answers);
+        tokio::pin!(end, answers, watching);
         loop {
             tokio::select! {
                 () = &mut end => break,
                 () = &mut answers => {}
+                ended = &mut watching => ended?,
+                Some(words) = heard.recv() => out::say(err, &words),
                 _ = ticks.tick(), if sends.is_some() => {
                     let (Some(sends), Some(metrics)) = (&mut sends, &metrics) else { continue };
                     let state = sends.state().borrow().clone();
@@ -231,6 +263,13 @@ pub(super) fn run(
                     Some(words) => out::say(err, &words),
                     None => return Err(failed("every source has ended; start again")),
                 },
+            }
+        }
+        if record.notify {
+            let _ = stop.send(());
+            watching.await?;
+            while let Ok(words) = heard.try_recv() {
+                out::say(err, &words);
             }
         }
         let state = control.stop().await;

@@ -5,6 +5,7 @@ pub mod advice;
 pub mod base;
 pub mod cost;
 pub mod fleet;
+pub mod notify;
 pub mod object;
 pub mod plan;
 pub mod usage;

@@ -12,6 +12,8 @@ use table::Facts;
 use table::metrics::{self, Labels, MetricFamily, MetricKind};
 use table::spend::UsageFacts;
 
+use super::watch_metrics::WatchStatus;
+
 /// Requests that wait for a receiver: half an hour of them at one in 15 s.
 const QUEUE: usize = 120;
 
@@ -26,6 +28,8 @@ pub struct RecordMetrics {
     pub usage: watch::Receiver<Arc<UsageFacts>>,
     /// How sending goes, where samples are sent.
     pub remote: Option<watch::Receiver<RemoteWriteState>>,
+    /// How delivery of findings goes, where they are sent.
+    pub notify: Option<watch::Receiver<WatchStatus>>,
     /// Labels of every series: the cluster and the recorder.
     pub common: Labels,
 }
@@ -56,6 +60,9 @@ impl RecordMetrics {
         families.extend(metrics::budgets(&self.usage.borrow().budgets));
         if let Some(remote) = &self.remote {
             families.extend(sent(&remote.borrow()));
+        }
+        if let Some(status) = &self.notify {
+            families.extend(status.borrow().delivery());
         }
         families
     }

@@ -1,44 +1,22 @@
 //! What `record --listen` answers: whether the recorder lives, whether it records, and how much, for probes and for Prometheus.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use model::base::{Exit, Failure, Moment};
+use model::base::Moment;
 
 use table::metrics::{self, MetricFamily, MetricKind};
 
 use super::record_metrics::RecordMetrics;
+use super::status_server::{ServedStatus, accept};
 use super::tape::TapeState;
 
 /// A recorder writes every few seconds: one that has not for so long does not record.
 const LATE: Duration = Duration::from_secs(60);
-/// Connections that are answered at a time.
-const CONNECTIONS: usize = 16;
-/// A connection ends after this long, whatever it asked.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long is waited where no connection can be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Listens there; port 0 picks one.
-///
-/// # Errors
-/// Nobody may listen there, or somebody does already.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let message = format!("--listen {address}: {error}; name another address");
-        Failure::new(Exit::Failed, message)
-    })
-}
 
 /// Answers until it is dropped; `more` metrics stand beside the recorder's own. `now` tells the record's time.
 pub async fn serve(
@@ -48,7 +26,8 @@ pub async fn serve(
     now: impl Fn() -> Moment,
 ) {
     let (told, status) = watch::channel(Status::default());
-    tokio::join!(follow(state, &told, now), accept(listener, status, more));
+    let served = Arc::new(Served { status, more });
+    tokio::join!(follow(state, &told, now), accept(listener, served));
 }
 
 /// How recording stands.
@@ -125,45 +104,41 @@ impl Status {
         ];
         metrics::text(&families, &[])
     }
+}
 
-    /// The answer to a request.
-    fn answer(
-        &self,
-        method: &Method,
-        path: &str,
-        more: Option<&RecordMetrics>,
-    ) -> Response<String> {
-        let text = |status: StatusCode, body: String| {
-            let mut response = Response::new(body);
-            *response.status_mut() = status;
-            let plain = HeaderValue::from_static(metrics::CONTENT_TYPE);
-            response.headers_mut().insert(CONTENT_TYPE, plain);
-            response
-        };
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut response = text(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "only GET and HEAD are answered\n".to_owned(),
-            );
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(ALLOW, allowed);
-            return response;
-        }
-        match path {
-            "/healthz" if !self.tape.ended => text(StatusCode::OK, "ok\n".to_owned()),
-            "/healthz" | "/readyz" => match self.trouble() {
-                None => text(StatusCode::OK, "ok\n".to_owned()),
-                Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-            },
-            "/metrics" => {
-                let more = more.map(RecordMetrics::page).unwrap_or_default();
-                text(StatusCode::OK, self.metrics() + &more)
-            }
-            _ => text(
-                StatusCode::NOT_FOUND,
-                "there are /healthz, /readyz and /metrics\n".to_owned(),
-            ),
-        }
+impl ServedStatus for Status {
+    fn dead(&self) -> Option<String> {
+        self.trouble().filter(|_| self.tape.ended)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        Self::trouble(self)
+    }
+
+    fn metrics(&self) -> String {
+        Self::metrics(self)
+    }
+}
+
+/// The status of now, and metrics beside its own.
+struct Served {
+    status: watch::Receiver<Status>,
+    more: Option<RecordMetrics>,
+}
+
+impl ServedStatus for Served {
+    fn dead(&self) -> Option<String> {
+        self.status.borrow().dead()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.status.borrow().trouble()
+    }
+
+    fn metrics(&self) -> String {
+        let own = self.status.borrow().metrics();
+        let more = self.more.as_ref().map(RecordMetrics::page);
+        own + &more.unwrap_or_default()
     }
 }
 
@@ -187,55 +162,15 @@ async fn follow(
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    status: watch::Receiver<Status>,
-    more: Option<RecordMetrics>,
-) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        // Whoever comes when all are taken waits: the recorder itself is never held up.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (status, more) = (status.clone(), more.clone());
-                tokio::spawn(async move {
-                    let _ = timeout(PATIENCE, converse(stream, status, more)).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn converse(stream: TcpStream, status: watch::Receiver<Status>, more: Option<RecordMetrics>) {
-    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        // Made of a copy: nobody who writes waits for it.
-        let status = status.borrow().clone();
-        let response = status.answer(request.method(), request.uri().path(), more.as_ref());
-        async move { Ok::<_, Infallible>(response) }
-    });
-    let ended = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::{Method, StatusCode};
+
+    use super::super::status_server::answer;
     use super::*;
 
     fn of(status: &Status, path: &str) -> (u16, String) {
-        let response = status.answer(&Method::GET, path, None);
+        let response = answer(status, &Method::GET, path);
         (response.status().as_u16(), response.into_body())
     }
 
@@ -281,7 +216,7 @@ mod tests {
     #[test]
     fn nothing_can_be_sent_to_it() {
         let status = Status::default();
-        let response = status.answer(&Method::POST, "/metrics", None);
+        let response = answer(&status, &Method::POST, "/metrics");
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(of(&status, "/").0, 404);
     }

@@ -15,7 +15,7 @@ use model::object::{ObjectNews, ObjectRequest};
 use record::Archive;
 use settings::{Rulebook, Settings};
 use sim;
-use source::client::{Connection, client_for, connect};
+use source::client::{Connection, connect};
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::scrape_coverage::Reach;
@@ -27,7 +27,6 @@ use table::{Facts, Needs, Readings};
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
 use super::clock::{self, SessionClock};
-use super::demo_past;
 use super::explanation_task;
 use super::first_look::{
     has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
@@ -37,16 +36,14 @@ use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::rewind::PastRecord;
+use super::simulated::{self, embedded, simulated};
 use super::source_options::{prometheus, proxied, scrape};
-use super::store::{self, Rules};
+use super::store::{self, JUDGING, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
-
-/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
-const RECORDING: Duration = Duration::from_secs(9);
 
 /// Where no console was opened, no record is looked for.
 const UNRECORDED: &str = "no record belongs to this";
@@ -210,6 +207,22 @@ pub async fn record(
     Ok((session, control, folder))
 }
 
+/// Starts everything for pictures alone, `pace` apart; gives the cluster's UID as well, empty where it may not be read.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub async fn watch(
+    setup: &Setup,
+    target: ClusterTarget,
+    pace: Duration,
+) -> Result<(Session, String), Failure> {
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, ..) = connected(setup, target, false)?;
+    let cluster = tape::identity(&connection).await;
+    let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
+    Ok((session, cluster))
+}
+
 /// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.
 fn connected(
     setup: &Setup,
@@ -251,6 +264,8 @@ enum Purpose<'n> {
     Console(Option<Tape>),
     OneLook(&'n Needs),
     Record(Tape),
+    /// Findings are sent, or metrics served.
+    Watch(Duration),
 }
 
 /// What the store judges by.
@@ -273,6 +288,7 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
         } else {
             setup.settings.refresh.duration()
         },
+        judging: if one_look { Duration::ZERO } else { JUDGING },
         one_look,
         history: true,
     }
@@ -286,11 +302,17 @@ fn start(
     purpose: Purpose<'_>,
     past: Option<sim::Service>,
 ) -> Session {
-    let looks = !matches!(purpose, Purpose::Record(_));
+    // Nobody looks: pictures are made for the checks alone.
+    let pace = match purpose {
+        Purpose::Record(_) => Some(tape::PACE),
+        Purpose::Watch(pace) => Some(pace),
+        Purpose::Console(_) | Purpose::OneLook(_) => None,
+    };
     let (needs, tape) = match purpose {
         Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
+        Purpose::Watch(_) => (None, None),
     };
     let one_look = needs.is_some();
     if one_look {
@@ -310,9 +332,9 @@ fn start(
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
-    if let Some(service) = past.filter(|_| looks && !one_look) {
+    if let Some(service) = past.filter(|_| pace.is_none() && !one_look) {
         let dialects = Arc::clone(&setup.rulebook.dialects);
-        demo_past::begin(Arc::clone(service.cluster()), dialects, out.clone());
+        simulated::begin_past(Arc::clone(service.cluster()), dialects, out.clone());
     }
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
@@ -325,13 +347,13 @@ fn start(
     let reading = Reading::new(Some(connection.client.clone()));
     let clock = SessionClock::Server(Arc::clone(&connection.stats));
     let mut rules = rules(setup, context.clone(), one_look);
-    // Nobody looks: pictures are made for the checks alone.
-    if !looks {
-        rules.refresh = rules.refresh.max(RECORDING);
+    if let Some(pace) = pace {
+        rules.refresh = rules.refresh.max(pace);
+        rules.judging = rules.judging.min(pace);
         rules.history = false;
     }
     // One look asks when it has all that it looks at.
-    let asks = !one_look && looks;
+    let asks = !one_look && pace.is_none();
     let mut tape = tape;
     if let Some(tape) = &mut tape {
         tape.keep_usage(rules.clone());
@@ -416,28 +438,6 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         sources: None,
         store,
         engine: Some(engine),
-    })
-}
-
-/// A client of a simulated cluster in this process, and what acts on it where it is asked for.
-fn simulated(
-    settings: &Settings,
-    service: sim::Service,
-    proxied: BTreeSet<String>,
-    acts: bool,
-) -> (Connection, Option<ActionService>) {
-    let action_service =
-        acts.then(|| ActionService::on_simulated(settings, "demo", service.clone()));
-    let connection = client_for(service, "demo", clock::shared(), proxied);
-    (connection, action_service)
-}
-
-fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
-    let seed = demo.world.seed;
-    let world = sim::world::World::new(demo.world).identified(identity());
-    sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
-        let message = format!("cannot start the simulated fleet: {error:#}");
-        Failure::new(Exit::Failed, message)
     })
 }
 

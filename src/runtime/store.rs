@@ -29,8 +29,8 @@ const SPACING: Duration = Duration::from_millis(100);
 /// With no observation at all, facts are published this often: sources and readings grow stale.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Findings are judged at most once in this time, on the server's clock.
-const JUDGING: Duration = Duration::from_secs(4);
+/// Findings are judged at most once in this time, on the server's clock, unless [`Rules::judging`] says otherwise.
+pub const JUDGING: Duration = Duration::from_secs(4);
 
 /// History takes a sample at most once in this time, on the server's clock.
 const SAMPLING: Duration = Duration::from_secs(15);
@@ -48,7 +48,10 @@ pub struct Rules {
     pub prices: Arc<Prices>,
     /// Once the first lists are there, facts are published at most once in this time.
     pub refresh: Duration,
-    /// For one look: findings are judged on each picture, for there is no later one to bring them.
+    /// Findings are judged at most once in this time, on the server's clock: zero for one look, for there is no later picture to bring
+    /// them.
+    pub judging: Duration,
+    /// For one look: each reading is shown as it comes.
     pub one_look: bool,
     /// The last hour is kept: not where nobody looks.
     pub history: bool,
@@ -155,7 +158,7 @@ impl Store {
     /// The fleet as of `at`, judged where it is time for that.
     fn judged(&mut self, at: Moment) -> Fleet {
         let mut fleet = self.ledger.publish(at);
-        if self.rules.one_look || due(self.judged, at, JUDGING) {
+        if due(self.judged, at, self.rules.judging) {
             self.judged = Some(at);
             self.findings =
                 checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();

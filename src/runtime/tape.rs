@@ -17,7 +17,9 @@ use table::Facts;
 use super::store::{Rules, Store};
 use super::usage::UsageTape;
 
-/// How long the identity of a cluster is waited for before it is recorded.
+/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
+pub const PACE: Duration = Duration::from_secs(9);
+/// How long the identity of a cluster is waited for before it is recorded or watched.
 const IDENTITY: Duration = Duration::from_secs(10);
 
 /// Where a record is written and how much of it is kept.
@@ -36,6 +38,13 @@ pub struct RecordSettings {
 /// Whether counters tell jobs apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerJob(pub bool);
+
+impl PerJob {
+    /// Counters that tell jobs apart, or not.
+    pub fn counters(self) -> UsageCounters {
+        UsageCounters::new(COUNTED[usize::from(self.0)], self.0)
+    }
+}
 
 /// Most pairs of a key and a part among the counters: each is two series, so that with those of queues, findings and budgets
 /// there are at most some 2,000. With jobs told apart there may be more.
@@ -62,7 +71,7 @@ pub fn place(context: &str) -> Option<PathBuf> {
 }
 
 /// A context's name as that of a directory: no separators, and no two contexts in one.
-fn folder_of(context: &str) -> String {
+pub(super) fn folder_of(context: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '@' | '=');
     let mut out = String::new();
     for c in context.chars() {
@@ -88,6 +97,13 @@ pub struct TapeState {
     pub ended: bool,
 }
 
+/// The UID of a cluster. Empty where it may not be read: the name of the context tells clusters apart then.
+pub(super) async fn identity(connection: &Connection) -> String {
+    let asked = exec::request::identity(&connection.client);
+    let uid = tokio::time::timeout(IDENTITY, asked).await;
+    uid.ok().and_then(Result::ok).unwrap_or_default()
+}
+
 /// Begins to record what is connected; gives the directory as well.
 ///
 /// # Errors
@@ -96,8 +112,7 @@ pub(super) async fn begin(
     connection: &Connection,
     settings: &RecordSettings,
 ) -> Result<(Tape, TapeControl, PathBuf), Failure> {
-    // Where it may not be read the name of the context tells clusters apart.
-    let uid = tokio::time::timeout(IDENTITY, exec::request::identity(&connection.client)).await;
+    let uid = identity(connection).await;
     let folder = match &settings.folder {
         Some(folder) => folder.clone(),
         None => place(&connection.context).ok_or_else(|| {
@@ -107,7 +122,7 @@ pub(super) async fn begin(
     };
     let options = RecordOptions {
         folder: folder.clone(),
-        cluster: uid.ok().and_then(Result::ok).unwrap_or_default(),
+        cluster: uid,
         context: connection.context.to_string(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         keep: settings.keep,
@@ -117,8 +132,7 @@ pub(super) async fn begin(
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (mut tape, mut control) = Tape::new(recorder);
     if let Some(PerJob(jobs)) = settings.counts {
-        let counters = UsageCounters::new(COUNTED[usize::from(jobs)], jobs);
-        let (counters, counted) = watch::channel(counters);
+        let (counters, counted) = watch::channel(PerJob(jobs).counters());
         tape.counters = Some(counters);
         control.counters = Some(counted);
     }

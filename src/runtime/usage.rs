@@ -141,7 +141,7 @@ fn failed(fault: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, fault.to_string())
 }
 
-fn sample(facts: &Facts, prices: &Prices) -> UsageSample {
+pub(super) fn sample(facts: &Facts, prices: &Prices) -> UsageSample {
     UsageSample::of(facts.now, &facts.fleet, prices)
 }
 

@@ -55,6 +55,7 @@ impl Settings {
             base("record.remote_write.ca_file"),
         ];
         let (books, targets) = (base("prices.files"), base("scrape.target"));
+        let receivers = base("notify");
         let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
             if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
                 *path = home.join(rest);
@@ -91,6 +92,16 @@ impl Settings {
                 .flatten()
             {
                 whole(path, &targets);
+            }
+        }
+        for receiver in &mut self.notify {
+            let files = [
+                &mut receiver.url_file,
+                &mut receiver.token_file,
+                &mut receiver.ca_file,
+            ];
+            for path in files.into_iter().flatten() {
+                whole(path, &receivers);
             }
         }
     }
@@ -181,6 +192,13 @@ impl Settings {
                 blame("budget", message);
             }
         }
+        let mut seen = BTreeSet::new();
+        for receiver in &self.notify {
+            if !seen.insert(&receiver.name) {
+                let message = format!("two receivers are named `{}`", receiver.name);
+                blame("notify", message);
+            }
+        }
         for rule in &self.prices.overrides {
             if rule.instance.is_none() && rule.class.is_none() {
                 let message = "an override needs an instance, a class, or both";
@@ -218,16 +236,24 @@ impl Settings {
 
 /// Why nothing can be sent to an address by remote write; `None` where it can.
 pub fn not_a_receiver(url: &str) -> Option<String> {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Some("must start with http:// or https://".to_owned());
-    };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    match scheme {
-        "http" | "https" if host.is_empty() => Some("names no host".to_owned()),
-        "http" | "https" if host.contains('@') => Some(
-            "must not hold a user or password; use username and password_file under [record.remote_write]".to_owned(),
-        ),
-        "http" | "https" => None,
+    not_an_address(url).or_else(|| {
+        host(url).contains('@').then(|| {
+            "must not hold a user or password; use username and password_file under [record.remote_write]".to_owned()
+        })
+    })
+}
+
+/// Why a text is no address of HTTP; `None` where it is one.
+pub fn not_an_address(url: &str) -> Option<String> {
+    match url.split_once("://") {
+        Some(("http" | "https", _)) if host(url).is_empty() => Some("names no host".to_owned()),
+        Some(("http" | "https", _)) => None,
         _ => Some("must start with http:// or https://".to_owned()),
     }
+}
+
+/// Host and port of an address, with the user that stands before them.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }

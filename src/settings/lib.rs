@@ -7,6 +7,7 @@ mod budget;
 mod check;
 mod engine;
 mod load;
+mod notify;
 mod number;
 mod origin;
 mod place;
@@ -21,11 +22,12 @@ pub mod variables;
 use std::sync::Arc;
 
 pub use budget::BudgetSettings;
-pub use check::not_a_receiver;
+pub use check::{not_a_receiver, not_an_address};
 pub use engine::{
     Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
 };
 pub use load::{Inputs, Text, keys, load, variable_of_key};
+pub use notify::NotifySettings;
 pub use number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
 };

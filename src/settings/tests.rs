@@ -81,6 +81,8 @@ fn the_examples_in_the_defaults_are_true() {
     assert_eq!(settings.service.len(), 1);
     assert_eq!(settings.budget.len(), 1);
     assert_eq!(settings.budget[0].steps, [50, 80, 100]);
+    assert_eq!(settings.notify.len(), 2);
+    assert_eq!(settings.notify[0].filter.codes.len(), 2);
     for key in super::load::WITHOUT_DEFAULT {
         let origin = settings
             .origins

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error};
 
 use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
+use super::notify::NotifySettings;
 use super::number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Pue, Ratio, ScrapeMode, Size, Span, Usd,
 };
@@ -99,6 +100,9 @@ section! {
         /// What model servers promise; the first service that matches counts.
         #[serde(default)]
         service: Vec<ServiceSettings>,
+        /// Where `watch` sends findings.
+        #[serde(default)]
+        notify: Vec<NotifySettings>,
         /// How the engine decides.
         #[serde(default)]
         engine: EngineSettings,

@@ -23,6 +23,7 @@ mod losses;
 pub mod metrics;
 mod needs;
 pub mod nodes;
+pub mod notify;
 mod order;
 pub mod output;
 pub mod past;

@@ -254,9 +254,41 @@ pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
         waiting.push(labels.clone(), f64::from(row.waiting));
         oldest.push(labels, row.oldest_waiting_seconds.map(|age| age as f64));
     }
+    let mut all = vec![nominal, used, borrowed, running, waiting, oldest];
+    all.extend(findings(facts));
+    all
+}
+
+/// What the last picture says of findings and of where it comes from.
+pub fn findings(facts: &Facts) -> Vec<MetricFamily> {
+    use MetricKind::Gauge;
     let mut findings = MetricFamily::new(Gauge, "stokehold_findings", "Findings that stand.");
     findings.samples = findings_of(&facts.fleet.findings).0;
-    vec![nominal, used, borrowed, running, waiting, oldest, findings]
+    let mut sources = MetricFamily::new(
+        Gauge,
+        "stokehold_sources",
+        "Sources of a kind, by their state.",
+    );
+    let mut age = MetricFamily::new(
+        Gauge,
+        "stokehold_source_age_seconds",
+        "Time since the source of a kind that has been silent for longest answered well.",
+    );
+    let (mut counts, mut ages) = (Sums::default(), Vec::<(Labels, f64)>::new());
+    for source in facts.fleet.sources.iter() {
+        let kind: Labels = vec![("kind", source.kind.to_string())];
+        let mut labels = kind.clone();
+        labels.push(("state", source.state.name().to_owned()));
+        counts.add(labels, 1.0);
+        let Some(last) = source.last_ok else { continue };
+        let seconds = facts.now.since(last).millis() as f64 / 1e3;
+        match ages.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, oldest)) => *oldest = oldest.max(seconds),
+            None => ages.push((kind, seconds)),
+        }
+    }
+    (sources.samples, age.samples) = (counts.0, ages);
+    vec![findings, sources, age]
 }
 
 fn findings_of(findings: &[Finding]) -> Sums {

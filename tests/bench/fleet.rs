@@ -203,6 +203,7 @@ fn full(names: &mut Names) -> Store {
         policy: Arc::new(Policy::default()),
         thresholds: Arc::new(Thresholds::default()),
         prices: Arc::new(Prices::default()),
+        judging: stokehold::runtime::store::JUDGING,
         one_look: false,
         history: true,
     });

@@ -75,6 +75,7 @@ impl Lived {
             thresholds: Arc::clone(&setup.rulebook.thresholds),
             prices: Arc::clone(&prices),
             refresh: Duration::from_secs(1),
+            judging: stokehold::runtime::store::JUDGING,
             one_look: false,
             history,
         };

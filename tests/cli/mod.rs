@@ -20,6 +20,8 @@ mod steady;
 mod unobserved;
 mod usage;
 mod usage_prometheus;
+mod watch;
+mod watch_service;
 mod written;
 
 use std::fs;

@@ -16,6 +16,11 @@ pub(super) struct Sim {
 
 impl Sim {
     pub(super) fn start(home: &Home, name: &str) -> Self {
+        Self::start_at(home, name, "12", "0")
+    }
+
+    /// One of so many nodes, at this speed.
+    pub(super) fn start_at(home: &Home, name: &str, nodes: &str, speed: &str) -> Self {
         let kubeconfig = home.path(name).display().to_string();
         let mut child = home
             .command(&[
@@ -23,11 +28,11 @@ impl Sim {
                 "--listen",
                 "127.0.0.1:0",
                 "--nodes",
-                "12",
+                nodes,
                 "--seed",
                 "3",
                 "--speed",
-                "0",
+                speed,
             ])
             .args(["--at", "2026-11-21T06:40:00Z", "--kubeconfig", &kubeconfig])
             .stdin(Stdio::null())

@@ -22,26 +22,31 @@ live_bin() {
 # The folder of other projects' definitions, taken out of their modules with seed.
 live_definitions() { printf '%s/definitions\n' "$(dirname "$(dirname "$(live_bin seed)")")"; }
 
-# Prometheus as Debian packs it: the installed one, or the package unpacked into
-# the cache, which starts no service.
-live_prometheus() {
-  command -v prometheus && return
-  local folder=$LIVE_CACHE/prometheus
-  if [ ! -x "$folder/usr/bin/prometheus" ]; then
-    say "fetching Debian's prometheus (once)"
+# live_debian PACKAGE PROGRAM: a program as Debian packs it: the installed one, or
+# the package unpacked into the cache, which starts no service.
+live_debian() {
+  local package=$1 program=$2
+  command -v "$program" && return
+  local folder=$LIVE_CACHE/$package
+  if [ ! -x "$folder/usr/bin/$program" ]; then
+    say "fetching Debian's $package (once)"
     rm -rf "$folder.part"
     mkdir -p "$folder.part"
     (
       cd "$folder.part"
-      apt-get download -qq prometheus >&2 2>/dev/null || { apt-get update -qq >&2 && apt-get download -qq prometheus >&2; }
-      dpkg-deb -x prometheus_*.deb .
-      rm -f prometheus_*.deb
-    ) || die "the package prometheus could not be fetched"
+      apt-get download -qq "$package" >&2 2>/dev/null || { apt-get update -qq >&2 && apt-get download -qq "$package" >&2; }
+      dpkg-deb -x "$package"_*.deb .
+      rm -f "$package"_*.deb
+    ) || die "the package $package could not be fetched"
     rm -rf "$folder"
     mv "$folder.part" "$folder"
   fi
-  printf '%s/usr/bin/prometheus\n' "$folder"
+  printf '%s/usr/bin/%s\n' "$folder" "$program"
 }
+
+live_prometheus() { live_debian prometheus prometheus; }
+live_promtool() { live_debian prometheus promtool; }
+live_alertmanager() { live_debian prometheus-alertmanager prometheus-alertmanager; }
 
 # need COMMAND PACKAGE: install what is missing, without questions.
 need() {

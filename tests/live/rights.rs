@@ -176,32 +176,43 @@ fn nobody_is_told_every_right_that_is_missing() {
     assert!(items("nodes").len() == 200, "which are there");
 }
 
-/// A real API server takes every object of the recorder's manifest, to the letter.
+/// A real API server takes every object of the manifests, to the letter.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn the_manifest_of_the_recorder_is_valid() {
-    let manifest = include_str!("../../config/kubernetes/record.yaml");
-    // Its own namespace is not there in a dry run.
-    let manifest = manifest.replace("namespace: stokehold\n", "namespace: default\n");
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), manifest).expect("written");
-    let path = file.path().to_str().expect("a path");
-    let flags = [
-        "apply",
-        "--dry-run=server",
-        "--validate=strict",
-        "-o=name",
-        "-f",
-    ];
-    let said = kubectl(&[&flags[..], &[path]].concat());
-    assert_eq!(
-        said.lines().collect::<Vec<_>>(),
-        [
-            "namespace/stokehold",
-            "serviceaccount/stokehold-record",
-            "clusterrolebinding.rbac.authorization.k8s.io/stokehold-record",
-            "persistentvolumeclaim/stokehold-record",
-            "deployment.apps/stokehold-record",
-        ]
-    );
+fn the_manifests_of_the_services_are_valid() {
+    let record = include_str!("../../config/kubernetes/record.yaml");
+    let watch = include_str!("../../config/kubernetes/watch.yaml");
+    let objects = |name: &str, config: &[&str]| {
+        let own = |kind: &str| format!("{kind}/stokehold-{name}");
+        let mut all = vec!["namespace/stokehold".to_owned()];
+        all.extend(
+            [
+                "serviceaccount",
+                "clusterrolebinding.rbac.authorization.k8s.io",
+            ]
+            .map(own),
+        );
+        all.extend(config.iter().map(|kind| own(kind)));
+        all.extend(["persistentvolumeclaim", "deployment.apps"].map(own));
+        all
+    };
+    for (manifest, wanted) in [
+        (record, objects("record", &[])),
+        (watch, objects("watch", &["configmap"])),
+    ] {
+        // Its own namespace is not there in a dry run.
+        let manifest = manifest.replace("namespace: stokehold\n", "namespace: default\n");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), manifest).expect("written");
+        let path = file.path().to_str().expect("a path");
+        let flags = [
+            "apply",
+            "--dry-run=server",
+            "--validate=strict",
+            "-o=name",
+            "-f",
+        ];
+        let said = kubectl(&[&flags[..], &[path]].concat());
+        assert_eq!(said.lines().collect::<Vec<_>>(), wanted);
+    }
 }

@@ -12,6 +12,7 @@ mod config;
 mod fuzz_watch;
 mod kinds;
 mod login;
+mod notify;
 mod prometheus;
 mod reading;
 mod remote_write;

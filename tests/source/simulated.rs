@@ -163,6 +163,11 @@ async fn serve(folder: &std::path::Path, port: u16) -> Running {
         kubeconfig: Some(folder.join("config")),
         ..Options::default()
     };
+    served(options).await
+}
+
+/// A simulated API server.
+pub(super) async fn served(options: Options) -> Running {
     Server::start(options, Rack::boxed(), clock())
         .await
         .expect("it serves")

@@ -31,7 +31,7 @@ impl Severity {
 type Kind = &'static str;
 
 /// What findings are about.
-const KINDS: &[Kind] = &[
+pub const KINDS: &[Kind] = &[
     "Device", "Node", "Pod", "Job", "Pool", "Rack", "Source", "Budget",
 ];
 

@@ -12,11 +12,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::{BatchEncoder, RemoteWriteOptions, SeriesValue};
-use crate::api_error::clipped;
-use crate::api_stats::retry_after;
 use crate::local;
-use crate::scrape::ask::{Direct, off_the_loop, unreachable};
-use crate::scrape::page::beginning;
+use crate::post::{PostOutcome, post as send, within};
+use crate::scrape::ask::{Direct, off_the_loop};
 
 /// The wait after the first failure; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -48,15 +46,6 @@ pub struct RemoteWriteState {
 struct Waiting {
     body: Bytes,
     samples: u64,
-}
-
-/// What came of a try.
-enum Outcome {
-    Taken,
-    /// To be tried again, not before this time.
-    Again(Option<Duration>, String),
-    /// Never to be tried again.
-    Rejected(String),
 }
 
 /// Sends batches to a receiver. Dropped, it ends.
@@ -147,7 +136,10 @@ impl Sender {
             let mut wait = FIRST_WAIT;
             loop {
                 let outcome = {
-                    let trying = try_once(&self.direct, &self.options, current.body.clone());
+                    let trying = within(
+                        self.options.timeout,
+                        post(&self.direct, &self.options, current.body.clone()),
+                    );
                     tokio::pin!(trying);
                     loop {
                         tokio::select! {
@@ -161,15 +153,15 @@ impl Sender {
                 };
                 let samples = current.samples;
                 match outcome {
-                    Outcome::Taken => {
+                    PostOutcome::Taken => {
                         self.tell(None, |state| state.sent += samples);
                         break;
                     }
-                    Outcome::Rejected(why) => {
+                    PostOutcome::Rejected(why) => {
                         self.tell(Some(why), |state| state.rejected += samples);
                         break;
                     }
-                    Outcome::Again(asked, why) => {
+                    PostOutcome::Again(asked, why) => {
                         self.tell(Some(why), |state| state.retries += 1);
                         let until = Instant::now() + asked.unwrap_or(wait);
                         wait = (wait * 2).min(LONGEST_WAIT);
@@ -231,13 +223,7 @@ fn enqueue(
     });
 }
 
-async fn try_once(direct: &Direct, options: &RemoteWriteOptions, body: Bytes) -> Outcome {
-    let late = options.timeout.as_secs();
-    let tried = timeout(options.timeout, post(direct, options, body)).await;
-    tried.unwrap_or_else(|_| Outcome::Again(None, format!("no answer within {late} s")))
-}
-
-async fn post(direct: &Direct, options: &RemoteWriteOptions, body: Bytes) -> Outcome {
+async fn post(direct: &Direct, options: &RemoteWriteOptions, body: Bytes) -> PostOutcome {
     let mut headers = HeaderMap::new();
     headers.insert(
         CONTENT_TYPE,
@@ -253,7 +239,7 @@ async fn post(direct: &Direct, options: &RemoteWriteOptions, body: Bytes) -> Out
     // A file that cannot be read now may be readable in a minute.
     let (client, mut headers) = match prepared {
         Ok(prepared) => prepared,
-        Err(fault) => return Outcome::Again(None, fault.message),
+        Err(fault) => return PostOutcome::Again(None, fault.message),
     };
     if let (Some(user), Some(file)) = (&options.username, &options.password_file) {
         let password = match off_the_loop(file, local::read_text).await {
@@ -263,48 +249,20 @@ async fn post(direct: &Direct, options: &RemoteWriteOptions, body: Bytes) -> Out
                     "the password_file {} cannot be read ({error})",
                     file.display()
                 );
-                return Outcome::Again(None, words);
+                return PostOutcome::Again(None, words);
             }
         };
         match basic(user, password.trim_end_matches(['\r', '\n'])) {
             Some(value) => headers.insert(AUTHORIZATION, value),
             None => {
-                return Outcome::Again(
+                return PostOutcome::Again(
                     None,
                     "the user name or the password makes no header".to_owned(),
                 );
             }
         };
     }
-    let answer = client
-        .post(&endpoint.url)
-        .headers(headers)
-        .body(body)
-        .send()
-        .await;
-    let answer = match answer {
-        Ok(answer) => answer,
-        // The address may hold a password: it stays out of messages.
-        Err(error) => {
-            let words = unreachable(&error.without_url()).replace("the exporter", "the receiver");
-            return Outcome::Again(None, words);
-        }
-    };
-    let (status, asked) = (answer.status(), retry_after(answer.headers()));
-    if status.is_success() {
-        return Outcome::Taken;
-    }
-    let said = beginning(futures::StreamExt::map(answer.bytes_stream(), |part| {
-        part.map_err(|error| error.without_url().to_string())
-    }))
-    .await;
-    let said = clipped(String::from_utf8_lossy(&said).trim()).to_string();
-    let words = refusal(status, &said);
-    match status {
-        StatusCode::TOO_MANY_REQUESTS => Outcome::Again(asked, words),
-        status if status.is_server_error() => Outcome::Again(asked, words),
-        _ => Outcome::Rejected(words),
-    }
+    send(&client, &endpoint.url, headers, body, fix).await
 }
 
 fn basic(user: &str, password: &str) -> Option<HeaderValue> {
@@ -315,23 +273,15 @@ fn basic(user: &str, password: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// What the receiver answered, and the fix.
-fn refusal(status: StatusCode, said: &str) -> String {
-    let fix = match status.as_u16() {
-        300..=399 => "redirects are not followed; write the address that it names",
+/// The fix of a refusal.
+fn fix(status: StatusCode) -> &'static str {
+    match status.as_u16() {
         401 | 403 => {
             "check bearer_file, or username and password_file, under [record.remote_write]"
         }
         404 | 405 => {
             "check the path; of Prometheus it is /api/v1/write, with --web.enable-remote-write-receiver"
         }
-        429 => "it takes no more for now",
-        500.. => "it failed",
         _ => "it does not take these samples",
-    };
-    let said = match said {
-        "" => String::new(),
-        said => format!(": {said}"),
-    };
-    format!("the receiver answered {}; {fix}{said}", status.as_u16())
+    }
 }

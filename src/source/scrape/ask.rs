@@ -211,8 +211,10 @@ impl Direct {
                 let pem = off_the_loop(file, local::read)
                     .await
                     .map_err(|error| wrong(format!("cannot be read ({error})")))?;
-                let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                    .map_err(|_| wrong("holds no certificate in PEM".to_owned()))?;
+                let certificates = reqwest::Certificate::from_pem_bundle(&pem).ok();
+                let certificates = certificates
+                    .filter(|known| !known.is_empty())
+                    .ok_or_else(|| wrong("holds no certificate in PEM".to_owned()))?;
                 base()
                     .tls_certs_only(certificates)
                     .build()
@@ -265,7 +267,9 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> String {
         "the address is not one that can be asked; correct it"
     } else if lower.contains("refused") {
         "nothing listens there; check address and port, and whether the exporter runs"
-    } else if lower.contains("certificate") || lower.contains("tls") || lower.contains("handshake")
+    } else if ["certificate", "tls", "handshake", "corrupt message"]
+        .iter()
+        .any(|word| lower.contains(word))
     {
         "no TLS connection; give the ca_file of its certificate, or check http against https"
     } else if lower.contains("dns") || lower.contains("lookup") {

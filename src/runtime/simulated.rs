@@ -1,16 +1,23 @@
-//! The hour before a demo was opened: the simulated exporters' pages as they were then, read as any page is. A console on it has its
-//! graphs and profiles at once.
+//! A simulated cluster in this process, and the hour before a demo of it was opened: the exporters' pages as they were then, read as
+//! any page is, so that a console has its graphs and profiles at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use exporter::{Dialects, PageSource};
-use model::base::{Name, Names, ObjectKey};
+use model::base::{Exit, Failure, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, Past};
 use model::fleet::reading::{Page, Scope};
+use settings::Settings;
 use sim::change::Resource;
 use sim::cluster::Cluster;
+use source::client::{Connection, client_for};
 use tokio::sync::mpsc;
+
+use super::action_service::ActionService;
+use super::clock;
+use super::session::{self, Demo};
 
 /// How far it reaches back, in steps of [`STEP`].
 const STEPS: u32 = 30;
@@ -22,7 +29,7 @@ const STEP: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_millis(20);
 
 /// Reads the past of a simulated cluster on a thread of its own and tells of it, the newest first.
-pub(super) fn begin(
+pub(super) fn begin_past(
     cluster: Arc<Cluster>,
     dialects: Arc<Dialects>,
     out: mpsc::Sender<Vec<Observation>>,
@@ -79,4 +86,30 @@ fn node_of(cluster: &Cluster, pod: &ObjectKey) -> Option<Name> {
     let object = cluster.get(Resource::Pods, &pod.namespace, &pod.name)?;
     let node = object.pointer("/spec/nodeName")?.as_str()?;
     Some(Name::new(node))
+}
+
+/// A client of a simulated cluster in this process, and what acts on it where it is asked for.
+pub(super) fn simulated(
+    settings: &Settings,
+    service: sim::Service,
+    proxied: BTreeSet<String>,
+    acts: bool,
+) -> (Connection, Option<ActionService>) {
+    let action_service =
+        acts.then(|| ActionService::on_simulated(settings, "demo", service.clone()));
+    let connection = client_for(service, "demo", clock::shared(), proxied);
+    (connection, action_service)
+}
+
+/// The API of a simulated cluster that begins now.
+///
+/// # Errors
+/// When the system gives no random numbers.
+pub(super) fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
+    let seed = demo.world.seed;
+    let world = sim::world::World::new(demo.world).identified(session::identity());
+    sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+        let message = format!("cannot start the simulated fleet: {error:#}");
+        Failure::new(Exit::Failed, message)
+    })
 }

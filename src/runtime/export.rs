@@ -1,0 +1,80 @@
+//! The metrics of a recorder without a record: pictures are counted in memory.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use model::cost::Prices;
+use model::usage::UsageCounters;
+use table::Facts;
+use table::metrics::{self, MetricFamily, MetricKind};
+
+use super::record_metrics::RecordMetrics;
+use super::status_server::ServedStatus;
+use super::tape::PerJob;
+use super::usage::sample;
+use super::watch_metrics::{not_read, unlisted};
+
+/// What is counted of pictures, and when the last complete one came.
+pub type Counted = (
+    watch::Receiver<UsageCounters>,
+    watch::Receiver<Option<Instant>>,
+);
+
+/// Counts usage from now on. Must be called within a tokio runtime.
+pub fn counted(
+    mut facts: watch::Receiver<Option<Arc<Facts>>>,
+    prices: Arc<Prices>,
+    jobs: PerJob,
+) -> Counted {
+    let (counters, counted) = watch::channel(jobs.counters());
+    let (seen, last) = watch::channel(None);
+    tokio::spawn(async move {
+        while facts.changed().await.is_ok() {
+            let Some(facts) = facts.borrow_and_update().clone() else {
+                continue;
+            };
+            let sample = sample(&facts, &prices);
+            counters.send_modify(|counters| counters.take(&sample));
+            if facts.fleet.is_complete() && unlisted(&facts.fleet).is_none() {
+                seen.send_replace(Some(Instant::now()));
+            }
+        }
+    });
+    (counted, last)
+}
+
+/// The metrics as they are served.
+pub struct ServedExport {
+    /// What they are made of.
+    pub metrics: RecordMetrics,
+    /// When the last complete picture came.
+    pub last: watch::Receiver<Option<Instant>>,
+}
+
+impl ServedStatus for ServedExport {
+    fn dead(&self) -> Option<String> {
+        let ended = self.last.has_changed().is_err();
+        ended.then(|| "every source has ended".to_owned())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.dead().or_else(|| not_read(*self.last.borrow()))
+    }
+
+    fn metrics(&self) -> String {
+        let up = f64::from(u8::from(self.trouble().is_none()));
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        let gauge = |name, help| MetricFamily::new(MetricKind::Gauge, name, help);
+        let own = [
+            gauge("stokehold_build_info", "The version of the program.").with(version, 1.0),
+            gauge(
+                "stokehold_export_up",
+                "Whether the cluster is read: 1, or 0 where it is not.",
+            )
+            .with(Vec::new(), up),
+        ];
+        metrics::text(&own, &[]) + &self.metrics.page()
+    }
+}

@@ -1,0 +1,368 @@
+//! The loop of `watch`: pictures come in, messages to receivers go out. A receiver that fails holds nobody up: each has at most one
+//! message under way, on a task of its own, and what it is told next is decided when that has an outcome.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+
+use model::base::{Exit, Failure};
+use model::fleet::Fleet;
+use model::fleet::thresholds::Thresholds;
+use model::notify::ReceiverKind;
+use settings::{NotifySettings, Settings};
+use source::notify::{Notifier, NotifyEndpoint};
+use source::post::PostOutcome;
+use source::scrape::Endpoint;
+use table::notify::{Beat, Delivery, DeliveryCounts, DeliveryRules, SendOutcome, Standing};
+use table::spend::UsageFacts;
+use table::{Facts, Scope};
+
+use super::clock::SessionClock;
+use super::first_look::{has_found_all, readings};
+use super::session;
+use super::silence;
+use super::watch_metrics::WatchStatus;
+use super::watch_state::WatchState;
+
+/// Pictures are this far apart: a finding is sent within five seconds.
+pub const PACE: Duration = Duration::from_secs(1);
+/// What is due is looked for this often.
+const TICK: Duration = Duration::from_millis(500);
+/// At the start, exporters are waited for so long at most, and then for the checks to have judged what they say: till then one fault may
+/// look like another.
+const SETTLES: Duration = Duration::from_secs(30);
+const JUDGED: Duration = Duration::from_secs(3);
+/// How long messages that are under way may take at the end.
+const LAST: Duration = Duration::from_secs(5);
+
+/// A receiver of the settings: what it is, and where.
+pub type Receiver = (DeliveryRules, NotifyEndpoint);
+
+/// The receivers of the settings.
+pub fn receivers(settings: &Settings, cluster: &str) -> Vec<Receiver> {
+    let one = |own: &NotifySettings| {
+        let rules = DeliveryRules {
+            receiver: own.name.as_str().into(),
+            kind: own.kind,
+            filter: own.filter.clone(),
+            cluster: cluster.to_owned(),
+        };
+        let endpoint = NotifyEndpoint {
+            endpoint: Endpoint {
+                name: own.name.clone(),
+                url: own.url.clone().unwrap_or_default(),
+                bearer_file: own.token_file.clone(),
+                ca_file: own.ca_file.clone(),
+                ..Endpoint::default()
+            },
+            url_file: own.url_file.clone(),
+            path: match own.kind {
+                ReceiverKind::Alertmanager => "/api/v2/alerts",
+                ReceiverKind::Slack | ReceiverKind::Webhook => "",
+            },
+            timeout: own.timeout,
+        };
+        (rules, endpoint)
+    };
+    settings.notify.iter().map(one).collect()
+}
+
+/// Where messages go.
+pub enum Delivers {
+    /// To the receivers.
+    Sends(Arc<Notifier>),
+    /// Nowhere: each is printed instead, with the name of its receiver.
+    Prints(fn(&DeliveryRules, &str) -> Result<(), Failure>),
+}
+
+/// What the loop goes by.
+pub struct WatchInputs {
+    /// Pictures.
+    pub facts: watch::Receiver<Option<Arc<Facts>>>,
+    /// How budgets stand.
+    pub usage: watch::Receiver<Arc<UsageFacts>>,
+    /// The clock of what is looked at.
+    pub clock: SessionClock,
+    /// Which part of everything is told of.
+    pub scope: Scope,
+    /// When findings begin.
+    pub thresholds: Arc<Thresholds>,
+    /// The file of what was muted and acknowledged on this machine.
+    pub silences: Option<PathBuf>,
+}
+
+/// What came of a message to the receiver of this place in the settings.
+type Outcome = (usize, PostOutcome);
+
+/// What was told to receivers, and what is to be.
+pub struct Watcher {
+    inputs: WatchInputs,
+    delivers: Delivers,
+    receivers: Vec<(Delivery, NotifyEndpoint, ReceiverNews)>,
+    state: Option<WatchState>,
+    status: watch::Sender<WatchStatus>,
+    sends: JoinSet<()>,
+    outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
+    begun: Instant,
+    /// When everything had been read for the first time.
+    read: Option<Instant>,
+}
+
+/// What is said of a receiver when it begins to fail and when it works again.
+#[derive(Default)]
+struct ReceiverNews {
+    fails: bool,
+}
+
+impl ReceiverNews {
+    fn of(&mut self, receiver: &str, counts: &DeliveryCounts) -> Option<String> {
+        match (&counts.fault, self.fails) {
+            (Some(why), false) => {
+                self.fails = true;
+                Some(format!(
+                    "receiver {receiver} fails: {why}; it is tried again, other receivers go on"
+                ))
+            }
+            (None, true) => {
+                self.fails = false;
+                Some(format!("receiver {receiver} works again"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Watcher {
+    /// Of these receivers, with the file that keeps what they were told. Must be called within a tokio runtime.
+    pub fn new(
+        inputs: WatchInputs,
+        delivers: Delivers,
+        receivers: Vec<Receiver>,
+        state: Option<WatchState>,
+    ) -> Self {
+        let receivers = receivers
+            .into_iter()
+            .map(|(rules, endpoint)| (Delivery::new(rules), endpoint, ReceiverNews::default()));
+        Self {
+            inputs,
+            delivers,
+            receivers: receivers.collect(),
+            state,
+            status: watch::Sender::default(),
+            sends: JoinSet::new(),
+            outcomes: mpsc::channel(64),
+            begun: Instant::now(),
+            read: None,
+        }
+    }
+
+    /// Goes on from what was kept; gives what is to be said of it.
+    pub fn restore(&mut self, saved: Vec<table::notify::SavedDelivery>) -> Vec<String> {
+        let mut news = Vec::new();
+        for saved in saved {
+            let mut own = self.receivers.iter_mut();
+            let known = own.find(|(delivery, ..)| delivery.rules().receiver == saved.receiver);
+            let Some((delivery, ..)) = known else {
+                continue;
+            };
+            let name = saved.receiver.clone();
+            let unsure = delivery.restore(saved);
+            if unsure > 0 {
+                news.push(format!(
+                    "receiver {name}: a message about {unsure} findings was under way when the last process ended; it may not have arrived and is not sent again"
+                ));
+            }
+        }
+        news
+    }
+
+    /// How it goes, from now on.
+    pub fn status(&self) -> watch::Receiver<WatchStatus> {
+        self.status.subscribe()
+    }
+
+    fn beat(&self) -> Beat {
+        Beat {
+            now: self.inputs.clock.now(),
+            up: self.begun.elapsed(),
+        }
+    }
+
+    /// Tells receivers until `end` comes; `say` is told when one begins to fail and works again.
+    ///
+    /// # Errors
+    /// Every source has ended, or what is printed cannot be.
+    pub async fn run(
+        mut self,
+        end: impl Future<Output = ()>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), Failure> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                () = &mut end => break,
+                changed = self.inputs.facts.changed() => {
+                    if changed.is_err() {
+                        let message = "every source has ended; start again";
+                        return Err(Failure::new(Exit::Unreachable, message));
+                    }
+                    self.look();
+                }
+                Some((at, outcome)) = self.outcomes.1.recv() => self.done(at, outcome, say),
+                _ = ticks.tick() => {}
+            }
+            self.send(say)?;
+            self.tell();
+        }
+        let last = Instant::now() + LAST;
+        while self
+            .receivers
+            .iter()
+            .any(|(delivery, ..)| delivery.is_busy())
+        {
+            let Ok(Some((at, outcome))) = timeout_at(last, self.outcomes.1.recv()).await else {
+                break;
+            };
+            self.done(at, outcome, say);
+        }
+        self.keep(say);
+        Ok(())
+    }
+
+    /// Takes the last picture.
+    fn look(&mut self) {
+        let Some(facts) = self.inputs.facts.borrow_and_update().clone() else {
+            return;
+        };
+        // Before the first lists have come, what is not there yet is not over.
+        if !facts.fleet.is_complete() || !self.has_settled(&facts.fleet) {
+            return;
+        }
+        let mut seen = (*facts).clone();
+        let silences = silence::load(self.inputs.silences.as_deref(), &seen.context);
+        seen.silences = Arc::new(silences);
+        seen.take_usage(Arc::clone(&self.inputs.usage.borrow()));
+        let seen = seen.scoped(&self.inputs.scope);
+        let (beat, standing) = (self.beat(), Standing::of(&seen));
+        let thresholds = &self.inputs.thresholds;
+        for (delivery, ..) in &mut self.receivers {
+            delivery.update(beat, &standing, |code| hold(thresholds, code));
+        }
+        self.status.send_modify(|status| {
+            status.facts = Some((Arc::new(seen), Instant::now()));
+        });
+    }
+
+    /// True once all exporters have answered or failed and the checks have judged it.
+    fn has_settled(&mut self, fleet: &Fleet) -> bool {
+        let (answered, all) = readings(fleet);
+        let is_read = has_found_all(fleet) && answered == all;
+        if self.read.is_none() && (is_read || self.begun.elapsed() >= SETTLES) {
+            self.read = Some(Instant::now());
+        }
+        self.read.is_some_and(|at| at.elapsed() >= JUDGED)
+    }
+
+    /// Sends what is due.
+    fn send(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+        let beat = self.beat();
+        let mut due = Vec::new();
+        for (at, (delivery, ..)) in self.receivers.iter_mut().enumerate() {
+            if let Some(message) = delivery.next(beat) {
+                due.push((at, message.body));
+            }
+        }
+        // Before it is sent: a process that is killed meanwhile does not send it again.
+        self.keep(say);
+        for (at, body) in due {
+            let (delivery, endpoint, _) = &mut self.receivers[at];
+            match &mut self.delivers {
+                Delivers::Prints(print) => {
+                    print(delivery.rules(), &body)?;
+                    delivery.done(beat, SendOutcome::Sent, 0.0);
+                }
+                Delivers::Sends(notifier) => {
+                    let (notifier, endpoint) = (Arc::clone(notifier), endpoint.clone());
+                    let outcomes = self.outcomes.0.clone();
+                    self.sends.spawn(async move {
+                        let outcome = notifier.send(&endpoint, body).await;
+                        let _ = outcomes.send((at, outcome)).await;
+                    });
+                }
+            }
+        }
+        while self.sends.try_join_next().is_some() {}
+        Ok(())
+    }
+
+    fn done(&mut self, at: usize, outcome: PostOutcome, say: &mut dyn FnMut(&str)) {
+        let beat = self.beat();
+        // Receivers that failed together are not asked together.
+        let jitter = session::identity() as f64 / u64::MAX as f64;
+        let (delivery, _, news) = &mut self.receivers[at];
+        let outcome = match outcome {
+            PostOutcome::Taken => SendOutcome::Sent,
+            PostOutcome::Again(after, why) => SendOutcome::Again(after, why),
+            PostOutcome::Rejected(why) => SendOutcome::Refused(why),
+        };
+        delivery.done(beat, outcome, jitter);
+        if let Some(words) = news.of(&delivery.rules().receiver, &delivery.counts()) {
+            say(&words);
+        }
+        self.keep(say);
+    }
+
+    /// Keeps what was told, where that has changed.
+    fn keep(&mut self, say: &mut dyn FnMut(&str)) {
+        let mut changed = false;
+        for (delivery, ..) in &mut self.receivers {
+            changed |= delivery.has_changed();
+        }
+        let Some(state) = self.state.as_ref().filter(|_| changed) else {
+            return;
+        };
+        let all = self.receivers.iter().map(|(delivery, ..)| delivery.saved());
+        let saved = all.collect();
+        let fault = tokio::task::block_in_place(|| state.write(saved)).err();
+        let had = self.status.borrow().state_fault.is_some();
+        match &fault {
+            Some(why) if !had => say(&format!(
+                "{why}; messages are sent all the same, and after a restart once more"
+            )),
+            None if had => say("what receivers were told is kept again"),
+            _ => {}
+        }
+        self.status.send_modify(|status| status.state_fault = fault);
+    }
+
+    fn tell(&self) {
+        let all = self.receivers.iter();
+        let counts: Vec<(DeliveryRules, DeliveryCounts)> = all
+            .map(|(delivery, ..)| (delivery.rules().clone(), delivery.counts()))
+            .collect();
+        self.status.send_if_modified(|status| {
+            let differs = status.receivers != counts;
+            status.receivers = counts;
+            differs
+        });
+    }
+}
+
+/// After a restart, how long a finding with this code takes to be found again: its check's `for`, and for what is counted over a
+/// time that time.
+fn hold(thresholds: &Thresholds, code: &str) -> Duration {
+    match code {
+        "ecc-uncorrected" | "under-used" => {
+            let rule = thresholds.rule(code);
+            rule.hold + rule.window
+        }
+        code if code.starts_with("xid-") => thresholds.rule("xid").hold,
+        code => thresholds.rule(code).hold,
+    }
+}

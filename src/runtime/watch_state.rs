@@ -1,0 +1,186 @@
+//! The file that keeps what receivers were told, so that a restart sends nothing twice: one directory a cluster, one process in it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use directories::ProjectDirs;
+
+use model::base::{Exit, Failure};
+use source::local;
+use table::notify::{SavedDelivery, read_saved, saved_text};
+
+use super::tape;
+
+/// The file in the directory.
+const FILE: &str = "notified.json";
+
+/// Where it is kept on this machine: with the state of programs, one directory a context. `None` for a user without a home.
+pub fn place(context: &str) -> Option<PathBuf> {
+    let own = ProjectDirs::from("", "", "stokehold")?;
+    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+    Some(folder.join("watch").join(tape::folder_of(context)))
+}
+
+/// What was told, on disk. Held, no other process watches with it.
+pub struct WatchState {
+    path: PathBuf,
+    cluster: String,
+    _lock: File,
+}
+
+impl WatchState {
+    /// Takes the directory and reads what it has of this cluster, by its UID or where that is not known its context; what is to be said of
+    /// it stands beside.
+    ///
+    /// # Errors
+    /// It cannot be written, or another process has it.
+    pub fn open(
+        folder: &Path,
+        uid: &str,
+        context: &str,
+    ) -> Result<(Self, Vec<SavedDelivery>, Option<String>), Failure> {
+        let failed = |words: String| Failure::new(Exit::Failed, words);
+        let at = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+            failed(format!("cannot {what} {}: {error}", path.display()))
+        };
+        let mut all = fs::DirBuilder::new();
+        let made = all.recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| at("make", folder, &error))?;
+        let path = folder.join("lock");
+        let options = private()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .to_owned();
+        let lock = options
+            .open(&path)
+            .map_err(|error| at("write", &path, &error))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => failed(format!(
+                "another process watches with {}: end it, or name another directory (--dir)",
+                folder.display()
+            )),
+            TryLockError::Error(error) => at("lock", &path, &error),
+        })?;
+        let state = Self {
+            path: folder.join(FILE),
+            cluster: if uid.is_empty() { context } else { uid }.to_owned(),
+            _lock: lock,
+        };
+        let (saved, news) = state.read()?;
+        Ok((state, saved, news))
+    }
+
+    fn read(&self) -> Result<(Vec<SavedDelivery>, Option<String>), Failure> {
+        let path = &self.path;
+        let text = match local::read_text(path) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Default::default()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let words = format!("cannot read {}: {error}", path.display());
+                return Err(Failure::new(Exit::Failed, words));
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let read = text.and_then(|text| read_saved(&text, &self.cluster));
+        let (why, end) = match read {
+            Ok(Some(saved)) => return Ok((saved, None)),
+            Ok(None) => ("is of another cluster".to_owned(), "other"),
+            Err(why) => (format!("cannot be used ({why})"), "damaged"),
+        };
+        let aside = path.with_extension(format!("json.{end}"));
+        fs::rename(path, &aside).map_err(|error| {
+            let words = format!("{} {why}, and cannot be renamed: {error}", path.display());
+            Failure::new(Exit::Failed, words)
+        })?;
+        let news = format!(
+            "{} {why}: it is {} now, and every finding is told as new",
+            path.display(),
+            aside.display()
+        );
+        Ok((Vec::new(), Some(news)))
+    }
+
+    /// Replaces what is kept, as a whole.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub fn write(&self, saved: Vec<SavedDelivery>) -> Result<(), String> {
+        let written = || -> io::Result<()> {
+            let part = self.path.with_extension("json.part");
+            let mut options = private();
+            let mut file = options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&part)?;
+            file.write_all(saved_text(&self.cluster, saved).as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&part, &self.path)?;
+            // The new name is on disk as well.
+            File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        };
+        written().map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+    }
+}
+
+/// For files that nobody else may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn it_is_one_process_s_and_one_cluster_s_and_what_is_torn_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("watch");
+        let saved = SavedDelivery {
+            receiver: "pager".into(),
+            ..SavedDelivery::default()
+        };
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is new");
+        assert_eq!((before, news), (Vec::new(), None));
+        let other = WatchState::open(&folder, "u-1", "prod")
+            .err()
+            .expect("is taken");
+        assert!(
+            other.message.contains("another process"),
+            "{}",
+            other.message
+        );
+        state.write(vec![saved.clone()]).expect("is written");
+        let path = folder.join(FILE);
+        let mode = fs::metadata(&path).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(state);
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("is read");
+        assert_eq!((before, news), (vec![saved], None));
+        drop(state);
+        let (state, before, news) = WatchState::open(&folder, "u-2", "prod").expect("is another's");
+        assert_eq!(before, Vec::new());
+        assert!(news.expect("is said").contains("another cluster"));
+        drop(state);
+        // Torn in the middle.
+        fs::write(&path, "{\"version\":1,\"cluster\":\"u-1\",\"rec").expect("is written");
+        let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        assert_eq!(before, Vec::new());
+        assert!(news.expect("is said").contains("notified.json.damaged"));
+        assert!(folder.join("notified.json.damaged").is_file());
+        drop(state);
+        fs::write(&path, "{\"version\":2}").expect("is written");
+        let (state, _, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
+        assert!(news.expect("is said").contains("version 2"));
+        fs::remove_dir_all(&folder).expect("is removed");
+        let why = state.write(Vec::new()).expect_err("has no place");
+        assert!(why.starts_with("cannot write "), "{why}");
+    }
+}

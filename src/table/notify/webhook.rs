@@ -1,0 +1,80 @@
+//! Messages of the generic webhook: JSON (docs/watch.md).
+
+use serde_json::{Value, json};
+
+use model::base::Moment;
+use model::base::name::printable;
+
+use super::delivery::{Ended, Entry, Group, News};
+use super::text;
+use crate::alerts;
+
+/// The version of the message.
+const VERSION: u32 = 1;
+/// Most findings that a message spells out.
+const MOST: usize = 100;
+
+/// A message about a group.
+pub(super) fn body(cluster: &str, group: &Group, entries: &[&Entry], now: Moment) -> String {
+    let worst = entries.iter().map(|entry| entry.alert.finding.severity);
+    let place = group.place.as_ref();
+    let told = entries.iter().take(MOST).map(|entry| alert(entry, now));
+    let mut body = json!({
+        "version": VERSION,
+        "status": status(group, entries),
+        "cluster": cluster,
+        "at": now.rfc3339(),
+        "code": group.code.as_str(),
+        "severity": worst.min().map(|severity| severity.name()),
+        "place": place.map(|(kind, name)| json!({"kind": kind, "name": name.as_str()})),
+        "count": entries.len(),
+        "text": text::headline(cluster, group, entries),
+        "alerts": told.collect::<Vec<Value>>(),
+        "omitted": entries.len().saturating_sub(MOST),
+    });
+    clean(&mut body);
+    body.to_string()
+}
+
+/// `firing`, `resolved`, or `muted` where somebody muted all of them.
+pub(super) fn status(group: &Group, entries: &[&Entry]) -> &'static str {
+    let mut all = entries.iter();
+    match group.news {
+        News::Firing => "firing",
+        News::Over if all.all(|entry| entry.ended == Some(Ended::Muted)) => "muted",
+        News::Over => "resolved",
+    }
+}
+
+/// As `get alerts -o json` has it, and where it is.
+fn alert(entry: &Entry, now: Moment) -> Value {
+    let row = alerts::row(&entry.alert.finding, now);
+    let mut value = serde_json::to_value(row).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        let place = &entry.alert.place;
+        let parts = [
+            ("node", &place.node),
+            ("rack", &place.rack),
+            ("pool", &place.pool),
+        ];
+        for (name, part) in parts {
+            object.insert(name.to_owned(), json!(part.as_deref()));
+        }
+        object.insert("acknowledged".to_owned(), entry.alert.acknowledged.into());
+        object.insert(
+            "muted".to_owned(),
+            (entry.ended == Some(Ended::Muted)).into(),
+        );
+    }
+    value
+}
+
+/// Takes what could disturb a screen out of every text.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = printable(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::Object(fields) => fields.values_mut().for_each(clean),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
