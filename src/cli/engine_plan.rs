@@ -27,7 +27,7 @@ use table::text::hour;
 use super::engine::FigureFormat;
 use super::plan::PlanFormat;
 use super::plan::show::{printed, refused};
-use super::{explain, out, what_if};
+use super::{explain, out, route, what_if};
 
 /// Which fleet, and what is asked.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
         }
         Question::Route(name) => {
             let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
-            safe_json(&routing)
+            route::printed(&routing, snapshot.at, plan.output)
         }
         Question::WhatIf(changes) => {
             let changes: Vec<&str> = changes.iter().map(String::as_str).collect();

@@ -24,6 +24,7 @@ mod plan;
 mod rbac;
 mod record;
 mod rehearse;
+mod route;
 pub mod setup;
 mod shell;
 mod shot;
@@ -99,6 +100,8 @@ enum Command {
     Explain(explain::ExplainFlags),
     /// What to do about jobs' devices by what they did in the last half hour, what saves most first
     Advise(advise::Advise),
+    /// On which flavor a job would be done first, what that costs, and why
+    Route(route::RouteFlags),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),
     /// Send findings to Alertmanager, Slack and webhooks, as [[notify]] of the settings says; reads only, needs no terminal
@@ -279,6 +282,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Advise(advise)) => {
             advise::run(&cluster_or_past(&advise.past)?, advise, out, err)
         }
+        Some(Command::Route(route)) => route::run(&cluster_or_past(route.past())?, route, out, err),
         Some(Command::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }

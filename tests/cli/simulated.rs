@@ -455,3 +455,43 @@ fn advice_comes_from_the_past_of_a_prometheus() {
     assert_eq!(of_team.len(), all);
     assert_eq!(sim.end(), Some(0));
 }
+
+#[test]
+fn a_job_is_routed_to_the_flavor_on_which_it_is_done_first() {
+    let home = Home::new();
+    let sim = Sim::start(&home, "kubeconfig");
+    let waiting = sim.get(
+        &home,
+        &["jobs", "-o", "json", "--field-selector", "state=waiting"],
+    );
+    let waiting: Value = serde_json::from_slice(&waiting.stdout).expect("is JSON");
+    let mut waiting = waiting.as_array().expect("is a list").iter();
+    let job = waiting
+        .find(|job| job["queue"].is_string())
+        .expect("a job waits in a queue");
+    let name = |key: &str| job[key].as_str().expect("a name").to_owned();
+    let name = format!("{}/{}", name("namespace"), name("name"));
+    let found = sim.run(&home, "route", &["job", &name, "-o", "json"]);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let routing: Value = serde_json::from_slice(&found.stdout).expect("is JSON");
+    let flavors = routing["flavors"].as_array().expect("is a list");
+    assert!(!flavors.is_empty(), "{routing:#}");
+    // What is done first stands first, what is not known to end last.
+    let done: Vec<&str> = flavors
+        .iter()
+        .map(|flavor| {
+            flavor["done"]
+                .as_str()
+                .or(flavor["start"].as_str())
+                .unwrap_or("~")
+        })
+        .collect();
+    assert!(done.is_sorted(), "{done:?}");
+    let table = text(&sim.run(&home, "route", &["job", &name]).stdout);
+    for flavor in flavors {
+        let name = flavor["flavor"].as_str().expect("a name");
+        assert!(table.lines().any(|line| line.starts_with(name)), "{table}");
+    }
+    let missing = sim.run(&home, "route", &["job", "nowhere/nothing"]);
+    assert_eq!(missing.status.code(), Some(1));
+}

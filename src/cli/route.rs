@@ -1,0 +1,151 @@
+//! `route`: on which flavor a job would be done first, what that costs, and why.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use engine::explain::StartState;
+use engine::explanations;
+use engine::route::{Candidate, Routing};
+use model::base::name::printable;
+use model::base::{Exit, Failure, Moment, Rate};
+use table::output::safe_json;
+use table::table::Layout;
+use table::text::{age, hour, or_unknown, usd, word};
+
+use super::engine::FigureFormat;
+use super::out;
+use super::plan::Seen;
+use super::record::PastFlags;
+use super::setup::Situation;
+
+/// On which flavor a job would be done first.
+///
+/// Flavors are those of its `[[route]]` or its own list, and those that its queue has besides. Ranked by what the route pays at most,
+/// then by when the run is done by the median forecast, then by cost.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct RouteFlags {
+    /// What to route
+    #[command(subcommand)]
+    what: RouteOf,
+}
+
+/// What to route.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+pub enum RouteOf {
+    /// A job that waits
+    Job {
+        /// NAMESPACE/NAME
+        name: String,
+        /// How to print it
+        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        output: FigureFormat,
+        /// The moment of a record to look at instead
+        #[command(flatten)]
+        past: PastFlags,
+    },
+}
+
+impl RouteFlags {
+    /// The moment of a record, where one is asked about.
+    pub(super) fn past(&self) -> &PastFlags {
+        let RouteOf::Job { past, .. } = &self.what;
+        past
+    }
+}
+
+/// Runs `route`.
+pub(super) fn run(
+    at: &Situation,
+    route: &RouteFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let RouteOf::Job { name, output, .. } = &route.what;
+    let seen = Seen::told(at)?;
+    let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
+        (false, [namespace]) => format!("{namespace}/{name}"),
+        _ => name.clone(),
+    };
+    let routing = explanations::route(&seen.snapshot, &name)
+        .map_err(|message| Failure::new(Exit::Failed, message))?;
+    for gap in &seen.gaps {
+        out::say(err, gap);
+    }
+    out::write(out, &printed(&routing, seen.snapshot.at, *output))?;
+    Ok(Exit::Done)
+}
+
+/// A routing as text or as a document.
+pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> String {
+    if format == FigureFormat::Json {
+        return safe_json(routing);
+    }
+    let mut text = format!(
+        "{} · as of {} UTC\n",
+        printable(&routing.job.to_string()),
+        hour(now)
+    );
+    let state = match routing.state {
+        StartState::Running => {
+            Some("it runs already: this is where it would be done if it began now")
+        }
+        StartState::Held => Some("it is held: this is where it would be done once it is resumed"),
+        StartState::Ending => Some("it is ending"),
+        StartState::Waiting | StartState::Ready => None,
+    };
+    if let Some(state) = state {
+        let _ = writeln!(text, "  {state}");
+    }
+    if let Some(most) = routing.most_micro_usd_per_device_hour {
+        let most = usd(Some(Rate::from_micros(most).usd()));
+        let _ = writeln!(text, "  its route pays at most {most} a device-hour");
+    }
+    if routing.flavors.is_empty() {
+        text.push_str("  no flavor: neither its queue nor a route names one\n");
+    } else {
+        let titles = vec![
+            ("FLAVOR", false),
+            ("START", false),
+            ("DONE", false),
+            ("RUN", true),
+            ("COST", true),
+            ("$/DEVICE-H", true),
+            ("SPEED", true),
+            ("WHY", false),
+        ];
+        let lines: Vec<Vec<String>> = routing
+            .flavors
+            .iter()
+            .map(|flavor| line(flavor, now))
+            .collect();
+        let layout = Layout::new(titles, &lines);
+        text.push_str(&layout.header());
+        for line in &lines {
+            text.push_str(&layout.line(line));
+        }
+    }
+    for used in &routing.options {
+        let _ = writeln!(text, "  settings   {}", printable(&used.to_string()));
+    }
+    text
+}
+
+fn line(flavor: &Candidate, now: Moment) -> Vec<String> {
+    let money = |micros: Option<i64>| usd(micros.map(|micros| Rate::from_micros(micros).usd()));
+    let moment = |at: Option<Moment>| match at {
+        Some(at) if at <= now => String::from("now"),
+        at => or_unknown(at.map(hour)),
+    };
+    vec![
+        printable(&flavor.flavor).into_owned(),
+        moment(flavor.start),
+        moment(flavor.done),
+        age(flavor.run_seconds.map(i64::unsigned_abs)),
+        money(flavor.cost_micro_usd),
+        money(flavor.micro_usd_per_device_hour),
+        format!("{:.2}", flavor.speed_milli as f64 / 1000.0),
+        word(Some(flavor.why.as_str()).filter(|why| !why.is_empty())),
+    ]
+}
