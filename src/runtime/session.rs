@@ -286,7 +286,7 @@ fn start(
     demo: bool,
     purpose: Purpose<'_>,
 ) -> Session {
-    // Nobody looks: pictures are made for the checks alone.
+    // Without a screen, pictures are made for the checks alone.
     let pace = match purpose {
         Purpose::Record(_) => Some(tape::PACE),
         Purpose::Watch(pace) => Some(pace),
