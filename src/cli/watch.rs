@@ -148,7 +148,7 @@ pub(super) fn run(
     })
 }
 
-/// Refuses to send where there is nobody to send to.
+/// Checks that the settings have a receiver.
 ///
 /// # Errors
 /// The settings have no receiver; `else_do` is what else can be done.

@@ -302,7 +302,7 @@ fn start(
     purpose: Purpose<'_>,
     past: Option<sim::Service>,
 ) -> Session {
-    // Nobody looks: pictures are made for the checks alone.
+    // Without a screen, pictures are made for the checks alone.
     let pace = match purpose {
         Purpose::Record(_) => Some(tape::PACE),
         Purpose::Watch(pace) => Some(pace),

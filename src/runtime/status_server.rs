@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long is waited where no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is answered: made of a copy, so that nobody who writes waits for it.
+/// What is answered, from a copy of the state: a request never delays the work.
 pub trait ServedStatus: Send + Sync + 'static {
     /// Why the process does not live any more; `None` while it does.
     fn dead(&self) -> Option<String>;
@@ -36,7 +36,7 @@ pub trait ServedStatus: Send + Sync + 'static {
 /// Listens there; port 0 picks one.
 ///
 /// # Errors
-/// Nobody may listen there, or somebody does already.
+/// The address may not be used, or is in use.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let message = format!("--listen {address}: {error}; name another address");
@@ -80,7 +80,7 @@ fn text(status: StatusCode, body: String) -> Response<String> {
 pub async fn accept(listener: TcpListener, status: Arc<dyn ServedStatus>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Whoever comes when all are taken waits: nothing else is ever held up.
+        // When all are taken a new connection waits; nothing else does.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
             return;
         };

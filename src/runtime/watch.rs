@@ -1,4 +1,4 @@
-//! The loop of `watch`: pictures come in, messages to receivers go out. A receiver that fails holds nobody up: each has at most one
+//! The loop of `watch`: pictures come in, messages to receivers go out. A receiver that fails delays no other: each has at most one
 //! message under way, on a task of its own, and what it is told next is decided when that has an outcome.
 
 use std::path::PathBuf;

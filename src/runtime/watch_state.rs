@@ -126,7 +126,7 @@ impl WatchState {
     }
 }
 
-/// For files that nobody else may read.
+/// For files that only their owner may read.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);

@@ -1,4 +1,4 @@
-//! Sends a message to a receiver of findings: one request, whose outcome whoever asked for it decides by.
+//! Sends a message to a receiver of findings: one request and its outcome. The caller decides whether it is sent again.
 
 use std::path::PathBuf;
 use std::time::Duration;

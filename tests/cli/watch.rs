@@ -1,4 +1,4 @@
-//! `watch` against receivers in this process: what they are sent, that one that fails holds up no other, and that a restart sends
+//! `watch` against receivers in this process: what they are sent, that one that fails delays no other, and that a restart sends
 //! nothing twice.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -101,7 +101,7 @@ fn request(stream: &TcpStream) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// A receiver that speaks TLS with a certificate that nobody signed is as good as one that answers with noise.
+/// The address of a receiver that answers TLS with plain text.
 fn noise() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("has one");
@@ -151,7 +151,7 @@ fn with_findings(facts: &Facts, findings: &[Finding]) -> Facts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn receivers_that_fail_hold_up_no_other() {
+async fn receivers_that_fail_delay_no_other() {
     let facts = table::sample::facts();
     let finding = Finding {
         severity: Severity::Crit,

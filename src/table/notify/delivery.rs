@@ -84,7 +84,7 @@ pub struct DeliveryCounts {
 pub(super) enum Ended {
     /// It is not found any more.
     Resolved,
-    /// Somebody muted it.
+    /// It was muted.
     Muted,
 }
 

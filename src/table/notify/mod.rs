@@ -1,4 +1,4 @@
-//! Delivery: which messages receivers are to be sent about findings, and what is in them. Pure: whoever sends says what came of each.
+//! Delivery: which messages receivers are to be sent about findings, and what is in them. Pure: the caller sends, and reports each outcome.
 //!
 //! There is no queue of messages: [`Delivery`] holds, for each finding, what the receiver was told and what holds now, and makes the next
 //! message of the difference when the receiver is free. What a receiver missed while it failed is told as it stands then, at most
@@ -47,16 +47,16 @@ pub struct Alert {
     pub finding: Finding,
     /// Where it is.
     pub place: FindingPlace,
-    /// Somebody has taken it on.
+    /// It was acknowledged.
     pub acknowledged: bool,
 }
 
 /// Everything that can be said at a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Standing {
-    /// Findings that stand and that nobody has muted, worst first.
+    /// Findings that stand and are not muted, worst first.
     pub alerts: Vec<Alert>,
-    /// Ids of those that somebody has muted.
+    /// Ids of those that are muted.
     pub muted: Vec<Name>,
     /// False while budgets cannot be read: what was said of them holds.
     pub budgets_known: bool,

@@ -572,7 +572,7 @@ fn a_restart_keeps_alerts_firing_until_they_were_looked_for() {
 }
 
 #[test]
-fn what_comes_from_the_cluster_can_neither_disturb_a_screen_nor_mention_anybody() {
+fn text_from_the_cluster_brings_no_controls_no_markup_and_no_mentions() {
     let mut bench = Bench::new(ReceiverKind::Slack);
     let mut evil = alert("heat", "n1", "r1");
     evil.finding.message = "<!channel> & @here \u{1b}[2J\u{202e}<https://evil|ok>\nnext".to_owned();

@@ -103,7 +103,7 @@ fn clipped(text: &str) -> String {
     out
 }
 
-/// A text as it is shown: no control characters, no markup, nobody mentioned
+/// A text as it is shown: no control characters, no markup, no mentions
 /// (<https://api.slack.com/reference/surfaces/formatting#escaping>; Mattermost takes `@channel` without brackets).
 fn escaped(line: &str) -> String {
     let mut out = String::with_capacity(line.len());

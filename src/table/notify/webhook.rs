@@ -36,7 +36,7 @@ pub(super) fn body(cluster: &str, group: &Group, entries: &[&Entry], now: Moment
     body.to_string()
 }
 
-/// `firing`, `resolved`, or `muted` where somebody muted all of them.
+/// `firing`, `resolved`, or `muted` where all of them were muted.
 pub(super) fn status(group: &Group, entries: &[&Entry]) -> &'static str {
     let mut all = entries.iter();
     match group.news {
