@@ -28,6 +28,9 @@ pub fn clean(text: &str, ascii: bool) -> Cow<'_, str> {
         match twin(grapheme) {
             Some(twin) => out.push_str(twin),
             None if grapheme.is_ascii() => out.push_str(grapheme),
+            // Braille: a dot where there is any.
+            None if grapheme == "\u{2800}" => out.push(' '),
+            None if ("\u{2801}"..="\u{28ff}").contains(&grapheme) => out.push('.'),
             None => (0..width(grapheme)).for_each(|_| out.push('?')),
         }
     }

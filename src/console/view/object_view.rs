@@ -143,6 +143,7 @@ impl ObjectView {
                 Line::Bar(label, ..) | Line::Past(label, ..) => {
                     words_pass(&self.filter, |word| label.contains(word))
                 }
+                Line::Picture(label, _) => words_pass(&self.filter, |word| label.contains(word)),
                 Line::Head(_) => true,
                 Line::Gap => false,
             });

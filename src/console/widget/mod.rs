@@ -6,6 +6,7 @@ pub mod field;
 pub mod heat;
 pub mod panel;
 pub mod quota;
+pub mod roofline;
 pub mod spark;
 pub mod table;
 

@@ -186,11 +186,10 @@ fn a_slice_has_room_to_a_hundredth() {
         let all = advised("H100", 1, |_, e| {
             (e.memory_p95, e.sm_p95, e.dram) = (Some(memory), Some(sm), Some(dram));
         });
-        let slices = all.iter().find_map(|one| match &one.action {
+        all.iter().find_map(|one| match &one.action {
             Action::MigSlice(name) => Some((name.to_string(), one.saves)),
             _ => None,
-        });
-        slices
+        })
     };
     let name = |found: Option<(String, Option<Rate>)>| found.map(|(name, _)| name);
     let half = ROOM * 0.5;

@@ -4,18 +4,20 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
+use crate::widget::roofline::{Roofline, roofline};
 use model::base::ObjectKey;
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
+use model::fleet::profile::JobProfile;
 use model::plan::evicted_words;
 use table::Facts;
 use table::advice::{evidence_words, told};
 use table::explanations::{JobExplanation, victims_words};
 use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
 
-use super::{Description, scaling};
+use super::{Description, Line, scaling};
 
 /// Pods, or groups of pods alike, that are told.
 const PODS: usize = 6;
@@ -157,6 +159,39 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     pods(table, job, painter);
 }
 
+/// Cells of a roofline.
+const PLOT: (usize, usize) = (40, 6);
+
+/// Where its devices stand under the roofs of their model, by tensor and memory activity. The format that it computes in is not known:
+/// what tensor cores do counts as dense BF16.
+fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile) {
+    let of_class = || {
+        let class = job.class.as_deref()?;
+        let model = facts.fleet.policy.catalog.of_class(class)?;
+        let (peak, bandwidth) = (model.bf16_tflops? * 1e12, model.memory_tb_s? * 1e12);
+        Some(Roofline {
+            peak,
+            bandwidth,
+            rate: profile.evidence.tensor? * peak,
+            traffic: profile.evidence.dram? * bandwidth,
+        })
+    };
+    let Some(figures) = of_class() else { return };
+    let plot = roofline(&figures, PLOT.0, PLOT.1);
+    if plot.is_empty() {
+        return;
+    }
+    table.lines.push(Line::Picture("roofline", plot));
+    let words = format!(
+        "1 to 10k FLOP/byte, ridge {:.0} · ● {:.0} TFLOP/s at {:.0} FLOP/byte, {} of BF16 dense peak",
+        figures.ridge(),
+        figures.rate / 1e12,
+        figures.intensity(),
+        percent(figures.rate / figures.peak),
+    );
+    table.words("", words, Role::Muted);
+}
+
 /// What bounds it by the last half hour, what speaks for it, and what to do.
 fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
     let Some(profile) = facts.history.profiles().get(&job.id) else {
@@ -167,6 +202,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             let words = format!("{}: {} (last 30 min)", bound.name(), bound.meaning());
             table.words("bound by", words, Role::Text);
             table.words("", evidence_words(&profile.evidence), Role::Muted);
+            roof(table, facts, job, profile);
         }
         Err(why) => {
             let words = format!("not judged: {}", why.words());

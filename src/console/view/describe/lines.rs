@@ -72,6 +72,15 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                     painter.say(x + cells + 1, y, beside, words, Role::Text);
                 }
             }
+            Line::Picture(name, picture) => {
+                for (at, (line, y)) in picture.iter().zip(slot(picture.len())).enumerate() {
+                    let Some(y) = y else { continue };
+                    if at == 0 {
+                        painter.say(area.x, y, label, name, Role::Muted);
+                    }
+                    painter.say(area.x + label, y, room, line, Role::Accent);
+                }
+            }
             Line::Head(words) => {
                 if let Some(y) = slot(1)[0] {
                     painter.say(area.x, y, area.width, words, Role::Title);

@@ -31,6 +31,8 @@ pub enum Line {
     Bar(&'static str, f64, String, Role),
     /// A label, the last hour as shares, 0 to 1, and words for now.
     Past(&'static str, Vec<Option<f32>>, String),
+    /// A label and a picture of cells, line by line.
+    Picture(&'static str, Vec<String>),
     /// What the lines below are about.
     Head(&'static str),
     /// Air.

@@ -176,6 +176,8 @@ pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String
                 let _ = writeln!(out, "{}", words.to_uppercase());
                 continue;
             }
+            // It is for the screen; what it shows is told in words as well.
+            Line::Picture(..) => continue,
             Line::Words(label, words, _) => (label, words),
             Line::Bar(label, _, words, _) | Line::Past(label, _, words) => (label, words),
         };
