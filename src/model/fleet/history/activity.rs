@@ -49,6 +49,24 @@ fn unpack_flow(packed: u8) -> Option<f64> {
     }
 }
 
+/// What every level of a flow stands for: worked out once for many rows.
+pub(super) struct Flows([Option<f64>; 256]);
+
+impl Flows {
+    pub(super) fn new() -> Self {
+        let mut level = 0;
+        Self([(); 256].map(|()| {
+            let value = unpack_flow(level);
+            level = level.wrapping_add(1);
+            value
+        }))
+    }
+
+    fn of(&self, packed: u8) -> Option<f64> {
+        self.0[usize::from(packed)]
+    }
+}
+
 /// What the parts of one device did at one step.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Activity {
@@ -130,14 +148,14 @@ impl ActivityColumns {
         put(&mut self.link, pack_flow(read.link));
     }
 
-    pub(super) fn row(&self, row: usize) -> Activity {
+    pub(super) fn row(&self, row: usize, flows: &Flows) -> Activity {
         let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
         Activity {
             sm: ratio(self.sm[row]),
             tensor: ratio(self.tensor[row]),
             dram: ratio(self.dram[row]),
-            pcie: unpack_flow(self.pcie[row]),
-            link: unpack_flow(self.link[row]),
+            pcie: flows.of(self.pcie[row]),
+            link: flows.of(self.link[row]),
         }
     }
 
@@ -159,6 +177,7 @@ mod tests {
             } else {
                 assert!((back / value - 1.0).abs() <= FLOW_ERROR, "{value} {back}");
             }
+            assert_eq!(Flows::new().of(pack_flow(Some(value))), Some(back));
         }
         assert_eq!(unpack_flow(pack_flow(Some(1e20))), Some(1e13));
         assert_eq!(unpack_flow(pack_flow(None)), None);

@@ -12,7 +12,7 @@ use crate::fleet::profile::{
     SWING_LOW, SWING_SHARE, SWING_TURNS,
 };
 
-use super::activity::{ACTIVITY_KEEP, Activity};
+use super::activity::{ACTIVITY_KEEP, Activity, Flows};
 use super::ring::Roster;
 use super::{DEVICE_STEP, History, unpack_ratio};
 
@@ -300,6 +300,7 @@ impl History {
 
     /// Adds every step of the window to the devices' and jobs' sums.
     fn read(&self, names: &[&Name], tallies: &mut [Tally], jobs: &mut [(JobKey, Sum)]) {
+        let flows = Flows::new();
         let mut known: Option<(*const Roster, Vec<Option<usize>>)> = None;
         let Some(newest) = self.activity.newest().map(|frame| frame.slot) else {
             return;
@@ -329,7 +330,7 @@ impl History {
                 } else {
                     frame.roster.row(name)
                 };
-                let activity = own.map_or_else(Activity::default, |row| frame.columns.row(row));
+                let activity = own.map_or_else(Activity::default, |row| frame.columns.row(row, &flows));
                 let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
                 let columns = &usual.columns;
                 tally.add(
