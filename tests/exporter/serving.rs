@@ -218,11 +218,11 @@ fn means_are_of_what_came_since_the_page_before() {
     assert_eq!(ttft(6.0, 12.0), Some(0.5));
 }
 
-/// Values by name, and latencies with the number of their samples.
-type Told = (Vec<(&'static str, f64)>, Vec<(S, u64)>);
+/// A value by its signal's name.
+type Named = (&'static str, f64);
 
 /// What the only server on a page says, with its latencies by signal and how many requests or tokens each counts.
-fn only(page: &Read) -> Told {
+fn only(page: &Read) -> (Vec<Named>, Vec<(S, u64)>) {
     assert_eq!(page.report.messages, Vec::<String>::new());
     let [server] = &*served(page) else {
         panic!("{:?}", page.readings)

@@ -94,7 +94,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
                 _ => Role::Text,
             };
             let words = table::services::words(facts, job, one);
-            table.words("", format!("{name}  {words}"), role);
+            table.words("", format!("{name}: {words}"), role);
         }
     }
     table.known("queue", job.queue.as_ref());
@@ -399,7 +399,7 @@ fn pods(table: &mut Description, job: &Job, painter: &mut Painter<'_>) {
                 if name.len() < NAME {
                     table.words(name, words, role);
                 } else {
-                    table.words("", format!("{name}  {words}"), role);
+                    table.words("", format!("{name}: {words}"), role);
                 }
             }
             many => table.words(format!("{} ×", many.len()), words, role),
