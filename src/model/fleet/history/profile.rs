@@ -330,7 +330,8 @@ impl History {
                 } else {
                     frame.roster.row(name)
                 };
-                let activity = own.map_or_else(Activity::default, |row| frame.columns.row(row, &flows));
+                let activity =
+                    own.map_or_else(Activity::default, |row| frame.columns.row(row, &flows));
                 let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
                 let columns = &usual.columns;
                 tally.add(
