@@ -77,18 +77,14 @@ pub(super) fn run(
         Some(AdviseOf::Team { name }) => query.scope.team = Some(Name::new(name)),
         Some(AdviseOf::Job { name }) => job = Some(name),
     }
-    let facts = setup::half_hour(at, advise.watch, err)?;
+    let mut facts = get::part_of(&setup::half_hour(at, advise.watch, err)?, &query);
     if let Some(name) = job {
+        // What is not judged of the others is not asked.
         let (id, said) = of_job(&facts, &query, name)?;
-        if facts.advice.iter().all(|advice| advice.job != id) {
-            out::say(err, &said);
-            return match advise.output.into() {
-                Format::Json => out::write(out, "[]\n").map(|()| Exit::Done),
-                _ => Ok(Exit::Done),
-            };
-        }
-        query.name = Some(id.key.to_string());
         out::say(err, &said);
+        let all = facts.advice.iter().filter(|advice| advice.job == id);
+        facts.advice = all.cloned().collect();
+        return get::print(&facts, &query, advise.output.into(), out, err);
     }
     print(&facts, &query, advise.output.into(), out, err)
 }
@@ -102,9 +98,9 @@ pub(super) fn print(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
-    if judged.jobs > 0 && judged.jobs == judged.silent {
+    if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
         let message = format!(
-            "no job is judged: {}. It takes 24 of the last 30 min of readings: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+            "no job is judged: {}. A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
             judged.why
         );
         return Err(Failure::new(Exit::Failed, message));

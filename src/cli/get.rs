@@ -187,7 +187,7 @@ pub enum KindName {
     Alerts,
     /// What to do about jobs' devices, what saves most first: from the last half hour, by Prometheus or a record
     Advice,
-    /// Autoscalers of nodes and pods, and requests for capacity: what they want, and why they stand still
+    /// Autoscalers of nodes and pods, and requests for capacity: desired counts, and why they do not scale
     #[value(alias = "scaler")]
     Scalers,
     /// Where facts come from and how fresh they are

@@ -100,7 +100,7 @@ enum Command {
     Explain(explain::ExplainFlags),
     /// What to do about jobs' devices by what they did in the last half hour, what saves most first
     Advise(advise::Advise),
-    /// On which flavor a job would be done first, what that costs, and why
+    /// On which flavor a job would finish first, what that costs, and why
     Route(route::RouteFlags),
     /// Record what the sources say, for replay and get --at; reads only, needs no terminal
     Record(record::RecordFlags),

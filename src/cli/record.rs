@@ -242,11 +242,16 @@ pub(super) fn run(
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut news = RemoteWriteNews::default();
         tokio::pin!(end, answers, watching);
+        // What ends the watcher ends the recorder, which closes what it has written first.
+        let mut watched = None;
         loop {
             tokio::select! {
                 () = &mut end => break,
                 () = &mut answers => {}
-                ended = &mut watching => ended?,
+                ended = &mut watching => {
+                    watched = Some(ended);
+                    break;
+                }
                 Some(words) = heard.recv() => out::say(err, &words),
                 _ = ticks.tick(), if sends.is_some() => {
                     let (Some(sends), Some(metrics)) = (&mut sends, &metrics) else { continue };
@@ -267,7 +272,9 @@ pub(super) fn run(
         }
         if record.notify {
             let _ = stop.send(());
-            watching.await?;
+            if watched.is_none() {
+                watched = Some(watching.await);
+            }
             while let Ok(words) = heard.try_recv() {
                 out::say(err, &words);
             }
@@ -281,6 +288,9 @@ pub(super) fn run(
         }
         let lasted = session.clock.now().since(begun);
         out::write(out, &summary(&state, lasted, &folder))?;
+        if let Some(ended) = watched {
+            ended?;
+        }
         match state.fault {
             Some(fault) => Err(failed(fault)),
             None => Ok(Exit::Done),

@@ -1,4 +1,4 @@
-//! `route`: on which flavor a job would be done first, what that costs, and why.
+//! `route`: on which flavor a job would finish first, what that costs, and why.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -20,7 +20,7 @@ use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
 
-/// On which flavor a job would be done first.
+/// On which flavor a job would finish first.
 ///
 /// Flavors are those of its `[[route]]` or its own list, and those that its queue has besides. Ranked by what the route pays at most,
 /// then by when the run is done by the median forecast, then by cost.
@@ -88,10 +88,8 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
         hour(now)
     );
     let state = match routing.state {
-        StartState::Running => {
-            Some("it runs already: this is where it would be done if it began now")
-        }
-        StartState::Held => Some("it is held: this is where it would be done once it is resumed"),
+        StartState::Running => Some("it runs already: start and finish are as if it started now"),
+        StartState::Held => Some("it is suspended: start and finish are as if it were resumed now"),
         StartState::Ending => Some("it is ending"),
         StartState::Waiting | StartState::Ready => None,
     };
@@ -108,7 +106,7 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
         let titles = vec![
             ("FLAVOR", false),
             ("START", false),
-            ("DONE", false),
+            ("FINISH", false),
             ("RUN", true),
             ("COST", true),
             ("$/DEVICE-H", true),

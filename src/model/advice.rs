@@ -4,7 +4,7 @@
 //! What is saved is what the devices cost an hour: of reserved and owned ones it is what they could do for others, not cash.
 
 use crate::base::quantities::counted;
-use crate::base::{Age, Name, Rate};
+use crate::base::{Age, Name, ObjectKey, Rate};
 use crate::cost::{Burn, PriceGroup};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::finding::Finding;
@@ -18,6 +18,9 @@ pub const MONTH_HOURS: i64 = 730;
 
 /// What a job needs may fill this much of a smaller device, 0 to 1.
 pub const ROOM: f64 = 0.8;
+
+/// From this share of the window on, all of it counts as read, 0 to 1.
+const NEARLY_ALL: f64 = 0.95;
 
 /// More than this over its links, bytes a second, and a device without links does not do.
 const NEEDS_LINKS: f64 = 1e9;
@@ -49,8 +52,6 @@ pub enum Certainty {
     High,
     /// It rests on half an hour being like the rest.
     Medium,
-    /// Something that matters cannot be read.
-    Low,
 }
 
 impl Certainty {
@@ -59,7 +60,6 @@ impl Certainty {
         match self {
             Self::High => "high",
             Self::Medium => "medium",
-            Self::Low => "low",
         }
     }
 }
@@ -81,8 +81,8 @@ pub enum Action {
     LeaveDevice {
         /// `NODE/gpu3`.
         device: Name,
-        /// Its node.
-        node: Name,
+        /// The pod that holds it.
+        pod: ObjectKey,
     },
     /// Feed it faster.
     FasterInput,
@@ -122,7 +122,7 @@ pub struct Advice {
     /// Class of the job's devices.
     pub class: Option<Name>,
     /// What was read.
-    pub evidence: Evidence,
+    pub evidence: Option<Evidence>,
     /// What the job's devices cost an hour; `None` without a price.
     pub costs: Option<Rate>,
     /// What it saves an hour; `None` where that is not known before it is tried.
@@ -134,7 +134,11 @@ pub struct Advice {
 impl Advice {
     /// Tells it from every other, for as long as it holds.
     pub fn id(&self) -> String {
-        format!("{}:{}/{}", self.action.code(), self.job.kind, self.job.key)
+        let of = format!("{}:{}/{}", self.action.code(), self.job.kind, self.job.key);
+        match &self.action {
+            Action::LeaveDevice { device, .. } => format!("{of}@{device}"),
+            _ => of,
+        }
     }
 
     /// What it saves in a month of [`MONTH_HOURS`].
@@ -148,11 +152,11 @@ impl Advice {
         let devices = counted(u64::from(self.devices), "device");
         match &self.action {
             Action::Release => match self.devices {
-                1 => String::from("give its device back: it does next to nothing"),
-                _ => format!("give its {devices} back: they do next to nothing"),
+                1 => String::from("release its device: it is idle"),
+                _ => format!("release its {devices}: they are idle"),
             },
             Action::FewerDevices(idle) => format!(
-                "ask for {} fewer: {idle} of {} do next to nothing",
+                "ask for {} fewer: {idle} of {} are idle",
                 counted(u64::from(*idle), "device"),
                 self.devices
             ),
@@ -162,12 +166,12 @@ impl Advice {
             }
             Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
             Action::LeaveDevice { device, .. } => {
-                format!("take its pod off {device}: the gang waits for this device")
+                format!("move its pod off {device}: a straggler, it slows the whole gang")
             }
             Action::FasterInput => {
                 let waits = if self.devices == 1 { "waits" } else { "wait" };
                 format!(
-                    "feed it faster (more loader workers, prefetch, local cache): its {devices} {waits}"
+                    "speed up its input (more loader workers, prefetch, local cache): its {devices} {waits}"
                 )
             }
             Action::UseTensorCores => {
@@ -185,10 +189,10 @@ impl Advice {
                 "a phase that needs more memory or compute than this half hour, or memory that the job would take if it were there"
             }
             Action::MigSlice(_) => {
-                "a phase that needs more than this half hour, or nobody who takes the rest of the device"
+                "a phase that needs more than this half hour, or a rest of the device that stays unallocated"
             }
             Action::Spot => "interruptions that cost more than the price difference saves",
-            Action::LeaveDevice { .. } => "a gang that is no faster without the device",
+            Action::LeaveDevice { .. } => "a gang that is no faster without it",
             Action::FasterInput => "SM activity that stays low with data in memory",
             Action::UseTensorCores => "results that need FP32 or FP64",
         }
@@ -209,7 +213,10 @@ impl Advice {
                 key.namespace, key.name
             )),
             (Action::Release, _) => Some(format!("stokehold plan hold {key}")),
-            (Action::LeaveDevice { node, .. }, _) => Some(format!("stokehold plan drain {node}")),
+            (Action::LeaveDevice { pod, .. }, _) => {
+                let (namespace, name) = (&pod.namespace, &pod.name);
+                Some(format!("kubectl -n {namespace} delete pod {name}"))
+            }
             _ => None,
         }
     }
@@ -244,11 +251,26 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
     all
 }
 
+/// What a job's devices cost an hour; `None` where some have no price, or where it holds slices as well: then one device's part is not known.
+fn costs_of(job: &Job, burn: &Burn) -> Option<Rate> {
+    let whole = job.places.iter().all(|place| place.slice.is_none());
+    let of_job = |group: &&PriceGroup| {
+        Some(&group.class) == job.class.as_ref() && job.pools.contains(&group.pool)
+    };
+    let priced = burn
+        .prices
+        .iter()
+        .filter(of_job)
+        .all(|group| group.price.is_some());
+    let (spend, _) = burn.jobs.get(&job.id)?;
+    (whole && priced).then_some(spend.burn)
+}
+
 /// What is said of one job by its profile.
 fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut Vec<Advice>) {
     let Ok(bound) = profile.verdict else { return };
     let evidence = profile.evidence;
-    let costs = burn.jobs.get(&job.id).map(|(spend, _)| spend.burn);
+    let costs = costs_of(job, burn);
     let advice = |action: Action, saves: Option<Rate>, certainty: Certainty| Advice {
         job: job.id.clone(),
         team: job.team.clone(),
@@ -256,14 +278,14 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
         action,
         devices: profile.devices,
         class: job.class.clone(),
-        evidence,
+        evidence: Some(evidence),
         costs,
         saves,
         certainty,
     };
     match bound {
         Bound::Idle => {
-            let sure = if profile.known >= 0.95 && evidence.sm.is_some() {
+            let sure = if profile.known >= NEARLY_ALL && evidence.sm.is_some() {
                 Certainty::High
             } else {
                 Certainty::Medium
@@ -273,14 +295,16 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
         }
         Bound::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
         Bound::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
-        // It is as it should be.
-        Bound::Tensor => return,
-        Bound::Memory | Bound::Communication | Bound::Mixed => {}
+        Bound::Tensor | Bound::Memory | Bound::Communication | Bound::Mixed => {}
     }
     let idle = evidence.idle_devices;
     if idle > 0 && idle < profile.devices {
         let saves = costs.map(|costs| costs.share(u64::from(idle), u64::from(profile.devices)));
         all.push(advice(Action::FewerDevices(idle), saves, Certainty::Medium));
+        return;
+    }
+    if bound == Bound::Tensor {
+        // It is as it should be.
         return;
     }
     if let Some((action, saves)) = smaller(job, profile, costs, fleet, burn) {
@@ -428,7 +452,8 @@ fn slow_device(
     let (node, _) = device.rsplit_once('/')?;
     let node = fleet.node(node)?;
     let held = node.devices.iter().find(|own| own.id == *device)?;
-    let job = fleet.job(&held.holder.as_ref()?.job)?;
+    let holder = held.holder.as_ref()?;
+    let job = fleet.job(&holder.job)?;
     let profile = profiles.get(&job.id);
     Some(Advice {
         job: job.id.clone(),
@@ -436,12 +461,12 @@ fn slow_device(
         bound: profile.and_then(|profile| profile.verdict.ok()),
         action: Action::LeaveDevice {
             device: device.clone(),
-            node: node.name().clone(),
+            pod: holder.key().clone(),
         },
         devices: 1,
         class: job.class.clone(),
-        evidence: profile.map_or_else(Evidence::default, |profile| profile.evidence),
-        costs: burn.jobs.get(&job.id).map(|(spend, _)| spend.burn),
+        evidence: profile.map(|profile| profile.evidence),
+        costs: costs_of(job, burn),
         saves: None,
         certainty: Certainty::Medium,
     })

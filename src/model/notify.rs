@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::Name;
 use crate::fleet::Fleet;
 use crate::fleet::finding::{Finding, Severity};
+use crate::fleet::policy::glob;
 
 /// The protocol of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,11 +107,7 @@ impl NotifyFilter {
 }
 
 fn any(patterns: &[String], text: &str) -> bool {
-    let fits = |pattern: &String| match pattern.strip_suffix('*') {
-        Some(head) => text.starts_with(head),
-        None => pattern == text,
-    };
-    patterns.is_empty() || patterns.iter().any(fits)
+    patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, text))
 }
 
 #[cfg(test)]

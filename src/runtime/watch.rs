@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
+use model::base::quantities::counted;
 use model::base::{Exit, Failure};
 use model::fleet::Fleet;
 use model::fleet::thresholds::Thresholds;
@@ -173,7 +174,8 @@ impl Watcher {
             let unsure = delivery.restore(saved);
             if unsure > 0 {
                 news.push(format!(
-                    "receiver {name}: a message about {unsure} findings was under way when the last process ended; it may not have arrived and is not sent again"
+                    "receiver {name}: a message about {} was under way when the last process ended; it may not have arrived and is not sent again",
+                    counted(unsure as u64, "finding")
                 ));
             }
         }

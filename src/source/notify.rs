@@ -51,13 +51,45 @@ impl Notifier {
         };
         let prepared = self.direct.prepared(&endpoint, headers, &place).await;
         match prepared {
-            Ok((client, headers)) => post(&client, &url, headers, body.into(), fix).await,
+            Ok((client, headers)) => {
+                let outcome = post(&client, &url, headers, body.into(), fix).await;
+                // An answer may repeat the address, which may be the secret.
+                match (outcome, &to.url_file) {
+                    (PostOutcome::Again(wait, words), Some(_)) => {
+                        PostOutcome::Again(wait, without_path(&words, &url))
+                    }
+                    (PostOutcome::Rejected(words), Some(_)) => {
+                        PostOutcome::Rejected(without_path(&words, &url))
+                    }
+                    (outcome, _) => outcome,
+                }
+            }
             Err(fault) => {
                 let words = fault.message.replace("bearer_file", "token_file");
                 PostOutcome::Again(None, words)
             }
         }
     }
+}
+
+/// The words without the path and the query of this address, or long parts of them.
+fn without_path(words: &str, url: &str) -> String {
+    let Ok(parsed) = url.parse::<Uri>() else {
+        return words.to_owned();
+    };
+    let whole = parsed.path_and_query().map_or("", |path| path.as_str());
+    let parts = whole
+        .split(['/', '?', '&', '='])
+        .filter(|part| part.len() >= 6);
+    let mut words = words.to_owned();
+    for secret in [url, whole]
+        .into_iter()
+        .filter(|part| part.len() > 1)
+        .chain(parts)
+    {
+        words = words.replace(secret, "…");
+    }
+    words
 }
 
 /// The address, with the path of the protocol.

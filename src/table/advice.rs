@@ -32,12 +32,21 @@ pub struct EvidenceCell {
     pub mem_used_p95_ratio: Option<f64>,
     /// 95th percentile of SM activity, of the device with the most, 0 to 1.
     pub sm_active_p95_ratio: Option<f64>,
-    /// Devices that did next to nothing.
-    pub idle_devices: u32,
+    /// Share of its devices whose utilization is a square wave, 0 to 1.
+    pub util_square_wave_ratio: Option<f64>,
+    /// NVLink traffic as a share of what the model's links carry, 0 to 1.
+    pub nvlink_of_peak_ratio: Option<f64>,
+    /// Standard deviation of the gang's SM activity over time, 0 to 1.
+    pub sm_deviation_ratio: Option<f64>,
+    /// Share of the devices' variation that is the gang's as a whole, 0 to 1.
+    pub sm_together_ratio: Option<f64>,
+    /// Devices that were idle; `None` where nothing was read.
+    pub idle_devices: Option<u32>,
 }
 
-impl From<&Evidence> for EvidenceCell {
-    fn from(evidence: &Evidence) -> Self {
+impl From<Option<Evidence>> for EvidenceCell {
+    fn from(read: Option<Evidence>) -> Self {
+        let evidence = read.unwrap_or_default();
         Self {
             util_ratio: evidence.util,
             sm_active_ratio: evidence.sm,
@@ -47,7 +56,11 @@ impl From<&Evidence> for EvidenceCell {
             nvlink_bytes_per_s: evidence.link,
             mem_used_p95_ratio: evidence.memory_p95,
             sm_active_p95_ratio: evidence.sm_p95,
-            idle_devices: evidence.idle_devices,
+            util_square_wave_ratio: evidence.swinging,
+            nvlink_of_peak_ratio: evidence.link_share,
+            sm_deviation_ratio: evidence.dip,
+            sm_together_ratio: evidence.together,
+            idle_devices: read.map(|evidence| evidence.idle_devices),
         }
     }
 }
@@ -90,7 +103,7 @@ pub struct AdviceRow<'a> {
     pub costs_usd_per_month: Option<f64>,
     /// What it saves in 730 hours; `None` where that is not known before it is tried.
     pub saves_usd_per_month: Option<f64>,
-    /// `high`, `medium` or `low`.
+    /// `high` or `medium`.
     pub certainty: &'static str,
     /// What would show that it is wrong.
     pub refuted_by: &'static str,
@@ -116,6 +129,10 @@ pub(super) const FIELDS: &[&str] = &[
     "evidence.nvlink_bytes_per_s",
     "evidence.mem_used_p95_ratio",
     "evidence.sm_active_p95_ratio",
+    "evidence.util_square_wave_ratio",
+    "evidence.nvlink_of_peak_ratio",
+    "evidence.sm_deviation_ratio",
+    "evidence.sm_together_ratio",
     "evidence.idle_devices",
     "window_seconds",
     "action",
@@ -202,7 +219,7 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
         },
         team: &advice.team,
         bound: advice.bound.map(Bound::name),
-        evidence: EvidenceCell::from(&advice.evidence),
+        evidence: EvidenceCell::from(advice.evidence),
         window_seconds: WINDOW.seconds(),
         action: advice.action.code(),
         advice: advice.words(),
@@ -217,12 +234,17 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
     }
 }
 
-/// What was read, as a line: `SM 22 % · tensor 8 % · DRAM 12 % · PCIe 2.1 GB/s`; what was not read is left out.
+/// What was read, as a line: `SM 22% · tensor 8% · DRAM 12% · PCIe 2.1 GiB/s`; what was not read is left out.
 pub fn evidence_words(evidence: &Evidence) -> String {
     let ratio =
         |name: &str, value: Option<f64>| value.map(|_| format!("{name} {}", percent(value)));
     let flow =
         |name: &str, value: Option<f64>| value.map(|value| format!("{name} {}/s", bytes(value)));
+    let swings = evidence.swinging.filter(|share| *share > 0.0);
+    let swings = swings.map(|share| {
+        let share = percent(Some(share));
+        format!("utilization is a square wave on {share} of its devices")
+    });
     let link = flow("NVLink", evidence.link.filter(|link| *link > 0.0)).map(|words| match evidence
         .link_share
     {
@@ -237,6 +259,7 @@ pub fn evidence_words(evidence: &Evidence) -> String {
         flow("PCIe", evidence.pcie),
         link,
         ratio("memory p95", evidence.memory_p95),
+        swings,
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     all.join(" · ")

@@ -296,7 +296,7 @@ pub fn advised(facts: &Facts) -> Facts {
             action: Action::Release,
             devices: job.devices_requested,
             class: job.class.clone(),
-            evidence: Evidence::default(),
+            evidence: Some(Evidence::default()),
             costs: burn,
             saves: burn,
             certainty: Certainty::Medium,

@@ -1,10 +1,10 @@
-//! Rows of `scalers`: what makes nodes and pods come and go, what it wants, and why it stands still.
+//! Rows of `scalers`: what makes nodes and pods come and go, desired count, and why it does not scale.
 
 use serde::Serialize;
 
 use model::base::{Moment, Name};
 use model::fleet::job::Job;
-use model::fleet::replicas::why_steady;
+use model::fleet::replicas::{leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, Scaler, ScalerKind, ScalerState,
 };
@@ -200,7 +200,7 @@ fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
     let said = sentence(&scaler.why);
     let why = match scaler.silent_ms(now) {
         Some(silent) => Some(format!(
-            "has not reported for {} min: what stands here is as old",
+            "last report {} min ago: values are that old",
             silent / 60_000
         )),
         None => match scaler.state {
@@ -217,7 +217,7 @@ fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
                 Some(said) => format!("backoff: {said}"),
                 None => String::from("backoff"),
             }),
-            _ if scaler.fixed => Some(String::from("it keeps this number and scales by no demand")),
+            _ if scaler.fixed => Some(String::from("static: fixed node count")),
             _ => said,
         },
     };
@@ -252,16 +252,25 @@ fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
 }
 
 fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
-    let metric = scaler.metrics.first();
+    let metric = leading(scaler);
     let steady = why_steady(scaler);
-    let (state, stuck) = match (&scaler.failing, scaler.current, scaler.desired) {
+    // At 0 pods it is off by its owner's will, and the least is where it rests.
+    let failing = scaler
+        .failing
+        .as_ref()
+        .filter(|(word, _)| word.as_str() != "ScalingDisabled");
+    let limited = scaler
+        .limited
+        .as_ref()
+        .filter(|(word, _)| word.as_str() == "TooManyReplicas");
+    let (state, stuck) = match (failing, scaler.current, scaler.desired) {
         (Some(_), ..) => ("broken", true),
         (None, Some(current), Some(desired)) if desired > current => ("adding pods", false),
         (None, Some(current), Some(desired)) if desired < current => ("removing pods", false),
-        _ if scaler.limited.is_some() => ("at its limit", true),
+        _ if limited.is_some() => ("at its limit", true),
         _ => ("steady", false),
     };
-    let own = scaler.failing.as_ref().or(scaler.limited.as_ref());
+    let own = failing.or(limited);
     let why = match (steady, own.and_then(sentence)) {
         (Some(steady), Some(said)) => Some(format!("{}: {said}", steady.words())),
         (Some(steady), None) => Some(steady.words().to_owned()),

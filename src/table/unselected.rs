@@ -14,7 +14,13 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
         Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
-        Kind::Services => labelled(services::rows(facts).iter().map(|row| row.labels)),
+        Kind::Services => {
+            let rows = services::rows(facts);
+            let asked = rows
+                .iter()
+                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
+            labelled(asked.map(|row| row.labels))
+        }
         Kind::Jobs => {
             let rows = jobs::rows(facts);
             let asked = rows

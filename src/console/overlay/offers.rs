@@ -117,7 +117,7 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
         ),
         (None, "scalers") => (
             RowScope::Scalers,
-            "view · autoscalers of nodes and pods: what they want, why they stand still",
+            "view · autoscalers of nodes and pods: desired counts, and why they do not scale",
         ),
         (None, _) => (RowScope::All, "view"),
     };

@@ -1,4 +1,4 @@
-//! Autoscalers: what makes nodes and pods come and go, what each wants, and why it stands still.
+//! Autoscalers: what makes nodes and pods come and go, the count that each wants, and why it does not scale.
 
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;

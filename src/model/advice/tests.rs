@@ -128,6 +128,15 @@ fn a_healthy_job_is_left_alone() {
         job.last_checkpoint = Some(Moment::default());
     });
     assert!(tensor.is_empty(), "{tensor:#?}");
+    // Half of it idle is not as it should be.
+    let half = advised("H100", 8, |_, e| {
+        (e.sm, e.tensor, e.idle_devices) = (Some(0.45), Some(0.3), 4);
+    });
+    let one = only(&half);
+    assert_eq!(
+        (one.action.code(), one.saves_a_month()),
+        ("fewer-devices", month(32.0))
+    );
     // Neither is what is not known a reason.
     for change in [
         (|e: &mut Evidence| e.memory_p95 = None) as fn(&mut Evidence),

@@ -139,6 +139,10 @@ pub struct Quantile {
 
 impl Buckets {
     fn of(bounds: &[f64], counts: &[u64]) -> Self {
+        // A file may say anything: a histogram of another shape tells nothing.
+        if counts.len() != bounds.len() + 1 {
+            return Self::default();
+        }
         Self {
             bounds: bounds.into(),
             below: counts

@@ -25,10 +25,6 @@ pub const INPUT_PCIE: f64 = 1e9;
 pub const MEMORY_DRAM: f64 = 0.5;
 /// Bound by memory: SM activity below this, 0 to 1.
 pub const MEMORY_SM_BELOW: f64 = 0.5;
-/// Tensor cores decide: tensor activity of at least this, 0 to 1.
-pub const TENSOR_FULL: f64 = 0.5;
-/// Tensor cores decide: SM activity of at least this, 0 to 1.
-pub const TENSOR_FULL_SM: f64 = 0.6;
 /// Tensor cores are used: tensor activity of at least this, 0 to 1.
 pub const TENSOR_USED: f64 = 0.15;
 /// Tensor cores are used: SM activity of at least this, 0 to 1.
@@ -59,7 +55,7 @@ pub const SWING_DEVICES: f64 = 0.5;
 /// What holds a job back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bound {
-    /// It does next to nothing.
+    /// Its devices are idle.
     Idle,
     /// It waits for its input.
     Input,
@@ -92,12 +88,12 @@ impl Bound {
     /// The same as a sentence about the job.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Idle => "its devices do next to nothing",
+            Self::Idle => "its devices are idle",
             Self::Input => "its devices wait for input",
             Self::Memory => "device memory bandwidth holds it back",
             Self::Tensor => "it uses tensor cores",
             Self::Compute => "it computes without tensor cores",
-            Self::Communication => "its devices wait for each other over NVLink",
+            Self::Communication => "its devices wait for each other over NVLink or xGMI",
             Self::Mixed => "no single thing holds it back",
         }
     }
@@ -112,7 +108,7 @@ pub enum NotJudged {
     Short,
     /// Only utilization is known, where what follows from its exporter is missing.
     UtilizationOnly,
-    /// These of SM, tensor and memory activity are not known.
+    /// These of SM, tensor and memory activity and PCIe traffic are not known.
     Missing {
         /// SM activity.
         sm: bool,
@@ -130,7 +126,11 @@ impl NotJudged {
     pub fn words(self) -> String {
         match self {
             Self::Slices => String::from("it holds slices, and devices are read as a whole"),
-            Self::Short => String::from("less than 24 of the last 30 min are known"),
+            Self::Short => format!(
+                "less than {:.0} of the last {} min are known",
+                KNOWN * WINDOW.seconds() as f64 / 60.0,
+                WINDOW.seconds() / 60
+            ),
             Self::UtilizationOnly => String::from("utilization only"),
             Self::Missing {
                 sm,
@@ -203,7 +203,7 @@ impl NotJudged {
 pub struct Evidence {
     /// Utilization, 0 to 1.
     pub util: Option<f64>,
-    /// Utilization of the busiest device, 0 to 1.
+    /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` where a device tells none of them.
     pub util_most: Option<f64>,
     /// SM activity, 0 to 1.
     pub sm: Option<f64>,
@@ -291,8 +291,7 @@ pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
     let Some(tensor) = e.tensor else {
         return Err(missing(true, e.dram.is_none(), false));
     };
-    let full = tensor >= TENSOR_FULL && sm >= TENSOR_FULL_SM;
-    if full || (tensor >= TENSOR_USED && sm >= TENSOR_USED_SM) {
+    if tensor >= TENSOR_USED && sm >= TENSOR_USED_SM {
         return Ok(Bound::Tensor);
     }
     if sm >= COMPUTE_SM && tensor < COMPUTE_TENSOR_BELOW {

@@ -103,14 +103,39 @@ impl Steady {
     }
 }
 
+/// The metric that it goes by: the one that asks for the most pods, or the one that is missing where that holds it.
+pub fn leading(scaler: &PodScaler) -> Option<&Metric> {
+    let missing = |metric: &&Metric| demand(metric) == Demand::Missing;
+    if why_steady(scaler) == Some(Steady::MetricMissing) {
+        return scaler
+            .metrics
+            .iter()
+            .find(missing)
+            .or(scaler.metrics.first());
+    }
+    let ratio = |metric: &Metric| match demand(metric) {
+        Demand::Ratio(ratio) => ratio,
+        Demand::Missing => f64::NEG_INFINITY,
+    };
+    let mut all = scaler.metrics.iter();
+    let first = all.next()?;
+    Some(all.fold(first, |most, metric| {
+        if ratio(metric) > ratio(most) {
+            metric
+        } else {
+            most
+        }
+    }))
+}
+
 /// Why it keeps the number of pods that there is; `None` while it changes it, and where that number is not known.
 pub fn why_steady(scaler: &PodScaler) -> Option<Steady> {
     let current = scaler.current?;
-    if current == 0 {
-        return Some(Steady::Off);
-    }
     if scaler.desired.is_some_and(|desired| desired != current) {
         return None;
+    }
+    if current == 0 {
+        return Some(Steady::Off);
     }
     let demands: Vec<Demand> = scaler.metrics.iter().map(demand).collect();
     let max = scaler.max.unwrap_or(u32::MAX);
@@ -244,6 +269,7 @@ mod tests {
         assert_eq!(why(4, Some(4), Some("10.5")), Some(Steady::WithinTolerance));
         assert_eq!(why(4, Some(4), Some("5")), Some(Steady::Stabilizing));
         assert_eq!(why(0, Some(0), Some("5")), Some(Steady::Off));
+        assert_eq!(why(0, Some(2), Some("5")), None, "it comes up");
         assert_eq!(why(3, Some(5), Some("20")), None);
     }
 }

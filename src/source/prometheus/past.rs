@@ -8,6 +8,7 @@ use exporter::{Samples, Ups};
 use model::base::{Moment, Name};
 use model::fleet::history::ACTIVITY_SIGNALS;
 use model::fleet::observe::{Observation, Past};
+use model::fleet::profile::WINDOW;
 use model::fleet::reading::{Page, Scope};
 use model::fleet::signal::Signal;
 
@@ -29,7 +30,7 @@ const SIGNALS: &[Signal] = &[
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What profiles are made of reaches back this far, with a step to spare.
-const PROFILES: Duration = Duration::from_secs(1860);
+const PROFILES: Duration = Duration::from_millis(WINDOW.millis() + 60_000);
 
 /// Series that one question is about at most.
 const SERIES: usize = 2000;

@@ -163,7 +163,7 @@ impl Sender {
                     }
                     PostOutcome::Again(asked, why) => {
                         self.tell(Some(why), |state| state.retries += 1);
-                        let until = Instant::now() + asked.unwrap_or(wait);
+                        let until = Instant::now() + asked.unwrap_or_default().max(wait);
                         wait = (wait * 2).min(LONGEST_WAIT);
                         self.idle(until, &mut batches, &mut open).await;
                     }

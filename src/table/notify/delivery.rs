@@ -400,7 +400,9 @@ impl Delivery {
 
     /// Alerts for Alertmanager: those that are new or over, else those that are due again.
     fn alerts(&mut self, beat: Beat) -> Option<String> {
-        let mut due: Vec<usize> = self.waiting_alerts().collect();
+        // What was refused waits for its time alone, and holds up none of the others.
+        let ripe = |at: &usize| beat.up >= self.entries[*at].not_before;
+        let mut due: Vec<usize> = self.waiting_alerts().filter(ripe).collect();
         if due.is_empty() {
             let again = |entry: &Entry| {
                 let last = entry.sent.map_or(Duration::ZERO, |at| at + ALERT_LASTS / 3);
@@ -408,9 +410,8 @@ impl Delivery {
             };
             let entries = self.entries.iter().enumerate();
             let all = entries.filter(|(_, entry)| again(entry));
-            due = all.map(|(at, _)| at).collect();
+            due = all.map(|(at, _)| at).filter(ripe).collect();
         }
-        due.retain(|at| beat.up >= self.entries[*at].not_before);
         // The worst first, and of these what fires.
         due.sort_by_key(|at| {
             (
@@ -529,7 +530,8 @@ impl Delivery {
             }
             SendOutcome::Again(asked, why) => {
                 let wait = FIRST_WAIT * (1 << self.failures.min(6));
-                let wait = asked.unwrap_or(wait.min(LONGEST_WAIT));
+                // A server that asks for less than our own wait is not asked sooner.
+                let wait = asked.unwrap_or_default().max(wait.min(LONGEST_WAIT));
                 self.failures = self.failures.saturating_add(1);
                 self.not_before = beat.up + wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 5.0);
                 self.counts.retries += 1;

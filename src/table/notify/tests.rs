@@ -267,6 +267,37 @@ fn what_is_refused_holds_nothing_up_and_is_offered_again_much_later() {
 }
 
 #[test]
+fn an_alert_that_alertmanager_refuses_keeps_no_other_from_being_sent_again() {
+    let mut bench = Bench::new(ReceiverKind::Alertmanager);
+    let good = alert("heat", "n1", "r1");
+    bench.sees(&standing(std::slice::from_ref(&good)));
+    assert_eq!(bench.taken().len(), 1);
+    let two = standing(&[good, alert("xid-79", "n2", "r2")]);
+    let (mut lasts, mut refused) = (bench.up, 0);
+    for _ in 0..40 {
+        bench.after(Duration::from_secs(10)).sees(&two);
+        while let Some(message) = bench.next() {
+            let alerts = message.as_array().expect("is a list").clone();
+            let of = |code: &str| {
+                let named = |one: &Value| one["labels"]["alertname"] == code;
+                alerts.iter().any(named)
+            };
+            if of("xid-79") {
+                refused += 1;
+                bench.done(SendOutcome::Refused("413".to_owned()));
+            } else {
+                assert!(of("heat"));
+                lasts = bench.up;
+                bench.done(SendOutcome::Sent);
+            }
+        }
+        let since = bench.up.saturating_sub(lasts);
+        assert!(since < ALERT_LASTS, "it has run out: {since:?}");
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+#[test]
 fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
     let mut bench = Bench::new(ReceiverKind::Slack);
     let two = standing(&[alert("heat", "n1", "r1"), alert("xid-79", "n2", "r2")]);

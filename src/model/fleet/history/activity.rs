@@ -1,12 +1,13 @@
 //! What a device's parts did, for profiles of jobs: half an hour of it beside the hour of utilization, 5 bytes a device and step.
 
 use crate::fleet::device::Device;
+use crate::fleet::profile::WINDOW;
 use crate::fleet::signal::{Signal, Signals};
 
-use super::{pack_ratio, unpack_ratio};
+use super::{DEVICE_STEP, pack_ratio, unpack_ratio};
 
-/// Steps that are kept: half an hour.
-pub(super) const ACTIVITY_KEEP: i64 = 60;
+/// Steps that are kept: what a profile looks back on.
+pub(super) const ACTIVITY_KEEP: i64 = WINDOW.millis() as i64 / DEVICE_STEP;
 
 /// The signals that are taken.
 pub const ACTIVITY_SIGNALS: &[Signal] = &[
@@ -86,10 +87,8 @@ impl Activity {
     /// What readings say of it.
     pub fn of(signals: &Signals) -> Self {
         let get = |signal| signals.get(signal);
-        let sum = |one: Option<f64>, other: Option<f64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        };
+        // One direction alone is not both.
+        let sum = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(a, b)| a + b);
         Self {
             sm: get(Signal::SmActive),
             tensor: get(Signal::TensorActive),

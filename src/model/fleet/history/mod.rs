@@ -1,7 +1,7 @@
 //! History beside the fleet: quantized frames for a few signals, with gaps kept as gaps.
 //!
 //! A frame holds one value of every device (or pool) at one step of a fixed grid of time, and never changes once
-//! it is made. So publishing a history copies no column: a clone is four reference counts, and a new frame copies
+//! it is made. So publishing a history copies no column: a clone is a few reference counts, and a new frame copies
 //! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour, and 300 for half an hour of what profiles are made of; the
 //! list of device ids is shared by all frames until devices come or go.
 

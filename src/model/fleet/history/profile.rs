@@ -55,9 +55,9 @@ impl Spread {
     }
 }
 
-/// The greatest few of up to 60 values: their least is the 95th percentile.
+/// The greatest three of up to 60 values: one of them is the 95th percentile.
 #[derive(Clone, Copy, Default)]
-struct Top([f32; 4]);
+struct Top([f32; 3]);
 
 impl Top {
     fn add(&mut self, value: Option<f64>) {
@@ -72,7 +72,7 @@ impl Top {
     /// The 95th percentile of so many values.
     fn p95(&self, count: u32) -> Option<f64> {
         let above = (count.checked_sub(1)?) as usize / 20;
-        Some(f64::from(self.0[above.min(3)]))
+        Some(f64::from(self.0[above.min(2)]))
     }
 }
 
@@ -174,6 +174,8 @@ struct Sum {
     steps: u64,
     util: Mean,
     util_most: Option<f64>,
+    /// Devices of which anything was read.
+    told: u32,
     sm: Mean,
     tensor: Mean,
     dram: Mean,
@@ -191,6 +193,7 @@ impl Sum {
         let busy = [device.util.get(), device.sm.mean.get(), device.tensor.get()];
         let busy = busy.into_iter().flatten().reduce(f64::max);
         self.util.add(device.util.get());
+        self.told += u32::from(busy.is_some());
         self.util_most = self.util_most.into_iter().chain(busy).reduce(f64::max);
         self.idle_devices += u32::from(busy.is_some_and(|busy| busy < IDLE_BELOW));
         self.sm.add(device.sm.mean.get());
@@ -215,7 +218,8 @@ impl Sum {
         let link = enough(self.link);
         let evidence = Evidence {
             util: enough(self.util),
-            util_most: self.util_most,
+            // A device that is silent may be busy.
+            util_most: self.util_most.filter(|_| self.told == self.devices),
             sm: enough(self.sm),
             tensor: enough(self.tensor),
             dram: enough(self.dram),
@@ -352,4 +356,46 @@ impl History {
 /// When a window that ends at `at` begins.
 pub fn window_start(at: Moment) -> Moment {
     Moment::from_millis(at.millis().saturating_sub(ACTIVITY_KEEP * DEVICE_STEP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::sample::{device, node, now, pod, signals};
+    use crate::fleet::profile::Bound;
+
+    /// The verdict on a job of ten devices after half an hour in which these did nothing, and the others told nothing.
+    fn verdict(idle: u32) -> Result<Bound, NotJudged> {
+        let holder = pod("nlp", "tune-0", None, "nlp");
+        let devices = (0..10).map(|index| {
+            let mut own = device("n", index, "H100");
+            own.holder = Some(Arc::clone(&holder));
+            own.signals = signals(0.0);
+            own
+        });
+        let devices: Vec<_> = devices.collect();
+        let mut fleet = Fleet::unknown(Arc::default());
+        let mut history = History::default();
+        for step in 0..ACTIVITY_KEEP {
+            fleet.at = now().plus(std::time::Duration::from_millis(
+                (step * DEVICE_STEP) as u64,
+            ));
+            let read = devices.iter().cloned().map(|mut own| {
+                own.read_at = (own.index < idle).then_some(fleet.at);
+                own
+            });
+            fleet.nodes = Arc::from([Arc::new(node("n", "h100", None, read.collect()))]);
+            history.record(&fleet, &|_| (0.0, 0.0));
+        }
+        let profile = history.profiles().get(&holder.job).expect("holds devices");
+        assert_eq!(profile.devices, 10);
+        profile.verdict
+    }
+
+    #[test]
+    fn a_device_that_tells_nothing_is_not_idle() {
+        assert_eq!(verdict(10), Ok(Bound::Idle));
+        assert_eq!(verdict(9), Err(NotJudged::UtilizationOnly));
+        assert_eq!(verdict(7), Err(NotJudged::Short));
+    }
 }

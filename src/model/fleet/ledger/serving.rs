@@ -365,7 +365,15 @@ impl Ledger {
             let known = servers.entry(pod.clone()).or_default();
             let mut old = known.iter_mut().find(|old| old.dialect == *dialect);
             if let Some(old) = &mut old {
-                said.remember(old);
+                let ahead = old.at.since(said.at);
+                if ahead.millis() > 0 && ahead <= Age::from(said.interval * HOLDS_INTERVALS) {
+                    // A page on another road, older than what is known.
+                    continue;
+                }
+                if ahead.millis() == 0 {
+                    said.remember(old);
+                }
+                // (A clock that went far back: what was counted by it is no part of a window.)
             }
             match old {
                 Some(old) => *old = said,
