@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
 use table::{Facts, Format, Kind, Query};
 
@@ -77,7 +78,14 @@ pub(super) fn run(
         Some(AdviseOf::Team { name }) => query.scope.team = Some(Name::new(name)),
         Some(AdviseOf::Job { name }) => job = Some(name),
     }
-    let mut facts = get::part_of(&setup::half_hour(at, advise.watch, err)?, &query);
+    let whole = setup::half_hour(at, advise.watch, err)?;
+    if let Some(team) = &query.scope.team
+        && whole.fleet.jobs.iter().all(|job| job.team != *team)
+    {
+        let message = format!("no job belongs to a team `{}`", printable(team));
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    let mut facts = get::part_of(&whole, &query);
     if let Some(name) = job {
         // What is not judged of the others is not asked.
         let (id, said) = of_job(&facts, &query, name)?;
@@ -100,14 +108,14 @@ pub(super) fn print(
     let judged = table::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
         let message = format!(
-            "no job is judged: {}. A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+            "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
             judged.why
         );
         return Err(Failure::new(Exit::Failed, message));
     }
     if judged.silent > 0 {
         let words = format!(
-            "{} of {} running jobs are not judged: {}",
+            "{} of {} running jobs are not judged ({})",
             judged.silent, judged.jobs, judged.why
         );
         out::say(err, &words);

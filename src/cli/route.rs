@@ -68,6 +68,17 @@ pub(super) fn run(
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.clone(),
     };
+    let mut works = seen.snapshot.workloads.iter();
+    let work = works.find(|work| work.key.key.to_string() == name);
+    if work.is_some_and(|work| work.queue.is_none()) {
+        let message = format!(
+            "{name} is in no queue: it has no choice of flavors; `stokehold explain job {name}` says where it may run"
+        );
+        return Err(Failure::new(
+            Exit::Refused,
+            printable(&message).into_owned(),
+        ));
+    }
     let routing = explanations::route(&seen.snapshot, &name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;
     for gap in &seen.gaps {
@@ -124,6 +135,11 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
             text.push_str(&layout.line(line));
         }
     }
+    if routing.flavors.iter().any(|flavor| !flavor.named) {
+        text.push_str(
+            "  SPEED is 1.00, a guess, where neither a [[route]] nor the job names the flavor\n",
+        );
+    }
     for used in &routing.options {
         let _ = writeln!(text, "  settings   {}", printable(&used.to_string()));
     }
@@ -144,6 +160,7 @@ fn line(flavor: &Candidate, now: Moment) -> Vec<String> {
         money(flavor.cost_micro_usd),
         money(flavor.micro_usd_per_device_hour),
         format!("{:.2}", flavor.speed_milli as f64 / 1000.0),
-        word(Some(flavor.why.as_str()).filter(|why| !why.is_empty())),
+        // When it starts stands before it.
+        word(Some(flavor.why.as_str()).filter(|_| flavor.start.is_none() || !flavor.allowed)),
     ]
 }

@@ -16,6 +16,9 @@ use crate::fleet::profile::{self, Bound, Evidence, JobProfile, Profiles};
 /// Hours of a month in which savings are told: 365 days over 12.
 pub const MONTH_HOURS: i64 = 730;
 
+/// So much of a job's devices must be idle before fewer are advised, 0 to 1: one of many is a matter of the moment.
+pub const FEW_IDLE: f64 = 0.1;
+
 /// What a job needs may fill this much of a smaller device, 0 to 1.
 pub const ROOM: f64 = 0.8;
 
@@ -39,7 +42,6 @@ const MIG: &[&str] = &[
     "H200-NVL",
     "GH200",
     "B200",
-    "GB200",
 ];
 
 /// Compute slices of seven and memory slices of eight of the profiles that a job may move to.
@@ -162,7 +164,7 @@ impl Advice {
             ),
             Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
             Action::MigSlice(profile) => {
-                format!("run it on a {profile} slice of a {class}: it fits")
+                format!("run it on a {profile} slice of {class}: it fits")
             }
             Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
             Action::LeaveDevice { device, .. } => {
@@ -251,6 +253,11 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
     all
 }
 
+/// True for what answers requests: a model server, or what a Deployment or StatefulSet keeps up.
+fn serves(job: &Job) -> bool {
+    job.serving.is_some() || matches!(job.id.kind.as_str(), "Deployment" | "StatefulSet")
+}
+
 /// What a job's devices cost an hour; `None` where some have no price, or where it holds slices as well: then one device's part is not known.
 fn costs_of(job: &Job, burn: &Burn) -> Option<Rate> {
     let whole = job.places.iter().all(|place| place.slice.is_none());
@@ -293,12 +300,17 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
             all.push(advice(Action::Release, costs, sure));
             return;
         }
+        // What serves waits for requests, not for a loader.
+        Bound::Input | Bound::Compute if serves(job) => {}
         Bound::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
         Bound::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
         Bound::Tensor | Bound::Memory | Bound::Communication | Bound::Mixed => {}
     }
     let idle = evidence.idle_devices;
-    if idle > 0 && idle < profile.devices {
+    if f64::from(idle) >= FEW_IDLE * f64::from(profile.devices)
+        && idle > 0
+        && idle < profile.devices
+    {
         let saves = costs.map(|costs| costs.share(u64::from(idle), u64::from(profile.devices)));
         all.push(advice(Action::FewerDevices(idle), saves, Certainty::Medium));
         return;
@@ -330,7 +342,8 @@ fn smaller(
     let own_rate = costs?.share(1, devices.max(1));
     let catalog = &fleet.policy.catalog;
     let own = catalog.of_class(job.class.as_deref()?)?;
-    let needs = Needs::of(&profile.evidence, own)?;
+    let memory = memory_gib(job, fleet).or(own.memory_gib)?;
+    let needs = Needs::of(&profile.evidence, memory)?;
     let mut best: Option<(Action, Rate)> = None;
     let mut offer = |action: Action, rate: Rate| {
         if rate < own_rate && best.as_ref().is_none_or(|(_, known)| rate < *known) {
@@ -344,7 +357,6 @@ fn smaller(
         }
     }
     if devices == 1 && MIG.contains(&own.class.as_str()) {
-        let memory = own.memory_gib?;
         for (compute, parts) in MIG_SLICES {
             let (by_compute, by_memory) = (f64::from(compute) / 7.0, f64::from(parts) / 8.0);
             if needs.memory_gib <= ROOM * memory * by_memory
@@ -366,7 +378,17 @@ fn smaller(
     Some((action, less.times(devices)))
 }
 
-/// What a job needs of a device at most.
+/// The memory that a device of the job tells to have, GiB, rounded up as vendors name it.
+fn memory_gib(job: &Job, fleet: &Fleet) -> Option<f64> {
+    let place = job.places.first()?;
+    let device = fleet.node(&place.node)?.device(place.device)?;
+    device
+        .memory()
+        .1
+        .map(|bytes| (bytes / 1_073_741_824.0).ceil())
+}
+
+/// What a job needs of a device: memory and compute by the 95th percentile, bandwidth by the mean.
 struct Needs {
     memory_gib: f64,
     /// Share of its own device's compute and memory bandwidth.
@@ -375,10 +397,10 @@ struct Needs {
 }
 
 impl Needs {
-    /// `None` where any of it is not known.
-    fn of(evidence: &Evidence, own: &Accelerator) -> Option<Self> {
+    /// `None` where any of it is not known; its own devices have `memory` GiB.
+    fn of(evidence: &Evidence, memory: f64) -> Option<Self> {
         Some(Self {
-            memory_gib: evidence.memory_p95? * own.memory_gib?,
+            memory_gib: evidence.memory_p95? * memory,
             sm: evidence.sm_p95?,
             dram: evidence.dram?,
         })

@@ -280,7 +280,7 @@ pub struct Judged {
     pub jobs: usize,
     /// Those without a verdict.
     pub silent: usize,
-    /// Why, of most of them.
+    /// Why, with how many each, the most first.
     pub why: String,
 }
 
@@ -314,8 +314,11 @@ pub fn judged(facts: &Facts) -> Judged {
             None => reasons.push((words, 1)),
         }
     }
-    let most = reasons.into_iter().max_by_key(|(_, count)| *count);
-    judged.why = most.map_or_else(String::new, |(words, _)| words);
+    reasons.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let told = reasons
+        .iter()
+        .map(|(words, count)| format!("{count}: {words}"));
+    judged.why = told.collect::<Vec<_>>().join("; ");
     judged
 }
 

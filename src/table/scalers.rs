@@ -6,7 +6,7 @@ use model::base::{Moment, Name};
 use model::fleet::job::Job;
 use model::fleet::replicas::{leading, why_steady};
 use model::fleet::scaling::{
-    Limit, PodScaler, Provision, ProvisionState, Scaler, ScalerKind, ScalerState,
+    Limit, PodScaler, Provision, ProvisionState, Scaler, ScalerKind, ScalerState, Scaling,
 };
 
 use super::Facts;
@@ -136,7 +136,7 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
 pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     let scaling = &facts.fleet.scaling;
     match at {
-        ScalerAt::Nodes(at) => Some(of_nodes(scaling.scalers.get(at)?, facts.now)),
+        ScalerAt::Nodes(at) => Some(of_nodes(scaling.scalers.get(at)?, scaling, facts.now)),
         ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?)),
         ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),
     }
@@ -194,7 +194,7 @@ pub fn amount(resource: &str, milli: i64) -> String {
     }
 }
 
-fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
+fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow<'a> {
     let limit = nearest(&scaler.limits);
     let full = limit.is_some_and(|limit| limit.used.is_some_and(|used| used >= limit.most));
     let said = sentence(&scaler.why);
@@ -218,7 +218,14 @@ fn of_nodes(scaler: &Scaler, now: Moment) -> ScalerRow<'_> {
                 None => String::from("backoff"),
             }),
             _ if scaler.fixed => Some(String::from("static: fixed node count")),
-            _ => said,
+            _ => {
+                let mut coming = scaling.coming(&scaler.name);
+                let failing = coming.find(|claim| claim.failing);
+                let most = scaler.now.zip(scaler.max);
+                let is_most = most.is_some_and(|(now, max)| now >= max);
+                said.or_else(|| sentence(&failing?.why))
+                    .or_else(|| is_most.then(|| String::from("at max")))
+            }
         },
     };
     ScalerRow {
@@ -271,10 +278,11 @@ fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
         _ => ("steady", false),
     };
     let own = failing.or(limited);
-    let why = match (steady, own.and_then(sentence)) {
-        (Some(steady), Some(said)) => Some(format!("{}: {said}", steady.words())),
-        (Some(steady), None) => Some(steady.words().to_owned()),
-        (None, said) => said,
+    let said = own.and_then(sentence);
+    let why = match (failing, limited) {
+        (Some(_), _) => said,
+        (None, Some(_)) => said.map(|said| format!("at max: {said}")),
+        (None, None) => steady.map(|steady| steady.words().to_owned()),
     };
     ScalerRow {
         kind: "HorizontalPodAutoscaler",

@@ -329,7 +329,7 @@ pub fn read_once(facts: &Facts) -> Option<&'static str> {
     let mut served = all.filter_map(|place| at(facts, place)).peekable();
     served.peek()?;
     served.all(|(_, one)| one.window_seconds.is_none()).then_some(
-        "rates, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console go on reading",
+        "rates, goodput and state are unknown, and latencies are those since each server started: each was read once; `stokehold get services --watch` and the console go on reading",
     )
 }
 

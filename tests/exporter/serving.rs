@@ -271,7 +271,7 @@ fn tgi_counts_tokens_by_its_histograms_and_names_no_model() {
             ("tpot_seconds", 0.025),
             ("queue_seconds", 0.1),
             ("e2e_seconds", 2.5),
-            ("requests_total", 40.0),
+            ("requests_total", 38.0),
             ("requests_failed_total", 2.0),
             ("prompt_tokens_total", 12000.0),
             ("generation_tokens_total", 5700.0),

@@ -378,6 +378,16 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     }
     scored.truncate(MOST);
     let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
+    // So do views whose name begins with what is typed.
+    if text.len() >= 2 && behind.is_empty() {
+        let begun = VIEWS.iter().map(|(words, _)| words[0]);
+        let begun = begun.filter(|name| name.starts_with(text));
+        let begun: Vec<Offer> = begun.filter_map(|name| view_of(app, name, "")).collect();
+        let before = all.len();
+        all.retain(|offer| begun.iter().all(|view| view.label != offer.label));
+        count += begun.len() + all.len() - before;
+        all.splice(0..0, begun);
+    }
     // A name that is typed whole stands first, and once.
     if let Some(view) = view {
         let before = all.len();

@@ -180,7 +180,13 @@ fn weigh(
     most: Option<i64>,
 ) -> Candidate {
     let name = compiled.snapshot.flavors[flavor].name.clone();
-    let price = price(compiled, flavor);
+    // A slice is a part of a device, and how great a part its resource does not say.
+    let mut sets = compiled.snapshot.workloads[work].sets.iter();
+    let slices = sets.any(|set| {
+        let mut asks = set.ask.devices.iter();
+        asks.any(|ask| ask.resource.contains("/mig-"))
+    });
+    let price = price(compiled, flavor).filter(|_| !slices);
     let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
     let mut snapshot = (*compiled.snapshot).clone();
     snapshot.workloads[work].flavors = vec![Choice {
