@@ -39,6 +39,10 @@ pub static KIND: Kind = Kind {
             of(facts, row, |advice| Value::text(advice.words()))
         }),
         Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+            // What somebody has done about it stands in its place, as in alerts.
+            if let Some(silence) = silence(facts, row) {
+                return Cell::text(silence.name()).role(Role::Muted);
+            }
             let role = match advice_of(facts, row).map(|advice| advice.certainty) {
                 Some(Certainty::High) => Role::Text,
                 _ => Role::Muted,
