@@ -153,6 +153,9 @@ commands! {
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
     ViewPlans "view-plans" "plans" [Global] 0 "running and past plans: progress, stop, continue, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
+    Advice "advice" "advice" [Global] 0 "what to do about jobs' devices, and what it saves a month";
+    Services "services" "services" [Global] 0 "models that are served: requests, cache, latencies, tokens, $ for a million of them";
+    Scalers "scalers" "scalers" [Global] 0 "autoscalers of nodes and pods: desired counts, and why they do not scale";
     LastView "last-view" "last view" [Global] 0 "switch to the previous view and back";
     Earlier "earlier" "way back" [Global] 0 "back";
     Later "later" "way forward" [Global] 0 "forward, after back";

@@ -288,6 +288,11 @@ impl App {
             Command::LongestWait => self.longest_wait(),
             Command::WhatIf => self.overlay = Overlay::palette(self, "what-if "),
             Command::Waste => self.waste(),
+            Command::Advice => self.go(Destination::Part(ViewId::Alerts, RowScope::Advice)),
+            Command::Services => {
+                self.go(Destination::Part(ViewId::Jobs, RowScope::Services(None)));
+            }
+            Command::Scalers => self.go(Destination::Part(ViewId::Pools, RowScope::Scalers)),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
             Command::TimeForward => self.step(false),

@@ -9,6 +9,8 @@ use crate::view::Selection;
 use crate::view::describe::{describe, draw_lines};
 use crate::widget::panel::{centred, popup};
 
+use super::first_line;
+
 pub(super) fn draw(
     app: &App,
     painter: &mut Painter<'_>,
@@ -29,7 +31,7 @@ pub(super) fn draw(
     let frame = centred(area, width, height);
     let inside = popup(painter, frame, &table.title, &table.note);
     let most = lines.saturating_sub(usize::from(inside.height));
-    draw_lines(painter, inside, &table.lines, skip.min(most));
+    draw_lines(painter, inside, &table.lines, first_line(skip, most));
     if most > 0 && frame.height > 0 {
         let y = frame.bottom() - 1;
         painter.say(frame.x + 3, y, 20, " j k scroll ", Role::Muted);

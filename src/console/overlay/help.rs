@@ -10,6 +10,8 @@ use crate::theme::Role;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
 
+use super::first_line;
+
 /// What the signs mean, wherever they stand.
 const SIGNS: [(&str, &str); 12] = [
     ("●", "well: ready, running, live; of a finding: look at it"),
@@ -92,7 +94,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize
         }
     }
     let height = usize::from(inside.height);
-    let skip = skip.min(rows.len().saturating_sub(height));
+    let skip = first_line(skip, rows.len().saturating_sub(height));
     for (line, row) in rows.iter().skip(skip).take(height).enumerate() {
         let y = inside.y + line as u16;
         match row {

@@ -10,6 +10,8 @@ use crate::theme::Role;
 use crate::widget::panel::{centred, panel, popup};
 use model::fleet::observe::{SourceHealth, SourceState};
 
+use super::first_line;
+
 /// One line and its indent.
 struct Line(u16, String, Role);
 
@@ -22,7 +24,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize
     let frame = centred(area, width, height.saturating_add(2 + hints));
     let inside = popup(painter, frame, title(app), &app.facts.context);
     let fits = usize::from(inside.height.saturating_sub(hints));
-    let skip = skip.min(lines.len().saturating_sub(fits));
+    let skip = first_line(skip, lines.len().saturating_sub(fits));
     say(painter, inside, &lines, skip, fits);
     if hints > 0 && inside.height > hints {
         draw_hints(app, painter, inside);

@@ -271,9 +271,20 @@ fn above_hints(area: Rect) -> Rect {
     }
 }
 
-/// Scrolling of popups. The far end is found when it is drawn.
+/// Beyond every popup; what is near it counts from the end, which is found when it is drawn.
+const FAR: usize = 10_000;
+
+/// The first line that is shown of a popup that was scrolled by `skip`, where `most` lines are above the last window.
+fn first_line(skip: usize, most: usize) -> usize {
+    if skip > FAR / 2 {
+        most.saturating_sub(FAR.saturating_sub(skip))
+    } else {
+        skip.min(most)
+    }
+}
+
+/// Scrolling of popups.
 fn scrolled(skip: &mut usize, command: Option<Command>) -> Verdict {
-    const FAR: usize = 10_000;
     *skip = match command {
         Some(Command::Up) => skip.saturating_sub(1),
         Some(Command::Down) => (*skip + 1).min(FAR),
