@@ -751,18 +751,6 @@ fn help_holds_every_key_and_scrolls_to_its_end() {
 }
 
 #[test]
-fn help_goes_up_again_from_its_end() {
-    let mut app = console(&SMALL, ViewId::Jobs, (100, 24), AppOptions::default());
-    press(&mut app, "?G");
-    let end = render_text(&app, 100, 24);
-    press(&mut app, "k");
-    let above = render_text(&app, 100, 24);
-    assert_ne!(above, end, "one line up");
-    press(&mut app, "j");
-    assert_eq!(render_text(&app, 100, 24), end);
-}
-
-#[test]
 fn hostile_names_cannot_break_out_of_a_copied_command() {
     let mut facts = SMALL.clone();
     let mut fleet = (*facts.fleet).clone();

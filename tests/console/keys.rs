@@ -571,3 +571,15 @@ fn the_key_of_a_view_closes_a_page() {
     press(&mut app, "/5");
     assert_eq!(app.view().id(), ViewId::Cost);
 }
+
+#[test]
+fn help_goes_up_again_from_its_end() {
+    let mut app = console(&SMALL, ViewId::Jobs, (100, 24), AppOptions::default());
+    press(&mut app, "?G");
+    let end = render_text(&app, 100, 24);
+    press(&mut app, "k");
+    let above = render_text(&app, 100, 24);
+    assert_ne!(above, end, "one line up");
+    press(&mut app, "j");
+    assert_eq!(render_text(&app, 100, 24), end);
+}
