@@ -179,6 +179,7 @@ impl Store {
         if self.is_sampled(&fleet, at) {
             self.sample(&fleet, &burn);
         }
+        self.history.judge(&fleet);
         let profiles = self.history.profiles();
         if !Arc::ptr_eq(profiles, &self.advised) {
             self.advised = Arc::clone(profiles);
@@ -216,7 +217,6 @@ impl Store {
         self.history.fill(fleet, past.step, &readings);
         if past.last {
             self.history.fill_sums(fleet);
-            self.history.judge(fleet);
         }
     }
 

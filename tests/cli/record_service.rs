@@ -63,9 +63,14 @@ impl Drop for Recorder {
     }
 }
 
-/// The arguments of the unit, without the program.
 fn of_the_unit() -> Vec<String> {
-    let unit = include_str!("../../config/systemd/stokehold-record.service");
+    arguments_of(include_str!(
+        "../../config/systemd/stokehold-record.service"
+    ))
+}
+
+/// The arguments of a systemd unit, without the program.
+pub(super) fn arguments_of(unit: &str) -> Vec<String> {
     let start = unit
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/stokehold "));

@@ -8,16 +8,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::Home;
+use super::record_service::arguments_of;
 use super::simulated::Sim;
 
-/// The arguments of the unit, without the program.
 fn of_the_unit() -> Vec<String> {
-    let unit = include_str!("../../config/systemd/stokehold-watch.service");
-    let start = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/stokehold "));
-    let words = start.expect("starts it").split(' ');
-    words.map(str::to_owned).collect()
+    arguments_of(include_str!("../../config/systemd/stokehold-watch.service"))
 }
 
 /// The objects of the manifest.

@@ -4,6 +4,7 @@ use crate::fleet::device::Device;
 use crate::fleet::profile::WINDOW;
 use crate::fleet::signal::{Signal, Signals};
 
+use super::past::DeviceGaps;
 use super::{DEVICE_STEP, pack_ratio, unpack_ratio};
 
 /// Steps that are kept: what a profile looks back on.
@@ -109,8 +110,8 @@ pub(super) struct ActivityColumns {
     link: Box<[u8]>,
 }
 
-impl ActivityColumns {
-    pub(super) fn gaps(count: usize) -> Self {
+impl DeviceGaps for ActivityColumns {
+    fn gaps(count: usize) -> Self {
         let gap = || vec![u8::MAX; count].into_boxed_slice();
         Self {
             sm: gap(),
@@ -121,19 +122,7 @@ impl ActivityColumns {
         }
     }
 
-    /// Of these devices; `None` where readings are not fresh.
-    pub(super) fn of<'a>(devices: impl Iterator<Item = Option<&'a Device>>, count: usize) -> Self {
-        let mut columns = Self::gaps(count);
-        for (row, device) in devices.take(count).enumerate() {
-            if let Some(device) = device {
-                columns.fill(row, &device.signals);
-            }
-        }
-        columns
-    }
-
-    /// Fills the gaps of a row.
-    pub(super) fn fill(&mut self, row: usize, signals: &Signals) {
+    fn fill(&mut self, row: usize, signals: &Signals) {
         let read = Activity::of(signals);
         let put = |column: &mut Box<[u8]>, packed: u8| {
             if column[row] == u8::MAX {
@@ -145,6 +134,19 @@ impl ActivityColumns {
         put(&mut self.dram, pack_ratio(read.dram));
         put(&mut self.pcie, pack_flow(read.pcie));
         put(&mut self.link, pack_flow(read.link));
+    }
+}
+
+impl ActivityColumns {
+    /// Of these devices; `None` where readings are not fresh.
+    pub(super) fn of<'a>(devices: impl Iterator<Item = Option<&'a Device>>, count: usize) -> Self {
+        let mut columns = Self::gaps(count);
+        for (row, device) in devices.take(count).enumerate() {
+            if let Some(device) = device {
+                columns.fill(row, &device.signals);
+            }
+        }
+        columns
     }
 
     pub(super) fn row(&self, row: usize, flows: &Flows) -> Activity {

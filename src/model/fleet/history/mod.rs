@@ -84,6 +84,8 @@ pub struct History {
     devices: Ring<DeviceColumns>,
     activity: Ring<ActivityColumns>,
     profiles: Arc<Profiles>,
+    /// The step that the profiles are of; `None` where they are to be made anew.
+    profiled: Option<i64>,
     has_past: bool,
     fine: Ring<FleetRows>,
     coarse: Ring<FleetRows>,
@@ -96,6 +98,7 @@ impl Default for History {
             devices: Ring::new(DEVICE_STEP, DEVICE_KEEP),
             activity: Ring::new(DEVICE_STEP, ACTIVITY_KEEP),
             profiles: Arc::default(),
+            profiled: None,
             has_past: false,
             fine: Ring::new(FINE_STEP, FINE_KEEP),
             coarse: Ring::new(COARSE_STEP, COARSE_KEEP),
@@ -167,7 +170,6 @@ impl History {
             self.devices.push(frame);
             self.activity.drop_after(slot - 1);
             self.activity.push(activity_frame(slot, fleet, roster));
-            self.judge(fleet);
         }
         if let Some(slot) = self.fine.due(fleet.at) {
             let old = self.fine.newest().map(|old| &old.roster);

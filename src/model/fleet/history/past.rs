@@ -8,7 +8,6 @@ use crate::base::{Moment, Name};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::signal::{Signal, Signals};
 
-use super::activity::ActivityColumns;
 use super::ring::{Frame, Ring, Roster};
 use super::{
     DEVICE_STEP, DeviceColumns, FINE_STEP, FleetRows, FleetSignal, History, SIGNALS, pack_ratio,
@@ -45,44 +44,10 @@ impl History {
         });
         for (slot, readings) in by_slot {
             self.activity.fill(slot, newest, |old| {
-                let mut frame = match old {
-                    Some(old) => Frame {
-                        slot,
-                        roster: Arc::clone(&old.roster),
-                        columns: old.columns.clone(),
-                    },
-                    None => Frame {
-                        slot,
-                        roster: Arc::clone(&roster),
-                        columns: ActivityColumns::gaps(roster.names.len()),
-                    },
-                };
-                for reading in &readings {
-                    if let Some(row) = frame.roster.row(&reading.device) {
-                        frame.columns.fill(row, &reading.signals);
-                    }
-                }
-                Some(frame)
+                Some(filled(slot, old, &roster, &readings))
             });
             self.devices.fill(slot, newest, |old| {
-                let mut frame = match old {
-                    Some(old) => Frame {
-                        slot,
-                        roster: Arc::clone(&old.roster),
-                        columns: old.columns.clone(),
-                    },
-                    None => Frame {
-                        slot,
-                        roster: Arc::clone(&roster),
-                        columns: DeviceColumns::gaps(roster.names.len()),
-                    },
-                };
-                for reading in readings {
-                    if let Some(row) = frame.roster.row(&reading.device) {
-                        frame.columns.fill(row, &reading.signals);
-                    }
-                }
-                Some(frame)
+                Some(filled(slot, old, &roster, &readings))
             });
         }
     }
@@ -90,6 +55,7 @@ impl History {
     /// Works out the fleet's and the pools' utilization and power of the past from their devices', where there is a gap.
     pub fn fill_sums(&mut self, fleet: &Fleet) {
         self.has_past = true;
+        self.profiled = None;
         let now = self.fine.slot(fleet.at);
         let Some(start) = self.devices.start() else {
             return;
@@ -160,6 +126,38 @@ impl History {
     }
 }
 
+/// Columns of devices, of which gaps can be filled.
+pub(super) trait DeviceGaps: Clone {
+    /// Nothing is known of so many devices.
+    fn gaps(count: usize) -> Self;
+
+    /// Fills the gaps of a row.
+    fn fill(&mut self, row: usize, signals: &Signals);
+}
+
+/// The frame of a step with what was read then; without an old one, of the devices of `roster`.
+fn filled<C: DeviceGaps>(
+    slot: i64,
+    old: Option<&Arc<Frame<C>>>,
+    roster: &Arc<Roster>,
+    readings: &[&PastReading],
+) -> Frame<C> {
+    let (roster, mut columns) = match old {
+        Some(old) => (Arc::clone(&old.roster), old.columns.clone()),
+        None => (Arc::clone(roster), C::gaps(roster.names.len())),
+    };
+    for reading in readings {
+        if let Some(row) = roster.row(&reading.device) {
+            columns.fill(row, &reading.signals);
+        }
+    }
+    Frame {
+        slot,
+        roster,
+        columns,
+    }
+}
+
 fn gaps(rows: usize) -> FleetRows {
     vec![[f32::NAN; SIGNALS]; rows].into()
 }
@@ -210,7 +208,7 @@ fn means(
     Some(all)
 }
 
-impl DeviceColumns {
+impl DeviceGaps for DeviceColumns {
     fn gaps(count: usize) -> Self {
         Self {
             util: vec![u8::MAX; count].into(),

@@ -248,13 +248,18 @@ impl Sum {
 }
 
 impl History {
-    /// The profiles of jobs as of the last step.
+    /// The profiles of jobs, as [`History::judge`] last made them.
     pub fn profiles(&self) -> &Arc<Profiles> {
         &self.profiles
     }
 
-    /// Makes the profiles anew.
+    /// Makes the profiles anew where a step or a past has come since.
     pub fn judge(&mut self, fleet: &Fleet) {
+        let newest = self.activity.newest().map(|frame| frame.slot);
+        if self.profiled == newest {
+            return;
+        }
+        self.profiled = newest;
         let mut jobs: Vec<(JobKey, Sum)> = Vec::new();
         let mut places: FxHashMap<JobKey, usize> = FxHashMap::default();
         let mut sliced: Vec<JobKey> = Vec::new();
@@ -387,6 +392,7 @@ mod tests {
             fleet.nodes = Arc::from([Arc::new(node("n", "h100", None, read.collect()))]);
             history.record(&fleet, &|_| (0.0, 0.0));
         }
+        history.judge(&fleet);
         let profile = history.profiles().get(&holder.job).expect("holds devices");
         assert_eq!(profile.devices, 10);
         profile.verdict
