@@ -1,5 +1,6 @@
 //! `watch`: sends findings to the receivers of the settings, until it is told to end.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,16 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 
+use exec::lease::LeaseName;
 use model::base::{Exit, Failure};
 use model::fleet::finding::Severity;
 use model::notify::{NotifyFilter, ReceiverKind};
 use source::notify::{Notifier, NotifyEndpoint};
 use table::notify::DeliveryRules;
 
+use crate::runtime::action_service::ActionService;
 use crate::runtime::record_metrics::RecordMetrics;
 use crate::runtime::session::{self, Session};
 use crate::runtime::usage_facts::{self, UsageReader};
@@ -36,6 +40,9 @@ pub struct WatchFlags {
     /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9844
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Of several that watch, the one that holds this Lease sends: stokehold/watch. Needs --write, and writes nothing else
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["dry_run", "demo"])]
+    lease: Option<LeaseName>,
     /// Print messages, one JSON object a line, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -129,6 +136,16 @@ pub(super) fn run(
         for words in news.into_iter().chain(watcher.restore(saved)) {
             out::say(err, &words);
         }
+        let elector = match (&flags.lease, &at.target) {
+            (Some(lease), FactsSource::Cluster(choice)) => {
+                let context = &session.context.as_str().into();
+                let choice = choice.clone();
+                let held = ActionService::elector(&at.settings, choice, context, lease.clone())?;
+                watcher = watcher.led(held.leadership());
+                Some(held)
+            }
+            _ => None,
+        };
         let served = Arc::new(ServedWatch {
             status: watcher.status(),
             common: common.into_iter().take(1).collect(),
@@ -139,9 +156,23 @@ pub(super) fn run(
                 None => std::future::pending().await,
             }
         };
-        let mut say = |words: &str| out::say(err, words);
+        let err = RefCell::new(err);
+        let say = |words: &str| out::say(&mut **err.borrow_mut(), words);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let holds = async {
+            if let Some(elector) = elector {
+                let end = async { drop(stopped.await) };
+                elector.run(end, say).await;
+            }
+        };
+        // What is under way is sent before another may begin.
+        let watches = async {
+            let ended = watcher.run(setup::ended(), &mut { say }).await;
+            drop(stop);
+            ended
+        };
         tokio::select! {
-            ended = watcher.run(setup::ended(), &mut say) => ended?,
+            (ended, ()) = async { tokio::join!(watches, holds) } => ended?,
             () = answers => {}
         }
         Ok(Exit::Done)

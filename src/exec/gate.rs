@@ -1,5 +1,7 @@
-//! The write gate: the writing client may read, ask what it may do, and send what levers send. Nothing else passes.
+//! The write gates: the writing client may read, ask what it may do, and send what levers send; the client of a Lease may read and write
+//! that Lease. Nothing else passes.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
@@ -49,14 +51,40 @@ pub fn is_allowed(method: &Method, path: &str) -> bool {
     }
 }
 
-/// The layer that holds it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WriteGate;
+/// The layer that holds a client to what it may send.
+#[derive(Clone, Debug)]
+pub enum WriteGate {
+    /// What levers send ([`is_allowed`]).
+    Levers,
+    /// One Lease: reading it, replacing it, and making one in its namespace.
+    Lease {
+        /// Path of the Leases of its namespace.
+        all: String,
+        /// Path of the Lease.
+        own: String,
+    },
+}
+
+impl WriteGate {
+    fn lets_through(&self, method: &Method, path: &str) -> bool {
+        match self {
+            Self::Levers => is_allowed(method, path),
+            Self::Lease { all, own } => match method.as_str() {
+                "GET" | "PUT" => path == own,
+                "POST" => path == all,
+                _ => false,
+            },
+        }
+    }
+}
 
 impl<S> Layer<S> for WriteGate {
     type Service = Gated<S>;
     fn layer(&self, inner: S) -> Gated<S> {
-        Gated { inner }
+        Gated {
+            inner,
+            gate: Arc::new(self.clone()),
+        }
     }
 }
 
@@ -64,6 +92,7 @@ impl<S> Layer<S> for WriteGate {
 #[derive(Clone, Debug)]
 pub struct Gated<S> {
     inner: S,
+    gate: Arc<WriteGate>,
 }
 
 impl<S, B> Service<Request<B>> for Gated<S>
@@ -83,7 +112,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (method, path) = (request.method(), request.uri().path());
-        if request.headers().contains_key(UPGRADE) || !is_allowed(method, path) {
+        if request.headers().contains_key(UPGRADE) || !self.gate.lets_through(method, path) {
             let refused = Refused {
                 method: method.clone(),
                 path: path.to_owned(),
@@ -123,6 +152,31 @@ mod tests {
             ),
         ] {
             assert!(allowed(method, path), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn the_client_of_a_lease_sends_nothing_else() {
+        let all = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
+        let gate = WriteGate::Lease {
+            all: all.to_owned(),
+            own: format!("{all}/watch"),
+        };
+        let own = format!("{all}/watch");
+        for (method, path, passes) in [
+            ("GET", own.as_str(), true),
+            ("PUT", &own, true),
+            ("POST", all, true),
+            ("PUT", all, false),
+            ("DELETE", &own, false),
+            ("PATCH", &own, false),
+            ("PUT", &format!("{all}/other"), false),
+            ("GET", all, false),
+            ("POST", "/api/v1/namespaces/ops/events", false),
+            ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/j", false),
+        ] {
+            let method = method.parse().expect("a method");
+            assert_eq!(gate.lets_through(&method, path), passes, "{method} {path}");
         }
     }
 

@@ -9,6 +9,7 @@ pub mod command;
 pub mod gate;
 pub mod history;
 pub mod journal;
+pub mod lease;
 pub mod look;
 pub mod machine;
 pub mod record;

@@ -17,7 +17,7 @@ use model::plan::Object;
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
 use source::counted::Counted;
-use source::kubeconfig::{Choice, ConfigFault, resolve};
+use source::kubeconfig::{Choice, ConfigFault, Resolved, resolve};
 use source::login::Login;
 
 use super::gate::{WHO, WriteGate};
@@ -45,14 +45,7 @@ pub fn connect(
     stats: Arc<ApiStats>,
     interactive: bool,
 ) -> Result<WritingClient, ConfigFault> {
-    let resolved = resolve(&choice)?;
-    if *resolved.context != **grant.context() {
-        return Err(ConfigFault(format!(
-            "writing is granted for the context \"{}\", and this is \"{}\"",
-            grant.context(),
-            resolved.context
-        )));
-    }
+    let resolved = resolved(grant, &choice)?;
     let cluster = Cluster {
         context: resolved.context.clone(),
         server: resolved.config.cluster_url.to_string(),
@@ -61,6 +54,19 @@ pub fn connect(
     let namespace = resolved.namespace.clone();
     let login = Login::new(choice, resolved, interactive, Arc::clone(&stats));
     Ok(writing(login, &namespace, stats, cluster))
+}
+
+/// The cluster of `choice`, where the grant is for it.
+pub(super) fn resolved(grant: &Grant, choice: &Choice) -> Result<Resolved, ConfigFault> {
+    let resolved = resolve(choice)?;
+    if *resolved.context != **grant.context() {
+        return Err(ConfigFault(format!(
+            "writing is granted for the context \"{}\", and this is \"{}\"",
+            grant.context(),
+            resolved.context
+        )));
+    }
+    Ok(resolved)
 }
 
 /// A writing client on a service in this process.
@@ -93,13 +99,29 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let counted = Counted::new(Arc::clone(&stats)).layer(service);
-    let client = Client::new(WriteGate.layer(counted), namespace);
     WritingClient {
-        client,
+        client: gated(service, namespace, &stats, &WriteGate::Levers),
         stats,
         cluster,
     }
+}
+
+/// A client that sends what `gate` lets through, counted in `stats`.
+pub(super) fn gated<S, B>(
+    service: S,
+    namespace: &str,
+    stats: &Arc<ApiStats>,
+    gate: &WriteGate,
+) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let counted = Counted::new(Arc::clone(stats)).layer(service);
+    Client::new(gate.layer(counted), namespace)
 }
 
 impl WritingClient {

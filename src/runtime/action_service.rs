@@ -9,17 +9,19 @@ use tokio::sync::{Mutex, watch};
 
 use cluster::mutations::Right;
 use engine::live;
+use exec::lease::{Elector, LeaseName};
 use exec::look::Unseen;
 use exec::{
     self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
     Writer, WritingClient, checks, name_of_run,
 };
-use model::base::{Exit, Failure, Moment};
+use model::base::{Exit, Failure, Moment, Name};
 use model::plan::{Intent, JobName, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume};
 use settings::Settings;
 use sim;
+use source::api_stats::ApiStats;
 use source::client::{self, Connection};
 use source::kubeconfig::Choice;
 use table::actions::opens_faulty;
@@ -105,6 +107,28 @@ impl ActionService {
             runs: Mutex::default(),
             look: None,
         })
+    }
+
+    /// Waits for a Lease of a cluster of the kubeconfig. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used, or nothing grants writing, which holding a Lease is.
+    pub fn elector(
+        settings: &Settings,
+        choice: Choice,
+        context: &Name,
+        lease: LeaseName,
+    ) -> Result<Elector, Failure> {
+        let grant = Grant::from_settings(settings, context, false).map_err(|denied| {
+            let message = format!("holding the Lease {lease} needs writing: {denied}");
+            Failure::new(Exit::Refused, message)
+        })?;
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy().into_owned();
+        let identity = format!("{host}_{:016x}", super::session::identity());
+        let stats = ApiStats::new(clock::shared());
+        Elector::connect(&grant, choice, stats, lease, identity)
+            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))
     }
 
     /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.

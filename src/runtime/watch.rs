@@ -1,6 +1,7 @@
 //! The loop of `watch`: pictures come in, messages to receivers go out. A receiver that fails delays no other: each has at most one
 //! message under way, on a task of its own, and what it is told next is decided when that has an outcome.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
+use exec::lease::Leadership;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure};
 use model::fleet::Fleet;
@@ -37,6 +39,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// look like another.
 const SETTLES: Duration = Duration::from_secs(30);
 const JUDGED: Duration = Duration::from_secs(3);
+/// Who does not lead takes what is this old as told by the leader: what is younger may not have been sent when that one failed.
+const FOLLOWS: Duration = Duration::from_secs(20);
 /// How long messages that are under way may take at the end.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -111,6 +115,10 @@ pub struct Watcher {
     begun: Instant,
     /// When everything had been read for the first time.
     read: Option<Instant>,
+    /// Who sends, where several watch.
+    leadership: Option<watch::Receiver<Leadership>>,
+    /// What stood lately, while another sends.
+    followed: VecDeque<(Instant, Standing)>,
 }
 
 /// What is said of a receiver when it begins to fail and when it works again.
@@ -158,7 +166,21 @@ impl Watcher {
             outcomes: mpsc::channel(64),
             begun: Instant::now(),
             read: None,
+            leadership: None,
+            followed: VecDeque::new(),
         }
+    }
+
+    /// One of several, which sends while it leads.
+    #[must_use]
+    pub fn led(mut self, leadership: watch::Receiver<Leadership>) -> Self {
+        self.leadership = Some(leadership);
+        self
+    }
+
+    fn leads(&self) -> bool {
+        let led = self.leadership.as_ref();
+        led.is_none_or(|known| known.borrow().leads())
     }
 
     /// Goes on from what was kept; gives what is to be said of it.
@@ -251,14 +273,45 @@ impl Watcher {
         seen.silences = Arc::new(silences);
         seen.take_usage(Arc::clone(&self.inputs.usage.borrow()));
         let seen = seen.scoped(&self.inputs.scope);
-        let (beat, standing) = (self.beat(), Standing::of(&seen));
-        let thresholds = &self.inputs.thresholds;
-        for (delivery, ..) in &mut self.receivers {
-            delivery.update(beat, &standing, |code| hold(thresholds, code));
+        let standing = Standing::of(&seen);
+        match self.leads() {
+            true => {
+                // What stood when the other one still sent is told, and what began since is sent.
+                if let Some((_, first)) = self.followed.pop_front() {
+                    self.take_as_told(&first);
+                    self.followed.clear();
+                }
+                self.update(&standing);
+            }
+            false => {
+                self.followed.push_back((Instant::now(), standing));
+                while let Some((_, old)) = self
+                    .followed
+                    .pop_front_if(|(at, _)| at.elapsed() >= FOLLOWS)
+                {
+                    self.take_as_told(&old);
+                }
+            }
         }
         self.status.send_modify(|status| {
             status.facts = Some((Arc::new(seen), Instant::now()));
         });
+    }
+
+    fn update(&mut self, standing: &Standing) {
+        let beat = self.beat();
+        let thresholds = &self.inputs.thresholds;
+        for (delivery, ..) in &mut self.receivers {
+            delivery.update(beat, standing, |code| hold(thresholds, code));
+        }
+    }
+
+    fn take_as_told(&mut self, standing: &Standing) {
+        self.update(standing);
+        let beat = self.beat();
+        for (delivery, ..) in &mut self.receivers {
+            delivery.take_as_told(beat);
+        }
     }
 
     /// True once all exporters have answered or failed and the checks have judged it.
@@ -275,9 +328,11 @@ impl Watcher {
     fn send(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let beat = self.beat();
         let mut due = Vec::new();
-        for (at, (delivery, ..)) in self.receivers.iter_mut().enumerate() {
-            if let Some(message) = delivery.next(beat) {
-                due.push((at, message.body));
+        if self.leads() {
+            for (at, (delivery, ..)) in self.receivers.iter_mut().enumerate() {
+                if let Some(message) = delivery.next(beat) {
+                    due.push((at, message.body));
+                }
             }
         }
         // Before it is sent: a process that is killed meanwhile does not send it again.
@@ -348,9 +403,10 @@ impl Watcher {
         let counts: Vec<(DeliveryRules, DeliveryCounts)> = all
             .map(|(delivery, ..)| (delivery.rules().clone(), delivery.counts()))
             .collect();
+        let leads = self.leadership.is_some().then(|| self.leads());
         self.status.send_if_modified(|status| {
-            let differs = status.receivers != counts;
-            status.receivers = counts;
+            let differs = status.receivers != counts || status.leads != leads;
+            (status.receivers, status.leads) = (counts, leads);
             differs
         });
     }

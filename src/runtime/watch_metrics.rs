@@ -26,6 +26,8 @@ pub struct WatchStatus {
     pub receivers: Vec<(DeliveryRules, DeliveryCounts)>,
     /// Why what was told cannot be kept on disk; `None` while all is well.
     pub state_fault: Option<String>,
+    /// Whether this process sends; `None` where it is the only one.
+    pub leads: Option<bool>,
 }
 
 /// Why the cluster is not read, by when the last picture came.
@@ -75,6 +77,14 @@ impl WatchStatus {
             )
             .with(Vec::new(), up),
         ];
+        if let Some(leads) = self.leads {
+            let help =
+                "Whether this process holds the Lease and sends: 1, or 0 where another does.";
+            families.push(
+                MetricFamily::new(Gauge, "stokehold_watch_leads", help)
+                    .with(Vec::new(), f64::from(u8::from(leads))),
+            );
+        }
         if let Some((facts, _)) = &self.facts {
             families.extend(metrics::findings(facts));
         }

@@ -9,6 +9,7 @@ mod faults;
 mod identity;
 mod keyboard;
 mod killed;
+mod lease;
 mod looks;
 mod on_screen;
 mod program;

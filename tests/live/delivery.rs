@@ -224,3 +224,67 @@ fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
     });
     is_clean(&record.metrics());
 }
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn of_two_watchers_one_sends_and_the_other_takes_over() {
+    let _plane = alone();
+    let home = tempfile::tempdir().expect("a folder");
+    fs::create_dir(home.path().join("stokehold")).expect("a folder");
+    fs::write(
+        home.path().join("stokehold/stokehold.toml"),
+        "[[notify]]\nname = \"pager\"\nkind = \"alertmanager\"\nurl = \"http://10.255.0.1:9093\"\nmin_severity = \"info\"\n",
+    )
+    .expect("written");
+    let start = |name: &str| {
+        let state = home.path().join(name).display().to_string();
+        let lease = "--lease=default/stokehold-watch";
+        let own = ["--dir", &state, "--listen", "127.0.0.1:0"];
+        let arguments = [&["watch", "--write", lease], &own[..]].concat();
+        let mut command = stokehold("live-admin", &arguments);
+        Service::start(command.env("XDG_CONFIG_HOME", home.path()))
+    };
+    let says =
+        |watch: &Service, line: &str| watch.metrics().lines().any(|have| have.starts_with(line));
+    let leads = |watch: &Service, leads: u8| {
+        let page = watch.metrics();
+        page.lines().any(|line| {
+            line.starts_with("stokehold_watch_leads") && line.ends_with(&format!(" {leads}"))
+        })
+    };
+    let first = start("first");
+    until("the first leads", Duration::from_secs(30), || {
+        leads(&first, 1)
+    });
+    let second = start("second");
+    until("the second watches", Duration::from_secs(90), || {
+        says(&second, "stokehold_findings{")
+    });
+    assert!(leads(&first, 1) && leads(&second, 0));
+    let read = || {
+        let lease = [
+            "get",
+            "lease",
+            "-n",
+            "default",
+            "stokehold-watch",
+            "-o",
+            "json",
+        ];
+        serde_json::from_str::<Value>(&kubectl(&lease)).expect("a Lease")
+    };
+    let holder = text(&read(), "/spec/holderIdentity").to_owned();
+    drop(first);
+    until("the second leads", Duration::from_secs(30), || {
+        leads(&second, 1)
+    });
+    let lease = read();
+    assert_ne!(text(&lease, "/spec/holderIdentity"), holder);
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    condition(true);
+    until("it fires", Duration::from_secs(60), || own().is_some());
+    condition(false);
+    until("it is resolved", Duration::from_secs(60), || {
+        own().is_none()
+    });
+}

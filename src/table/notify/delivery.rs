@@ -385,6 +385,19 @@ impl Delivery {
         }
     }
 
+    /// What waits to be said has been said by another process: it is known to the receiver from here on, and no message is counted.
+    pub fn take_as_told(&mut self, beat: Beat) {
+        for entry in &mut self.entries {
+            if entry.news().is_some() {
+                entry.told = entry.ended.is_none().then(|| entry.severity());
+                entry.sent = Some(beat.up);
+                self.is_dirty = true;
+            }
+        }
+        self.entries
+            .retain(|entry| entry.ended.is_none() || entry.told.is_some());
+    }
+
     /// The next message, where one is due and none is under way.
     pub fn next(&mut self, beat: Beat) -> Option<Outgoing> {
         if self.busy || beat.up < self.not_before {

@@ -327,6 +327,46 @@ fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
 }
 
 #[test]
+fn what_another_process_told_is_not_told_again() {
+    for kind in [ReceiverKind::Webhook, ReceiverKind::Alertmanager] {
+        let mut bench = Bench::new(kind);
+        let beat = bench.beat();
+        bench.sees(&standing(&[
+            alert("heat", "n1", "r1"),
+            alert("heat", "n2", "r1"),
+        ]));
+        bench.delivery.take_as_told(beat);
+        assert_eq!(bench.delivery.counts(), DeliveryCounts::default());
+        // One is over, which the other process told too; another begins, and it tells nothing any more.
+        bench
+            .after(Duration::from_secs(20))
+            .sees(&standing(&[alert("heat", "n1", "r1")]));
+        let beat = bench.beat();
+        bench.delivery.take_as_told(beat);
+        let now = standing(&[alert("heat", "n1", "r1"), alert("heat", "n3", "r1")]);
+        let told = bench.sees(&now).after(GROUP_WAIT).sees(&now).taken();
+        let text = serde_json::to_string(&told).expect("is JSON");
+        assert!(text.contains("n3/gpu0"), "{kind:?}: {text}");
+        assert!(
+            !text.contains("n1/gpu0") && !text.contains("n2/gpu0"),
+            "{kind:?}: {text}"
+        );
+        // The end of what the other one told is told.
+        let told = bench
+            .after(GROUP_INTERVAL)
+            .sees(&standing(&[]))
+            .after(GROUP_WAIT)
+            .sees(&standing(&[]))
+            .taken();
+        let text = serde_json::to_string(&told).expect("is JSON");
+        assert!(
+            text.contains("n1/gpu0") && text.contains("n3/gpu0"),
+            "{kind:?}: {text}"
+        );
+    }
+}
+
+#[test]
 fn what_is_not_known_has_not_ended() {
     let told = || {
         let mut bench = Bench::new(ReceiverKind::Webhook);

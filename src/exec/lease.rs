@@ -1,0 +1,320 @@
+//! A Lease: of several processes that do the same, one does it.
+//!
+//! The algorithm is client-go's (`tools/leaderelection`): a Lease that did not change for its duration, by our own clock since
+//! we saw it, is free. No clock of another machine is compared, so clocks may differ. Who leads stops [`LEADS`] after its last
+//! renewal was sent, before anybody else may begin.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{BoxError, Service};
+
+use cluster::mutations::text;
+use model::base::name::{is_dns_label, is_dns_subdomain, printable};
+use plan::grant::Grant;
+use source::api_stats::ApiStats;
+use source::kubeconfig::{Choice, ConfigFault};
+use source::login::Login;
+
+use super::gate::WriteGate;
+use super::request::ask;
+use super::response::ServerResponse;
+use super::writer::{gated, resolved};
+
+/// How long a Lease is held after its last change.
+pub const LASTS: Duration = Duration::from_secs(15);
+/// How long who holds it leads after the last renewal was sent.
+pub const LEADS: Duration = Duration::from_secs(10);
+/// How often it is renewed, and looked at by those who wait.
+pub const PACE: Duration = Duration::from_secs(2);
+/// How long one request may take.
+const ANSWERS: Duration = Duration::from_secs(5);
+
+/// Namespace and name of a Lease, `NAMESPACE/NAME` as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseName {
+    namespace: String,
+    name: String,
+}
+
+impl FromStr for LeaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
+                Ok(Self {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                })
+            }
+            _ => Err(format!(
+                "`{}` is not NAMESPACE/NAME of a Lease: stokehold/watch",
+                printable(text)
+            )),
+        }
+    }
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl LeaseName {
+    fn all(&self) -> String {
+        let namespace = &self.namespace;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+    }
+
+    fn own(&self) -> String {
+        format!("{}/{}", self.all(), self.name)
+    }
+}
+
+/// Who leads, as far as is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Leadership {
+    until: Option<Instant>,
+    /// Who holds the Lease; empty while that is not known or nobody does.
+    pub holder: String,
+    /// Why the Lease could not be read or renewed at the last try.
+    pub fault: Option<String>,
+}
+
+impl Leadership {
+    /// Whether we lead at this moment. Ask again before each thing that one process alone may do.
+    pub fn leads(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// Holds a Lease, or waits for it.
+pub struct Elector {
+    client: Client,
+    stats: Arc<ApiStats>,
+    lease: LeaseName,
+    identity: String,
+    /// The version that was seen last, and since when it has not changed.
+    seen: Option<(String, Instant)>,
+    state: watch::Sender<Leadership>,
+}
+
+impl Elector {
+    /// Of a Lease in the cluster of `choice`; `identity` is ours and no other process's. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// What is wrong with the kubeconfig, or that the grant is for another context.
+    pub fn connect(
+        grant: &Grant,
+        choice: Choice,
+        stats: Arc<ApiStats>,
+        lease: LeaseName,
+        identity: String,
+    ) -> Result<Self, ConfigFault> {
+        let resolved = resolved(grant, &choice)?;
+        let login = Login::new(choice, resolved, false, Arc::clone(&stats));
+        Ok(Self::on(grant, login, stats, lease, identity))
+    }
+
+    /// The same on a service.
+    pub fn on<S, B>(
+        _grant: &Grant,
+        service: S,
+        stats: Arc<ApiStats>,
+        lease: LeaseName,
+        identity: String,
+    ) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let gate = WriteGate::Lease {
+            all: lease.all(),
+            own: lease.own(),
+        };
+        Self {
+            client: gated(service, &lease.namespace, &stats, &gate),
+            stats,
+            lease,
+            identity,
+            seen: None,
+            state: watch::Sender::default(),
+        }
+    }
+
+    /// Who leads, from now on.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.state.subscribe()
+    }
+
+    /// Holds the Lease or waits for it until `end` comes, and then lets go of it. `say` is told when we begin and cease to lead, and
+    /// when the Lease cannot be used.
+    pub async fn run(mut self, end: impl Future<Output = ()>, mut say: impl FnMut(&str)) {
+        tokio::pin!(end);
+        let (mut led, mut failed) = (None, false);
+        loop {
+            self.turn().await;
+            let state = self.state.borrow().clone();
+            let leads = state.leads();
+            if led != Some(leads) {
+                let words = match (leads, state.holder.as_str()) {
+                    (true, _) => format!("leads: holds the Lease {}", self.lease),
+                    (false, "") => format!("does not lead: waits for the Lease {}", self.lease),
+                    (false, holder) => format!(
+                        "does not lead: {} holds the Lease {}",
+                        printable(holder),
+                        self.lease
+                    ),
+                };
+                say(&words);
+                led = Some(leads);
+            }
+            match &state.fault {
+                Some(why) if !failed => {
+                    say(&format!("the Lease {} cannot be held: {why}", self.lease))
+                }
+                None if failed => say(&format!("the Lease {} can be held again", self.lease)),
+                _ => {}
+            }
+            failed = state.fault.is_some();
+            tokio::select! {
+                () = &mut end => break,
+                () = sleep(PACE) => {}
+            }
+        }
+        self.let_go().await;
+    }
+
+    /// Looks at the Lease once, and takes or renews it where that may be done.
+    pub async fn turn(&mut self) {
+        let begun = Instant::now();
+        let outcome = self.try_to_hold().await;
+        self.state.send_if_modified(|state| {
+            let before = state.clone();
+            match outcome {
+                Ok(None) => {
+                    state.until = Some(begun + LEADS);
+                    state.holder.clone_from(&self.identity);
+                    state.fault = None;
+                }
+                Ok(Some(holder)) => {
+                    *state = Leadership {
+                        until: None,
+                        holder,
+                        fault: None,
+                    }
+                }
+                // It may still be ours, until its time is over.
+                Err(why) => state.fault = Some(why),
+            }
+            if !state.leads() {
+                state.until = None;
+            }
+            *state != before
+        });
+    }
+
+    /// `None` once it is ours; else who holds it, empty where that is not known.
+    async fn try_to_hold(&mut self) -> Result<Option<String>, String> {
+        let read = self.ask(Method::GET, &self.lease.own(), &Value::Null).await;
+        let mut lease = match read.code {
+            Some(200) if read.body.is_object() => read.body,
+            Some(404) => {
+                let body = json!({
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"namespace": self.lease.namespace, "name": self.lease.name},
+                    "spec": self.record(0, None),
+                });
+                return self.written(Method::POST, &self.lease.all(), &body).await;
+            }
+            _ => return Err(read.words()),
+        };
+        let record = lease["spec"].clone();
+        let version = text(&lease, "/metadata/resourceVersion").to_owned();
+        let now = Instant::now();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == version => *since,
+            _ => now,
+        };
+        self.seen = Some((version, since));
+        let holder = text(&record, "/holderIdentity");
+        let is_ours = holder == self.identity;
+        if !holder.is_empty() && !is_ours {
+            let lasts = record["leaseDurationSeconds"].as_u64();
+            let lasts = lasts.map_or(LASTS, |seconds| Duration::from_secs(seconds.min(3600)));
+            if now.duration_since(since) < lasts {
+                return Ok(Some(holder.to_owned()));
+            }
+        }
+        let changes = record["leaseTransitions"].as_u64().unwrap_or_default();
+        let acquired = record["acquireTime"].as_str().filter(|_| is_ours);
+        // Its version goes along: who was quicker wins.
+        lease["spec"] = self.record(changes + u64::from(!is_ours), acquired);
+        self.written(Method::PUT, &self.lease.own(), &lease).await
+    }
+
+    async fn written(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<Option<String>, String> {
+        let answer = self.ask(method, path, body).await;
+        match answer.code {
+            Some(200 | 201) => Ok(None),
+            // Somebody else wrote: who holds it is read at the next turn.
+            Some(409) => Ok(Some(String::new())),
+            _ => Err(answer.words()),
+        }
+    }
+
+    fn record(&self, changes: u64, acquired: Option<&str>) -> Value {
+        let millis = self.stats.now().millis().max(0);
+        let at = model::base::Moment::from_millis(millis).rfc3339();
+        // A MicroTime.
+        let now = format!("{}.{:03}000Z", at.trim_end_matches('Z'), millis % 1000);
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": LASTS.as_secs(),
+            "acquireTime": acquired.unwrap_or(&now),
+            "renewTime": now,
+            "leaseTransitions": changes,
+        })
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> ServerResponse {
+        let asked = ask(&self.client, method, path, "application/json", body);
+        let late = |_| ServerResponse::none("no answer within 5 seconds");
+        timeout(ANSWERS, asked).await.unwrap_or_else(late)
+    }
+
+    /// Lets go of the Lease, so that nobody has to wait for its end.
+    async fn let_go(&mut self) {
+        if !self.state.borrow().leads() {
+            return;
+        }
+        self.state.send_modify(|state| state.until = None);
+        let read = self.ask(Method::GET, &self.lease.own(), &Value::Null).await;
+        let mut lease = read.body;
+        if read.code == Some(200) && text(&lease, "/spec/holderIdentity") == self.identity {
+            lease["spec"]["holderIdentity"] = "".into();
+            lease["spec"]["leaseDurationSeconds"] = 1.into();
+            self.ask(Method::PUT, &self.lease.own(), &lease).await;
+        }
+    }
+}
