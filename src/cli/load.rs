@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::base::document::Fault;
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, SmallSort};
 use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
 use source::{kubeconfig, local};
 
@@ -59,7 +59,7 @@ fn variables() -> Vec<(String, String)> {
         })
         .filter(|(name, _)| name.starts_with("STOKEHOLD_"))
         .collect();
-    all.sort();
+    all.small_sort();
     all
 }
 
@@ -102,7 +102,7 @@ fn tomls(settings: &Settings, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .collect();
-    all.sort();
+    all.small_sort();
     Ok(all)
 }
 

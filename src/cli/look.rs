@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
-use model::base::{Exit, Failure, Name};
+use model::base::{Exit, Failure, Name, SmallSort};
 use settings::{ColorChoice, Settings};
 use source::local;
 use table::Scope;
@@ -73,7 +73,7 @@ fn others(settings: &Settings, mut themes: Vec<Theme>) -> Result<Vec<Theme>, Fai
         })?
         .filter_map(|entry| name_of(&entry.ok()?.path()))
         .collect();
-    names.sort();
+    names.small_sort();
     for name in names {
         let own = theme(settings, &name)?;
         themes.retain(|known| known.name != own.name);

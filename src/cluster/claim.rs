@@ -1,7 +1,7 @@
 //! Dynamic resource allocation: ResourceSlices, ResourceClaims, their templates, and DeviceClasses, in v1, v1beta2 and
 //! v1beta1 (which keeps a device's fields under `basic`, and a request's beside its name).
 
-use model::base::{Name, Names};
+use model::base::{Name, Names, SmallSort};
 use model::fleet::claim::{
     ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
     TemplateSeen,
@@ -218,7 +218,7 @@ impl DeviceFields {
                     .filter_map(|used| used.set.get())
                     .map(|set| names.intern(set))
                     .collect();
-                sets.sort();
+                sets.small_sort();
                 sets.dedup();
                 sets.into_boxed_slice()
             },

@@ -3,13 +3,13 @@
 //!
 //! Sources: the autoscaler's `clusterstate/api`, its FAQ, and the ConfigMaps that its users show in bug reports.
 
-use model::base::{Moment, Name, Names};
+use model::base::{Moment, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::{GroupsSeen, Scaler, ScalerKind, ScalerState};
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{List, Map, Text, Whole, partial};
+use super::partial::{List, Map, Text, Whole, partial, yaml};
 
 /// The annotation that says when it was last written.
 const LAST_UPDATED: &str = "cluster-autoscaler.kubernetes.io/last-updated";
@@ -220,7 +220,7 @@ fn go_time(text: &str) -> Option<Moment> {
 }
 
 fn of_yaml(text: &str) -> (Option<Moment>, Vec<Said>) {
-    let Ok(status) = serde_saphyr::from_str::<StatusYaml>(text) else {
+    let Ok(status) = yaml::<StatusYaml>(text) else {
         return (None, Vec::new());
     };
     let groups = status.groups.iter().map(|group| {
@@ -359,7 +359,7 @@ impl Projected for NodeGroupsObject {
             .into_iter()
             .filter_map(|said| said.scaler(reported, names))
             .collect();
-        groups.sort_by(|a, b| a.name.cmp(&b.name));
+        groups.small_sort_by(|a, b| a.name.cmp(&b.name));
         groups.dedup_by(|later, first| later.name == first.name);
         Some(Observation::NodeGroups(Box::new(GroupsSeen {
             key: self.meta.key(names)?,

@@ -1,6 +1,6 @@
 //! Karpenter's NodePools and NodeClaims (`karpenter.sh/v1`; `v1beta1` has the same fields).
 
-use model::base::{Name, Names};
+use model::base::{Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::{Limit, NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
 
@@ -152,7 +152,7 @@ impl NodePoolObject {
                 })
             })
             .collect();
-        limits.sort();
+        limits.small_sort();
         limits.dedup_by(|later, first| later.resource == first.resource);
         limits.into_boxed_slice()
     }

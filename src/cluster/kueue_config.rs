@@ -8,7 +8,7 @@ use model::fleet::scheduling::{FairStrategy, KueueConfig};
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{Map, Text, partial};
+use super::partial::{Map, Text, partial, yaml};
 
 /// The key under which Kueue's manifests keep it.
 const KEY: &str = "controller_manager_config.yaml";
@@ -48,12 +48,8 @@ struct FairSharing {
 
 /// The strategies that a configuration turns on, none where fair sharing is off.
 fn strategies(text: &str) -> Result<Vec<FairStrategy>, String> {
-    let read: Configuration = serde_saphyr::from_str(text).map_err(|error| {
-        format!(
-            "`{KEY}` is not YAML that Kueue takes: {}",
-            first_line(&error)
-        )
-    })?;
+    let read: Configuration =
+        yaml(text).map_err(|why| format!("`{KEY}` is not YAML that Kueue takes: {why}"))?;
     if read.kind != KIND {
         return Err(format!("`{KEY}` holds no {KIND}"));
     }
@@ -73,11 +69,6 @@ fn strategies(text: &str) -> Result<Vec<FairStrategy>, String> {
             .ok_or_else(|| format!("`{word}` is no preemption strategy that is known here"))
     };
     fair.preemption_strategies.iter().map(known).collect()
-}
-
-fn first_line(error: &impl std::fmt::Display) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl Projected for KueueConfigObject {

@@ -8,6 +8,19 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+/// Reads YAML by way of JSON: a reader of YAML for each type would be a good part of the program.
+///
+/// # Errors
+/// It is no YAML, or not of this type: the first line of what is wrong.
+pub(crate) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let first = |error: &dyn fmt::Display| {
+        let words = error.to_string();
+        words.lines().next().unwrap_or_default().to_owned()
+    };
+    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| first(&error))?;
+    serde_json::from_value(value).map_err(|error| first(&error))
+}
+
 /// Completes a visitor: whatever shape it does not handle itself is read past and gives the default.
 macro_rules! else_default {
     (@scalar $($name:ident: $ty:ty),*) => {

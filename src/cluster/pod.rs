@@ -1,6 +1,6 @@
 //! Pods: what they ask for, where they run, why they wait or failed, which devices the API says they hold.
 
-use model::base::{Moment, Name, Names};
+use model::base::{Moment, Name, Names, SmallSort};
 use model::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table};
 
 use super::Projected;
@@ -336,7 +336,7 @@ impl PodObject {
             .chain(self.status.extended.claim.get())
             .map(|claim| names.intern(claim))
             .collect();
-        all.sort();
+        all.small_sort();
         all.dedup();
         all.into_boxed_slice()
     }

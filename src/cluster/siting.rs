@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::base::{Name, Names};
+use model::base::{Name, Names, SmallSort};
 use model::fleet::budget::Selector;
 use model::fleet::observe::Taint;
 use model::fleet::siting::{
@@ -171,7 +171,7 @@ pub fn tolerations(raw: &[RawToleration], names: &mut Names) -> Box<[Toleration]
             seconds: raw.seconds.0,
         })
         .collect();
-    all.sort();
+    all.small_sort();
     all.dedup();
     all.into_boxed_slice()
 }

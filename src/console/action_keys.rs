@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::queue::{Queue, QueueKind};
 use model::plan::{Intent, JobName, Plan, Refusal};
@@ -295,7 +295,7 @@ fn nodes(meant: &[Selection], facts: &Facts) -> Result<Vec<Name>, String> {
             _ => {}
         }
     }
-    nodes.sort_unstable();
+    nodes.small_sort();
     nodes.dedup();
     if nodes.is_empty() {
         return Err(String::from("put the cursor on a node or a pool"));

@@ -3,6 +3,7 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
+use model::base::SmallSort;
 use model::base::quantities::grouped;
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
@@ -266,7 +267,7 @@ fn keep_what_fits(
     for (at, piece) in right.iter().enumerate() {
         order.push((piece.drop, true, at, width(painter, piece) + 2));
     }
-    order.sort_unstable();
+    order.small_sort();
     let mut used = 0;
     let mut kept: Vec<(bool, usize)> = Vec::new();
     for (drop, on_right, at, width) in order {

@@ -2,6 +2,7 @@
 
 use ratatui::layout::Rect;
 
+use model::base::SmallSort;
 use model::base::quantities::grouped;
 
 use super::app::App;
@@ -77,7 +78,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
             }
         }
     }
-    hints.sort_by_key(|(rank, ..)| *rank);
+    hints.small_sort_by_key(|(rank, ..)| *rank);
     // Whoever knows no other key finds the rest by this one: it never gives way.
     let help = hints
         .iter()

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 
+use model::base::SmallSort;
+
 use super::commands::{COMMANDS, Command, Context, Spec};
 use super::load::{LoadError, nearest};
 use super::msg::{Key, KeyPress};
@@ -153,7 +155,7 @@ impl Keymap {
             .filter(|((place, _), bound)| *place == context && **bound == command)
             .map(|((_, press), _)| *press)
             .collect();
-        keys.sort_by_key(|press| (!matches!(press.key, Key::Char(_)), press.ctrl));
+        keys.small_sort_by_key(|press| (!matches!(press.key, Key::Char(_)), press.ctrl));
         keys
     }
 

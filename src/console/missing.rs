@@ -1,5 +1,6 @@
 //! What is missing to see everything, and the mend of each: for the first minute of a bad day.
 
+use model::base::SmallSort;
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
@@ -283,7 +284,7 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
         .filter(|group| group.price.is_none())
         .map(|group| group.class.as_str())
         .collect();
-    classes.sort_unstable();
+    classes.small_sort();
     classes.dedup();
     let of = if classes.is_empty() {
         String::new()

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::Moment;
 use model::base::document::nearest;
+use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::fleet::sight::unseen_words;
 
@@ -127,7 +127,7 @@ impl Answer {
                     *one = Unblock::new(vec![Change::Wait { at }], one.proven && sure);
                 }
             }
-            all.sort_by_key(|unblock| unblock.cost(now));
+            all.small_sort_by_key(|unblock| unblock.cost(now));
         }
         let mut all = all.into_iter();
         explanation.unblock = all.next();

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use cluster::mutations::{is_mirror, text};
 use engine::snapshot::belongs_to_node;
+use model::base::SmallSort;
 use model::base::name::printable;
 use model::plan::{Intent, Plan};
 
@@ -31,7 +32,7 @@ pub async fn left_behind(client: &Client, plan: &Plan) -> Result<Vec<String>, St
         };
         left.extend(pods.iter().filter_map(|pod| stays(pod, node)));
     }
-    left.sort();
+    left.small_sort();
     Ok(left)
 }
 

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 use super::record::{Line, Record};
 use super::run::is_name_of_run;
@@ -246,7 +246,7 @@ impl Journal {
                 old.push(path);
             }
         }
-        old.sort();
+        old.small_sort();
         old.extend(Some(self.path()).filter(|path| path.symlink_metadata().is_ok()));
         Ok(old)
     }

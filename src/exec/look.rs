@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use cluster::kinds;
 use cluster::mutations::{entry, text};
-use model::base::{Exit, Failure, Name};
+use model::base::{Exit, Failure, Name, SmallSort};
 use model::plan::{Object, Plan, Refusal, RefusalCode};
 use plan::{ActionTarget, Class, Found, Subject};
 
@@ -287,7 +287,7 @@ impl Looker {
         }
         if named.kind.is_none() && named.namespace.is_none() {
             // One name, one queue: its LocalQueue of the same name is meant only where it is named.
-            queues.sort_by_key(|queue| !queue.object.namespace.is_empty());
+            queues.small_sort_by_key(|queue| !queue.object.namespace.is_empty());
             queues.truncate(1);
         }
         let jobs = self.jobs(&named, &mut barred).await?;
@@ -446,7 +446,7 @@ impl Looker {
         let items = self.list(group, plural, namespace).await?;
         let mut fitting: Vec<Value> = items.into_iter().filter(|now| wanted(now)).collect();
         // Finished ones may linger: the newest counts.
-        fitting.sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
+        fitting.small_sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
         Ok(fitting.pop().map(|now| {
             let name = text(&now, "/metadata/name").to_owned();
             found(

@@ -4,7 +4,7 @@
 //! What is saved is what the devices cost an hour: of reserved and owned ones it is what they could do for others, not cash.
 
 use crate::base::quantities::counted;
-use crate::base::{Age, Name, ObjectKey, Rate};
+use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
 use crate::cost::{Burn, PriceGroup};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::finding::Finding;
@@ -244,7 +244,7 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
     for finding in fleet.findings.iter() {
         all.extend(slow_device(finding, fleet, burn, profiles));
     }
-    all.sort_unstable_by(|a, b| {
+    all.small_sort_by(|a, b| {
         (b.saves.cmp(&a.saves))
             .then_with(|| b.costs.cmp(&a.costs))
             .then_with(|| a.job.cmp(&b.job))

@@ -9,8 +9,8 @@ use engine::forecast;
 use engine::preempt::evicted;
 use engine::snapshot::{Snapshot, Status, System, Workload};
 use engine::state::State;
-use model::base::Moment;
 use model::base::quantities::first_named;
+use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Evicted, Intent, JobName, Mutation, Plan, Refusal, RefusalCode, Undo,
@@ -196,7 +196,7 @@ fn finish(
         own.before = by_itself;
     }
     // It is what was asked for: lists are cut at their end.
-    forecast.starts.sort_by_key(|start| start.job != job);
+    forecast.starts.small_sort_by_key(|start| start.job != job);
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
     plan.undo = Undo {

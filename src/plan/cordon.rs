@@ -1,7 +1,7 @@
 //! Cordon: nodes take no new work; who said so, and why, is written on each. And the way back.
 
 use engine::snapshot::{Node, Snapshot};
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::plan::{
     Alternative, Effect, Intent, Mutation, Object, Plan, Refusal, RefusalCode, Step, Undo, Verb,
 };
@@ -34,7 +34,7 @@ pub(super) fn find(snapshot: &Snapshot, names: &[Name]) -> Result<Vec<usize>, Re
             all.push(found);
         }
     }
-    all.sort_unstable();
+    all.small_sort();
     Ok(all)
 }
 

@@ -9,7 +9,7 @@ use engine::compiled::WorkloadId;
 use engine::snapshot::{
     Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
 };
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until, Verb, Wait,
@@ -238,7 +238,7 @@ impl Drain<'_> {
                 lost: lost.unwrap_or(u64::MAX),
             });
         }
-        all.sort_by_key(|leave| (!leave.evicts, leave.lost, leave.work));
+        all.small_sort_by_key(|leave| (!leave.evicts, leave.lost, leave.work));
         for leave in &all {
             if leave.evicts {
                 self.evict(leave)?;

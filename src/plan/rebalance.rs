@@ -7,7 +7,7 @@ use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::fit::Relaxation;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::plan::{
     Alternative, Effect, Intent, Plan, Refusal, RefusalCode, Undo, Until, Wait, When,
 };
@@ -153,7 +153,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
                     .ok()
             })
             .collect();
-        nodes.sort_unstable();
+        nodes.small_sort();
         nodes.dedup();
         let movable = nodes.len() == 1
             && model.status == Status::Running
@@ -184,7 +184,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
         })
         .map(|(at, _)| (lost(&state, &by_node[at]), at))
         .collect();
-    candidates.sort_unstable();
+    candidates.small_sort();
     let mut taken: Vec<bool> = vec![false; snapshot.nodes.len()];
     let mut out: Vec<Move> = Vec::new();
     for (cost, node) in candidates {

@@ -2,7 +2,7 @@
 
 use engine::snapshot::Snapshot;
 use model::base::document::unknown;
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::plan::{Intent, JobName, Refusal};
 
 pub use super::places::nodes;
@@ -157,7 +157,7 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, ParseError> {
         for place in places {
             all.extend(nodes(snapshot, place)?);
         }
-        all.sort();
+        all.small_sort();
         all.dedup();
         if all.is_empty() { Err(form()) } else { Ok(all) }
     };

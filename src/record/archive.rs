@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 use super::codec::{Codec, Entry};
 use super::fault::{Damage, RecordFault};
@@ -287,7 +287,7 @@ impl Archive {
         let frames = self.segments.iter().flat_map(|segment| &segment.frames);
         let keys = frames.filter(|(_, frame)| frame.kind == FrameKind::Key);
         let mut moments: Vec<Moment> = keys.map(|(_, frame)| frame.to).collect();
-        moments.sort();
+        moments.small_sort();
         moments.dedup();
         moments
     }

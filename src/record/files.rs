@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 use super::fault::{Damage, RecordFault};
 use super::frame::{Head, read_file_head};
@@ -57,7 +57,7 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, RecordFault
         let path = entry.map_err(failed())?.path();
         all.extend(number_of(&path).map(|number| (number, path)));
     }
-    all.sort();
+    all.small_sort();
     Ok(all)
 }
 

@@ -13,7 +13,7 @@ use cluster::seen;
 use engine::explanations;
 use engine::forecast::{Basis, Start};
 use engine::live;
-use model::base::{Moment, Names};
+use model::base::{Moment, Names, SmallSort};
 use model::cost::Burn;
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::observe::{Observation, Table};
@@ -237,8 +237,8 @@ fn outcome(
         within += usize::from(!late && !soon);
         early += usize::from(soon);
     }
-    errors.sort_unstable();
-    waits.sort_unstable();
+    errors.small_sort();
+    waits.small_sort();
     let at = |sorted: &[u64], percent: usize| {
         let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
         sorted.get(rank).map(|millis| *millis as f64 / 1_000.0)

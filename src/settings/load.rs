@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use model::base::SmallSort;
 use model::base::document::{self, Fault, line_of, quoted};
 
 use super::DEFAULTS;
@@ -120,7 +121,7 @@ pub fn keys() -> Vec<String> {
     let mut all: Vec<String> = with_default
         .chain(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()))
         .collect();
-    all.sort();
+    all.small_sort();
     all
 }
 

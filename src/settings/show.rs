@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use model::base::SmallSort;
 use model::base::document::quoted;
 
 use super::load::WITHOUT_DEFAULT;
@@ -23,7 +24,7 @@ pub fn print(settings: &Settings) -> String {
             lines.push((format!("#{key} ="), "not set".to_owned()));
         }
     }
-    lines.sort_by(|(a, _), (b, _)| a.trim_start_matches('#').cmp(b.trim_start_matches('#')));
+    lines.small_sort_by(|(a, _), (b, _)| a.trim_start_matches('#').cmp(b.trim_start_matches('#')));
     // Origins stand in one column, but for lines that are too long for it.
     let width = lines
         .iter()

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use model::base::SmallSort;
+
 use super::json::{list, text};
 use super::names::{bad_key, bad_value, quoted};
 
@@ -323,7 +325,7 @@ impl Labels {
                 _ => return None,
             });
         }
-        needs.sort_by(|a, b| a.key().cmp(b.key()));
+        needs.small_sort_by(|a, b| a.key().cmp(b.key()));
         Some(Self(needs))
     }
 

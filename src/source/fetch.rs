@@ -7,7 +7,7 @@ use serde::Deserialize;
 use cluster::discovery::PlainGroup;
 use cluster::kinds;
 use cluster::table;
-use model::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey, SmallSort};
 use model::fleet::observe::Table;
 use model::object::{EventSeen, ObjectRef};
 use model::value::Value;
@@ -81,7 +81,7 @@ pub async fn events(
         more |= !list.metadata.next.is_empty();
         all.extend(list.items.into_iter().map(Event::seen));
     }
-    all.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.about.cmp(&b.about)));
+    all.small_sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.about.cmp(&b.about)));
     Ok((all, more))
 }
 

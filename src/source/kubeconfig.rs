@@ -8,6 +8,8 @@ use std::sync::Arc;
 use kube::Config;
 use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
 
+use model::base::SmallSort;
+
 use super::no_proxy;
 
 /// Reads an environment variable. Handed in, so that tests need not change the process's own.
@@ -136,7 +138,7 @@ pub fn namespaces(choice: &Choice) -> Result<Vec<String>, ConfigFault> {
         .filter_map(|context| context.namespace.clone())
         .filter(|namespace| !namespace.is_empty())
         .collect();
-    all.sort();
+    all.small_sort();
     all.dedup();
     Ok(all)
 }
@@ -363,7 +365,7 @@ fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut all: Vec<&str> = names.collect();
-    all.sort_unstable();
+    all.small_sort();
     match all.len() {
         0 => "none".to_owned(),
         1..=8 => all.join(", "),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
@@ -125,7 +126,10 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
         )));
     }
     let text = String::from_utf8_lossy(&out);
-    let answer: Answer = serde_saphyr::from_str(&text).map_err(|_| {
+    // YAML by way of JSON, of which a reader is there already.
+    let answer = serde_saphyr::from_str::<Value>(&text).ok();
+    let answer = answer.and_then(|value| serde_json::from_value::<Answer>(value).ok());
+    let answer = answer.ok_or_else(|| {
         fail("printed something that is not an ExecCredential; run it in a shell".to_owned())
     })?;
     let status = answer

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use model::advice::{Advice, WINDOW, a_month};
-use model::base::Rate;
 use model::base::quantities::bytes;
+use model::base::{Rate, SmallSort};
 use model::fleet::job::{Job, JobState};
 use model::fleet::profile::{Bound, Evidence, NotJudged};
 
@@ -314,7 +314,7 @@ pub fn judged(facts: &Facts) -> Judged {
             None => reasons.push((words, 1)),
         }
     }
-    reasons.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    reasons.small_sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let told = reasons
         .iter()
         .map(|(words, count)| format!("{count}: {words}"));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use model::base::{Rate, natural};
+use model::base::{Rate, SmallSort, natural};
 use model::cost;
 
 use super::table::Column;
@@ -85,7 +85,7 @@ pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
         let at = scopes.position(|scope| scope.name() == row.scope);
         (at, row.name == UNATTRIBUTED)
     };
-    all.sort_by(|a, b| {
+    all.small_sort_by(|a, b| {
         place(a)
             .cmp(&place(b))
             .then_with(|| natural(a.name, b.name))

@@ -13,7 +13,7 @@ use engine::preempt::Victims;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::base::quantities::counted;
-use model::base::{Moment, Rate};
+use model::base::{Moment, Rate, SmallSort};
 use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
@@ -191,7 +191,7 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
         .filter(|job| job.state == model::fleet::job::JobState::Waiting)
         .map(|job| (job.waiting_since.unwrap_or(job.created), &job.id))
         .collect();
-    all.sort_unstable();
+    all.small_sort();
     all.truncate(ASKED);
     all.into_iter().map(|(_, key)| key.clone()).collect()
 }

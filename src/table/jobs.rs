@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use model::base::natural;
 use model::base::quantities::counted;
-use model::base::{Age, Moment, Rate};
+use model::base::{Age, Moment, Rate, SmallSort};
 use model::cost::Spend;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
@@ -203,7 +203,7 @@ impl JobRow<'_> {
 /// Every job by namespace, name and kind.
 pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
     let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
-    jobs.sort_by(|a, b| {
+    jobs.small_sort_by(|a, b| {
         natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
     });
     jobs.into_iter().map(|job| row(facts, job)).collect()

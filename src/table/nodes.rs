@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::natural;
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::Known;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
@@ -325,7 +325,7 @@ pub fn cordoned_by(node: &Node) -> Option<String> {
 /// The nodes in the order of their names, `a100-2` before `a100-10`.
 pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
     let mut all: Vec<&Node> = facts.fleet.nodes.iter().map(|node| &**node).collect();
-    all.sort_by(|a, b| natural(a.name(), b.name()));
+    all.small_sort_by(|a, b| natural(a.name(), b.name()));
     all
 }
 

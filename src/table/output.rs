@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use model::base::SmallSort;
 use model::base::document::nearest;
 use model::fleet::signal::Signal;
 
@@ -387,7 +388,7 @@ fn build<R: Serialize>(
                 .filter(|column| chosen.contains(&column.title))
                 .collect();
             let place = |title| query.columns.iter().position(|own| *own == title);
-            chosen.sort_by_key(|column| place(column.title));
+            chosen.small_sort_by_key(|column| place(column.title));
             chosen
         }
     };
@@ -439,7 +440,7 @@ fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<
     if let Some(sort) = &query.sort {
         let rest = |row: &R| (shape.key)(row).starts_with(UNATTRIBUTED);
         // Stable: rows that are alike stand in the order of their kind.
-        all.sort_by(|(a, row), (b, other)| {
+        all.small_sort_by(|(a, row), (b, other)| {
             (rest(row).cmp(&rest(other))).then_with(|| sort.compare(a, b))
         });
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use model::base::{Rate, natural};
+use model::base::{Rate, SmallSort, natural};
 use model::cost::sizes;
 use model::fleet::device::Pod;
 use model::fleet::node::Node;
@@ -130,7 +130,7 @@ pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
         .map(|pod| &**pod)
         .filter(|pod| asks_for_devices(pod))
         .collect();
-    pods.sort_by(|a, b| {
+    pods.small_sort_by(|a, b| {
         let (a, b) = (a.key(), b.key());
         natural(&a.namespace, &b.namespace).then_with(|| natural(&a.name, &b.name))
     });

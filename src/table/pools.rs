@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use model::base::Rate;
 use model::base::natural;
+use model::base::{Rate, SmallSort};
 use model::cost::{Scope, Spend};
 use model::fleet::job::JobState;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, VisibleCounts};
@@ -237,7 +237,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let reached = |pool: &&Pool| part.is_none_or(|part| part.reach.has_pool(&pool.name));
     let pools = facts.pools().iter().filter(reached);
     let mut rows: Vec<PoolRow<'_>> = pools.map(|pool| row(facts, pool)).collect();
-    rows.sort_by(|a, b| natural(a.name, b.name));
+    rows.small_sort_by(|a, b| natural(a.name, b.name));
     let of_pools = sum(rows.iter().filter_map(|row| row.waiting_devices));
     let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
     if unclaimed > 0 {

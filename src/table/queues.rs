@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use model::base::{Moment, Rate, natural};
+use model::base::{Moment, Rate, SmallSort, natural};
 use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
@@ -235,7 +235,7 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     }
     let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
     let mut all: Vec<_> = places.into_iter().collect();
-    all.sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
+    all.small_sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
     for ((name, system), (queue, tally)) in &all {
         let burn = burn(facts, name, *system).map(Rate::usd);
         rows.push(row(facts, name, *system, *queue, tally, burn));

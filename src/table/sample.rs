@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::advice::{Action, Advice, Certainty};
-use model::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey, SmallSort};
 use model::cost::sample::{device, fleet, held, node, now, pod, resting, sliced};
 use model::cost::{PriceBook, Prices, burn};
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
@@ -218,7 +218,7 @@ pub fn facts() -> Facts {
         Arc::new(waiting),
         job(&failed, JobState::Failed, 1, 0),
     ];
-    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    jobs.small_sort_by(|a, b| a.id.cmp(&b.id));
     made.jobs = Arc::from(jobs);
     made.findings = Arc::from([Finding {
         id: Name::new("xid-79/n1/gpu2"),

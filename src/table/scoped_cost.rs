@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::cost::burn::UNATTRIBUTED;
 use model::cost::{Burn, CostRow, Scope as By, Spend};
 use model::fleet::job::Job;
@@ -62,7 +62,7 @@ pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
         .into_iter()
         .map(|(by, rows)| {
             let mut rows: Vec<CostRow> = rows.into_values().collect();
-            rows.sort_by_key(|row| row.name.as_str() == UNATTRIBUTED);
+            rows.small_sort_by_key(|row| row.name.as_str() == UNATTRIBUTED);
             (by, rows)
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use model::base::natural;
+use model::base::{SmallSort, natural};
 use model::fleet::histogram::Latency;
 use model::fleet::job::Job;
 use model::fleet::served_model::{Saturation, ServedModel};
@@ -274,7 +274,7 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
         })
         .collect();
     let key = |at: usize| &facts.fleet.jobs[at].id.key;
-    all.sort_by(|a, b| {
+    all.small_sort_by(|a, b| {
         let (one, other) = (key(a.0), key(b.0));
         natural(&one.namespace, &other.namespace)
             .then_with(|| natural(&one.name, &other.name))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::finding::Finding;
 
 /// A mute ends by itself after so long, for what is muted for ever is forgotten.
@@ -127,7 +127,7 @@ impl Silences {
         });
         // Two consoles may have written, each what it knew.
         let mut lines: Vec<(Moment, Logged)> = lines.filter(|(done, _)| *done <= at).collect();
-        lines.sort_by_key(|(done, _)| *done);
+        lines.small_sort_by_key(|(done, _)| *done);
         let mut silences = Self::default();
         for (at, line) in lines {
             let entry = line.state.map(|silence| Entry { silence, at });

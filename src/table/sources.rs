@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use model::base::natural;
+use model::base::{SmallSort, natural};
 use model::fleet::observe::{SourceHealth, SourceState};
 
 use super::Facts;
@@ -88,7 +88,7 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
 /// Every source, the worst first, by name.
 pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
     let mut sources: Vec<_> = facts.fleet.sources.iter().collect();
-    sources.sort_by(|a, b| {
+    sources.small_sort_by(|a, b| {
         let worst_first = b.state.cmp(&a.state);
         worst_first.then_with(|| natural(&a.name, &b.name))
     });

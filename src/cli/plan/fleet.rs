@@ -11,7 +11,7 @@ use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
 use exec::look::Unseen;
-use model::base::{Exit, Failure, Name};
+use model::base::{Exit, Failure, Name, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
@@ -194,7 +194,7 @@ pub(super) fn intent(
         for place in places {
             all.extend(words::nodes(snapshot, place)?);
         }
-        all.sort();
+        all.small_sort();
         all.dedup();
         Ok(all)
     };

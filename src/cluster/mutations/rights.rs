@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use model::base::SmallSort;
 use model::plan::{Mutation, Object, Step};
 
 use crate::kinds;
@@ -93,7 +94,7 @@ pub fn rights(step: &Step) -> Vec<Right> {
         },
         _ => right(Method::Patch.verb(), it, ""),
     });
-    all.sort();
+    all.small_sort();
     all.dedup();
     all
 }

@@ -7,7 +7,7 @@ use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
 use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
-use model::base::{Name, When};
+use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 
 use super::{Navigation, port_forward, suppose};
@@ -241,7 +241,7 @@ impl Index {
             }
         }
         let mut left: Vec<u32> = found.iter().map(|(_, at)| *at).collect();
-        left.sort_unstable();
+        left.small_sort();
         self.last = Some((words, left));
         let count = found.len();
         if count > MOST {
@@ -339,7 +339,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     {
         let (mut found, count) = index.offers(kind, rest.trim());
         if count > 0 {
-            found.sort_by_key(|(cost, order, _)| (*cost, *order));
+            found.small_sort_by_key(|(cost, order, _)| (*cost, *order));
             let found = found.into_iter().map(|(.., offer)| offer);
             let count = count + usize::from(view.is_some());
             return (view.into_iter().chain(found).collect(), count);
@@ -374,7 +374,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         scored.extend(found.into_iter().map(behind));
     }
     if !query.is_empty() {
-        scored.sort_by_key(|(cost, order, _)| (*cost, *order));
+        scored.small_sort_by_key(|(cost, order, _)| (*cost, *order));
     }
     scored.truncate(MOST);
     let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
@@ -400,7 +400,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
 
 /// The trees of objects that were found; what has none is left out.
 fn trees(app: &App, mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
-    found.sort_by_key(|(cost, order, _)| (*cost, *order));
+    found.small_sort_by_key(|(cost, order, _)| (*cost, *order));
     let tree = |offer: Offer| {
         let Navigation::Object(of) = &offer.go else {
             return None;
@@ -548,7 +548,7 @@ fn chosen(app: &App, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
             Some((if query.is_empty() { 0 } else { cost }, order, offer))
         })
         .collect();
-    scored.sort_by_key(|(cost, order, _)| (*cost, *order));
+    scored.small_sort_by_key(|(cost, order, _)| (*cost, *order));
     let mut offers: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
     let go = match verb {
         "ctx" => Some(Navigation::Switch(Switch::Context(Name::new(rest)))),

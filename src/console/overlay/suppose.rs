@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::fuzzy::Query;
 use engine::what_if::{GRAMMAR, VERBS, parse, split};
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::fleet::Fleet;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
@@ -63,7 +63,7 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
         let label = format!("what-if {whole}");
         next.push((cost, order, Offer { label, doc, go }));
     }
-    next.sort_by_key(|(cost, order, _)| (*cost, *order));
+    next.small_sort_by_key(|(cost, order, _)| (*cost, *order));
     all.extend(next.into_iter().map(|(.., offer)| offer));
     if all.is_empty() {
         // Nothing fits: what is wrong stands there, and enter leaves the words as they are.

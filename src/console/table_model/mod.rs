@@ -6,6 +6,7 @@ mod marks;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use model::base::SmallSort;
 use table::Facts;
 
 use super::commands::Command;
@@ -196,7 +197,7 @@ impl TableModel {
             .collect();
         let falls = self.sort.is_some_and(|(_, falls)| falls);
         // Stable, so equal values stand in their natural order.
-        keyed.sort_by(|a, b| {
+        keyed.small_sort_by(|a, b| {
             a.0.cmp(&b.0)
                 .then_with(|| a.1.compare(&b.1, facts.now, falls))
         });
@@ -222,7 +223,7 @@ impl TableModel {
             let mut order: Vec<usize> =
                 self.ids.iter().filter_map(|id| places.remove(id)).collect();
             let mut fresh: Vec<usize> = places.into_values().collect();
-            fresh.sort_unstable();
+            fresh.small_sort();
             order.extend(fresh);
             self.rows = order.iter().map(|place| rows[*place]).collect();
             self.ids = order.iter().map(|place| ids[*place]).collect();

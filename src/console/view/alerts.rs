@@ -3,7 +3,7 @@
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::fleet::finding::{Finding, Severity, Subject};
 use table::silence::Silence;
 use table::{Facts, alerts};
@@ -86,7 +86,7 @@ fn by_object(facts: &Facts) -> Vec<Row> {
         });
         rows.push((finding.severity, group, at as u32));
     }
-    rows.sort_unstable();
+    rows.small_sort();
     rows.into_iter().map(|(.., at)| (at, 0)).collect()
 }
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::table_model::id_of;
 use crate::widget::heat::{Heat, HeatCell};
 use crate::widget::spark::level;
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 use model::fleet::checks::GANG_WORKS;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
@@ -357,7 +357,7 @@ impl Span {
                         .into_iter()
                         .filter(|(_, values)| !values.is_empty())
                         .map(|(job, mut values)| {
-                            values.sort_by(f64::total_cmp);
+                            values.small_sort_by(f64::total_cmp);
                             (job, values[values.len() / 2])
                         })
                         .filter(|(_, median)| metric != Metric::Util || *median >= GANG_WORKS)

@@ -7,6 +7,7 @@ use crate::painter::Painter;
 use crate::table_model::{Kind, Row};
 use crate::text::counted;
 use crate::theme::Role;
+use model::base::SmallSort;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
@@ -202,7 +203,7 @@ impl View for FleetView {
         self.teams = (0..rows as u32).collect();
         if let Some(rows) = facts.burn.rows.get(&By::Team) {
             self.teams
-                .sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.burn));
+                .small_sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.burn));
         }
         let findings = facts.fleet.findings.iter().enumerate();
         self.needs = findings

@@ -9,7 +9,7 @@ use crate::commands::{Command, Context};
 use crate::filter::Filter;
 use crate::painter::Painter;
 use crate::table_model::{Row, fields, matches};
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::fleet::history::Track;
 use table::Facts;
 
@@ -207,7 +207,7 @@ impl Heatmap {
             ranked.select_nth_unstable_by(TRIED, furthest_first);
             ranked.truncate(TRIED);
         }
-        ranked.sort_unstable_by(furthest_first);
+        ranked.small_sort_by(furthest_first);
         // Every device pauses for a moment now and then.
         let mut tried = ranked.into_iter();
         let lasting = tried.find(|((alerted, _), row, _)| *alerted || self.lasts(facts, *row));
@@ -573,7 +573,7 @@ impl View for Heatmap {
                 }
             }
         }
-        nodes.sort_unstable();
+        nodes.small_sort();
         nodes.dedup();
         nodes
             .iter()

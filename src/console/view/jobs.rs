@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::natural;
+use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Failure;
 use table::Facts;
@@ -137,7 +137,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
         .map(|(at, job)| (rank(job.state), at as u32))
         .collect();
     let key = |row: &Row| &facts.fleet.jobs[row.1 as usize].id.key;
-    rows.sort_by(|a, b| {
+    rows.small_sort_by(|a, b| {
         let (one, other) = (key(a), key(b));
         (a.0.cmp(&b.0))
             .then_with(|| natural(&one.namespace, &other.namespace))

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::table_model::Row;
 use crate::widget::cell::natural;
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::fleet::device::{Device, Pod};
 use model::fleet::node::Node;
 use table::Facts;
@@ -170,7 +170,7 @@ impl Map {
     ) -> Self {
         let mut gathered = gather(facts, plan, wanted);
         let mut names: Vec<Name> = gathered.keys().cloned().collect();
-        names.sort_by(|a, b| natural(a, b));
+        names.small_sort_by(|a, b| natural(a, b));
         // As wide in every group, so that their tiles stand under each other.
         let label = gathered
             .values()
@@ -233,7 +233,7 @@ impl Map {
             1
         };
         let mut order: Vec<(Option<Name>, Vec<Tile>)> = racks.into_iter().collect();
-        order.sort_by(|a, b| match (&a.0, &b.0) {
+        order.small_sort_by(|a, b| match (&a.0, &b.0) {
             (Some(a), Some(b)) => natural(a, b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         });
@@ -395,7 +395,7 @@ fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
             .flatten()
             .map(|row| (value(row), row))
             .collect();
-        keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        keyed.small_sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut rest = keyed.into_iter().map(|(_, row)| row);
         tiles.extend(
             sizes

@@ -7,7 +7,7 @@ use crate::painter::Painter;
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::natural;
+use model::base::{SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
@@ -157,7 +157,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 /// Puts rows that begin with a node's place in the order of the nodes' names, `a100-2` before `a100-10`.
 pub(super) fn by_node(facts: &Facts, rows: &mut [Row]) {
     let name = |row: &Row| facts.fleet.nodes[row.0 as usize].name();
-    rows.sort_by(|a, b| match a.0 == b.0 {
+    rows.small_sort_by(|a, b| match a.0 == b.0 {
         true => std::cmp::Ordering::Equal,
         false => natural(name(a), name(b)),
     });

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::table_model::{Column, Kind, Row};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::{Name, ObjectKey, natural};
+use model::base::{Name, ObjectKey, SmallSort, natural};
 use model::cost::Scope;
 use model::fleet::device::Device;
 use model::fleet::job::{Job, JobState};
@@ -442,7 +442,7 @@ impl<'a> Lines<'a> {
         }
         let jobs = &self.facts.fleet.jobs;
         let key = |(job, at): &(usize, usize)| (&jobs[*job].id.key, jobs[*job].pods[*at].key());
-        all.sort_by(|a, b| {
+        all.small_sort_by(|a, b| {
             let ((job, pod), (other, another)) = (key(a), key(b));
             (job.namespace.cmp(&other.namespace))
                 .then_with(|| natural(&job.name, &other.name))
@@ -476,7 +476,7 @@ impl<'a> Lines<'a> {
             .map(|(at, _)| at)
             .collect();
         let nodes = &self.facts.fleet.nodes;
-        members.sort_by(|a, b| natural(nodes[*a].name(), nodes[*b].name()));
+        members.small_sort_by(|a, b| natural(nodes[*a].name(), nodes[*b].name()));
         for at in members {
             self.add(1, Item::Node(at));
             let mut jobs: Vec<usize> = self.pods_on(&nodes[at]).iter().map(|pod| pod.0).collect();
@@ -515,7 +515,7 @@ impl<'a> Lines<'a> {
             .filter(|(_, job)| of(job))
             .map(|(at, job)| (job.state != JobState::Waiting, at))
             .collect();
-        all.sort_unstable();
+        all.small_sort();
         for (_, at) in all {
             self.add(depth, Item::Job(at));
         }

@@ -3,8 +3,8 @@
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::Rate;
 use model::base::natural;
+use model::base::{Rate, SmallSort};
 use model::cost::{CostRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
@@ -84,7 +84,7 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
         .map(|at| (at, 0))
         .collect();
     let name = |row: &Row| &facts.fleet.pools[row.0 as usize].name;
-    rows.sort_by(|a, b| natural(name(a), name(b)));
+    rows.small_sort_by(|a, b| natural(name(a), name(b)));
     rows
 }
 

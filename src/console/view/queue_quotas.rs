@@ -6,8 +6,8 @@ use crate::table_model::{Column, Row};
 use crate::text::UNKNOWN;
 use crate::widget::quota::Quota as Bar;
 use crate::widget::{Cell, Value};
-use model::base::Name;
 use model::base::quantities::grouped;
+use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 use table::Facts;
 
@@ -142,7 +142,7 @@ fn flavors(facts: &Facts) -> Vec<&Name> {
             }
         }
     }
-    sums.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    sums.small_sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     sums.into_iter().map(|(flavor, _)| flavor).collect()
 }
 

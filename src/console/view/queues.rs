@@ -10,7 +10,7 @@ use crate::theme::Role;
 use crate::widget::panel::panel;
 use crate::widget::table::{Align, Head, Look, Width, first_lines, table, wrapped};
 use crate::widget::{Cell, Value};
-use model::base::{Moment, Name, Rate};
+use model::base::{Moment, Name, Rate, SmallSort};
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
 use model::usage::{BudgetScope, BudgetState, Dimension};
@@ -133,7 +133,7 @@ fn named(facts: &Facts) -> Vec<Name> {
     };
     let names = facts.fleet.jobs.iter().filter_map(|job| job.queue.as_ref());
     let mut names: Vec<Name> = names.filter(|name| !known(name)).cloned().collect();
-    names.sort_unstable();
+    names.small_sort();
     names.dedup();
     names
 }
@@ -335,7 +335,7 @@ impl QueuesView {
                 here && job.state == JobState::Waiting
             })
             .collect();
-        waiting.sort_by_key(|at| order(&all[*at as usize]));
+        waiting.small_sort_by_key(|at| order(&all[*at as usize]));
         // A place is among all that wait, whoever's jobs are shown.
         let placed = waiting.into_iter().enumerate();
         let ours = placed.filter(|(_, at)| facts.has_job(&all[*at as usize]));

@@ -12,7 +12,7 @@ use crate::widget::bar::bar;
 use crate::widget::heat::{Heat, HeatCell, pair, single};
 use crate::widget::panel::panel;
 use crate::widget::spark::{chart, spark};
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::device::Device;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
@@ -65,13 +65,13 @@ impl DeviceStrip {
             if height < 6 {
                 return Self::default();
             }
-            pools.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+            pools.small_sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
             // The smallest share the last line: none is left out.
             let rest = pools.split_off(usize::from(height) - 1);
             let name = Name::from(format!("{} more pools", rest.len()));
             let cells = rest.into_iter().flat_map(|(_, cells)| cells).collect();
             others = Some((name, cells));
-            pools.sort_by(|a, b| a.0.cmp(&b.0));
+            pools.small_sort_by(|a, b| a.0.cmp(&b.0));
         }
         pools.extend(others);
         let line = usize::from(width) * if paired { 2 } else { 1 };

@@ -1,6 +1,6 @@
 //! Which objects of the cluster stand behind what is under the cursor: whose YAML, events and logs are meant.
 
-use model::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey, SmallSort};
 use model::cost::Scope;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
@@ -87,7 +87,7 @@ pub fn things(facts: &Facts, selection: &Selection) -> Vec<ObjectRef> {
         });
     }
     let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
-    pods.sort_by_key(|pod| (pod.seen.ready && pod.seen.failure.is_none(), pod.key()));
+    pods.small_sort_by_key(|pod| (pod.seen.ready && pod.seen.failure.is_none(), pod.key()));
     all.extend(
         pods.iter()
             .take(PODS)
@@ -117,7 +117,7 @@ pub fn pods(facts: &Facts, selection: &Selection) -> Vec<ObjectKey> {
         _ => job(facts, selection).map_or_else(Vec::new, |job| {
             let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
             pods.retain(|pod| pod.seen.node.is_some());
-            pods.sort_by_key(|pod| pod.seen.failure.is_none());
+            pods.small_sort_by_key(|pod| pod.seen.failure.is_none());
             pods.iter().map(|pod| pod.key().clone()).collect()
         }),
     }

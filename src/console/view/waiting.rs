@@ -9,7 +9,7 @@ use engine::explanations::Later;
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::grouped;
-use model::base::{Age, Moment, Name};
+use model::base::{Age, Moment, Name, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
@@ -26,7 +26,7 @@ pub fn longest_first(facts: &Facts) -> Vec<u32> {
             job.state == JobState::Waiting && facts.has_job(job)
         })
         .collect();
-    waiting.sort_by_key(|at| {
+    waiting.small_sort_by_key(|at| {
         let job = &all[*at as usize];
         job.waiting_since.unwrap_or(job.created)
     });

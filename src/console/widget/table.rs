@@ -3,6 +3,8 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use model::base::SmallSort;
+
 use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
@@ -303,7 +305,7 @@ fn lay_out(painter: &Painter<'_>, heads: &[Head], needs: &[u16], room: u16, gap:
         }
     };
     let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|place| match tier(*place) {
+    order.small_sort_by_key(|place| match tier(*place) {
         // The most important first; where all share, who needs least.
         tier @ (0 | 1) => (tier, u16::from(heads[kept[*place]].drop)),
         tier => (tier, lacks(*place)),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::snapshot::{
     Ask, DeviceAsk, HeldDevices, Node, Placement, PodSet, Status, WHOLE, Workload,
 };
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::JobKey;
 
 use super::limits;
@@ -195,7 +195,7 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
                             milli: WHOLE,
                         })
                         .collect();
-                    grips.sort();
+                    grips.small_sort();
                     Some(Placement {
                         pod,
                         node,

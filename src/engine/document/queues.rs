@@ -8,7 +8,7 @@ use crate::snapshot::{
     Fungibility, LeftAlone, Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota,
     Reclaim, Route, Runs, Source, Stop, System, Within,
 };
-use model::base::Name;
+use model::base::{Name, SmallSort};
 
 use super::limits;
 use super::nodes::{BILLING, taint, toleration};
@@ -172,7 +172,7 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
             .iter()
             .map(|quota| (&quota.resource, &quota.flavor))
             .collect();
-        seen.sort();
+        seen.small_sort();
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(flaw(
                 which,
@@ -228,7 +228,7 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
 /// A disruption budget.
 pub(super) fn budget(cell: &Cell<'_>) -> Read<Budget> {
     let mut pods = cell.list("pods", |cell| cell.filled())?;
-    pods.sort();
+    pods.small_sort();
     pods.dedup();
     Ok(Budget {
         namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,

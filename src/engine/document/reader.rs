@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use model::base::document::unknown;
 use model::base::quantities::{quantity, quantity_milli};
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 
 use crate::snapshot::unit_is_milli;
 
@@ -189,7 +189,7 @@ impl<'a> Cell<'a> {
     ) -> Read<Vec<T>> {
         let map = self.object()?;
         let mut keys: Vec<&String> = map.keys().collect();
-        keys.sort();
+        keys.small_sort();
         let mut out = Vec::with_capacity(keys.len());
         for key in keys {
             let value = &map[key];

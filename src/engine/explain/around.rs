@@ -7,7 +7,7 @@ use crate::compiled::{CompiledFleet, CompiledPodSet, FlavorId};
 use crate::fit::Relaxation;
 use crate::snapshot::{Taint, TaintEffect, WHOLE};
 use crate::state::State;
-use model::base::Name;
+use model::base::{Name, SmallSort};
 
 use super::change::TaintName;
 use super::reason::{NodeSupply, Reason};
@@ -97,7 +97,7 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
             slot.1 += pods;
         }
     }
-    out.taints.sort();
+    out.taints.small_sort();
     out
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
 use super::cycle::{self, Cycle, Watch};
@@ -269,7 +269,7 @@ impl<'p> Explainer<'p> {
             .into_iter()
             .map(|work| (self.places[work].unwrap_or(usize::MAX), work))
             .collect();
-        order.sort_unstable();
+        order.small_sort();
         for (_, work) in order {
             let given = left.min(TURNS_FOR_ONE);
             self.turns = given;
@@ -366,7 +366,7 @@ impl<'p> Explainer<'p> {
                 out.reasons = self.reasons(work, &misses);
                 let all = self.unblocks(work, &misses, out.reserved_at);
                 let mut all = self.held_to_fleet(work, all);
-                all.sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
+                all.small_sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
                 let mut all = all.into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();

@@ -9,6 +9,7 @@ use crate::fit::Relaxation;
 use crate::preempt::{Holders, Mode, Victim, evicted};
 use crate::snapshot::{Snapshot, Status, Stop};
 use crate::state::State;
+use model::base::SmallSort;
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName};
 
@@ -65,7 +66,7 @@ impl Explainer<'_> {
         }
         // The dearest first: whoever can stay does.
         let mut order: Vec<WorkloadId> = list.iter().map(|victim| victim.work).collect();
-        order.sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
+        order.small_sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
         // Of many the search itself has given back those who are not needed.
         let mut proven = list.len() <= MOST_SPARED;
         for spared in order {
@@ -222,7 +223,7 @@ impl Explainer<'_> {
                 }
             }
         }
-        out.sort_unstable();
+        out.small_sort();
         out.truncate(MOST_CLOSED);
         out.into_iter().map(|(_, node)| node).collect()
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::compiled::{FlavorId, PairId, WorkloadId};
 use crate::fit::{Miss, Why};
 use crate::state::State;
-use model::base::Name;
+use model::base::{Name, SmallSort};
 use model::fleet::sight::unseen_words;
 use model::plan::JobName;
 
@@ -429,7 +429,7 @@ pub(super) fn read_with(
             }
         }
     }
-    reasons.sort_by_key(Reason::rank);
+    reasons.small_sort_by_key(Reason::rank);
     reasons
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use model::base::SmallSort;
+
 use crate::compiled::{FlavorId, NodeId, PairId, QueueId, WorkloadId};
 use crate::cycle;
 use crate::fit::{Relaxation, Why};
@@ -59,7 +61,7 @@ impl Explainer<'_> {
                 .map(|work| state.priority(work))
                 .flat_map(|priority| [priority, priority.saturating_add(1)])
                 .collect();
-            all.sort_unstable();
+            all.small_sort();
             all.dedup();
             all
         })
@@ -202,7 +204,7 @@ impl Explainer<'_> {
                 able.push((!site.open, -free, node));
             }
         }
-        able.sort_unstable();
+        able.small_sort();
         let mut seen = std::collections::BTreeSet::new();
         let mut out = Vec::new();
         for (_, _, node) in able {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::base::SmallSort;
+
 use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
 use crate::cycle::Attempt;
 use crate::fit::{Relaxation, Why};
@@ -175,7 +177,7 @@ fn tolerable(turn: &mut Attempt<'_, '_>) -> Option<Vec<TaintName>> {
             all.extend(open_taints(compiled, set.constraint, taints));
         }
     }
-    all.sort();
+    all.small_sort();
     all.dedup();
     if all.is_empty() || !turn.starts(&tolerating(&all)) {
         return None;

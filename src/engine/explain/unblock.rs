@@ -7,7 +7,7 @@ use crate::cycle::{self, Known, Watch};
 use crate::fit::{Miss, Relaxation, Why};
 use crate::snapshot::{PodSet, System, least_amount};
 use crate::state::State;
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::plan::Evicted;
 
 use super::change::{Change, Unblock};
@@ -35,7 +35,7 @@ fn labels(sets: &[PodSet]) -> Vec<Name> {
         set.selector.keys().cloned().chain(required).collect()
     };
     let mut keys: Vec<Name> = sets.iter().flat_map(asked).collect();
-    keys.sort();
+    keys.small_sort();
     keys.dedup();
     keys
 }
@@ -126,7 +126,7 @@ impl Explainer<'_> {
         }
         // Last, since it changes nothing: what does is looked for all the same.
         out.extend(reserved.map(|at| Unblock::new(vec![Change::Wait { at }], true)));
-        out.sort_by_key(|unblock| unblock.cost(now));
+        out.small_sort_by_key(|unblock| unblock.cost(now));
         out
     }
 

@@ -6,7 +6,7 @@ use crate::snapshot::{
     Ask, DeviceAsk, Handle, Op, Placement, PodSet, Requirement, Status, System, TopologyRequest,
     WHOLE, Workload, WorkloadMutations,
 };
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::admission::Admission;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
@@ -348,7 +348,7 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) 
         let set = &mut sets[at];
         set.count = set.count.max(*used);
         let mut held = grips.get(pod.key()).cloned().unwrap_or_default();
-        held.sort();
+        held.small_sort();
         set.placements.push(Placement {
             pod: pod.key().name.clone(),
             uid: pod.seen.uid.clone(),

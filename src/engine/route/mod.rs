@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 
 use super::compiled::{CompiledFleet, FlavorId, WorkloadId};
 use super::cycle::at_speed;
@@ -109,7 +109,7 @@ pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
             (key, it)
         })
         .collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.small_sort_by_key(|(rank, _)| *rank);
     Routing {
         job: job(&workload.key),
         state: stand,

@@ -22,7 +22,7 @@ pub use workload::{
     Status, Toleration, TopologyRequest, Workload, WorkloadMutations,
 };
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 
 /// A device, or one of its slices, taken whole: in thousandths.
 pub const WHOLE: i32 = 1_000;
@@ -76,32 +76,32 @@ impl Snapshot {
         for node in &mut self.nodes {
             node.settle();
         }
-        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.nodes.small_sort_by(|a, b| a.name.cmp(&b.name));
         self.nodes.dedup_by(|b, a| a.name == b.name);
-        self.topologies.sort();
+        self.topologies.small_sort();
         self.topologies.dedup_by(|b, a| a.name == b.name);
         for flavor in &mut self.flavors {
-            flavor.taints.sort();
-            flavor.tolerations.sort();
+            flavor.taints.small_sort();
+            flavor.tolerations.small_sort();
         }
-        self.flavors.sort_by(|a, b| a.name.cmp(&b.name));
+        self.flavors.small_sort_by(|a, b| a.name.cmp(&b.name));
         self.flavors.dedup_by(|b, a| a.name == b.name);
-        self.queues.sort_by(|a, b| a.name.cmp(&b.name));
+        self.queues.small_sort_by(|a, b| a.name.cmp(&b.name));
         self.queues.dedup_by(|b, a| a.name == b.name);
         for workload in &mut self.workloads {
             workload.settle();
         }
-        self.workloads.sort_by(|a, b| a.key.cmp(&b.key));
+        self.workloads.small_sort_by(|a, b| a.key.cmp(&b.key));
         self.workloads.dedup_by(|b, a| a.key == b.key);
         self.budgets
-            .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        self.residents.sort();
+            .small_sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.residents.small_sort();
         self.residents
             .dedup_by(|b, a| (&a.namespace, &a.name) == (&b.namespace, &b.name));
-        self.classes.sort();
+        self.classes.small_sort();
         self.classes
             .dedup_by(|b, a| (a.of_workloads, &a.name) == (b.of_workloads, &b.name));
-        self.runs.sort_by(|a, b| a.owner.cmp(&b.owner));
+        self.runs.small_sort_by(|a, b| a.owner.cmp(&b.owner));
         self.runs.dedup_by(|b, a| a.owner == b.owner);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::node::Billing;
 
 /// How a device is.
@@ -156,12 +156,12 @@ impl Node {
     }
 
     pub(super) fn settle(&mut self) {
-        self.taints.sort();
+        self.taints.small_sort();
         self.taints.dedup();
         for device in &mut self.devices {
-            device.slices.sort();
+            device.slices.small_sort();
         }
-        self.devices.sort();
+        self.devices.small_sort();
         self.devices.dedup_by(|b, a| a.index == b.index);
     }
 }

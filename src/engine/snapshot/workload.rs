@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::JobKey;
 
 use super::WHOLE;
@@ -347,13 +347,13 @@ impl Workload {
     pub(super) fn settle(&mut self) {
         for set in &mut self.sets {
             set.ask.devices.retain(|ask| ask.count > 0 && ask.milli > 0);
-            set.ask.devices.sort();
+            set.ask.devices.small_sort();
             for ask in &mut set.ask.devices {
                 ask.milli = ask.milli.min(WHOLE);
             }
-            set.tolerations.sort();
+            set.tolerations.small_sort();
             set.tolerations.dedup();
-            set.placements.sort();
+            set.placements.small_sort();
         }
     }
 }

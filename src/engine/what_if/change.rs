@@ -7,7 +7,7 @@ use std::fmt;
 use crate::explain::{add_nodes, add_quota};
 use crate::snapshot::{Choice, DEVICES, Quota, Snapshot, Status};
 use model::base::document::unknown;
-use model::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::JobKey;
 use model::fleet::node::Billing;
 
@@ -357,7 +357,7 @@ fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey
         .iter()
         .map(|name| (held.get(name).copied().unwrap_or(0), Reverse(name)))
         .collect();
-    order.sort();
+    order.small_sort();
     let many = usize::try_from(-by).unwrap_or(usize::MAX);
     if many > order.len() {
         return Err(format!("{like} has only {} nodes", order.len()));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use model::base::{Moment, Name, natural};
+use model::base::{Moment, Name, SmallSort, natural};
 use model::fleet::job::JobKey;
 
 use super::compiled::{CompiledFleet, WorkloadId};
@@ -261,7 +261,7 @@ fn shifts(
         }
     }
     // Stable: within an effect they stand as they are named.
-    all.sort_by(|a, b| {
+    all.small_sort_by(|a, b| {
         let name = |shift: &Shift| shift.job.to_string();
         (a.effect.cmp(&b.effect)).then_with(|| natural(&name(a), &name(b)))
     });
@@ -342,7 +342,7 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
         .values()
         .filter_map(|start| Some((start.p50?.millis() - now) / 1_000))
         .collect();
-    waits.sort_unstable();
+    waits.small_sort();
     let figures = Figures {
         nodes: compiled.snapshot.nodes.len(),
         devices: compiled.snapshot.devices(),

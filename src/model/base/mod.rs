@@ -6,11 +6,13 @@ pub mod money;
 pub mod name;
 pub mod quantities;
 pub mod rng;
+pub mod sorting;
 pub mod time;
 pub mod when;
 
 pub use failure::{Exit, Failure};
 pub use money::Rate;
 pub use name::{Name, Names, ObjectKey, natural};
+pub use sorting::SmallSort;
 pub use time::{Age, Moment};
 pub use when::When;

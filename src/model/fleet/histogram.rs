@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::signal::Signal;
+use crate::base::SmallSort;
 
 /// Most buckets of one histogram that are kept; one with more is malformed.
 pub const MOST_BUCKETS: usize = 64;
@@ -25,7 +26,7 @@ impl Histogram {
     /// Of the buckets of a page (upper bound in seconds, cumulative count), in any order; `None` when they are no histogram: no
     /// `+Inf` bucket, a bound twice, counts that fall or are no whole numbers, more than [`MOST_BUCKETS`].
     pub fn new(signal: Signal, mut buckets: Vec<(f64, f64)>) -> Option<Self> {
-        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        buckets.small_sort_by(|a, b| a.0.total_cmp(&b.0));
         let (last, finite) = buckets.split_last()?;
         let whole = |count: f64| count.fract() == 0.0 && (0.0..=MOST_COUNT).contains(&count);
         let good = buckets.len() <= MOST_BUCKETS
@@ -167,7 +168,7 @@ impl Buckets {
             .clone()
             .flat_map(|part| part.bounds.iter().copied())
             .collect();
-        bounds.sort_by(f64::total_cmp);
+        bounds.small_sort_by(f64::total_cmp);
         bounds.dedup();
         bounds.retain(|bound| *bound <= reach);
         Self {

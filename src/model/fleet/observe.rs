@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Moment, Name, ObjectKey};
+use crate::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::admission::GroupSeen;
 use super::budget::Budget;
@@ -206,7 +206,7 @@ impl From<Vec<(Name, Name)>> for Labels {
 impl FromIterator<(Name, Name)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Name, Name)>>(pairs: I) -> Self {
         let mut all: Vec<(Name, Name)> = pairs.into_iter().collect();
-        all.sort();
+        all.small_sort();
         all.dedup_by(|later, first| later.0 == first.0);
         Self(all.into_boxed_slice())
     }

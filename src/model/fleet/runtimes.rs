@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Moment, Name};
+use crate::base::{Moment, Name, SmallSort};
 
 use super::job::{Job, JobKey, JobState};
 
@@ -40,7 +40,7 @@ impl Tenths {
     /// Of runs in any order; `None` of none.
     fn of(runs: &Past) -> Option<Self> {
         let mut sorted: Vec<i64> = runs.values().copied().collect();
-        sorted.sort_unstable();
+        sorted.small_sort();
         let at = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
             sorted.get(rank).copied()

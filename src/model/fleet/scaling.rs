@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Moment, Name, ObjectKey};
+use crate::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::job::Job;
 use super::observe::{Labels, OwnerRef, Resources};
@@ -388,7 +388,7 @@ impl Scaling {
             .filter(|provision| provision.key.namespace == *job.namespace())
             .filter(|provision| owned(provision) || named(provision))
             .collect();
-        found.sort_by_key(|provision| {
+        found.small_sort_by_key(|provision| {
             (
                 std::cmp::Reverse(provision.created),
                 provision.key.name.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Age, Moment, Name};
+use crate::base::{Age, Moment, Name, SmallSort};
 use crate::fleet::node::Billing;
 
 use super::row::{Part, UsageKey};
@@ -168,7 +168,7 @@ impl UsageCounters {
             row.rate_now = [0; 6];
         }
         let mut cells: Vec<&Cell> = sample.cells.iter().collect();
-        cells.sort_by(|a, b| a.key.cmp(&b.key));
+        cells.small_sort_by(|a, b| a.key.cmp(&b.key));
         let mut pairs: usize = self.rows.values().map(CounterRow::pairs).sum();
         for cell in cells {
             let key = CounterKey::of(&cell.key, self.jobs);
@@ -221,7 +221,7 @@ impl UsageCounters {
     pub fn rows(&self) -> Vec<(CounterKey, CounterRow)> {
         let rows = self.rows.iter().map(|(key, row)| (key.clone(), *row));
         let mut rows: Vec<(CounterKey, CounterRow)> = rows.collect();
-        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        rows.small_sort_by(|a, b| a.0.cmp(&b.0));
         rows
     }
 

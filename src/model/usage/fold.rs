@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Age, Moment, Name};
+use crate::base::{Age, Moment, Name, SmallSort};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Billing;
 
@@ -87,7 +87,7 @@ impl Open {
             false
         });
         self.observed.push((low, high));
-        self.observed.sort_unstable();
+        self.observed.small_sort();
         fresh.max(0)
     }
 
@@ -392,7 +392,7 @@ impl UsageFold {
                 ended.push(loss(id, before, began, cause, next.at));
             }
         }
-        ended.sort_by(|a, b| {
+        ended.small_sort_by(|a, b| {
             (&a.namespace, &a.job, &a.owner).cmp(&(&b.namespace, &b.job, &b.owner))
         });
         let first = self.open.keys().next().copied();
@@ -442,7 +442,7 @@ impl UsageFold {
             let open = self.open.entry(hour).or_default();
             open.finished.append(&mut found);
             // After the clock went back the same end may be seen again.
-            open.finished.sort_unstable();
+            open.finished.small_sort();
             open.finished.dedup();
         }
     }

@@ -5,6 +5,7 @@
 //! single hours, for the hours of a day go up and down together. Each resample also has a level of its own, as far off as
 //! forecasts made earlier in the same record were: days that all lie too high do not cancel out.
 
+use crate::base::SmallSort;
 use crate::base::rng::Rng;
 
 use super::{HOUR_MS, Span};
@@ -356,7 +357,7 @@ impl Earlier {
                 one * blocks + level * normal(&mut rng)
             })
             .collect();
-        ends.sort_by(f64::total_cmp);
+        ends.small_sort_by(f64::total_cmp);
         (
             ends[RESAMPLES / 10] * STUDENT,
             ends[RESAMPLES * 9 / 10] * STUDENT,

@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::review::REVIEWS;
 use super::{Asked, Body, respond};
+use model::base::SmallSort;
+
 use crate::resource::{Spec, groups};
 use crate::specs::SPECS;
 
@@ -70,7 +72,7 @@ pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {
                 ]
                 .map(str::to_owned),
             );
-            paths.sort();
+            paths.small_sort();
             json!({"paths": paths})
         }
         _ => return None,

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::status::Refusal;
+use model::base::SmallSort;
+
 use crate::json::fault;
 
 /// How a list is merged.
@@ -249,7 +251,7 @@ fn ordered(
             (rank, _) => groups.push((rank, vec![item])),
         }
     }
-    groups.sort_by_key(|(rank, _)| *rank);
+    groups.small_sort_by_key(|(rank, _)| *rank);
     groups.into_iter().flat_map(|(_, group)| group).collect()
 }
 

@@ -10,7 +10,7 @@ use super::status::Refusal;
 use super::{Body, respond};
 use crate::resource::Spec;
 use crate::table::{cells, columns, conditions};
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 /// What the client wants to see of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,7 +120,7 @@ impl Manner {
             clauses.push((quality, manner));
         }
         // A stable sort: among equals the first counts.
-        clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
+        clauses.small_sort_by(|a, b| b.0.total_cmp(&a.0));
         match clauses.into_iter().next() {
             Some((_, manner)) => Ok(manner),
             None if accept.trim().is_empty() || protobuf => Ok(plain),

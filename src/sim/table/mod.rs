@@ -18,7 +18,7 @@ use super::change::Resource;
 use super::human::since;
 use super::json::{list, text};
 use super::selector::Labels;
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 /// One column: name, type, format, priority (1: only in wide output), description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,6 +212,6 @@ fn labels(map: Option<&Value>) -> String {
         .flatten()
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")))
         .collect();
-    pairs.sort();
+    pairs.small_sort();
     or(&pairs.join(","), "<none>").to_owned()
 }

@@ -1,6 +1,6 @@
 //! Admission as Kueue does it: best effort, first in first out, with reclaim and preemption.
 
-use model::base::Name;
+use model::base::{Name, SmallSort};
 
 use super::catalog::POOLS;
 use super::kueue::Stop;
@@ -80,7 +80,7 @@ impl World {
             if heads.is_empty() {
                 return;
             }
-            heads.sort_unstable();
+            heads.small_sort();
             for (.., id, cluster) in heads {
                 let queue = &self.queues.clusters[cluster];
                 if queue.gone || queue.stop != Stop::None {
@@ -205,7 +205,7 @@ impl World {
                 candidates.push((u8::from(same), rank, -since.millis(), victim, at, quota));
             }
         }
-        candidates.sort_unstable();
+        candidates.small_sort();
         // Tried on the books themselves, which are put right again.
         let before: Vec<Vec<u32>> = self
             .queues

@@ -1,6 +1,6 @@
 //! Controllers: they make, replace and remove pods until there are as many as there should be.
 
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
 use super::catalog::POOLS;
@@ -290,7 +290,7 @@ impl World {
                 .iter()
                 .map(|(slot, pod)| (self.wants_node(*pod), *slot, *pod))
                 .collect();
-            all.sort_by(|a, b| b.cmp(a));
+            all.small_sort_by(|a, b| b.cmp(a));
             all.into_iter()
                 .take(live.saturating_sub(target) as usize)
                 .map(|entry| entry.2)

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
 use super::edit::Edit;
@@ -133,7 +133,7 @@ impl World {
             })
             .filter(|(theirs, ..)| *theirs < rank)
             .collect();
-        lower.sort_unstable();
+        lower.small_sort();
         let wanted = work.devices();
         let (line, mut freed, mut victims) = (self.kai_line(queue), 0, Vec::new());
         for (_, _, victim, devices) in lower {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
 use super::faults::Fault;
@@ -38,7 +38,7 @@ impl World {
             .filter(|(_, pod)| pod.node == Some(id))
             .map(|(pod, _)| *pod)
             .collect();
-        pods.sort_unstable();
+        pods.small_sort();
         self.nodes[id].gone = true;
         let pool = self.nodes[id].pool;
         self.pools[pool].retain(|node| *node != id);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use model::base::Name;
+use model::base::{Name, SmallSort};
 
 use super::node::{Node, NodeId};
 use super::noise::{mix, unit};
@@ -119,7 +119,7 @@ impl World {
             .copied()
             .filter(matches)
             .collect();
-        nodes.sort_unstable();
+        nodes.small_sort();
         if let Some(work) = self.works.get_mut(&id) {
             work.matching = Some((version, nodes.into_boxed_slice()));
         }
@@ -304,7 +304,7 @@ impl World {
             return None;
         }
         let mut order: Vec<&(u32, Vec<(NodeId, u32)>)> = racks.values().collect();
-        order.sort_by_key(|rack| {
+        order.small_sort_by_key(|rack| {
             if rack.0 >= needed {
                 (0, rack.0)
             } else {
@@ -502,7 +502,7 @@ impl World {
             .into_iter()
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
-        lines.sort();
+        lines.small_sort();
         let mut why = Vec::new();
         if helpless > 0 {
             why.push(format!(
@@ -515,7 +515,7 @@ impl World {
                 total - helpless
             ));
         }
-        why.sort();
+        why.small_sort();
         format!(
             "0/{total} nodes are available: {}. preemption: 0/{total} nodes are available: {}.",
             lines.join(", "),

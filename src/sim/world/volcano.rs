@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use model::base::quantities::quantity;
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
 use super::edit::Edit;
@@ -100,7 +100,7 @@ impl World {
                 waiting.push((-rank, work.created.millis(), *id, queue.clone()));
             }
         }
-        waiting.sort();
+        waiting.small_sort();
         for (_, _, id, name) in waiting {
             let Some(at) = self.volcano.iter().position(|queue| queue.name == name) else {
                 continue;

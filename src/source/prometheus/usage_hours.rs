@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use exporter::Matchers;
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::node::Billing;
 use model::usage::{
     CostPart, HOUR_MS, HourUsage, Part, Span, UsageKey, UsageRow, hour_of, start_of,
@@ -59,7 +59,7 @@ impl UsageHours {
             .into_iter()
             .map(|series| series.label("cluster").to_owned())
             .collect();
-        clusters.sort();
+        clusters.small_sort();
         let wanted = named.or(context.filter(|name| clusters.iter().any(|known| known == name)));
         let cluster = match (wanted, &clusters[..]) {
             (Some(name), known) if known.iter().any(|known| known == name) => name.to_owned(),

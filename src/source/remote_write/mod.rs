@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 
 pub use message::{Label, STALE, Sample, TimeSeries, WriteRequest};
 pub use sender::{RemoteWrite, RemoteWriteState};
@@ -67,7 +67,7 @@ impl BatchEncoder {
         } in values
         {
             labels.retain(|(_, value)| !value.is_empty());
-            labels.sort();
+            labels.small_sort();
             let known = before.remove(&labels).is_some();
             let born = last.filter(|_| is_counter && !known);
             let mut samples = Vec::with_capacity(1);

@@ -10,7 +10,7 @@ mod tests;
 mod text;
 
 use model::base::quantities::first_named;
-use model::base::{Moment, Name, Rate};
+use model::base::{Moment, Name, Rate, SmallSort};
 use model::cost::{Burn, Scope as CostScope};
 use model::fleet::Known;
 use model::fleet::finding::Severity;
@@ -339,7 +339,7 @@ impl Changes {
     }
 
     fn sort(&mut self) {
-        self.changes.sort_by(|a, b| {
+        self.changes.small_sort_by(|a, b| {
             let order = |own: &Change| (own.at.is_none(), own.topic, own.severity);
             let newest = b.at.map(Dated::at).cmp(&a.at.map(Dated::at));
             newest
@@ -453,7 +453,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
     };
     let mut names = teams(before);
     names.extend(teams(after));
-    names.sort();
+    names.small_sort();
     names.dedup();
     let mut rows: Vec<MoneyChange> = names
         .into_iter()
@@ -475,7 +475,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
             row.before != row.after && difference >= CENT
         })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.difference().map(i64::abs)));
+    rows.small_sort_by_key(|row| std::cmp::Reverse(row.difference().map(i64::abs)));
     rows.insert(0, total);
     rows
 }

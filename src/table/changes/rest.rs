@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::base::Name;
 use model::base::quantities::{bytes, counted};
+use model::base::{Name, SmallSort};
 use model::fleet::finding::Finding;
 use model::fleet::node::{Cordon, Node};
 use model::fleet::queue::{Measure, Queue, Quota, Stop};
@@ -157,7 +157,7 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<Change>) {
     };
     let (before, after) = (by_place(was), by_place(is));
     let mut places: Vec<&(Name, Name)> = before.keys().chain(after.keys()).collect();
-    places.sort();
+    places.small_sort();
     places.dedup();
     for place in places {
         let title = match place {

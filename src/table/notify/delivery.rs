@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::checks::PATIENCE;
 use model::fleet::finding::{Finding, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
@@ -330,7 +330,7 @@ impl Delivery {
 
     fn sort(&mut self) {
         let id = |entry: &Entry| entry.alert.finding.id.clone();
-        self.entries.sort_by_key(id);
+        self.entries.small_sort_by_key(id);
     }
 
     fn at(&self, id: &Name) -> Result<usize, usize> {
@@ -426,7 +426,7 @@ impl Delivery {
             due = all.map(|(at, _)| at).filter(ripe).collect();
         }
         // The worst first, and of these what fires.
-        due.sort_by_key(|at| {
+        due.small_sort_by_key(|at| {
             (
                 self.entries[*at].severity(),
                 self.entries[*at].ended.is_some(),
@@ -481,7 +481,7 @@ impl Delivery {
         let entries = self.entries.iter().enumerate();
         let news = entries.filter_map(|(at, entry)| Some((group(entry, entry.news()?), at)));
         let mut news: Vec<(Group, usize)> = news.collect();
-        news.sort();
+        news.small_sort();
         let mut out: Vec<Waiting> = Vec::new();
         for (group, at) in news {
             let entry = &self.entries[at];

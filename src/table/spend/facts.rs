@@ -1,6 +1,6 @@
 //! What the usage ledger of the record of a cluster tells, beside a picture of it.
 
-use model::base::Moment;
+use model::base::{Moment, SmallSort};
 use model::fleet::finding::Finding;
 use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
 
@@ -115,7 +115,7 @@ impl Facts {
             .cloned()
             .collect();
         all.extend(new);
-        all.sort_by_key(|finding| finding.severity);
+        all.small_sort_by_key(|finding| finding.severity);
         std::sync::Arc::make_mut(&mut self.fleet).findings = all.into();
     }
 

@@ -18,6 +18,7 @@ pub use period::{PeriodCost, PeriodRow, Seen, spark};
 pub use report::{IdleShare, Report, ReportRow};
 pub use units::unit_words;
 
+use model::base::SmallSort;
 use model::base::quantities::grouped;
 use model::usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
@@ -85,7 +86,7 @@ pub fn shares(parts: &[i64]) -> Option<Vec<i64>> {
         .collect();
     let missing = 1_000 - out.iter().map(|(tenths, _)| tenths).sum::<i64>();
     let mut order: Vec<usize> = (0..out.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(out[*at].1));
+    order.small_sort_by_key(|at| std::cmp::Reverse(out[*at].1));
     for at in order
         .into_iter()
         .take(usize::try_from(missing).unwrap_or(0))

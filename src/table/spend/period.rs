@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use model::base::SmallSort;
 use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
 use super::{
@@ -137,7 +138,7 @@ impl PeriodCost {
             }
         }
         let mut rows: Vec<PeriodRow> = rows.into_values().collect();
-        rows.sort_by_key(|row| {
+        rows.small_sort_by_key(|row| {
             let cost = row.now.cost_micros().unwrap_or(0);
             (row.name == UNATTRIBUTED, std::cmp::Reverse(cost))
         });

@@ -5,7 +5,7 @@ use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
-use model::base::ObjectKey;
+use model::base::{ObjectKey, SmallSort};
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
@@ -380,7 +380,7 @@ fn pods(table: &mut Description, job: &Job, painter: &mut Painter<'_>) {
     if pods.is_empty() {
         return;
     }
-    pods.sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
+    pods.small_sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
     table.head("pods");
     // Pods of which the same is said are told together.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();

@@ -3,7 +3,7 @@
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
 use crate::theme::Role;
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::{Job, JobState};
 use model::fleet::pool::{Pool, PoolMode};
 use model::fleet::scaling::{
@@ -160,7 +160,7 @@ fn with_why(mut words: String, why: &(Name, Name)) -> String {
 
 /// Nodes on their way, those first that do not come.
 fn coming(table: &mut Description, mut claims: Vec<&NodeClaim>, painter: &mut Painter<'_>) {
-    claims.sort_by_key(|claim| (!claim.failing, claim.stage, claim.created));
+    claims.small_sort_by_key(|claim| (!claim.failing, claim.stage, claim.created));
     let mut label = "on its way";
     for claim in claims.iter().take(COMING) {
         let words = claim_words(claim, painter);

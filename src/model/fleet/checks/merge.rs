@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::Name;
+use crate::base::{Name, SmallSort};
 use crate::fleet::finding::{Finding, Subject};
 use crate::fleet::fleet::Fleet;
 
@@ -74,7 +74,7 @@ pub(super) fn merged(found: Vec<Found>, fleet: &Fleet) -> Vec<Finding> {
             },
         ));
     }
-    out.sort_by(|(rank_a, a), (rank_b, b)| {
+    out.small_sort_by(|(rank_a, a), (rank_b, b)| {
         (a.severity, rank_a, a.since, &a.id).cmp(&(b.severity, rank_b, b.since, &b.id))
     });
     out.into_iter().map(|(_, finding)| finding).collect()

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::base::SmallSort;
 use crate::fleet::device::Device;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::signal::Signal;
@@ -126,6 +127,6 @@ fn check(member: &Member<'_>, util: f64, clock: Option<f64>, rule: &Rule) -> Ver
 /// The middle value; `None` of nothing.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    all.sort_by(f64::total_cmp);
+    all.small_sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied()
 }
