@@ -127,6 +127,13 @@ pub enum Intent {
         /// `NAMESPACE/NAME`.
         job: JobName,
     },
+    /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
+    Scale {
+        /// The object, as it was named.
+        target: String,
+        /// The new number.
+        replicas: u32,
+    },
     /// Move work so that free devices lie together.
     Rebalance {
         /// Only in this pool.
@@ -456,11 +463,13 @@ impl Plan {
             | Intent::Admit { job, .. }
             | Intent::Reprioritise { job, .. }
             | Intent::Requeue { job } => name(&job.0),
-            Intent::Hold { target } | Intent::Resume { target } => target
-                .rsplit('/')
-                .next()
-                .unwrap_or(target.as_str())
-                .to_owned(),
+            Intent::Hold { target } | Intent::Resume { target } | Intent::Scale { target, .. } => {
+                target
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(target.as_str())
+                    .to_owned()
+            }
             Intent::Rebalance { pool: Some(pool) } => pool.to_string(),
             Intent::Rebalance { pool: None } => "rebalance".to_owned(),
             Intent::Undo { run } => run.clone(),
