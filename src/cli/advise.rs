@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
+use table::advice::Judged;
 use table::{Facts, Format, Kind, Query};
 
 use super::flags::span;
@@ -107,11 +108,7 @@ pub(super) fn print(
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
-        let message = format!(
-            "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
-            judged.why
-        );
-        return Err(Failure::new(Exit::Failed, message));
+        return Err(Failure::new(Exit::Failed, none_judged(&judged)));
     }
     if judged.silent > 0 {
         let words = format!(
@@ -121,6 +118,21 @@ pub(super) fn print(
         out::say(err, &words);
     }
     get::print(facts, query, format, out, err)
+}
+
+fn none_judged(judged: &Judged) -> String {
+    format!(
+        "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+        judged.why
+    )
+}
+
+/// Says why no running job has a verdict, where none has one.
+pub(super) fn say_not_judged(facts: &Facts, err: &mut dyn Write) {
+    let judged = table::advice::judged(facts);
+    if judged.jobs > 0 && judged.jobs == judged.silent {
+        out::say(err, &none_judged(&judged));
+    }
 }
 
 /// The job of this name, and what bounds it in a sentence.

@@ -273,6 +273,27 @@ pub fn told(advice: &Advice) -> String {
     }
 }
 
+/// What these save together: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried`. `None`
+/// without any.
+pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
+    let (mut sum, mut count, mut unknown) = (Rate::ZERO, 0_usize, 0_usize);
+    for advice in all {
+        count += 1;
+        match advice.saves_a_month() {
+            Some(saves) => sum = sum + saves,
+            None => unknown += 1,
+        }
+    }
+    Some(match (count, unknown) {
+        (0, _) => return None,
+        (_, 0) => format!("all of it saves ${sum} a month"),
+        _ if unknown == count => String::from("what it saves is not known before it is tried"),
+        _ => format!(
+            "what is known saves ${sum} a month; {unknown} of {count} save a sum that is not known before they are tried"
+        ),
+    })
+}
+
 /// How far the running jobs that hold devices are judged.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judged {

@@ -29,6 +29,59 @@ fn named<'a>(rows: &'a [Json], name: &str) -> &'a Json {
 }
 
 #[test]
+fn a_team_or_namespace_without_a_job_is_said_to_be_unknown() {
+    let facts = facts();
+    let job = &facts.fleet.jobs[0];
+    let of = |team: Option<&str>, namespace: Option<&str>| {
+        let scope = Scope {
+            team: team.map(Name::new),
+            namespaces: namespace.map(Name::new).into_iter().collect(),
+        };
+        scope.unknown(&facts)
+    };
+    assert!(of(Some(&job.team), Some(job.namespace())).is_empty());
+    let near = format!("{}x", job.team);
+    let told = format!("no team {near} is known; did you mean `{}`?", job.team);
+    assert_eq!(of(Some(&near), None), [told]);
+    assert_eq!(
+        of(None, Some("zzzzzzzzzzzz")),
+        ["no job with devices is in namespace zzzzzzzzzzzz"]
+    );
+    // Where pods are not listed, nothing of it is known.
+    let mut blind = facts.clone();
+    let mut fleet = (*blind.fleet).clone();
+    fleet.known = Arc::default();
+    blind.fleet = Arc::new(fleet);
+    let scope = Scope {
+        team: Some(Name::new("nobody")),
+        namespaces: Vec::new(),
+    };
+    assert!(scope.unknown(&blind).is_empty());
+}
+
+#[test]
+fn the_total_of_advice_says_what_is_not_known() {
+    let facts = facts();
+    let mut all = facts.advice.to_vec();
+    all.truncate(2);
+    for advice in &mut all {
+        advice.saves = Some(model::base::Rate::from_micros(1_000_000));
+    }
+    let told = |all: &[model::advice::Advice]| advice::total_words(all.iter());
+    assert_eq!(told(&[]), None);
+    let month = model::base::Rate::from_micros(1_460_000_000);
+    let known = format!("all of it saves ${month} a month");
+    assert_eq!(told(&all), Some(known));
+    all[1].saves = None;
+    let part = "what is known saves $730 a month; 1 of 2 save a sum that is not known before they are tried";
+    assert_eq!(told(&all).as_deref(), Some(part));
+    assert_eq!(
+        told(&all[1..]).as_deref(),
+        Some("what it saves is not known before it is tried")
+    );
+}
+
+#[test]
 fn every_kind_keeps_to_its_schema() {
     for kind in Kind::ALL {
         let schema: Json = serde_json::from_str(kind.schema()).expect("is JSON");

@@ -82,6 +82,15 @@ fn advice_of(facts: &Facts, row: Row) -> Option<&Advice> {
     facts.advice.get(row.0 as usize)
 }
 
+/// What the rows that are shown save together, and how many save an unknown sum; what is muted is not counted.
+pub(super) fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
+    let of_row = |row| advice_of(facts, row).map(|own| (own, silence(facts, row)));
+    let counted = rows
+        .filter_map(of_row)
+        .filter(|(_, silence)| *silence != Some(Silence::Muted));
+    advice::total_words(counted.map(|(own, _)| own))
+}
+
 fn silence(facts: &Facts, row: Row) -> Option<Silence> {
     advice::silence(facts, advice_of(facts, row)?)
 }

@@ -38,7 +38,7 @@ pub static KIND: Kind = Kind {
         Column::number("max", "MAX", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.max))
         }),
-        Column::words("state", "STATE", 0, (6, 16), |facts, row| {
+        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
             let role = match scaler(facts, row) {
                 Some(own) if own.stuck => Role::Warn,
                 _ => Role::Text,

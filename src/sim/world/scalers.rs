@@ -396,7 +396,16 @@ impl World {
             };
             let now = work.groups.first().map_or(0, |group| group.parallelism);
             let wants = least + (f64::from(most - least) * level).round() as u32;
-            let depth = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
+            let curved = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
+            // Where servers tell of their requests, it is what they tell; a floor that follows the day keeps the pods.
+            let (depth, least) = match self.mean_waiting(work) {
+                Some(waiting) => (waiting, now.clamp(least, most)),
+                None => (curved, least),
+            };
+            let depth = match depth.fract() == 0.0 {
+                true => depth.to_string(),
+                false => format!("{}m", (depth * 1_000.0).round()),
+            };
             let limited = match now >= most && most > least {
                 true => condition(
                     "ScalingLimited",
@@ -421,7 +430,7 @@ impl World {
                 },
                 "status": {
                     "currentReplicas": now, "desiredReplicas": now,
-                    "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth.to_string()}}}],
+                    "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth}}}],
                     "conditions": [
                         condition("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size", work.created),
                         condition("ScalingActive", "True", "ValidMetricFound", "the HPA was able to successfully calculate a replica count", work.created),
