@@ -1,6 +1,7 @@
 //! `advise`: what to do about jobs' devices, by what they did in the last half hour.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,6 +9,7 @@ use clap::{Args, Subcommand};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
 use table::advice::Judged;
+use table::explanations::JobExplanations;
 use table::{Facts, Format, Kind, Query};
 
 use super::flags::span;
@@ -86,7 +88,10 @@ pub(super) fn run(
         let message = format!("no job belongs to a team `{}`", printable(team));
         return Err(Failure::new(Exit::Failed, message));
     }
-    let mut facts = get::part_of(&whole, &query);
+    let mut facts = match job {
+        None => with_pools(whole, &query),
+        Some(_) => get::part_of(&whole, &query),
+    };
     if let Some(name) = job {
         // What is not judged of the others is not asked.
         let (id, said) = of_job(&facts, &query, name)?;
@@ -98,6 +103,18 @@ pub(super) fn run(
     print(&facts, &query, advise.output.into(), out, err)
 }
 
+/// The facts as a query has them, with advice about pools where it is of the whole fleet.
+pub(super) fn with_pools(facts: Facts, query: &Query) -> Facts {
+    if !query.scope.is_all() {
+        return get::part_of(&facts, query);
+    }
+    let answers = JobExplanations::default().with_pools(&facts.fleet, &facts.burn);
+    Facts {
+        answers: Arc::new(answers),
+        ..facts
+    }
+}
+
 /// Prints advice, and says why there is none.
 pub(super) fn print(
     facts: &Facts,
@@ -107,7 +124,7 @@ pub(super) fn print(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
-    if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
+    if judged.jobs > 0 && judged.jobs == judged.silent && table::advice::all(facts).is_empty() {
         return Err(Failure::new(Exit::Failed, none_judged(&judged)));
     }
     if judged.silent > 0 {

@@ -282,7 +282,7 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     if query.kind == Kind::Advice {
-        let facts = part_of(&setup::half_hour(at, None, err)?, &query);
+        let facts = advise::with_pools(setup::half_hour(at, None, err)?, &query);
         return advise::print(&facts, &query, format, out, err);
     }
     let template = match &get.output {

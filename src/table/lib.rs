@@ -28,6 +28,7 @@ mod order;
 pub mod output;
 pub mod past;
 pub mod pods;
+mod pool_advice;
 pub mod pools;
 mod query;
 pub mod queues;
