@@ -15,7 +15,7 @@ use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::PodScaler;
 use model::plan::{
     Budgets, Effect, Intent, JobName, Mutation, Object, Plan, Refusal, RefusalCode, SideEffects,
-    StartChange, Step, Undo, Verb,
+    StartChange, Step, Verb,
 };
 
 use super::effect::{Picture, compare, news, preempted};
@@ -60,6 +60,7 @@ pub fn plan(
     }
     step.job = Some(subject.reference());
     let mut plan = frame(&top.object, replicas, now);
+    plan.undo.notes.extend((replicas < was).then(new_pods));
     plan.effect = not_computed();
     plan.reasons.extend(subject.detour());
     plan.reasons.push(sizes(was, replicas, per_replica(top)));
@@ -115,6 +116,7 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
         }
         None => {
             step.side_effects = ending();
+            plan.undo.notes.push(new_pods());
             plan.reasons.push(freed(snapshot, model, was, replicas));
             match replicas {
                 0 => after.displace(work, true),
@@ -150,10 +152,7 @@ fn frame(object: &Object, replicas: u32, now: Moment) -> Plan {
         counted(replicas.into(), "replica")
     );
     let mut plan = Plan::new(title, Intent::Scale { target, replicas }, now);
-    plan.undo = Undo {
-        possible: true,
-        notes: vec!["pods that ended are replaced by new ones, perhaps on other nodes".to_owned()],
-    };
+    plan.undo.possible = true;
     plan
 }
 
@@ -177,6 +176,11 @@ fn ending() -> SideEffects {
         ],
         ..SideEffects::default()
     }
+}
+
+/// What an undo of fewer replicas does not bring back.
+fn new_pods() -> String {
+    "pods that ended are replaced by new ones, perhaps on other nodes".to_owned()
 }
 
 /// `3 replicas become 5: 8 more devices, 4 each`.

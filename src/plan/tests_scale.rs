@@ -158,6 +158,7 @@ fn new_replicas_start_where_there_is_room_and_the_rest_stays_waiting() {
     assert_eq!(effect.pools[0].allocated_before, 8);
     assert_eq!(effect.pools[0].allocated_after, 12);
     assert!(effect.displaced.is_empty() && plan.undo.possible);
+    assert!(plan.adds_replicas(&effect.starts[0].job) && plan.undo.notes.is_empty());
 
     let plan = planned(&snapshot, "scale ml/web 7");
     told(&plan, "2 new replicas start now on b, for $16/h");

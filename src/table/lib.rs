@@ -44,6 +44,7 @@ pub mod silence;
 pub mod sources;
 pub mod spend;
 pub mod table;
+pub mod tco;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -442,6 +442,13 @@ impl Plan {
         interrupts || !self.evicts().is_empty()
     }
 
+    /// Whether a start is that of new replicas of a job, which are not there without the plan.
+    pub fn adds_replicas(&self, job: &JobName) -> bool {
+        let scaled = matches!(self.intent, Intent::Scale { .. });
+        let mut jobs = self.steps.iter().filter_map(|step| step.job.as_ref());
+        scaled && jobs.any(|own| own.name == *job)
+    }
+
     /// The first check that has failed.
     pub fn failed_check(&self) -> Option<&Check> {
         self.checks
