@@ -124,7 +124,11 @@ pub(super) fn print(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
-    if judged.jobs > 0 && judged.jobs == judged.silent && table::advice::all(facts).is_empty() {
+    if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
+        // What is known of pools is told all the same.
+        if !table::advice::all(facts).is_empty() {
+            get::print(facts, query, format, out, err)?;
+        }
         return Err(Failure::new(Exit::Failed, none_judged(&judged)));
     }
     if judged.silent > 0 {

@@ -197,7 +197,10 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
     let settle = |target: FactsSource| -> Result<Situation, Failure> {
         let settings = load::settings(&cli.global)?;
-        let rulebook = load::rulebook(&settings)?;
+        let rulebook = match (load::rulebook(&settings)?, &target) {
+            (rulebook, FactsSource::Demo(_)) => simulated::rules(rulebook),
+            (rulebook, _) => rulebook,
+        };
         Ok(Situation {
             every_namespace: false,
             settings,

@@ -252,9 +252,17 @@ fn owned(
     if !more || scaler.max.is_some_and(|max| replicas > max) {
         bounds.push(format!("\"maxReplicas\":{replicas}"));
     }
-    let bounds = bounds.join(",");
+    let mut bounds = bounds.join(",");
+    // KEDA writes the bounds of the autoscaler that it made back: its own are changed.
+    let (what, name) = match name.strip_prefix("keda-hpa-") {
+        Some(object) => {
+            bounds = bounds.replace("Replicas\"", "ReplicaCount\"");
+            ("--type=merge scaledobject", object)
+        }
+        None => ("hpa", name.as_str()),
+    };
     Err(refusal.instead(format!(
-        "change its bounds, which are {} to {}: kubectl -n {namespace} patch hpa {name} -p '{{\"spec\":{{{bounds}}}}}'",
+        "change its bounds, which are {} to {}: kubectl -n {namespace} patch {what} {name} -p '{{\"spec\":{{{bounds}}}}}'",
         scaler.min,
         scaler.max.map_or("unknown".to_owned(), |max| max.to_string()),
     )))

@@ -114,6 +114,11 @@ fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
         assert!(instead.contains("2 to 6"), "{instead}");
         assert!(instead.contains(bounds), "{replicas}: {instead}");
     }
+    let mut made = autoscaler("Deployment");
+    made.key = ObjectKey::new("nlp", "keda-hpa-queue");
+    let refusal = scale::plan(&subject, &[made], 8, now()).expect_err("it is owned");
+    let bounds = "patch --type=merge scaledobject queue -p '{\"spec\":{\"minReplicaCount\":8,\"maxReplicaCount\":8}}'";
+    assert!(refusal.instead[0].contains(bounds), "{refusal}");
     assert!(refuse(0).instead[0].contains("plan hold nlp/train"));
     // One of another kind or namespace is another's.
     let mut others = [autoscaler("StatefulSet"), autoscaler("Deployment")];

@@ -11,8 +11,6 @@ use tokio::task::JoinHandle;
 
 use model::base::{Exit, Failure, Moment, Name};
 use model::fleet::observe::Table;
-use model::fleet::policy::ServiceRule;
-use model::fleet::served_model::Objectives;
 use model::object::{ObjectNews, ObjectRequest};
 use record::Archive;
 use settings::{Rulebook, Settings};
@@ -296,21 +294,6 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
     }
 }
 
-/// What the services of the simulated fleet promise, where no `[[service]]` of the settings says otherwise: its operators want goodput,
-/// too.
-fn simulated_services() -> Vec<ServiceRule> {
-    let rule = |namespaces: &[&str], ttft: f64, tpot: f64| ServiceRule {
-        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
-        names: Vec::new(),
-        models: Vec::new(),
-        objectives: Objectives {
-            ttft: Some(ttft),
-            tpot: Some(tpot),
-        },
-    };
-    vec![rule(&["prod"], 0.5, 0.05), rule(&[], 2.0, 0.08)]
-}
-
 fn start(
     setup: &Setup,
     connection: Connection,
@@ -364,9 +347,6 @@ fn start(
     let reading = Reading::new(Some(connection.client.clone()));
     let clock = SessionClock::Server(Arc::clone(&connection.stats));
     let mut rules = rules(setup, context.clone(), one_look);
-    if demo && rules.policy.services.is_empty() {
-        Arc::make_mut(&mut rules.policy).services = simulated_services();
-    }
     if let Some(pace) = pace {
         rules.refresh = rules.refresh.max(pace);
         rules.judging = rules.judging.min(pace);
