@@ -18,6 +18,9 @@ use super::what_if;
 /// Most nodes that are added to a pool to see who starts on them.
 const MOST: usize = 64;
 
+/// So often all starts are forecast to find what can go: on a large fleet each takes its time. Pools that are left then have no advice.
+const MOST_FORECASTS: usize = 24;
+
 /// The level of the topology whose nodes come and go together.
 const SLICE: &str = "slice";
 
@@ -258,6 +261,7 @@ pub fn shrink(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
     let mut now: Option<Outlook> = None;
     let mut gone: BTreeSet<Name> = BTreeSet::new();
     let mut all = Vec::new();
+    let mut forecasts = 0;
     for pool in pools(snapshot) {
         let own: Vec<&Node> = snapshot
             .nodes
@@ -295,7 +299,11 @@ pub fn shrink(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
         };
         if high > 0 && anybody {
             let now = now.get_or_insert_with(|| Outlook::of(snapshot.clone()));
-            let harmless = |count: usize| {
+            let mut harmless = |count: usize| {
+                forecasts += 1;
+                if forecasts > MOST_FORECASTS {
+                    return false;
+                }
                 let without = gone.union(&names(count)).cloned().collect();
                 !now.is_worse(&Outlook::of(lacking(snapshot, &without)))
             };

@@ -214,7 +214,7 @@ pub fn of_pools(facts: &Facts) -> &[Advice] {
 /// Every advice about jobs and pools, what saves most first.
 pub fn all(facts: &Facts) -> Vec<&Advice> {
     let mut all: Vec<&Advice> = facts.advice.iter().chain(of_pools(facts)).collect();
-    all.sort_by(|a, b| (b.saves, b.costs).cmp(&(a.saves, a.costs)));
+    all.sort_by_key(|own| std::cmp::Reverse((own.saves, own.costs)));
     all
 }
 
@@ -300,7 +300,7 @@ pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> 
     for advice in all.filter(|advice| !matches!(advice.action, Action::AddNodes { .. })) {
         count += 1;
         match advice.saves_a_month() {
-            Some(saves) => sum = sum + saves,
+            Some(saves) => sum += saves,
             None => unknown += 1,
         }
     }

@@ -46,7 +46,6 @@ fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64
                 namespace: Name::default(),
                 name: pool,
             },
-            ..JobKey::default()
         },
         team: Name::default(),
         bound: None,
