@@ -1,12 +1,15 @@
 //! `advise`: what to do about jobs' devices, by what they did in the last half hour.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use model::base::name::printable;
 use model::base::{Exit, Failure, Name};
+use table::advice::Judged;
+use table::explanations::JobExplanations;
 use table::{Facts, Format, Kind, Query};
 
 use super::flags::span;
@@ -85,7 +88,10 @@ pub(super) fn run(
         let message = format!("no job belongs to a team `{}`", printable(team));
         return Err(Failure::new(Exit::Failed, message));
     }
-    let mut facts = get::part_of(&whole, &query);
+    let mut facts = match job {
+        None => with_pools(whole, &query),
+        Some(_) => get::part_of(&whole, &query),
+    };
     if let Some(name) = job {
         // What is not judged of the others is not asked.
         let (id, said) = of_job(&facts, &query, name)?;
@@ -95,6 +101,18 @@ pub(super) fn run(
         return get::print(&facts, &query, advise.output.into(), out, err);
     }
     print(&facts, &query, advise.output.into(), out, err)
+}
+
+/// The facts as a query has them, with advice about pools where it is of the whole fleet.
+pub(super) fn with_pools(facts: Facts, query: &Query) -> Facts {
+    if !query.scope.is_all() {
+        return get::part_of(&facts, query);
+    }
+    let answers = JobExplanations::default().with_pools(&facts.fleet, &facts.burn);
+    Facts {
+        answers: Arc::new(answers),
+        ..facts
+    }
 }
 
 /// Prints advice, and says why there is none.
@@ -107,11 +125,11 @@ pub(super) fn print(
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
-        let message = format!(
-            "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
-            judged.why
-        );
-        return Err(Failure::new(Exit::Failed, message));
+        // What is known of pools is told all the same.
+        if !table::advice::all(facts).is_empty() {
+            get::print(facts, query, format, out, err)?;
+        }
+        return Err(Failure::new(Exit::Failed, none_judged(&judged)));
     }
     if judged.silent > 0 {
         let words = format!(
@@ -121,6 +139,21 @@ pub(super) fn print(
         out::say(err, &words);
     }
     get::print(facts, query, format, out, err)
+}
+
+fn none_judged(judged: &Judged) -> String {
+    format!(
+        "no job is judged ({}). A verdict needs the readings of the last half hour: set `prometheus.url`, keep `stokehold record` running, or wait with `stokehold advise --for 30m`",
+        judged.why
+    )
+}
+
+/// Says why no running job has a verdict, where none has one.
+pub(super) fn say_not_judged(facts: &Facts, err: &mut dyn Write) {
+    let judged = table::advice::judged(facts);
+    if judged.jobs > 0 && judged.jobs == judged.silent {
+        out::say(err, &none_judged(&judged));
+    }
 }
 
 /// The job of this name, and what bounds it in a sentence.

@@ -144,8 +144,12 @@ fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
         Kind::Queues => Selection::Queue(bare()),
         Kind::Alerts => Selection::Finding(Name::new(key)),
         Kind::Advice => {
-            let own = facts.advice.iter().find(|advice| advice.id() == key)?;
-            Selection::Job(own.job.clone())
+            let all = table::advice::all(facts).into_iter();
+            let own = all.into_iter().find(|advice| advice.id() == key)?;
+            match own.pool() {
+                Some(pool) => Selection::Pool(pool.clone()),
+                None => Selection::Job(own.job.clone()),
+            }
         }
         Kind::Sources => Selection::Source(Name::new(key)),
         Kind::Devices => {

@@ -282,12 +282,29 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     if query.kind == Kind::Advice {
-        let facts = part_of(&setup::half_hour(at, None, err)?, &query);
+        let facts = advise::with_pools(setup::half_hour(at, None, err)?, &query);
         return advise::print(&facts, &query, format, out, err);
     }
+    let template = match &get.output {
+        Output::JsonPath(text) => text.as_str(),
+        Output::Plain(_) => "",
+    };
+    if query.asks_half_hour() || (query.kind == Kind::Jobs && template.contains("bound")) {
+        let facts = part_of(&setup::half_hour(at, None, err)?, &query);
+        advise::say_not_judged(&facts, err);
+        return print(&facts, &query, format, out, err);
+    }
     let needs = Needs::of(&query, format);
-    let facts = part_of(&setup::snapshot(at, &needs)?, &query);
-    print(&facts, &query, format, out, err)
+    let facts = setup::snapshot(at, &needs)?;
+    say_unknown_scope(&facts, &query, err);
+    print(&part_of(&facts, &query), &query, format, out, err)
+}
+
+/// Says of a team or namespace in which nothing is known that it may be misspelled.
+pub(super) fn say_unknown_scope(facts: &Facts, query: &Query, err: &mut dyn Write) {
+    for said in query.scope.unknown(facts) {
+        out::say(err, &said);
+    }
 }
 
 /// The facts as the part that is asked for has them, like the console. The document of the fleet is always whole.

@@ -29,6 +29,7 @@ pub mod setup;
 mod shell;
 mod shot;
 pub mod simulated;
+mod tco;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -124,6 +125,8 @@ enum Command {
     Usage(usage::Usage),
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
+    /// What devices cost on demand, reserved, on spot and owned, for the present demand and a month of the ledger
+    Tco(tco::TcoFlags),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -194,7 +197,10 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
     let settle = |target: FactsSource| -> Result<Situation, Failure> {
         let settings = load::settings(&cli.global)?;
-        let rulebook = load::rulebook(&settings)?;
+        let rulebook = match (load::rulebook(&settings)?, &target) {
+            (rulebook, FactsSource::Demo(_)) => simulated::rules(rulebook),
+            (rulebook, _) => rulebook,
+        };
         Ok(Situation {
             every_namespace: false,
             settings,
@@ -286,6 +292,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }
+        Some(Command::Tco(tco)) => tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

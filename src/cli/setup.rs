@@ -25,7 +25,7 @@ use super::flags::{ConsoleFlags, Global};
 use super::out;
 use super::patience::patiently;
 use super::record::RecordMoment;
-use super::simulated::{FleetFlags, ServeFlags};
+use super::simulated::{self, FleetFlags, ServeFlags};
 use super::{load, look, record};
 
 /// Size of a frame where the output is no terminal and none is given.
@@ -187,7 +187,9 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                     world: world(&FleetFlags::default()),
                     speed: 1.0,
                 };
-                (at.setup(false), Ok(session::ClusterTarget::Demo(fleet)))
+                let mut setup = at.setup(false);
+                setup.rulebook = simulated::rules(setup.rulebook);
+                (setup, Ok(session::ClusterTarget::Demo(fleet)))
             }
         };
         if let Some(names) = &wish.namespaces {

@@ -1,10 +1,36 @@
 //! Flags of the simulated fleet, for `sim` and `demo`.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use clap::Args;
 
 use model::base::Moment;
+use model::fleet::policy::ServiceRule;
+use model::fleet::served_model::Objectives;
+use settings::Rulebook;
+
+/// The rules for the simulated fleet: its model servers promise latencies where the settings have no `[[service]]`, so that goodput is
+/// shown.
+pub(super) fn rules(mut rulebook: Rulebook) -> Rulebook {
+    if rulebook.policy.services.is_empty() {
+        Arc::make_mut(&mut rulebook.policy).services = services();
+    }
+    rulebook
+}
+
+fn services() -> Vec<ServiceRule> {
+    let rule = |namespaces: &[&str], ttft: f64, tpot: f64| ServiceRule {
+        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+        names: Vec::new(),
+        models: Vec::new(),
+        objectives: Objectives {
+            ttft: Some(ttft),
+            tpot: Some(tpot),
+        },
+    };
+    vec![rule(&["prod"], 0.5, 0.05), rule(&[], 2.0, 0.08)]
+}
 
 /// Which fleet to simulate.
 #[derive(Args, Clone, Copy, PartialEq, Debug)]

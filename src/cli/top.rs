@@ -104,6 +104,7 @@ pub(super) fn run(
     let query = query(top, &at.settings)?;
     let format: Format = top.output.into();
     let facts = setup::snapshot(at, &Needs::of(&query, format))?;
+    get::say_unknown_scope(&facts, &query, err);
     get::print(&get::part_of(&facts, &query), &query, format, out, err)
 }
 

@@ -14,6 +14,7 @@ pub mod groups;
 pub mod job;
 pub mod kai;
 pub mod karpenter;
+pub mod keda;
 pub mod kinds;
 pub mod kueue;
 pub mod kueue_config;
@@ -104,6 +105,7 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
         Table::KueueConfig => of::<kueue_config::KueueConfigObject>,
         Table::ProvisioningRequests => of::<scaling::ProvisionObject>,
         Table::PodAutoscalers => of::<scaling::PodScalerObject>,
+        Table::ScaledObjects => of::<keda::ScaledObjectObject>,
     };
     read(json)
 }

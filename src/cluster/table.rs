@@ -93,6 +93,7 @@ pub const fn place(table: Table) -> TableResource {
         Table::NodeGroups | Table::KueueConfig => ("", "v1", "ConfigMap", false),
         Table::ProvisioningRequests => ("autoscaling.x-k8s.io", "", "ProvisioningRequest", true),
         Table::PodAutoscalers => ("autoscaling", "", "HorizontalPodAutoscaler", true),
+        Table::ScaledObjects => ("keda.sh", "", "ScaledObject", true),
     };
     TableResource {
         group,

@@ -548,12 +548,12 @@ proptest! {
 
     #[test]
     fn no_object_brings_it_down(mut value in hostile(), text in "(?s).{0,200}", at in 0usize..2000) {
-        for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers] {
+        for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
             look(table, value.clone());
         }
         if value.is_object() {
             value["metadata"] = json!({"name": "x", "namespace": "y"});
-            for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers] {
+            for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
                 prop_assert!(look(table, value.clone()).is_some());
             }
         }
@@ -564,4 +564,69 @@ proptest! {
             groups(&format!("{cut}{text}"), None);
         }
     }
+}
+
+#[test]
+fn a_scaled_object_says_its_bounds_triggers_and_whether_it_is_paused() {
+    let of = |value: Value| match look(Table::ScaledObjects, value) {
+        Some(Observation::ScaledObject(object)) => *object,
+        other => panic!("{other:?}"),
+    };
+    let mut value = json!({
+        "apiVersion": "keda.sh/v1alpha1",
+        "metadata": {"name": "asr", "namespace": "speech", "annotations": {}},
+        "spec": {
+            "scaleTargetRef": {"name": "asr-stream"},
+            "minReplicaCount": 2, "maxReplicaCount": 8,
+            "triggers": [{"type": "prometheus", "metadata": {"query": "x"}}, {"type": "cron", "metadata": {}}],
+        },
+        "status": {
+            "hpaName": "keda-hpa-asr",
+            "conditions": [
+                condition("Ready", "True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling"),
+                condition("Active", "True", "ScalerActive", "Scaling is performed because triggers are active"),
+                condition("Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"),
+            ],
+        },
+    });
+    let found = of(value.clone());
+    assert_eq!(found.key.to_string(), "speech/asr");
+    assert_eq!(
+        (&*found.target.0, &*found.target.1),
+        ("Deployment", "asr-stream")
+    );
+    assert_eq!((found.min, found.max), (2, 8));
+    let triggers: Vec<&str> = found.triggers.iter().map(|name| name.as_str()).collect();
+    assert_eq!(triggers, ["prometheus", "cron"]);
+    assert_eq!(found.autoscaler.as_deref(), Some("keda-hpa-asr"));
+    assert_eq!(
+        (found.paused, found.active, found.fallback),
+        (false, Some(true), false)
+    );
+    assert_eq!(
+        (found.failing, found.since),
+        (None, at("2026-11-20T08:00:00Z"))
+    );
+    for (key, word, paused) in [
+        ("autoscaling.keda.sh/paused", "true", true),
+        ("autoscaling.keda.sh/paused", "false", false),
+        ("autoscaling.keda.sh/paused-replicas", "0", true),
+    ] {
+        value["metadata"]["annotations"] = json!({ key: word });
+        assert_eq!(of(value.clone()).paused, paused, "{key}={word}");
+    }
+    let broken = of(json!({
+        "metadata": {"name": "b", "namespace": "c"},
+        "spec": {"scaleTargetRef": {"kind": "StatefulSet", "name": "d"}},
+        "status": {"conditions": [condition("Ready", "False", "ScaledObjectCheckFailed", "no metrics"), condition("Active", "Unknown", "", "")]},
+    }));
+    assert_eq!(
+        (broken.min, broken.max, broken.active),
+        (0, 100, None),
+        "KEDA's own defaults"
+    );
+    assert_eq!(
+        broken.failing.map(|why| why.0.to_string()).as_deref(),
+        Some("ScaledObjectCheckFailed")
+    );
 }

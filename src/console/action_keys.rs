@@ -53,6 +53,8 @@ pub enum ActionRequest {
     Intent(Intent),
     /// A priority has to be named for this job.
     Priority(JobName),
+    /// A number of replicas has to be named for this workload.
+    Replicas(JobKey),
     /// Why these nodes are to be cordoned has to be said.
     Cordon(Vec<Name>),
     /// A run that stands is to go on.
@@ -72,6 +74,7 @@ impl Command {
                 | Self::Cordon
                 | Self::Requeue
                 | Self::Rebalance
+                | Self::Replicas
                 | Self::Undo
         )
     }
@@ -80,6 +83,13 @@ impl Command {
 /// Deeds that fit what is under the cursor, the likeliest first.
 pub fn fitting(selection: &Selection) -> &'static [Command] {
     match selection {
+        Selection::Job(id) if has_replicas(id) => &[
+            Command::Replicas,
+            Command::Preempt,
+            Command::Start,
+            Command::Hold,
+            Command::Requeue,
+        ],
         Selection::Job(_) | Selection::Pod(_) => &[
             Command::Priority,
             Command::Preempt,
@@ -95,6 +105,12 @@ pub fn fitting(selection: &Selection) -> &'static [Command] {
         Selection::Run(_) => &[Command::Undo, Command::Hold],
         Selection::Finding(_) | Selection::Source(_) | Selection::Cost(..) => &[],
     }
+}
+
+/// Whether a workload is of a kind whose number of replicas is set.
+fn has_replicas(id: &JobKey) -> bool {
+    let kind = id.kind.as_str();
+    matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet")
 }
 
 /// False where a deed plainly has nothing to do: a job that waits cannot be preempted, one that runs cannot be started.
@@ -186,6 +202,16 @@ pub fn wish(command: Command, meant: &[Selection], facts: &Facts) -> Result<Acti
             Ok(ActionRequest::Intent(Intent::Undo { run }))
         }
         Command::Hold => hold(meant, facts),
+        Command::Replicas => {
+            let id = &job(meant, facts)?.id;
+            match has_replicas(id) {
+                true => Ok(ActionRequest::Replicas(id.clone())),
+                false => Err(format!(
+                    "a {} has no replicas: put the cursor on a Deployment, StatefulSet or LeaderWorkerSet",
+                    id.kind
+                )),
+            }
+        }
         _ => {
             let job = going(meant, facts)?;
             let name = JobName(job.id.key.clone());

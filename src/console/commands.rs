@@ -224,6 +224,7 @@ commands! {
     Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with who and why; or uncordon it";
     Requeue "requeue" "requeue" [Global] 0 "plan: evict the job and requeue it";
     Rebalance "rebalance" "rebalance" [Global] 0 "plan: move jobs so that free devices are on the same nodes";
+    Replicas "replicas" "replicas" [Global] 0 "plan: change the number of replicas of the workload";
     Shell "shell" "shell" [Global] 0 "shell in the pod, the job's first running pod, or on the node (in a pod that is removed afterwards)";
     PortForward "port-forward" "forward" [Global] 0 "forward a port of this machine to the pod; lists and stops those that run";
     Undo "undo" "undo" [Global Plan] 0 "plan: undo the selected run, or the last one";

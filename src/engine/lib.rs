@@ -28,6 +28,7 @@ pub mod route;
 pub mod sample;
 #[cfg(test)]
 mod scenarios;
+pub mod sizing;
 pub mod snapshot;
 pub mod spending;
 pub mod state;

@@ -10,7 +10,9 @@ use tokio::sync::OnceCell;
 
 use cluster::kinds;
 use cluster::mutations::{entry, text};
-use model::base::{Exit, Failure, Name, SmallSort};
+use model::base::{Exit, Failure, Name, Names, SmallSort};
+use model::fleet::observe::{Observation, Table};
+use model::fleet::scaling::PodScaler;
 use model::plan::{Object, Plan, Refusal, RefusalCode};
 use plan::{ActionTarget, Class, Found, Subject};
 
@@ -340,6 +342,23 @@ impl Looker {
             });
         }
         Ok(all)
+    }
+
+    /// The HorizontalPodAutoscalers of a namespace.
+    ///
+    /// # Errors
+    /// The server does not say.
+    pub async fn pod_scalers(&self, namespace: &str) -> Result<Vec<PodScaler>, Unseen> {
+        let table = Table::PodAutoscalers;
+        let items = self.list("autoscaling", table.plural(), namespace);
+        let mut names = Names::default();
+        let seen = items.await?.into_iter().filter_map(|item| {
+            match cluster::seen(table, &item, &mut names) {
+                Some(Observation::PodScaler(scaler)) => Some(*scaler),
+                _ => None,
+            }
+        });
+        Ok(seen.collect())
     }
 
     fn nothing(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Refusal {

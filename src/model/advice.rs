@@ -3,7 +3,7 @@
 //!
 //! What is saved is what the devices cost an hour: of reserved and owned ones it is what they could do for others, not cash.
 
-use crate::base::quantities::counted;
+use crate::base::quantities::{counted, first_named};
 use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
 use crate::cost::{Burn, PriceGroup};
 use crate::fleet::accelerator::{Accelerator, Catalog};
@@ -90,6 +90,17 @@ pub enum Action {
     FasterInput,
     /// Compute in a format that tensor cores know.
     UseTensorCores,
+    /// Add nodes to the pool.
+    AddNodes {
+        /// How many.
+        nodes: u32,
+        /// Jobs that start at once on them, `NAMESPACE/NAME`.
+        starts: Box<[Name]>,
+        /// Nodes that its autoscaler may have at most, where that is fewer than it would have.
+        above: Option<u32>,
+    },
+    /// Remove these idle nodes of the pool.
+    RemoveNodes(Box<[Name]>),
 }
 
 impl Action {
@@ -104,16 +115,27 @@ impl Action {
             Self::LeaveDevice { .. } => "leave-device",
             Self::FasterInput => "faster-input",
             Self::UseTensorCores => "use-tensor-cores",
+            Self::AddNodes { .. } => "add-nodes",
+            Self::RemoveNodes(_) => "remove-nodes",
         }
     }
 }
 
-/// One advice about one job.
+/// The kind of an advice's object that is a pool and no job.
+pub const POOL: &str = "Pool";
+
+/// So many nodes or jobs are named.
+const NAMED: usize = 3;
+
+/// So many nodes a command names.
+const NODES_IN_COMMAND: usize = 8;
+
+/// One advice about one job or pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Advice {
-    /// The job.
+    /// The job; of a pool its name, of the kind [`POOL`] and without namespace.
     pub job: JobKey,
-    /// Its team.
+    /// Its team; empty for a pool.
     pub team: Name,
     /// What bounds it, where that is judged.
     pub bound: Option<Bound>,
@@ -125,7 +147,7 @@ pub struct Advice {
     pub class: Option<Name>,
     /// What was read.
     pub evidence: Option<Evidence>,
-    /// What the job's devices cost an hour; `None` without a price.
+    /// What the job's devices cost an hour, or nodes that are added or removed; `None` without a price.
     pub costs: Option<Rate>,
     /// What it saves an hour; `None` where that is not known before it is tried.
     pub saves: Option<Rate>,
@@ -134,6 +156,19 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// The pool that it is about, where it is no job.
+    pub fn pool(&self) -> Option<&Name> {
+        (self.job.kind.as_str() == POOL).then_some(&self.job.key.name)
+    }
+
+    /// What it is about: `nlp/train`, `pool h100`.
+    pub fn object(&self) -> String {
+        match self.pool() {
+            Some(pool) => format!("pool {pool}"),
+            None => self.job.key.to_string(),
+        }
+    }
+
     /// Tells it from every other, for as long as it holds.
     pub fn id(&self) -> String {
         let of = format!("{}:{}/{}", self.action.code(), self.job.kind, self.job.key);
@@ -179,6 +214,26 @@ impl Advice {
             Action::UseTensorCores => {
                 String::from("compute in BF16 or TF32: its tensor cores do nothing")
             }
+            Action::AddNodes {
+                nodes,
+                starts,
+                above,
+            } => {
+                let verb = if starts.len() == 1 { "starts" } else { "start" };
+                let raised = above.map_or_else(String::new, |max| {
+                    format!("; its autoscaler's max is {max}: raise it")
+                });
+                format!(
+                    "add {} ({devices}): {} {verb} now{raised}",
+                    counted(u64::from(*nodes), "node"),
+                    first_named(starts, NAMED)
+                )
+            }
+            Action::RemoveNodes(nodes) => format!(
+                "remove {} ({devices}), no job starts later: {}",
+                counted(nodes.len() as u64, "idle node"),
+                first_named(nodes, NAMED)
+            ),
         }
     }
 
@@ -197,6 +252,12 @@ impl Advice {
             Action::LeaveDevice { .. } => "a gang that is no faster without it",
             Action::FasterInput => "SM activity that stays low with data in memory",
             Action::UseTensorCores => "results that need FP32 or FP64",
+            Action::AddNodes { .. } => {
+                "nodes that the cloud has not, or devices that become free before these are there"
+            }
+            Action::RemoveNodes(_) => {
+                "work that is submitted before nodes can be added again: what is not yet there is not forecast"
+            }
         }
     }
 
@@ -208,6 +269,14 @@ impl Advice {
             format!("kubectl -n {namespace} scale {kind}/{name} --replicas=0")
         };
         match (&self.action, self.job.kind.as_str()) {
+            (Action::AddNodes { nodes, .. }, _) => {
+                Some(format!("stokehold what-if 'nodes {} +{nodes}'", key.name))
+            }
+            (Action::RemoveNodes(nodes), _) => {
+                let names: Vec<&str> = nodes.iter().map(Name::as_str).collect();
+                (names.len() <= NODES_IN_COMMAND)
+                    .then(|| format!("stokehold plan cordon {}", names.join(" ")))
+            }
             (Action::Release, "Deployment") => Some(scale("deployment")),
             (Action::Release, "StatefulSet") => Some(scale("statefulset")),
             (Action::Release, "Pod") => Some(format!(

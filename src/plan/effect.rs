@@ -178,6 +178,17 @@ impl Picture {
         self.starts.get(key).copied().flatten()
     }
 
+    /// True where it starts at once or not, as others come before it or after.
+    pub(super) fn is_contested(&self, key: &JobKey) -> bool {
+        self.contested.contains(key)
+    }
+
+    /// What these hold costs an hour, micro-USD; unknown where a price is, or they hold slices.
+    pub(super) fn rate_of(&self, which: impl Fn(&JobKey) -> bool) -> Option<i64> {
+        let jobs = self.spending.jobs.iter().filter(|one| which(&one.key));
+        jobs.map(|one| one.rate).sum()
+    }
+
     /// Where a displaced job goes, in words.
     pub(super) fn where_to(&self, key: &JobKey) -> String {
         match (self.placed.get(key), self.start(key)) {
@@ -319,6 +330,21 @@ pub(super) fn compare(
             })
             .collect(),
     }
+}
+
+/// Who is preempted after a change and not without it, in words: the first few.
+pub(super) fn preempted(before: &Picture, then: &Picture) -> Vec<String> {
+    let pushed = then
+        .preempted
+        .iter()
+        .filter(|(key, _)| !before.preempted.contains_key(*key));
+    let words = pushed.take(NAMED).map(|(key, by)| {
+        let why = by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" for {by}"));
+        format!("{key} is preempted{why}")
+    });
+    words.collect()
 }
 
 /// Sentences about a forecast for the reasons of a plan: who starts when instead.

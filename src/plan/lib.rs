@@ -1,7 +1,7 @@
 //! What an operator may ask for, turned into a plan. One file an action.
 //!
 //! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, who
-//! leaves, what is lost. Holding, resuming and reprioritising can also be planned on the objects as they were just read
+//! leaves, what is lost. Holding, resuming, scaling and reprioritising can also be planned on the objects as they were just read
 //! ([`Subject`], [`Found`]), which works for what the fleet does not show (a job without devices); [`foretell`] then
 //! adds what the engine makes of it. A step that its object has no lever for makes a planner refuse, and say what can be
 //! done instead.
@@ -24,6 +24,7 @@ mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
 pub mod resume;
+pub mod scale;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,8 @@ mod tests;
 mod tests_evicted;
 #[cfg(test)]
 mod tests_fleet;
+#[cfg(test)]
+mod tests_scale;
 pub mod words;
 
 pub use leavers::{leavers, leavers_of_nodes, starts_without};
@@ -89,6 +92,7 @@ pub fn plan_again(
         }
         Intent::Hold { target } => queue_actions::hold(snapshot, target),
         Intent::Resume { target } => queue_actions::resume(snapshot, target),
+        Intent::Scale { target, replicas } => scale::on_fleet(snapshot, target, *replicas),
         Intent::Rebalance { pool } => rebalance::plan(snapshot, pool.as_ref()),
         Intent::Undo { run } => {
             let sentence = format!("what {run} did stands in the journal, not in the fleet");
@@ -152,6 +156,10 @@ fn in_full(plan: &Plan) -> Intent {
     match plan.intent.clone() {
         Intent::Hold { .. } => Intent::Hold { target: found() },
         Intent::Resume { .. } => Intent::Resume { target: found() },
+        Intent::Scale { replicas, .. } => Intent::Scale {
+            target: step.object.to_string().replace(' ', "/"),
+            replicas,
+        },
         Intent::Reprioritise { job, priority } => Intent::Reprioritise {
             job: step.job.as_ref().map_or(job, |found| found.name.clone()),
             priority,

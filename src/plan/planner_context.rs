@@ -185,7 +185,7 @@ pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placeme
 
 /// What a pod holds costs an hour, micro-USD: of a device that is cut up, its slices' shares by their size. Unknown where a price
 /// is, or which devices it holds of several prices.
-fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
+pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
     let count = i64::from(set.ask.device_count());
     if pod.grips.is_empty() {
         let mut prices = node.devices.iter().map(|device| device.price);

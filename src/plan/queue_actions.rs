@@ -8,7 +8,7 @@ use model::plan::{
     Step, Undo, Verb, VolcanoAction,
 };
 
-use super::effect::{Leaver, Picture, compare, news};
+use super::effect::{Leaver, Picture, compare, news, preempted};
 use super::hold::{SCALED, already, back};
 use super::planner_context::{self, Way, fact};
 use super::reprioritise::class;
@@ -109,16 +109,7 @@ fn close(
     after.settle();
     let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
     let forecast = compare(snapshot, &before, &then, leavers);
-    let pushed = then
-        .preempted
-        .iter()
-        .filter(|(key, _)| !before.preempted.contains_key(*key));
-    for (key, by) in pushed.take(5) {
-        let why = by
-            .as_ref()
-            .map_or_else(String::new, |by| format!(" for {by}"));
-        plan.reasons.push(format!("{key} is preempted{why}"));
-    }
+    plan.reasons.extend(preempted(&before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
     then

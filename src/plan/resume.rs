@@ -91,7 +91,7 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead("take back the run that held it: `plan undo RUN`")
-                .instead("scale it to the number that you want"));
+                .instead(format!("scale it: `plan scale {} REPLICAS`", subject.job())));
         }
         _ => {
             let lever = Mutation::Suspend { value: false };

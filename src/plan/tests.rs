@@ -12,7 +12,7 @@ fn now() -> Moment {
     Moment::from_seconds(10_000)
 }
 
-fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now: Value) -> Found {
+pub(super) fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now: Value) -> Found {
     let object = Object::new(group, "v1", plural, kind, "train").with_uid("u-1");
     let mut now = now;
     now["kind"] = kind.into();
@@ -27,7 +27,7 @@ fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now: Value) ->
     }
 }
 
-fn subject(top: Found) -> Subject {
+pub(super) fn subject(top: Found) -> Subject {
     Subject {
         chain: vec![top],
         workload: None,

@@ -8,7 +8,7 @@ use model::plan::{Intent, JobName, Refusal};
 pub use super::places::nodes;
 
 /// Every form, for usage texts.
-pub const GRAMMAR: [&str; 16] = [
+pub const GRAMMAR: [&str; 17] = [
     "drain NODE|pool/NAME|rack/NAME... [--deadline TIME|SPAN]",
     "cordon NODE|pool/NAME|rack/NAME...",
     "uncordon NODE|pool/NAME|rack/NAME...",
@@ -18,6 +18,7 @@ pub const GRAMMAR: [&str; 16] = [
     "reprioritise NAMESPACE/NAME PRIORITY",
     "hold QUEUE|NAMESPACE/NAME",
     "resume QUEUE|NAMESPACE/NAME",
+    "scale [KIND] NAMESPACE/NAME REPLICAS",
     "rebalance [POOL]",
     "explain NAMESPACE/NAME",
     "explain",
@@ -27,7 +28,7 @@ pub const GRAMMAR: [&str; 16] = [
     "cycle",
 ];
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "drain",
     "cordon",
     "uncordon",
@@ -37,6 +38,7 @@ const VERBS: [&str; 15] = [
     "reprioritise",
     "hold",
     "resume",
+    "scale",
     "rebalance",
     "explain",
     "forecast",
@@ -88,6 +90,32 @@ pub fn job(text: &str) -> Result<JobName, String> {
         }
         _ => Err(format!("`{text}` is not NAMESPACE/NAME of a job")),
     }
+}
+
+/// `[KIND] NAMESPACE/NAME REPLICAS`; the kind may also stand before the name with a slash.
+///
+/// # Errors
+/// It is written otherwise.
+pub fn scale(words: &[&str]) -> Result<(String, u32), String> {
+    let (target, replicas) = match words {
+        [target, replicas] => ((*target).to_owned(), replicas),
+        [kind, name, replicas] if !kind.contains('/') => (format!("{kind}/{name}"), replicas),
+        _ => {
+            let written = words.join(" ");
+            return Err(format!(
+                "`{written}` is not understood; write [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5"
+            ));
+        }
+    };
+    let replicas = replicas
+        .parse()
+        .ok()
+        .filter(|count| *count <= i32::MAX as u32);
+    let replicas = replicas.ok_or_else(|| {
+        let last = words.last().copied().unwrap_or_default();
+        format!("`{last}` is not a number of replicas: write 0 or more")
+    })?;
+    Ok((target, replicas))
 }
 
 /// A moment (`2026-11-21T12:00:00Z`), or a span from now (`30m`, `2h`, `1h30m`, `90s`).
@@ -212,6 +240,10 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, ParseError> {
         ("resume", [target]) => Intent::Resume {
             target: (*target).to_owned(),
         },
+        ("scale", rest) => {
+            let (target, replicas) = scale(rest).map_err(ParseError::Usage)?;
+            Intent::Scale { target, replicas }
+        }
         ("rebalance", []) => Intent::Rebalance { pool: None },
         ("rebalance", [pool]) => Intent::Rebalance {
             pool: Some(Name::new(pool.strip_prefix("pool/").unwrap_or(pool))),

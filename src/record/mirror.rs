@@ -70,6 +70,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
         Observation::NodeClaim(claim) => (Table::NodeClaims, wide(&claim.name)),
         Observation::NodeGroups(groups) => (Table::NodeGroups, groups.key.clone()),
         Observation::Provision(provision) => (Table::ProvisioningRequests, provision.key.clone()),
+        Observation::ScaledObject(object) => (Table::ScaledObjects, object.key.clone()),
         Observation::PodScaler(scaler) => (Table::PodAutoscalers, scaler.key.clone()),
         Observation::Begin(_)
         | Observation::End(_)

@@ -16,9 +16,10 @@ use exec::{
     Writer, WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment, Name};
+use model::fleet::scaling::PodScaler;
 use model::plan::{Intent, JobName, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
-use plan::{self, ActionTarget, Author, hold, reprioritise, resume};
+use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
 use sim;
 use source::api_stats::ApiStats;
@@ -344,6 +345,32 @@ impl ActionService {
         }
     }
 
+    /// The plan that sets the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
+    ///
+    /// # Errors
+    /// It is not there, has no replicas, or something else sets their number.
+    pub async fn scale(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        replicas: u32,
+    ) -> Result<Plan, Unseen> {
+        let own = namespace.unwrap_or(&self.connection.namespace);
+        let looker = Looker::new(self.connection.client.clone(), own);
+        let subject = looker.job(name).await?;
+        let of = subject.top().object.namespace.clone();
+        let (scalers, unseen) = match looker.pod_scalers(&of).await {
+            Ok(scalers) => (scalers, None),
+            Err(Unseen::Failed(failure)) => (Vec::new(), Some(failure.message)),
+            Err(refused) => return Err(refused),
+        };
+        let mut plan = scale::plan(&subject, &scalers, replicas, self.now())?;
+        plan.warnings.extend(unseen.map(|why| {
+            format!("whether a HorizontalPodAutoscaler sets its replicas is not known: {why}")
+        }));
+        Ok(plan)
+    }
+
     /// The plan that takes back what a run did; `elsewhere` makes the refusal out of the words that it was on another
     /// cluster.
     ///
@@ -390,6 +417,7 @@ impl ActionService {
             Intent::Reprioritise { job, priority } => {
                 self.reprioritise(None, &job.to_string(), priority).await?
             }
+            Intent::Scale { target, replicas } => self.scale(None, target, *replicas).await?,
             _ => {
                 let facts = facts.ok_or_else(no_picture)?;
                 let author = Author {
@@ -527,11 +555,18 @@ pub(super) fn plan_on(
 ) -> Result<Plan, Unseen> {
     let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
     let fleet = live::snapshot(&facts.fleet, &facts.burn);
+    scale::check_owner(&fleet, intent, pod_scalers(facts))?;
     let mut plan = plan::plan_again(&fleet, intent, author, known)?;
     plan.warnings.extend(gaps);
     let faulty = opens_faulty(&facts.fleet.findings, &plan);
     plan.warnings.extend(faulty);
     Ok(plan)
+}
+
+/// The HorizontalPodAutoscalers of the fleet.
+pub fn pod_scalers(facts: &Facts) -> impl Iterator<Item = &PodScaler> {
+    let all = facts.fleet.scaling.pod_scalers.iter();
+    all.map(|scaler| &**scaler)
 }
 
 /// That two clusters were told apart by less than their identity.

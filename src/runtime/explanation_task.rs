@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+use model::advice::Advice;
 use model::fleet::Fleet;
 use table::Facts;
 use table::explanations::JobExplanations;
@@ -23,6 +24,9 @@ const LEAST: Duration = Duration::from_secs(2);
 /// Time alone moves forecasts: asked again after this long although nothing has changed.
 const STALE: Duration = Duration::from_secs(60);
 
+/// Advice about pools is for months: it is worked out this often at most.
+const POOLS: Duration = Duration::from_secs(60);
+
 /// So many times what an answer cost is left between it and the next.
 const SHARE: u32 = 60;
 
@@ -31,7 +35,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The facts with the engine's answers to them, for one look.
 pub fn answered(facts: Facts) -> Facts {
-    let answers = JobExplanations::of(&facts.fleet, &facts.burn);
+    let (fleet, burn) = (&facts.fleet, &facts.burn);
+    let answers = JobExplanations::of(fleet, burn).with_pools(fleet, burn);
     Facts {
         answers: Arc::new(answers),
         ..facts
@@ -87,6 +92,7 @@ pub async fn run(
     out: watch::Sender<Arc<JobExplanations>>,
 ) {
     let mut last: Option<(u64, Instant)> = None;
+    let mut pools: Option<(Arc<[Advice]>, Instant)> = None;
     while facts.changed().await.is_ok() {
         let Some(latest) = facts.borrow_and_update().clone() else {
             continue;
@@ -100,10 +106,22 @@ pub async fn run(
         }
         let begun = Instant::now();
         last = Some((key, begun));
-        let asked = spawn_blocking(move || JobExplanations::of(&latest.fleet, &latest.burn));
+        let known = pools.as_ref().filter(|(_, at)| at.elapsed() < POOLS);
+        let known = known.map(|(advice, _)| Arc::clone(advice));
+        let is_new = known.is_none();
+        let asked = spawn_blocking(move || {
+            let answers = JobExplanations::of(&latest.fleet, &latest.burn);
+            match known {
+                Some(pools) => JobExplanations { pools, ..answers },
+                None => answers.with_pools(&latest.fleet, &latest.burn),
+            }
+        });
         // A fault in the engine costs its answers, never the console.
         let cost = match asked.await {
             Ok(answers) => {
+                if is_new {
+                    pools = Some((Arc::clone(&answers.pools), Instant::now()));
+                }
                 if out.send(Arc::new(answers)).is_err() {
                     return;
                 }

@@ -99,7 +99,7 @@ pub fn plannable(intent: &Intent) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let message = format!(
-        "{why}; drain, cordon, uncordon, preempt, requeue, admit and rebalance can be planned on a record"
+        "{why}; drain, cordon, uncordon, preempt, requeue, admit, scale and rebalance can be planned on a record"
     );
     Err(Failure::new(Exit::Refused, message))
 }

@@ -330,7 +330,9 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::ServiceAccounts | Resource::Leases => return None,
         // They foretell nothing that the world does.
         Resource::NodePools | Resource::NodeClaims => return None,
-        Resource::ProvisioningRequests | Resource::PodAutoscalers => return None,
+        Resource::ProvisioningRequests | Resource::PodAutoscalers | Resource::ScaledObjects => {
+            return None;
+        }
     })
 }
 

@@ -160,8 +160,11 @@ impl Watcher {
             inputs,
             delivers,
             receivers: receivers.collect(),
+            status: watch::Sender::new(WatchStatus {
+                keeps_state: state.is_some(),
+                ..WatchStatus::default()
+            }),
             state,
-            status: watch::Sender::default(),
             sends: JoinSet::new(),
             outcomes: mpsc::channel(64),
             begun: Instant::now(),

@@ -24,6 +24,8 @@ pub struct WatchStatus {
     pub facts: Option<(Arc<Facts>, Instant)>,
     /// Receivers, and how delivery to each goes.
     pub receivers: Vec<(DeliveryRules, DeliveryCounts)>,
+    /// What was told is to be kept on disk: not where it is only printed.
+    pub keeps_state: bool,
     /// Why what was told cannot be kept on disk; `None` while all is well.
     pub state_fault: Option<String>,
     /// Whether this process sends; `None` where it is the only one.
@@ -96,6 +98,7 @@ impl WatchStatus {
     pub(super) fn delivery(&self) -> Vec<MetricFamily> {
         use MetricKind::{Counter, Gauge};
         let kept = f64::from(u8::from(self.state_fault.is_none()));
+        let kept = self.keeps_state.then_some(kept);
         let kept = MetricFamily::new(
             Gauge,
             "stokehold_watch_state_written",

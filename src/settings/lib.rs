@@ -39,7 +39,7 @@ pub use show::print;
 pub use types::{
     CostSettings, Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings,
     PriceOverride, PriceSettings, Prometheus, Recording, RemoteWriteSettings, Scope, Scrape,
-    ScrapeTarget, Settings, ShellSettings, TeamMatch, TeamSettings,
+    ScrapeTarget, Settings, ShellSettings, TcoMachine, TcoSettings, TeamMatch, TeamSettings,
 };
 
 use model::cost::{Override, Owned, PoolPrice};
@@ -123,19 +123,26 @@ impl PoolPriceSettings {
         match self {
             Self::Rate(usd) => PoolPrice::Rate(usd.rate()),
             Self::Multiplier(factor) => PoolPrice::Multiplier(factor.get()),
-            Self::Owned(owned) => PoolPrice::Owned(Owned {
-                capex_usd: owned.capex_usd.get(),
-                years: owned.years.unwrap_or(defaults.years).get(),
-                residual: owned.residual.unwrap_or(defaults.residual).get(),
-                overhead: owned.overhead.unwrap_or(defaults.overhead).get(),
-                kw: owned.kw.get(),
-                pue: owned.pue.unwrap_or(defaults.pue).get(),
-                usd_per_kwh: owned.usd_per_kwh.unwrap_or(defaults.usd_per_kwh).get(),
-                other_usd_per_hour: owned
-                    .other_usd_per_hour
-                    .unwrap_or(defaults.other_usd_per_hour)
-                    .get(),
-            }),
+            Self::Owned(owned) => PoolPrice::Owned(owned.of(defaults)),
+        }
+    }
+}
+
+impl OwnedSettings {
+    /// What a machine costs; what is not said of it is as `prices.owned` has it.
+    pub fn of(&self, defaults: &OwnedDefaults) -> Owned {
+        Owned {
+            capex_usd: self.capex_usd.get(),
+            years: self.years.unwrap_or(defaults.years).get(),
+            residual: self.residual.unwrap_or(defaults.residual).get(),
+            overhead: self.overhead.unwrap_or(defaults.overhead).get(),
+            kw: self.kw.get(),
+            pue: self.pue.unwrap_or(defaults.pue).get(),
+            usd_per_kwh: self.usd_per_kwh.unwrap_or(defaults.usd_per_kwh).get(),
+            other_usd_per_hour: self
+                .other_usd_per_hour
+                .unwrap_or(defaults.other_usd_per_hour)
+                .get(),
         }
     }
 }

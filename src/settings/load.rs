@@ -30,6 +30,7 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "engine.fair_sharing",
     "scope.team",
     "prices.provider",
+    "tco.reserved",
     "cost.usd_per_kwh",
     "cost.pue",
     "cost.kg_co2e_per_kwh",

@@ -1,6 +1,7 @@
 //! The settings themselves, and for each section the raw layer in which everything may be absent.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -100,6 +101,9 @@ section! {
         /// What model servers promise; the first service that matches counts.
         #[serde(default)]
         service: Vec<ServiceSettings>,
+        /// What `tco` compares with.
+        #[serde(default)]
+        tco: TcoSettings,
         /// Where `watch` sends findings.
         #[serde(default)]
         notify: Vec<NotifySettings>,
@@ -426,6 +430,28 @@ pub struct OwnedSettings {
     pub usd_per_kwh: Option<Amount>,
     /// Space and staff, USD an hour for a machine.
     pub other_usd_per_hour: Option<Amount>,
+}
+
+/// What the price books do not know of ways to pay for devices.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TcoSettings {
+    /// A reserved hour as a share of the price on demand.
+    pub reserved: Option<Ratio>,
+    /// Machines that could be bought.
+    pub owned: Vec<TcoMachine>,
+}
+
+/// A machine that could be bought.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcoMachine {
+    /// Class of its devices.
+    pub class: String,
+    /// Its devices.
+    pub devices: NonZeroU32,
+    /// What it costs.
+    pub machine: OwnedSettings,
 }
 
 /// A team.

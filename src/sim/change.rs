@@ -86,6 +86,8 @@ pub enum Resource {
     ProvisioningRequests,
     /// autoscaling/v2 horizontalpodautoscalers.
     PodAutoscalers,
+    /// keda.sh/v1alpha1 scaledobjects.
+    ScaledObjects,
 }
 
 /// One thing that changed in the world.

@@ -446,4 +446,15 @@ pub static SPECS: &[Spec] = &[
     )
     .of("autoscaling.x-k8s.io", "v1")
     .custom(),
+    core(
+        Resource::ScaledObjects,
+        "ScaledObject",
+        ["scaledobjects", "scaledobject"],
+        &["so"],
+        true,
+        STATUS,
+        "Zbd2LxWq8nE=",
+    )
+    .of("keda.sh", "v1alpha1")
+    .custom(),
 ];

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use model::advice::{Advice, WINDOW, a_month};
+use model::advice::{Action, Advice, WINDOW, a_month};
 use model::base::quantities::bytes;
 use model::base::{Rate, SmallSort};
 use model::fleet::job::{Job, JobState};
@@ -65,12 +65,12 @@ impl From<Option<Evidence>> for EvidenceCell {
     }
 }
 
-/// The job that an advice is about.
+/// The job or pool that an advice is about.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct JobCell<'a> {
-    /// Its kind.
+    /// Its kind; `Pool` for a pool.
     pub kind: &'a str,
-    /// Its namespace.
+    /// Its namespace; empty for a pool.
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
@@ -89,9 +89,10 @@ pub struct AdviceRow<'a> {
     pub bound: Option<&'static str>,
     /// What was read.
     pub evidence: EvidenceCell,
-    /// What it looks back on.
+    /// What it looks back on; 0 for a pool, which is judged by the moment and the forecast.
     pub window_seconds: u64,
-    /// `release`, `fewer-devices`, `smaller-device`, `mig-slice`, `spot`, `leave-device`, `faster-input` or `use-tensor-cores`.
+    /// `release`, `fewer-devices`, `smaller-device`, `mig-slice`, `spot`, `leave-device`, `faster-input`, `use-tensor-cores`, `add-nodes`
+    /// or `remove-nodes`.
     pub action: &'static str,
     /// What to do, as a sentence.
     pub advice: String,
@@ -99,7 +100,7 @@ pub struct AdviceRow<'a> {
     pub devices: u32,
     /// Their class.
     pub class: Option<&'a str>,
-    /// What the job's devices cost in 730 hours.
+    /// What the job's devices cost in 730 hours, or the nodes that are added or removed.
     pub costs_usd_per_month: Option<f64>,
     /// What it saves in 730 hours; `None` where that is not known before it is tried.
     pub saves_usd_per_month: Option<f64>,
@@ -154,8 +155,11 @@ pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
             usd(row.saves_usd_per_month)
         })
         .by("saves_usd_per_month"),
-        Column::text("JOB", |row: &AdviceRow<'_>| {
-            format!("{}/{}", row.object.namespace, row.object.name)
+        Column::text("JOB OR POOL", |row: &AdviceRow<'_>| {
+            match row.object.namespace {
+                "" => format!("pool {}", row.object.name),
+                namespace => format!("{namespace}/{}", row.object.name),
+            }
         })
         .by("object.name"),
         Column::text("TEAM", |row| row.team.to_owned()),
@@ -199,13 +203,25 @@ pub fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
     facts.silences.of_advice(&advice.id(), facts.now)
 }
 
+/// Advice about pools: of the whole fleet, so only where no scope is chosen.
+pub fn of_pools(facts: &Facts) -> &[Advice] {
+    match facts.part {
+        Some(_) => &[],
+        None => &facts.answers.pools,
+    }
+}
+
+/// Every advice about jobs and pools, what saves most first.
+pub fn all(facts: &Facts) -> Vec<&Advice> {
+    let mut all: Vec<&Advice> = facts.advice.iter().chain(of_pools(facts)).collect();
+    all.sort_by_key(|own| std::cmp::Reverse((own.saves, own.costs)));
+    all
+}
+
 /// Every advice, what saves most first.
 pub fn rows(facts: &Facts) -> Vec<AdviceRow<'_>> {
-    facts
-        .advice
-        .iter()
-        .map(|advice| row(facts, advice))
-        .collect()
+    let all = all(facts).into_iter();
+    all.map(|advice| row(facts, advice)).collect()
 }
 
 /// The row of one advice.
@@ -220,7 +236,10 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
         team: &advice.team,
         bound: advice.bound.map(Bound::name),
         evidence: EvidenceCell::from(advice.evidence),
-        window_seconds: WINDOW.seconds(),
+        window_seconds: match advice.pool() {
+            Some(_) => 0,
+            None => WINDOW.seconds(),
+        },
         action: advice.action.code(),
         advice: advice.words(),
         devices: advice.devices,
@@ -271,6 +290,28 @@ pub fn told(advice: &Advice) -> String {
         Some(saves) => format!("{}; saves ${saves} a month", advice.words()),
         None => advice.words(),
     }
+}
+
+/// What these save together: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried`. `None`
+/// without any.
+pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
+    let (mut sum, mut count, mut unknown) = (Rate::ZERO, 0_usize, 0_usize);
+    // Nodes that are added cost, and save nothing.
+    for advice in all.filter(|advice| !matches!(advice.action, Action::AddNodes { .. })) {
+        count += 1;
+        match advice.saves_a_month() {
+            Some(saves) => sum += saves,
+            None => unknown += 1,
+        }
+    }
+    Some(match (count, unknown) {
+        (0, _) => return None,
+        (_, 0) => format!("all of it saves ${sum} a month"),
+        _ if unknown == count => String::from("what it saves is not known before it is tried"),
+        _ => format!(
+            "what is known saves ${sum} a month; {unknown} of {count} save a sum that is not known before they are tried"
+        ),
+    })
 }
 
 /// How far the running jobs that hold devices are judged.

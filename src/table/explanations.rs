@@ -2,6 +2,7 @@
 //! for it to start now.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::{Change, Explainer};
@@ -12,11 +13,14 @@ use engine::options;
 use engine::preempt::Victims;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
+use model::advice::Advice;
 use model::base::quantities::counted;
 use model::base::{Moment, Rate, SmallSort};
 use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
+
+use super::pool_advice;
 
 /// For so many of those that have waited longest it is asked who would have to go.
 const ASKED: usize = 12;
@@ -62,6 +66,8 @@ pub struct JobExplanations {
     pub at: Option<Moment>,
     /// By job.
     pub jobs: BTreeMap<JobKey, JobExplanation>,
+    /// Which pools to make larger or smaller.
+    pub pools: Arc<[Advice]>,
 }
 
 impl JobExplanations {
@@ -93,6 +99,17 @@ impl JobExplanations {
         Self {
             at: Some(fleet.at),
             jobs,
+            pools: Arc::default(),
+        }
+    }
+
+    /// The same with which pools to make larger or smaller; this takes as long again.
+    #[must_use]
+    pub fn with_pools(self, fleet: &Fleet, burn: &Burn) -> Self {
+        let snapshot = live::snapshot(fleet, burn);
+        Self {
+            pools: pool_advice::advise(fleet, &snapshot),
+            ..self
         }
     }
 

@@ -28,6 +28,7 @@ mod order;
 pub mod output;
 pub mod past;
 pub mod pods;
+mod pool_advice;
 pub mod pools;
 mod query;
 pub mod queues;
@@ -43,6 +44,7 @@ pub mod silence;
 pub mod sources;
 pub mod spend;
 pub mod table;
+pub mod tco;
 mod template;
 #[cfg(test)]
 mod tests;

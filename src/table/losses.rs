@@ -21,7 +21,10 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
         // How far pools may go.
         Kind::Pools => {
             !table.holds_rules()
-                && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
+                && !matches!(
+                    table,
+                    Table::ProvisioningRequests | Table::PodAutoscalers | Table::ScaledObjects
+                )
         }
         // Its autoscaler.
         Kind::Services => {

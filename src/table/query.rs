@@ -39,6 +39,13 @@ impl Query {
         }
     }
 
+    /// True when what bounds jobs decides which rows are printed, or in which order: the last half hour tells it, and no single look.
+    pub fn asks_half_hour(&self) -> bool {
+        let sorted = self.sort.iter().flat_map(Sort::fields);
+        let mut all = self.select.fields().chain(sorted);
+        self.kind == Kind::Jobs && all.any(|field| field == "bound")
+    }
+
     /// True when a reading of an exporter decides which rows are printed, or in which order, or one is among the chosen columns.
     pub(super) fn asks_readings(&self) -> bool {
         let sorted = self.sort.iter().flat_map(Sort::fields);

@@ -351,6 +351,7 @@ fn scaling() -> Scaling {
         claims: Arc::from([]),
         provisions: Arc::from([Arc::new(request)]),
         pod_scalers: Arc::from([]),
+        scaled_objects: Arc::from([]),
     }
 }
 

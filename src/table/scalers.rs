@@ -6,17 +6,18 @@ use model::base::{Moment, Name};
 use model::fleet::job::Job;
 use model::fleet::replicas::{leading, why_steady};
 use model::fleet::scaling::{
-    Limit, PodScaler, Provision, ProvisionState, Scaler, ScalerKind, ScalerState, Scaling,
+    Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
+    Scaling,
 };
 
-use super::Facts;
 use super::table::Column;
 use super::text::{or_unknown, word};
+use super::{Facts, said};
 
 /// One autoscaler, or one request for capacity.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ScalerRow<'a> {
-    /// `NodePool`, `NodeGroup`, `HorizontalPodAutoscaler` or `ProvisioningRequest`.
+    /// `NodePool`, `NodeGroup`, `HorizontalPodAutoscaler`, `ScaledObject` or `ProvisioningRequest`.
     pub kind: &'static str,
     /// Namespace; `None` for what has none.
     pub namespace: Option<&'a str>,
@@ -102,6 +103,8 @@ pub enum ScalerAt {
     Nodes(usize),
     /// A HorizontalPodAutoscaler.
     Pods(usize),
+    /// A ScaledObject of KEDA.
+    Scaled(usize),
     /// A request for capacity.
     Request(usize),
 }
@@ -120,6 +123,9 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
             (ScalerAt::Pods(at), None) => part
                 .scope
                 .has(Some(&scaling.pod_scalers[at].key.namespace), None),
+            (ScalerAt::Scaled(at), None) => part
+                .scope
+                .has(Some(&scaling.scaled_objects[at].key.namespace), None),
             (ScalerAt::Request(at), None) => part
                 .scope
                 .has(Some(&scaling.provisions[at].key.namespace), None),
@@ -128,7 +134,8 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
     let nodes = (0..scaling.scalers.len()).map(ScalerAt::Nodes);
     let pods = (0..scaling.pod_scalers.len()).map(ScalerAt::Pods);
     let requests = (0..scaling.provisions.len()).map(ScalerAt::Request);
-    let all = nodes.chain(pods).chain(requests);
+    let scaled = (0..scaling.scaled_objects.len()).map(ScalerAt::Scaled);
+    let all = nodes.chain(pods).chain(scaled).chain(requests);
     all.filter(|at| own(*at)).collect()
 }
 
@@ -138,6 +145,7 @@ pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     match at {
         ScalerAt::Nodes(at) => Some(of_nodes(scaling.scalers.get(at)?, scaling, facts.now)),
         ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?)),
+        ScalerAt::Scaled(at) => Some(of_scaled(scaling.scaled_objects.get(at)?, scaling)),
         ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),
     }
 }
@@ -157,6 +165,15 @@ pub fn job_of(facts: &Facts, at: ScalerAt) -> Option<&Job> {
         ScalerAt::Pods(at) => {
             let key = &scaling.pod_scalers.get(at)?.key;
             jobs.find(|job| scaling.pod_scalers_of(job).any(|known| known.key == *key))
+        }
+        ScalerAt::Scaled(at) => {
+            let object = scaling.scaled_objects.get(at)?;
+            let (kind, name) = &object.target;
+            jobs.find(|job| {
+                job.namespace() == &object.key.namespace
+                    && job.id.kind == *kind
+                    && job.name() == name
+            })
         }
         ScalerAt::Request(at) => {
             let key = &scaling.provisions.get(at)?.key;
@@ -305,6 +322,50 @@ fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
     }
 }
 
+/// A ScaledObject, with what its autoscaler says of pods and signal.
+fn of_scaled<'a>(object: &'a ScaledObject, scaling: &'a Scaling) -> ScalerRow<'a> {
+    let own = scaling.autoscaler_of(object).map(of_pods);
+    let (state, stuck) = match (&object.failing, object.paused, object.active) {
+        (Some(_), ..) => ("broken", true),
+        (None, true, _) => ("paused", false),
+        (None, false, _) => match &own {
+            Some(own) => (own.state, own.stuck),
+            None => ("steady", false),
+        },
+    };
+    let why = match (
+        &object.failing,
+        object.paused,
+        object.fallback,
+        object.active,
+    ) {
+        (Some(why), ..) => sentence(why),
+        (None, true, ..) => Some(String::from("paused by its annotation")),
+        (None, false, true, _) => Some(String::from("a trigger fails: scaled by its fallback")),
+        (None, false, false, Some(false)) => Some(String::from("no trigger is active")),
+        (None, false, false, _) => own.as_ref().and_then(|own| own.why.clone()),
+    };
+    ScalerRow {
+        kind: "ScaledObject",
+        namespace: Some(&object.key.namespace),
+        name: &object.key.name,
+        now: own.as_ref().and_then(|own| own.now),
+        wanted: own.as_ref().and_then(|own| own.wanted),
+        min: Some(object.min),
+        max: Some(object.max),
+        signal: object.triggers.first().and_then(|kind| said(kind)),
+        value: own.as_ref().and_then(|own| own.value.clone()),
+        target: own.as_ref().and_then(|own| own.target.clone()),
+        scales: Some(format!("{} {}", object.target.0, object.target.1)),
+        state,
+        since: object.since.map(|at| at.rfc3339()),
+        why,
+        stuck,
+        at: object.since,
+        pool: None,
+    }
+}
+
 fn of_request(request: &Provision) -> ScalerRow<'_> {
     ScalerRow {
         kind: "ProvisioningRequest",
@@ -327,5 +388,93 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
         stuck: request.state.is_lost() || request.state == ProvisionState::Pending,
         at: request.since,
         pool: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::base::ObjectKey;
+    use model::fleet::scaling::Metric;
+
+    use super::*;
+
+    #[test]
+    fn a_scaled_object_has_the_numbers_of_its_autoscaler_and_its_own_words() {
+        let mut facts = crate::sample::facts();
+        let object = ScaledObject {
+            key: ObjectKey::new("speech", "asr"),
+            target: (Name::new("Deployment"), Name::new("asr-stream")),
+            min: 0,
+            max: 8,
+            triggers: Box::from([Name::new("prometheus")]),
+            autoscaler: Some(Name::new("keda-hpa-asr")),
+            active: Some(true),
+            ..ScaledObject::default()
+        };
+        let autoscaler = PodScaler {
+            key: ObjectKey::new("speech", "keda-hpa-asr"),
+            target: object.target.clone(),
+            min: 1,
+            max: Some(8),
+            current: Some(8),
+            desired: Some(8),
+            metrics: Box::from([Metric {
+                name: Name::new("s0-prometheus"),
+                target: Name::new("10"),
+                current: Some(Name::new("30")),
+            }]),
+            ..PodScaler::default()
+        };
+        let mut told = |object: ScaledObject, autoscaler: Option<PodScaler>| {
+            let mut fleet = (*facts.fleet).clone();
+            fleet.scaling.scaled_objects = Arc::from([Arc::new(object)]);
+            fleet.scaling.pod_scalers = autoscaler.into_iter().map(Arc::new).collect();
+            facts.fleet = Arc::new(fleet);
+            let row = row(&facts, ScalerAt::Scaled(0)).expect("it is there");
+            (
+                row.now,
+                row.min,
+                row.max,
+                row.value.clone(),
+                row.state,
+                row.why.clone(),
+                row.stuck,
+            )
+        };
+        let (now, min, max, value, state, why, _) = told(object.clone(), Some(autoscaler));
+        assert_eq!(
+            (now, min, max),
+            (Some(8), Some(0), Some(8)),
+            "its own bounds"
+        );
+        assert_eq!(
+            (value.as_deref(), state, why.as_deref()),
+            (Some("30"), "steady", Some("at max"))
+        );
+        // Paused there is no autoscaler: what is not told is unknown.
+        let paused = ScaledObject {
+            paused: true,
+            ..object.clone()
+        };
+        let (now, .., value, state, why, stuck) = told(paused, None);
+        assert_eq!((now, value, state, stuck), (None, None, "paused", false));
+        assert_eq!(why.as_deref(), Some("paused by its annotation"));
+        let broken = ScaledObject {
+            failing: Some((
+                Name::new("ScaledObjectCheckFailed"),
+                Name::new("no metrics"),
+            )),
+            ..object.clone()
+        };
+        let (.., state, why, stuck) = told(broken, None);
+        assert_eq!((state, stuck), ("broken", true));
+        assert_eq!(why.as_deref(), Some("ScaledObjectCheckFailed: no metrics"));
+        let idle = ScaledObject {
+            active: Some(false),
+            ..object
+        };
+        assert_eq!(told(idle, None).5.as_deref(), Some("no trigger is active"));
     }
 }

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use model::base::document::nearest;
 use model::base::{Name, Rate};
 use model::cost::Burn;
+use model::fleet::Known;
 use model::fleet::device::{Device, Pod};
 use model::fleet::finding::Subject;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
+use model::fleet::observe::Table;
 use model::fleet::pool::Pool;
 
+use super::table::cell;
 use super::{Facts, budgets, pods, scoped_cost};
 
 /// A team, some namespaces, both or neither.
@@ -51,6 +55,39 @@ impl Scope {
     /// True when a pod of it holds the device or a part of it.
     pub fn has_device(&self, device: &Device) -> bool {
         device.holders().any(|(pod, _)| self.has_pod(pod))
+    }
+
+    /// What is to be said of a team without a job and of namespaces without one, on the facts of everything: kubectl's `No resources
+    /// found`, with the nearest name that there is. Nothing where pods are not listed.
+    pub fn unknown(&self, facts: &Facts) -> Vec<String> {
+        let fleet = &facts.fleet;
+        if *fleet.known(Table::Pods) != Known::Live {
+            return Vec::new();
+        }
+        let told = |what: String, near: Option<&str>| match near {
+            Some(near) => format!("{what}; did you mean `{near}`?"),
+            None => what,
+        };
+        let jobs = || fleet.jobs.iter();
+        let mut said = Vec::new();
+        if let Some(team) = &self.team {
+            let rules = fleet.policy.teams.iter().map(|rule| rule.name.as_str());
+            let teams = jobs().map(|job| job.team.as_str()).chain(rules);
+            if teams.clone().all(|known| known != team.as_str()) {
+                let what = format!("no team {} is known", cell(team));
+                said.push(told(what, nearest(team, teams)));
+            }
+        }
+        for namespace in &self.namespaces {
+            if jobs().any(|job| job.namespace() == namespace) {
+                continue;
+            }
+            let what = format!("no job with devices is in namespace {}", cell(namespace));
+            // Where only some may be read, the others' names are not known.
+            let all = jobs().map(|job| job.namespace().as_str());
+            said.push(told(what, nearest(namespace, all)));
+        }
+        said
     }
 
     /// Whose it is: `team nlp`, `namespace a, b`; empty where it leaves nothing out.

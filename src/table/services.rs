@@ -22,26 +22,35 @@ pub struct LatencyCell {
     pub p95: Option<f64>,
     /// 99th percentile, seconds.
     pub p99: Option<f64>,
-    /// Seconds: a percentile that equals it is this or more, for it lies above the last bucket. `None` where none does.
+    /// Seconds: percentiles from `at_least_from` on are this or more, for they lie above the last bucket. `None` where none does.
     pub at_least: Option<f64>,
+    /// The lowest of them: `p50`, `p95` or `p99`.
+    pub at_least_from: Option<&'static str>,
 }
+
+/// The percentiles of a latency, rising.
+const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
 impl LatencyCell {
     fn of(latency: &Latency) -> Self {
         let all = [0.5, 0.95, 0.99].map(|q| latency.quantile(q));
         let [p50, p95, p99] = all.map(|told| told.map(|told| told.seconds));
-        let open = all.into_iter().flatten().find(|told| told.at_least);
+        let open = all.map(|told| told.filter(|told| told.at_least));
+        let first = open.iter().position(Option::is_some);
         Self {
             p50,
             p95,
             p99,
-            at_least: open.map(|told| told.seconds),
+            at_least: first.and_then(|at| open[at]).map(|told| told.seconds),
+            at_least_from: first.map(|at| PERCENTILES[at]),
         }
     }
 
-    /// A percentile as a table shows it.
-    fn words(&self, seconds: Option<f64>) -> String {
-        let open = seconds.is_some() && seconds == self.at_least;
+    /// A percentile, by its place in [`PERCENTILES`], as a table shows it.
+    fn words(&self, at: usize) -> String {
+        let seconds = [self.p50, self.p95, self.p99][at];
+        let from = self.at_least_from;
+        let open = from.is_some_and(|from| PERCENTILES[..=at].contains(&from));
         format!("{}{}", if open { ">=" } else { "" }, latency(seconds))
     }
 }
@@ -96,8 +105,7 @@ pub struct ServiceRow<'a> {
     pub kv_cache_mean_ratio: Option<f64>,
     /// Share of prompt tokens found in the cache, 0 to 1: mean over replicas.
     pub prefix_hit_ratio: Option<f64>,
-    /// What rates, latencies and preemptions are of. `None` where no replica was read twice: latencies are then of all since the
-    /// servers started.
+    /// What rates, latencies and preemptions are of. `None` where no replica was read twice: they are unknown then.
     pub window_seconds: Option<f64>,
     /// Time from a request to its first token.
     pub ttft_seconds: LatencyCell,
@@ -149,10 +157,12 @@ pub(super) const FIELDS: &[&str] = &[
     "ttft_seconds.p95",
     "ttft_seconds.p99",
     "ttft_seconds.at_least",
+    "ttft_seconds.at_least_from",
     "tpot_seconds.p50",
     "tpot_seconds.p95",
     "tpot_seconds.p99",
     "tpot_seconds.at_least",
+    "tpot_seconds.at_least_from",
     "tpot_of",
     "tokens_per_second",
     "prompt_tokens_per_second",
@@ -188,30 +198,18 @@ pub(super) fn columns<'a>() -> Vec<Column<ServiceRow<'a>>> {
             .by("kv_cache_mean_ratio"),
         Column::wide_number("PREFIX HIT", |row: &Row<'_>| percent(row.prefix_hit_ratio))
             .by("prefix_hit_ratio"),
-        Column::wide_number("TTFT P50", |row: &Row<'_>| {
-            row.ttft_seconds.words(row.ttft_seconds.p50)
-        })
-        .by("ttft_seconds.p50"),
-        Column::number("TTFT P95", |row: &Row<'_>| {
-            row.ttft_seconds.words(row.ttft_seconds.p95)
-        })
-        .by("ttft_seconds.p95"),
-        Column::wide_number("TTFT P99", |row: &Row<'_>| {
-            row.ttft_seconds.words(row.ttft_seconds.p99)
-        })
-        .by("ttft_seconds.p99"),
-        Column::wide_number("TPOT P50", |row: &Row<'_>| {
-            row.tpot_seconds.words(row.tpot_seconds.p50)
-        })
-        .by("tpot_seconds.p50"),
-        Column::number("TPOT P95", |row: &Row<'_>| {
-            row.tpot_seconds.words(row.tpot_seconds.p95)
-        })
-        .by("tpot_seconds.p95"),
-        Column::wide_number("TPOT P99", |row: &Row<'_>| {
-            row.tpot_seconds.words(row.tpot_seconds.p99)
-        })
-        .by("tpot_seconds.p99"),
+        Column::wide_number("TTFT P50", |row: &Row<'_>| row.ttft_seconds.words(0))
+            .by("ttft_seconds.p50"),
+        Column::number("TTFT P95", |row: &Row<'_>| row.ttft_seconds.words(1))
+            .by("ttft_seconds.p95"),
+        Column::wide_number("TTFT P99", |row: &Row<'_>| row.ttft_seconds.words(2))
+            .by("ttft_seconds.p99"),
+        Column::wide_number("TPOT P50", |row: &Row<'_>| row.tpot_seconds.words(0))
+            .by("tpot_seconds.p50"),
+        Column::number("TPOT P95", |row: &Row<'_>| row.tpot_seconds.words(1))
+            .by("tpot_seconds.p95"),
+        Column::wide_number("TPOT P99", |row: &Row<'_>| row.tpot_seconds.words(2))
+            .by("tpot_seconds.p99"),
         Column::number("TOK/S", |row: &Row<'_>| amount(row.tokens_per_second))
             .by("tokens_per_second"),
         Column::wide_number("REQ/S", |row: &Row<'_>| {
@@ -303,7 +301,7 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     let row = row(facts, job, served);
     let (ttft, tpot) = (row.ttft_seconds, row.tpot_seconds);
     let p95 = |name: &str, cell: LatencyCell| {
-        let words = cell.words(cell.p95);
+        let words = cell.words(1);
         cell.p95.map(|_| format!("{name} p95 {words}"))
     };
     let all = [
@@ -329,7 +327,7 @@ pub fn read_once(facts: &Facts) -> Option<&'static str> {
     let mut served = all.filter_map(|place| at(facts, place)).peekable();
     served.peek()?;
     served.all(|(_, one)| one.window_seconds.is_none()).then_some(
-        "rates, goodput and state are unknown, and latencies are those since each server started: each was read once; `stokehold get services --watch` and the console go on reading",
+        "rates, latencies, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console go on reading, and `--at -0m` looks at the context's record",
     )
 }
 
@@ -426,6 +424,20 @@ mod tests {
     use crate::sample::facts;
 
     #[test]
+    fn a_percentile_on_the_last_bound_is_not_one_above_it() {
+        // The slowest of the first half took exactly what the last bound says.
+        let cell = LatencyCell {
+            p50: Some(0.5),
+            p95: Some(0.5),
+            p99: Some(0.5),
+            at_least: Some(0.5),
+            at_least_from: Some("p99"),
+        };
+        let told = [0, 1, 2].map(|at| cell.words(at));
+        assert_eq!(told, ["500ms", "500ms", ">=500ms"]);
+    }
+
+    #[test]
     fn a_model_is_a_row_with_what_is_known_of_it() {
         let facts = facts();
         let all = rows(&facts);
@@ -445,7 +457,11 @@ mod tests {
         assert_eq!(known.saturated_by, ["kv-cache"]);
         let ttft = known.ttft_seconds;
         assert_eq!((ttft.p99, ttft.at_least), (Some(0.5), Some(0.5)));
-        assert_eq!(ttft.words(ttft.p99), ">=500ms");
+        assert_eq!(ttft.at_least_from, Some("p95"));
+        assert_eq!(
+            (ttft.words(1).as_str(), ttft.words(2).as_str()),
+            (">=500ms", ">=500ms")
+        );
         assert!(ttft.p50.is_some_and(|p50| (0.1..0.5).contains(&p50)));
         // 40 to 90 of 100 are within 0.4 s, at 10 a second.
         let (low, high) = (known.goodput.low, known.goodput.high);

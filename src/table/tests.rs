@@ -29,6 +29,119 @@ fn named<'a>(rows: &'a [Json], name: &str) -> &'a Json {
 }
 
 #[test]
+fn a_team_or_namespace_without_a_job_is_said_to_be_unknown() {
+    let facts = facts();
+    let job = &facts.fleet.jobs[0];
+    let of = |team: Option<&str>, namespace: Option<&str>| {
+        let scope = Scope {
+            team: team.map(Name::new),
+            namespaces: namespace.map(Name::new).into_iter().collect(),
+        };
+        scope.unknown(&facts)
+    };
+    assert!(of(Some(&job.team), Some(job.namespace())).is_empty());
+    let near = format!("{}x", job.team);
+    let told = format!("no team {near} is known; did you mean `{}`?", job.team);
+    assert_eq!(of(Some(&near), None), [told]);
+    assert_eq!(
+        of(None, Some("zzzzzzzzzzzz")),
+        ["no job with devices is in namespace zzzzzzzzzzzz"]
+    );
+    // Where pods are not listed, nothing of it is known.
+    let mut blind = facts.clone();
+    let mut fleet = (*blind.fleet).clone();
+    fleet.known = Arc::default();
+    blind.fleet = Arc::new(fleet);
+    let scope = Scope {
+        team: Some(Name::new("nobody")),
+        namespaces: Vec::new(),
+    };
+    assert!(scope.unknown(&blind).is_empty());
+}
+
+#[test]
+fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
+    let facts = facts();
+    let saves = model::base::Rate::from_micros(i64::MAX / 1_000);
+    let about_a_pool = |action: model::advice::Action, saves| {
+        let mut advice = facts.advice[0].clone();
+        advice.job.kind = Name::new(model::advice::POOL);
+        advice.job.key = model::base::ObjectKey::new("", "h100");
+        advice.team = Name::default();
+        advice.action = action;
+        advice.saves = saves;
+        advice
+    };
+    let nodes: Vec<Name> = ["a", "b"].map(Name::new).into();
+    let remove = model::advice::Action::RemoveNodes(nodes.into());
+    let add = model::advice::Action::AddNodes {
+        nodes: 2,
+        starts: Box::from([Name::new("ml/gang")]),
+        above: Some(5),
+    };
+    let pools = [about_a_pool(remove, Some(saves)), about_a_pool(add, None)];
+    let answers = explanations::JobExplanations {
+        pools: pools.to_vec().into(),
+        ..Default::default()
+    };
+    let whole = Facts {
+        answers: Arc::new(answers),
+        ..facts.clone()
+    };
+    let told = rows(&whole, Kind::Advice);
+    assert_eq!(told.len(), facts.advice.len() + 2);
+    assert_eq!(told[0]["action"], "remove-nodes", "it saves most");
+    assert_eq!(
+        told[0]["object"],
+        serde_json::json!({"kind": "Pool", "namespace": "", "name": "h100"})
+    );
+    assert_eq!(told[0]["window_seconds"], 0);
+    assert_eq!(told[0]["command"], "stokehold plan cordon a b");
+    let added = told
+        .iter()
+        .find(|row| row["action"] == "add-nodes")
+        .expect("a row");
+    let words = added["advice"].as_str().expect("words");
+    assert!(
+        words.contains("ml/gang starts now; its autoscaler's max is 5"),
+        "{words}"
+    );
+    assert_eq!(added["command"], "stokehold what-if 'nodes h100 +2'");
+    let schema: Json = serde_json::from_str(Kind::Advice.schema()).expect("is JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
+    assert!(validator.is_valid(&json(&whole, Kind::Advice)));
+    // A team has no part in it.
+    let scope = Scope {
+        team: Some(facts.fleet.jobs[0].team.clone()),
+        namespaces: Vec::new(),
+    };
+    let part = rows(&whole.scoped(&scope), Kind::Advice);
+    assert!(part.iter().all(|row| row["object"]["kind"] != "Pool"));
+}
+
+#[test]
+fn the_total_of_advice_says_what_is_not_known() {
+    let facts = facts();
+    let mut all = facts.advice.to_vec();
+    all.truncate(2);
+    for advice in &mut all {
+        advice.saves = Some(model::base::Rate::from_micros(1_000_000));
+    }
+    let told = |all: &[model::advice::Advice]| advice::total_words(all.iter());
+    assert_eq!(told(&[]), None);
+    let month = model::base::Rate::from_micros(1_460_000_000);
+    let known = format!("all of it saves ${month} a month");
+    assert_eq!(told(&all), Some(known));
+    all[1].saves = None;
+    let part = "what is known saves $730 a month; 1 of 2 save a sum that is not known before they are tried";
+    assert_eq!(told(&all).as_deref(), Some(part));
+    assert_eq!(
+        told(&all[1..]).as_deref(),
+        Some("what it saves is not known before it is tried")
+    );
+}
+
+#[test]
 fn every_kind_keeps_to_its_schema() {
     for kind in Kind::ALL {
         let schema: Json = serde_json::from_str(kind.schema()).expect("is JSON");

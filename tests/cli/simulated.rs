@@ -433,7 +433,8 @@ fn advice_comes_from_the_past_of_a_prometheus() {
         let [saves, costs] = ["saves_usd_per_month", "costs_usd_per_month"];
         assert_eq!(release[saves], release[costs]);
     }
-    let first = &rows[0];
+    let mut jobs = rows.iter().filter(|row| row["object"]["kind"] != "Pool");
+    let first = jobs.next().expect("a job could do better");
 
     // One job, and one team.
     let name = |row: &Value| {

@@ -471,6 +471,7 @@ fn answer_for(name: &str) -> JobExplanations {
     JobExplanations {
         at: Some(LARGE.now),
         jobs: BTreeMap::from([(key.clone(), JobExplanation { answer, now: None })]),
+        ..JobExplanations::default()
     }
 }
 

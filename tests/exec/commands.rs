@@ -98,6 +98,27 @@ async fn each_action_by_the_command_line_and_back() {
     undo(&bench, &run).await;
     assert_eq!(priority(), before);
 
+    // A Deployment that no autoscaler owns is scaled, and back; one that has an autoscaler is refused with its name.
+    let replicas =
+        || bench.object(Resource::Deployments, "prod", "moderation")["spec"]["replicas"].clone();
+    let before = replicas();
+    let more = before.as_u64().expect("a number") + 1;
+    let (run, _) = apply(
+        &bench,
+        &["scale", "deployment", "prod/moderation", &more.to_string()],
+    )
+    .await;
+    assert_eq!(replicas(), more);
+    undo(&bench, &run).await;
+    assert_eq!(replicas(), before);
+    let owned = ["scale", "deployment/prod/search-embed", "3"];
+    let output = bench.run(&owned).wait_with_output().await.expect("ends");
+    assert_eq!(output.status.code(), Some(3));
+    let refusal: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    let sentence = refusal["refusal"]["sentence"].as_str().unwrap_or_default();
+    let scaler = "HorizontalPodAutoscaler prod/search-embed";
+    assert!(sentence.contains(scaler), "{refusal}");
+
     // A queue is held, and goes on.
     let queue = fleet
         .queues

@@ -106,6 +106,23 @@ async fn every_action_from_the_keyboard_and_back() {
     undo(&mut keyboard, "reprioritise").await;
     assert_eq!(priority(&service), before);
 
+    // A Deployment is scaled, and back.
+    let replicas = |service: &Service| {
+        let found = object(service, Resource::Deployments, ("prod", "moderation"));
+        found["spec"]["replicas"].as_u64().expect("a number")
+    };
+    let before = replicas(&service);
+    stand_on(&mut keyboard, '5', "moderation").await;
+    keyboard.press("N");
+    keyboard.sees("replicas of prod/moderation").await;
+    keyboard.press(&format!("{}\n", before + 1));
+    keyboard.sees("PLAN  scale prod/moderation").await;
+    keyboard.confirm().await;
+    keyboard.press("\u{1b}");
+    assert_eq!(replicas(&service), before + 1);
+    undo(&mut keyboard, "scale").await;
+    assert_eq!(replicas(&service), before);
+
     // A queue is held, and goes on.
     stand_on(&mut keyboard, '4', "nlp").await;
     let policy = |service: &Service| {
@@ -135,7 +152,7 @@ async fn every_action_from_the_keyboard_and_back() {
     };
     let waiting = fleet.workloads.iter().filter(is_kueue);
     let waiting = waiting.filter(|work| work.status == Status::Waiting);
-    let mut runs = 6;
+    let mut runs = 8;
     if let Some(big) = waiting
         .filter(waited)
         .filter(admits)

@@ -34,6 +34,7 @@ const ACTIONS: &[&str] = &[
     "requeue",
     "admit",
     "rebalance",
+    "scale",
     "reprioritise",
     "hold-job",
     "resume-job",
@@ -96,6 +97,20 @@ fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
             .map(|work| Intent::Admit {
                 job: name(work),
                 preempt: true,
+            })
+            .collect(),
+        "scale" => fleet
+            .workloads
+            .iter()
+            // The simulator's autoscalers own the replicas of all others.
+            .filter(|work| matches!(work.key.key.name.as_str(), "moderation" | "ranker-v3"))
+            .map(|work| {
+                let now = work.pod_count() as u32;
+                let replicas = [now + 1, now + 3, now - 1][dice.random_range(0..3)];
+                Intent::Scale {
+                    target: format!("Deployment/{}", target(work)),
+                    replicas,
+                }
             })
             .collect(),
         "rebalance" => vec![Intent::Rebalance { pool: None }],
@@ -198,6 +213,7 @@ impl Case {
         let twin = stage::snapshot(&self.twin);
         compare(&plan, [fleet, &soon, &after], &twin, &mut told);
         object(&plan.intent, &after, &mut told);
+        replicas(&plan, [fleet, &after], &mut told);
         Some((plan, told))
     }
 }
@@ -268,7 +284,11 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told)
     // Who is said to start now, because of the plan, does; who is said to start later does not.
     for one in &said.starts {
         let key = &one.job.0;
-        if contested.contains(key) {
+        let scaled = |step: &Step| {
+            step.verb == Verb::Scale && step.job.as_ref().is_some_and(|job| job.name == one.job)
+        };
+        // (What is scaled runs before and after: its replicas are counted.)
+        if contested.contains(key) || plan.steps.iter().any(scaled) {
             continue;
         }
         let at_once = one.after.is_some_and(|at| at <= now);
@@ -304,6 +324,36 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told)
     }
     told.compared += was.len();
     told.contested += contested.len();
+}
+
+/// A scaled workload has as many pods on nodes as the plan said.
+fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut Told) {
+    let (Intent::Scale { replicas, .. }, Some(job)) = (&plan.intent, &plan.steps[0].job) else {
+        return;
+    };
+    let Effect::Forecast(said) = &plan.effect else {
+        return;
+    };
+    let placed = |fleet: &Snapshot| {
+        let work = by_name(fleet).get(&job.name.0).copied();
+        let work = work.expect("it is there");
+        let there = pods(work).filter(|pod| pod.deleted.is_none()).count() as u32;
+        (there, work.device_count() as u32 / work.pod_count() as u32)
+    };
+    let ((was, each), (is, _)) = (placed(before), placed(after));
+    let own = said.starts.iter().filter(|one| one.job == job.name);
+    let now = own.filter(|one| one.after.is_some_and(|at| at <= plan.computed_at));
+    let new: u32 = now.map(|one| one.devices / each).sum();
+    let foretold = match *replicas < was {
+        true => *replicas,
+        false => was + new,
+    };
+    told.holds(is == foretold || !said.contested.is_empty(), || {
+        format!(
+            "{} has {is} pods on nodes, not {foretold} of {replicas}",
+            job.name
+        )
+    });
 }
 
 /// What an intent is about is as it was asked for.
@@ -371,6 +421,16 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut Told) {
                 (None, None) => held,
             };
             told.must(is == held, || format!("{target}: held is {is}"));
+        }
+        Intent::Scale { target, replicas } => {
+            let found = by_name(after);
+            let work = found
+                .iter()
+                .find(|(key, _)| target.ends_with(&key.to_string()));
+            let count = work.map(|(_, work)| work.pod_count());
+            told.must(count == Some(u64::from(*replicas)), || {
+                format!("{target} has {count:?} replicas, not {replicas}")
+            });
         }
         Intent::Preempt { .. }
         | Intent::Requeue { .. }

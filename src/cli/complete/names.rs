@@ -187,6 +187,10 @@ pub(super) fn of(
         ("plan preempt" | "plan requeue", "job") => cluster.jobs(|job| job.devices_allocated > 0),
         ("plan reprioritise", "job") => cluster.jobs(|_| true),
         ("plan reprioritise", "priority") => cluster.priority_classes(),
+        ("plan scale", "words") if positional.is_empty() => cluster.jobs(|job| {
+            let kind = job.id.kind.as_str();
+            matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet")
+        }),
         ("plan hold" | "plan resume", "target") => match value.starts_with("queue/") {
             true => {
                 let queues = cluster.names(Kind::Queues);

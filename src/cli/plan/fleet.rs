@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cli::out;
 use crate::cli::setup::{self, Situation};
+use crate::runtime::action_service::pod_scalers;
 use crate::runtime::aftermath::FleetLook;
 use crate::runtime::past_plans::plannable;
 use engine::explain::Explanation;
@@ -89,6 +90,7 @@ impl Seen {
     /// # Errors
     /// As [`plan::plan`].
     pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
+        plan::scale::check_owner(&self.snapshot, intent, pod_scalers(&self.facts))?;
         let mut plan = plan::plan(&self.snapshot, intent, author)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);
@@ -139,6 +141,7 @@ pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Fail
         Action::Undo { .. }
         | Action::Hold { .. }
         | Action::Resume { .. }
+        | Action::Scale { .. }
         | Action::Reprioritise { .. } => Ok(Seen::of(at).ok()),
         _ => Seen::of(at).map(Some),
     }
@@ -146,6 +149,15 @@ pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Fail
 
 /// Namespace of names that come without, where no kubeconfig says one.
 const NAMESPACE: &str = "default";
+
+/// What is to be scaled, and to which number of replicas.
+///
+/// # Errors
+/// It is written otherwise.
+pub(super) fn scale(words: &[String]) -> Result<(String, u32), Failure> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words::scale(&words).map_err(|message| Failure::new(Exit::Usage, message))
+}
 
 /// Prints the plan of an action on a moment of a record.
 ///
@@ -230,6 +242,14 @@ pub(super) fn intent(
         Action::Resume { target } => Intent::Resume {
             target: target.clone(),
         },
+        Action::Scale { words } => {
+            let (target, replicas) = scale(words).map_err(Unseen::Failed)?;
+            let target = match target.contains('/') {
+                true => target,
+                false => format!("{namespace}/{target}"),
+            };
+            Intent::Scale { target, replicas }
+        }
         Action::Reprioritise {
             job: name,
             priority,

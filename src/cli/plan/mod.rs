@@ -117,6 +117,12 @@ enum Action {
         #[arg(required = true)]
         nodes: Vec<String>,
     },
+    /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet
+    Scale {
+        /// [KIND] NAMESPACE/NAME REPLICAS, such as deployment prod/chat 5
+        #[arg(required = true, num_args = 2..=3, value_name = "WORDS")]
+        words: Vec<String>,
+    },
     /// Evict a job so that another can start; it is requeued
     Preempt {
         /// NAMESPACE/NAME
@@ -200,7 +206,7 @@ pub(super) fn run(
             Err(Failure::new(Exit::Usage, message))
         }
         (None, false) => {
-            let message = "what is to be planned? drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, rebalance, undo, continue; or --log";
+            let message = "what is to be planned? drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, scale, rebalance, undo, continue; or --log";
             Err(Failure::new(Exit::Usage, message))
         }
         (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out),
@@ -303,6 +309,10 @@ async fn make(
             action_service
                 .reprioritise(namespace, job, priority)
                 .await?
+        }
+        Action::Scale { words } => {
+            let (target, replicas) = fleet::scale(words).map_err(Unseen::Failed)?;
+            action_service.scale(namespace, &target, replicas).await?
         }
         Action::Undo { run } | Action::Continue { run } => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));

@@ -65,6 +65,14 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
         .filter_map(|one| Some((one, start_moves(now, one)?)))
         .collect();
     for (one, (after, before)) in moved.iter().take(MOST) {
+        if plan.adds_replicas(&one.job) {
+            let devices = counted(one.devices.into(), "device");
+            lines.push(format!(
+                "new replicas of {} ({devices}) start {after}",
+                one.job
+            ));
+            continue;
+        }
         lines.push(format!(
             "{} ({}) starts {after}, before: {before}",
             one.job,

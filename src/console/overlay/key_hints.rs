@@ -33,6 +33,7 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
         ("plan", Some("resume" | "hold")) => Command::Hold,
         ("plan", Some("admit")) => Command::Start,
         ("plan", Some("reprioritise")) => Command::Priority,
+        ("plan", Some("scale")) => Command::Replicas,
         ("plan", Some("preempt")) => Command::Preempt,
         ("plan", Some("requeue")) => Command::Requeue,
         ("plan", Some("drain")) => Command::Drain,

@@ -13,6 +13,7 @@ use crate::msg::{Key, KeyPress};
 use crate::painter::Painter;
 use crate::widget::field::Field;
 use model::base::Moment;
+use model::fleet::job::JobKey;
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
@@ -29,6 +30,8 @@ const ANEW: Duration = Duration::from_secs(6);
 pub(super) enum Wanted {
     /// A priority for a job.
     Priority(JobName),
+    /// A number of replicas for a workload.
+    Replicas(JobKey),
     /// Why nodes are cordoned.
     Cordon(Vec<model::base::Name>),
 }
@@ -92,6 +95,7 @@ impl Dialog {
         let (phase, intent) = match wish {
             ActionRequest::Intent(intent) => (Phase::Computing, Some(intent)),
             ActionRequest::Priority(job) => (Phase::Value(Wanted::Priority(job)), None),
+            ActionRequest::Replicas(id) => (Phase::Value(Wanted::Replicas(id)), None),
             ActionRequest::Cordon(nodes) => (Phase::Value(Wanted::Cordon(nodes)), None),
             ActionRequest::GoOn(run) => (Phase::Stands(run), None),
         };
@@ -325,6 +329,16 @@ impl Dialog {
                         job: job.clone(),
                         priority: said,
                     },
+                    Wanted::Replicas(id) => {
+                        let Ok(replicas) = said.parse::<u32>() else {
+                            self.error = Some(String::from("a number of replicas, 0 or more"));
+                            return Verdict::Stay;
+                        };
+                        Intent::Scale {
+                            target: format!("{}/{}", id.kind, id.key),
+                            replicas,
+                        }
+                    }
                     Wanted::Cordon(nodes) => Intent::Cordon {
                         nodes: nodes.clone(),
                         reason: said,

@@ -11,6 +11,7 @@ use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::Field;
 use crate::widget::panel::{self, centred, popup};
 use crate::widget::table::{Align, Head, Width};
+use model::fleet::job::JobKey;
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::plan::{JobName, Plan, Refusal};
 use table::actions::May;
@@ -105,6 +106,7 @@ fn draw_value(
 ) -> Position {
     let (title, hint) = match wanted {
         Wanted::Priority(job) => (format!("PLAN  priority of {job}"), priorities(job, app)),
+        Wanted::Replicas(id) => (format!("PLAN  replicas of {}", id.key), replicas(id, app)),
         Wanted::Cordon(nodes) => {
             let what = match nodes.as_slice() {
                 [one] => one.to_string(),
@@ -136,6 +138,25 @@ fn draw_value(
     };
     painter.say(inside.x, y + 1, inside.width, words, role);
     position
+}
+
+/// How many pods a workload has, and what its autoscaler keeps.
+fn replicas(id: &JobKey, app: &App) -> String {
+    let fleet = &app.facts.fleet;
+    let Some(job) = fleet.job(id) else {
+        return String::from("the number of replicas");
+    };
+    let pods = counted(job.pods.len() as u64, "pod");
+    match fleet.scaling.pod_scalers_of(job).next() {
+        Some(scaler) => {
+            let max = scaler.max.map_or(UNKNOWN.to_owned(), |max| max.to_string());
+            let (min, key) = (scaler.min, &scaler.key);
+            format!(
+                "now {pods}; HorizontalPodAutoscaler {key} keeps {min} to {max} and owns the number"
+            )
+        }
+        None => format!("now {pods}; the number of replicas"),
+    }
 }
 
 /// What a priority may be: a number, and the classes that order what the job is ordered by.

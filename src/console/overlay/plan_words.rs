@@ -252,6 +252,9 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
             let (after, before) = start_moves(now, change)?;
             let devices = counted(u64::from(change.devices), "device");
             let job = &change.job;
+            if plan.adds_replicas(job) {
+                return Some(format!("new replicas of {job} ({devices}) start {after}"));
+            }
             Some(format!(
                 "{job} ({devices}) starts {after} instead of {before}"
             ))

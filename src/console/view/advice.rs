@@ -1,4 +1,7 @@
-//! Advice: what to do about jobs' devices, what saves most first. A row stands for its job: the keys of jobs act on that.
+//! Advice: what to do about jobs' devices and about pools, what saves most first. A row stands for its job or pool: the keys of these
+//! act on that.
+
+use std::cmp::Reverse;
 
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
@@ -24,11 +27,18 @@ pub static KIND: Kind = Kind {
             Some(Silence::Acknowledged) => ("✓", Role::Muted),
             None => ("○", Role::Info),
         }),
-        Column::words("job", "JOB", 0, (20, 40), |facts, row| {
-            of(facts, row, |advice| Value::path(&advice.job.key)).role(Role::Title)
+        Column::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
+            of(facts, row, |advice| match advice.pool() {
+                Some(_) => Value::text(advice.object()),
+                None => Value::path(&advice.job.key),
+            })
+            .role(Role::Title)
         }),
         Column::words("team", "TEAM", 5, (8, 16), |facts, row| {
-            of(facts, row, |advice| Value::text(advice.team.as_str()))
+            of(facts, row, |advice| match advice.pool() {
+                Some(_) => Value::Unknown,
+                None => Value::text(advice.team.as_str()),
+            })
         }),
         Column::words("bound", "BOUND BY", 3, (6, 13), |facts, row| {
             of(facts, row, |advice| {
@@ -56,19 +66,29 @@ pub static KIND: Kind = Kind {
         }),
     ],
     collect: |facts, _| {
-        // (A scope keeps the rows of its jobs.)
-        let count = facts.advice.len() as u32;
-        (0..count).map(|at| (at, 0)).collect()
+        // (A scope keeps the rows of its jobs.) Jobs and pools together, what saves most first.
+        let of = |count: usize, list: u32| (0..count as u32).map(move |at| (at, list));
+        let pools = advice::of_pools(facts).len();
+        let mut rows: Vec<Row> = of(facts.advice.len(), 0).chain(of(pools, 1)).collect();
+        let rank = |row: &Row| advice_of(facts, *row).map(|own| (own.saves, own.costs));
+        rows.sort_by_key(|row| Reverse(rank(row)));
+        rows
     },
     id: |facts, row| advice_of(facts, row).map_or(0, |advice| id_of(advice.id())),
     label: |_, _, _| None,
-    selection: |facts, row| advice_of(facts, row).map(|own| Selection::Job(own.job.clone())),
+    selection: |facts, row| {
+        let own = advice_of(facts, row)?;
+        Some(match own.pool() {
+            Some(pool) => Selection::Pool(pool.clone()),
+            None => Selection::Job(own.job.clone()),
+        })
+    },
     open: |facts, row| {
         let own = advice_of(facts, row)?;
-        Some(Destination::Part(
-            ViewId::Jobs,
-            RowScope::Job(own.job.clone()),
-        ))
+        Some(match own.pool() {
+            Some(pool) => Destination::Part(ViewId::Pools, RowScope::Pool(pool.clone())),
+            None => Destination::Part(ViewId::Jobs, RowScope::Job(own.job.clone())),
+        })
     },
     faulty: |_, _| false,
     worst: None,
@@ -79,7 +99,20 @@ pub static KIND: Kind = Kind {
 };
 
 fn advice_of(facts: &Facts, row: Row) -> Option<&Advice> {
-    facts.advice.get(row.0 as usize)
+    let list = match row.1 {
+        0 => &*facts.advice,
+        _ => advice::of_pools(facts),
+    };
+    list.get(row.0 as usize)
+}
+
+/// What the rows that are shown save together, and how many save an unknown sum; what is muted is not counted.
+pub(super) fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<String> {
+    let of_row = |row| advice_of(facts, row).map(|own| (own, silence(facts, row)));
+    let counted = rows
+        .filter_map(of_row)
+        .filter(|(_, silence)| *silence != Some(Silence::Muted));
+    advice::total_words(counted.map(|(own, _)| own))
 }
 
 fn silence(facts: &Facts, row: Row) -> Option<Silence> {

@@ -38,7 +38,7 @@ pub static KIND: Kind = Kind {
         Column::number("max", "MAX", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.max))
         }),
-        Column::words("state", "STATE", 0, (6, 16), |facts, row| {
+        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
             let role = match scaler(facts, row) {
                 Some(own) if own.stuck => Role::Warn,
                 _ => Role::Text,
@@ -70,6 +70,7 @@ pub static KIND: Kind = Kind {
         let place = |at| match at {
             ScalerAt::Nodes(at) => (0, at as u32),
             ScalerAt::Pods(at) => (1, at as u32),
+            ScalerAt::Scaled(at) => (3, at as u32),
             ScalerAt::Request(at) => (2, at as u32),
         };
         places(facts).into_iter().map(place).collect()
@@ -94,7 +95,7 @@ pub static KIND: Kind = Kind {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler",
+    none: "no autoscaler is known: no NodePool, no status of the cluster autoscaler, no HorizontalPodAutoscaler, no ScaledObject",
 };
 
 /// A row is the sort of scaler and its place among its like.
@@ -102,6 +103,7 @@ const fn at(row: Row) -> ScalerAt {
     match row {
         (0, at) => ScalerAt::Nodes(at as usize),
         (1, at) => ScalerAt::Pods(at as usize),
+        (3, at) => ScalerAt::Scaled(at as usize),
         (_, at) => ScalerAt::Request(at as usize),
     }
 }

@@ -30,10 +30,10 @@ pub static KIND: Kind = Kind {
             of(facts, row, |_, one| Value::text(one.engine.as_str())).role(Role::Muted)
         })
         .wide(),
-        Column::number("replicas", "REPL", 4, 4, |facts, row| {
+        Column::number("replicas", "REPL", 5, 4, |facts, row| {
             of(facts, row, |_, one| Value::Count(i64::from(one.replicas)))
         }),
-        Column::number("running", "RUN", 3, 4, |facts, row| {
+        Column::number("running", "RUN", 6, 4, |facts, row| {
             of(facts, row, |_, one| Value::known(one.running, whole))
         }),
         Column::number("waiting", "WAIT", 1, 4, |facts, row| {
@@ -63,7 +63,7 @@ pub static KIND: Kind = Kind {
                 Value::known(one.tokens_per_second, whole)
             })
         }),
-        Column::number("goodput", "GOODPUT/S", 5, 9, |facts, row| {
+        Column::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.goodput().map(goodput), Value::text)
             })
@@ -74,7 +74,7 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Accent)
         }),
-        Column::number("per-token", "$/M TOK", 5, 6, |facts, row| {
+        Column::number("per-token", "$/M TOK", 4, 6, |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(usd_per_million_tokens(facts, job), Value::Number)
             })

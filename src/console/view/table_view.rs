@@ -51,6 +51,19 @@ impl TableView {
         usize::from(area.height.saturating_sub(1))
     }
 
+    /// Where header and rows stand: a table with a total has that on the last line.
+    fn body(&self, area: Rect) -> Rect {
+        let foot = u16::from(self.has_total() && area.height > 3);
+        Rect {
+            height: area.height - foot,
+            ..area
+        }
+    }
+
+    fn has_total(&self) -> bool {
+        std::ptr::eq(self.table_model.kind, &raw const super::advice::KIND)
+    }
+
     /// Obeys a command of tables.
     pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         match command {
@@ -66,7 +79,7 @@ impl TableView {
             }
             _ => {
                 let shown = self.columns();
-                let height = Self::height(area);
+                let height = Self::height(self.body(area));
                 if self.table_model.on(command, facts, height, |at| shown[at]) {
                     CommandOutcome::Done
                 } else {
@@ -330,7 +343,7 @@ impl View for TableView {
         y > area.y
             && self
                 .table_model
-                .point(usize::from(y - area.y - 1), Self::height(area))
+                .point(usize::from(y - area.y - 1), Self::height(self.body(area)))
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.table_model.set_filter(words, facts)
@@ -369,6 +382,14 @@ impl View for TableView {
     }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        self.paint(facts, painter, area, true);
+        let body = self.body(area);
+        self.paint(facts, painter, body, true);
+        let rows = self.table_model.rows().iter();
+        if body.height < area.height
+            && let Some(total) = super::advice::total(facts, rows.copied())
+        {
+            let width = area.width.saturating_sub(4);
+            painter.say(area.x + 2, body.bottom(), width, &total, Role::Muted);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a workload waits: typed codes with numbers, ranked.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -295,10 +296,13 @@ impl Reason {
             }
             Self::NoFlavor { queue, offered } => {
                 let names: Vec<&str> = offered.iter().map(Name::as_str).collect();
-                format!(
-                    "queue {queue} has none of its flavors, but {}",
-                    names.join(", ")
-                )
+                match names.is_empty() {
+                    true => format!("queue {queue} has none of its flavors for what it asks for"),
+                    false => format!(
+                        "queue {queue} has none of its flavors for what it asks for, but {}",
+                        names.join(", ")
+                    ),
+                }
             }
             Self::FlavorTaint { flavor, key } => {
                 format!("it does not tolerate {key} of flavor {flavor}")
@@ -459,8 +463,15 @@ fn of_miss(
             resource: resource.clone(),
         },
         Why::NoFlavor => {
+            // Flavors of other resources than it asks for would not help it.
+            let sets = 0..state.compiled().workload(work).sets.len();
+            let of_set = |set| state.groups_of(work, set, queue?).ok();
+            let used: BTreeSet<usize> = sets.filter_map(of_set).flatten().collect();
+            let plain = |name: &Name| matches!(&**name, "cpu" | "memory" | "pods");
             let groups = queue.map_or(&[][..], |queue| &state.tree().branches[queue].groups[..]);
-            let offered = groups.iter().flat_map(|group| &group.flavors);
+            let groups = used.into_iter().filter_map(|at| groups.get(at));
+            let groups = groups.filter(|group| !group.resources.iter().all(plain));
+            let offered = groups.flat_map(|group| &group.flavors);
             Reason::NoFlavor {
                 queue: told,
                 offered: offered.map(|flavor| name(*flavor)).collect(),

@@ -429,6 +429,19 @@ fn flavors_that_do_not_suit_say_what_of_them() {
     );
     assert_eq!(codes(&none), ["no-flavor"]);
     assert_eq!(helps(&none), ["ask for flavor f"]);
+    // A flavor of another resource is none that it could ask for.
+    let mut two = fleet(
+        json!({ "name": "f" }),
+        json!({ "queue": "q", "flavors": [{ "flavor": "tpu" }] }),
+    );
+    let flavors = two["flavors"].as_array_mut().expect("flavors");
+    flavors.push(json!({ "name": "tpu" }));
+    let quota = two["queues"][0]["quota"].as_array_mut().expect("quota");
+    quota.push(json!({ "flavor": "tpu", "resource": "google.com/tpu", "nominal": 8 }));
+    let denied = ask(two, "waits");
+    assert_eq!(codes(&denied), ["no-flavor"]);
+    let told = "queue q has none of its flavors for what it asks for, but f";
+    assert_eq!(denied.reason, told);
 }
 
 #[test]

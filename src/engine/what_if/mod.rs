@@ -24,7 +24,7 @@ use super::state::State;
 use model::plan::JobName;
 use model::usage::{BudgetChange, FleetSpending};
 
-pub use change::Suppose;
+pub use change::{LostPart, Suppose};
 pub use grammar::{GRAMMAR, VERBS, parse, split};
 
 /// A fleet in figures, when all that can start has started.
@@ -363,6 +363,12 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
         spending: spending(&state),
     };
     (figures, side)
+}
+
+/// When those start that wait, and who is preempted for it at once.
+pub(super) fn starts(snapshot: Snapshot) -> (BTreeMap<JobKey, Start>, BTreeSet<JobName>) {
+    let (_, side) = figures(snapshot);
+    (side.starts, side.preempted)
 }
 
 /// The names that a fleet knows of a kind, for spelling.

@@ -6,6 +6,7 @@ pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 mod spread;
+pub mod tco;
 #[cfg(test)]
 mod tests;
 

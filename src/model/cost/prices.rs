@@ -295,6 +295,71 @@ impl Prices {
         None
     }
 
+    /// What an hour of such a device would cost bought in this way: by an override, else by the books; `None` where neither says. What
+    /// the operator says of its pool is how it is paid now, and is left out.
+    pub fn offer(&self, node: &Node, device: &Device, purchase: Purchase) -> Option<Price> {
+        let billing = match purchase {
+            Purchase::OnDemand => Billing::OnDemand,
+            Purchase::Spot => Billing::Spot,
+        };
+        // An override without a billing is what is paid by the hour.
+        let says = |rule: &&Override| rule.billing.is_some() || purchase == Purchase::OnDemand;
+        if let Some(rule) = self.rule(node, device, billing).filter(says) {
+            return Some(Price {
+                rate: rule.rate,
+                source: Name::new("settings: price override"),
+                as_of: None,
+                on_demand: None,
+            });
+        }
+        let (shelf, row, by_instance) = self.row(node, device, [Some(purchase), None])?;
+        priced(shelf, row, billing, by_instance, node)
+    }
+
+    /// What the operator says that a reserved hour of such a device costs.
+    pub fn reserved(&self, node: &Node, device: &Device) -> Option<Rate> {
+        let rule = self.rule(node, device, Billing::Reserved);
+        let rule = rule.filter(|rule| rule.billing == Some(Billing::Reserved));
+        rule.map(|rule| rule.rate)
+    }
+
+    /// What the machines of a pool cost, where the operator says that they are bought.
+    pub fn owned(&self, pool: &str) -> Option<&Owned> {
+        match self.pools.get(pool) {
+            Some(PoolPrice::Owned(owned)) => Some(owned),
+            _ => None,
+        }
+    }
+
+    /// The price of a device of a class that need not be in the fleet: by the book of the settings' provider, else the market's, else the
+    /// first that has it; of several rows the one in the middle.
+    pub fn of_class(&self, class: &str, purchase: Purchase) -> Option<Price> {
+        let first = self.provider.into_iter().chain(self.market);
+        let mut shelves = first
+            .chain(0..self.shelves.len())
+            .map(|at| &self.shelves[at]);
+        shelves.find_map(|shelf| {
+            let rows = shelf.by_class.get(class)?.iter().map(|at| &shelf.rows[*at]);
+            let mut rows: Vec<(f64, &BookRow)> = rows
+                .filter(|row| row.purchase == purchase)
+                .filter_map(|row| Some((row.usd_per_device_hour()?, row)))
+                .collect();
+            rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (usd, row) = rows.get(rows.len().checked_sub(1)? / 2)?;
+            Some(Price {
+                rate: Rate::from_usd(*usd)?,
+                source: Name::from(format!(
+                    "{} {} {}",
+                    shelf.provider,
+                    row.instance.as_deref().unwrap_or(&row.accelerator),
+                    row.purchase.name()
+                )),
+                as_of: Some(Name::new(&row.as_of)),
+                on_demand: None,
+            })
+        })
+    }
+
     /// What an hour of a spot device would cost on demand. An override that is not for on-demand hours says nothing of them.
     fn on_demand(&self, node: &Node, device: &Device) -> Option<Rate> {
         let own = self.pools.contains_key(node.pool.as_str())

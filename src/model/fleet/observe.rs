@@ -11,7 +11,7 @@ use super::budget::Budget;
 use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
-use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, Scaler};
+use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
 
@@ -74,6 +74,8 @@ pub enum Observation {
     Provision(Box<Provision>),
     /// A pod autoscaler as it is now.
     PodScaler(Box<PodScaler>),
+    /// A ScaledObject of KEDA as it is now.
+    ScaledObject(Box<ScaledObject>),
     /// The order in which a queue's pending work stands now: all of it.
     Pending(Box<Pending>),
     /// Nobody tells the order of pending work, or not to us: none will come for now.

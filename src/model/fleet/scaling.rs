@@ -318,6 +318,34 @@ pub struct PodScaler {
     pub metrics: Box<[Metric]>,
 }
 
+/// A ScaledObject of KEDA: it makes a HorizontalPodAutoscaler by its triggers, and switches between 0 pods and the least.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScaledObject {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Kind and name, in the same namespace, of what it scales.
+    pub target: (Name, Name),
+    /// Pods at least: below them only 0, where nothing is to be done.
+    pub min: u32,
+    /// Pods at most.
+    pub max: u32,
+    /// Types of its triggers: `prometheus`, `cron`.
+    pub triggers: Box<[Name]>,
+    /// Its HorizontalPodAutoscaler, as it tells.
+    pub autoscaler: Option<Name>,
+    /// Paused by an annotation: it scales nothing, and there is no autoscaler.
+    pub paused: bool,
+    /// A trigger asks for pods; `None` where it does not tell.
+    pub active: Option<bool>,
+    /// It scales by its fallback, for a trigger fails.
+    pub fallback: bool,
+    /// It does not work: a word for programs and a sentence.
+    pub failing: Option<(Name, Name)>,
+    /// Since when it is as it is: ready or not, active or not.
+    pub since: Option<Moment>,
+}
+
 /// Everything of it, published.
 #[derive(Clone, Debug)]
 pub struct Scaling {
@@ -329,6 +357,8 @@ pub struct Scaling {
     pub provisions: Arc<[Arc<Provision>]>,
     /// Pod autoscalers by namespace and name.
     pub pod_scalers: Arc<[Arc<PodScaler>]>,
+    /// KEDA's ScaledObjects by namespace and name.
+    pub scaled_objects: Arc<[Arc<ScaledObject>]>,
 }
 
 impl Default for Scaling {
@@ -338,6 +368,7 @@ impl Default for Scaling {
             claims: Arc::from([]),
             provisions: Arc::from([]),
             pod_scalers: Arc::from([]),
+            scaled_objects: Arc::from([]),
         }
     }
 }
@@ -411,6 +442,16 @@ impl Scaling {
                         .iter()
                         .any(|link| link.kind == *kind && link.name == *name)
             })
+    }
+
+    /// The pod autoscaler that a ScaledObject made.
+    pub fn autoscaler_of(&self, object: &ScaledObject) -> Option<&PodScaler> {
+        let mut all = self.pod_scalers.iter();
+        let own = |scaler: &&Arc<PodScaler>| {
+            scaler.key.namespace == object.key.namespace
+                && Some(&scaler.key.name) == object.autoscaler.as_ref()
+        };
+        all.find(own).map(|scaler| &**scaler)
     }
 
     /// The nodes on their way that could take a pod of the job: they have, or are made for, what it asks for, and nothing that they

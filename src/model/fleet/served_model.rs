@@ -28,8 +28,7 @@ pub struct ServedModel {
     pub kv_max: Option<f64>,
     /// Share of prompt tokens found in the cache since the page before, 0 to 1: mean over replicas.
     pub prefix_hit: Option<f64>,
-    /// Seconds that the figures below are of; the longest of the replicas. `None` where no replica was read twice: latencies are then of
-    /// all since the servers started, and the rest is unknown.
+    /// Seconds that the figures below are of; the longest of the replicas. `None` where no replica was read twice: they are unknown then.
     pub window_seconds: Option<f64>,
     /// Tokens generated a second.
     pub tokens_per_second: Option<f64>,

@@ -89,6 +89,8 @@ pub enum Table {
     ProvisioningRequests,
     /// HorizontalPodAutoscalers.
     PodAutoscalers,
+    /// KEDA's ScaledObjects.
+    ScaledObjects,
 }
 
 impl Table {
@@ -136,6 +138,7 @@ impl Table {
         Self::NodeGroups,
         Self::ProvisioningRequests,
         Self::PodAutoscalers,
+        Self::ScaledObjects,
     ];
 
     /// The plural resource name in the API; several groups may use the same.
@@ -177,6 +180,7 @@ impl Table {
             Self::NodeGroups | Self::KueueConfig => "configmaps",
             Self::ProvisioningRequests => "provisioningrequests",
             Self::PodAutoscalers => "horizontalpodautoscalers",
+            Self::ScaledObjects => "scaledobjects",
         }
     }
 
@@ -257,6 +261,7 @@ impl Table {
                 | Self::NodeGroups
                 | Self::ProvisioningRequests
                 | Self::PodAutoscalers
+                | Self::ScaledObjects
         )
     }
 

@@ -127,6 +127,13 @@ pub enum Intent {
         /// `NAMESPACE/NAME`.
         job: JobName,
     },
+    /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
+    Scale {
+        /// The object, as it was named.
+        target: String,
+        /// The new number.
+        replicas: u32,
+    },
     /// Move work so that free devices lie together.
     Rebalance {
         /// Only in this pool.
@@ -435,6 +442,13 @@ impl Plan {
         interrupts || !self.evicts().is_empty()
     }
 
+    /// Whether a start is that of new replicas of a job, which are not there without the plan.
+    pub fn adds_replicas(&self, job: &JobName) -> bool {
+        let scaled = matches!(self.intent, Intent::Scale { .. });
+        let mut jobs = self.steps.iter().filter_map(|step| step.job.as_ref());
+        scaled && jobs.any(|own| own.name == *job)
+    }
+
     /// The first check that has failed.
     pub fn failed_check(&self) -> Option<&Check> {
         self.checks
@@ -456,11 +470,13 @@ impl Plan {
             | Intent::Admit { job, .. }
             | Intent::Reprioritise { job, .. }
             | Intent::Requeue { job } => name(&job.0),
-            Intent::Hold { target } | Intent::Resume { target } => target
-                .rsplit('/')
-                .next()
-                .unwrap_or(target.as_str())
-                .to_owned(),
+            Intent::Hold { target } | Intent::Resume { target } | Intent::Scale { target, .. } => {
+                target
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(target.as_str())
+                    .to_owned()
+            }
             Intent::Rebalance { pool: Some(pool) } => pool.to_string(),
             Intent::Rebalance { pool: None } => "rebalance".to_owned(),
             Intent::Undo { run } => run.clone(),

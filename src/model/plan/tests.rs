@@ -245,6 +245,10 @@ fn intents() -> Vec<Intent> {
             target: "nlp".into(),
         },
         Intent::Requeue { job },
+        Intent::Scale {
+            target: "Deployment/prod/chat".into(),
+            replicas: 5,
+        },
         Intent::Rebalance { pool: None },
         Intent::Undo { run: "r1".into() },
     ]

@@ -117,6 +117,7 @@ pub fn columns(resource: Resource) -> &'static [Column] {
         Resource::NodeClaims => scaling::NODE_CLAIMS,
         Resource::ProvisioningRequests => scaling::REQUESTS,
         Resource::PodAutoscalers => scaling::POD_AUTOSCALERS,
+        Resource::ScaledObjects => scaling::SCALED_OBJECTS,
     }
 }
 
@@ -160,6 +161,7 @@ pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
         Resource::NodeClaims => scaling::node_claim(object, now),
         Resource::ProvisioningRequests => scaling::request(object, now),
         Resource::PodAutoscalers => scaling::pod_autoscaler(object, now),
+        Resource::ScaledObjects => scaling::scaled_object(object, now),
     }
 }
 

@@ -71,6 +71,32 @@ pub(super) fn request(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
+pub(super) const SCALED_OBJECTS: &[Column] = &[
+    NAME,
+    column("ScaleTargetKind", "The kind of what it scales."),
+    column("ScaleTargetName", "What it scales."),
+    column("Min", "Pods at least.").typed("integer"),
+    column("Max", "Pods at most.").typed("integer"),
+    column("Ready", "Whether it works."),
+    column("Active", "Whether a trigger asks for pods."),
+    column("Fallback", "Whether it scales by its fallback."),
+    AGE,
+];
+
+pub(super) fn scaled_object(object: &Value, now: Moment) -> Vec<Value> {
+    vec![
+        name(object).into(),
+        shown(object, "/status/scaleTargetKind"),
+        shown(object, "/spec/scaleTargetRef/name"),
+        count(object, "/spec/minReplicaCount"),
+        count(object, "/spec/maxReplicaCount"),
+        holds(object, "Ready"),
+        holds(object, "Active"),
+        holds(object, "Fallback"),
+        age(object, now),
+    ]
+}
+
 pub(super) const POD_AUTOSCALERS: &[Column] = &[
     NAME,
     column("Reference", "What it scales."),

@@ -29,12 +29,16 @@ const FOUND_AFTER: i64 = 40_000;
 const QUEUE_DEPTH: f64 = 8.0;
 
 /// The resources whose objects are made here.
-const OURS: [Resource; 4] = [
+const OURS: [Resource; 5] = [
     Resource::NodePools,
     Resource::NodeClaims,
     Resource::ProvisioningRequests,
     Resource::PodAutoscalers,
+    Resource::ScaledObjects,
 ];
+
+/// The service that KEDA scales.
+const BY_KEDA: &str = "asr-stream";
 
 /// The cluster autoscaler's status.
 const STATUS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
@@ -396,7 +400,16 @@ impl World {
             };
             let now = work.groups.first().map_or(0, |group| group.parallelism);
             let wants = least + (f64::from(most - least) * level).round() as u32;
-            let depth = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
+            let curved = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
+            // Where servers tell of their requests, it is what they tell; a floor that follows the day keeps the pods.
+            let (depth, least) = match self.mean_waiting(work) {
+                Some(waiting) => (waiting, now.clamp(least, most)),
+                None => (curved, least),
+            };
+            let depth = match depth.fract() == 0.0 {
+                true => depth.to_string(),
+                false => format!("{}m", (depth * 1_000.0).round()),
+            };
             let limited = match now >= most && most > least {
                 true => condition(
                     "ScalingLimited",
@@ -413,7 +426,13 @@ impl World {
                     work.created,
                 ),
             };
-            let (key, object) = self.told(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &work.name), work.created, json!({
+            let mut name = work.name.to_string();
+            if name == BY_KEDA {
+                name = format!("keda-hpa-{name}");
+                let (key, object) = self.scaled_object(work, (least, most), &name);
+                wanted.insert(key, object);
+            }
+            let (key, object) = self.told(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &name), work.created, json!({
                 "spec": {
                     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": &*work.name},
                     "minReplicas": least, "maxReplicas": most,
@@ -421,7 +440,7 @@ impl World {
                 },
                 "status": {
                     "currentReplicas": now, "desiredReplicas": now,
-                    "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth.to_string()}}}],
+                    "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth}}}],
                     "conditions": [
                         condition("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size", work.created),
                         condition("ScalingActive", "True", "ValidMetricFound", "the HPA was able to successfully calculate a replica count", work.created),
@@ -431,6 +450,43 @@ impl World {
             }));
             wanted.insert(key, object);
         }
+    }
+}
+
+impl World {
+    /// What KEDA has of a service, whose autoscaler it made.
+    fn scaled_object(
+        &self,
+        work: &Work,
+        (least, most): (u32, u32),
+        autoscaler: &str,
+    ) -> ((Resource, ObjectKey), Value) {
+        let at = work.created;
+        self.told(
+            Resource::ScaledObjects,
+            ("keda.sh/v1alpha1", "ScaledObject"),
+            (&work.namespace, &work.name),
+            at,
+            json!({
+                "spec": {
+                    "scaleTargetRef": {"name": &*work.name},
+                    "minReplicaCount": least, "maxReplicaCount": most, "pollingInterval": 30, "cooldownPeriod": 300,
+                    "triggers": [{"type": "prometheus", "metricType": "AverageValue", "metadata": {
+                        "serverAddress": "http://prometheus.monitoring:9090", "query": "sum(requests_waiting)", "threshold": QUEUE_DEPTH.to_string(),
+                    }}],
+                },
+                "status": {
+                    "hpaName": autoscaler, "originalReplicaCount": least,
+                    "scaleTargetGVKR": {"group": "apps", "kind": "Deployment", "resource": "deployments", "version": "v1"},
+                    "scaleTargetKind": "apps/v1.Deployment",
+                    "conditions": [
+                        condition("Ready", "True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling", at),
+                        condition("Active", "True", "ScalerActive", "Scaling is performed because triggers are active", at),
+                        condition("Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object", at),
+                    ],
+                },
+            }),
+        )
     }
 }
 

@@ -334,6 +334,16 @@ impl World {
         truth
     }
 
+    /// Requests in the queues of a workload's servers, mean over those that are ready; `None` where none tells.
+    pub(super) fn mean_waiting(&self, work: &Work) -> Option<f64> {
+        let pods = work.groups.iter().flat_map(|group| group.live.values());
+        let servers = pods.filter_map(|id| self.server(work, self.pods.get(id)?, self.now));
+        let (sum, count) = servers.fold((0, 0_u32), |(sum, count), server| {
+            (sum + server.load().1, count + 1)
+        });
+        (count > 0).then(|| sum as f64 / f64::from(count))
+    }
+
     /// The services that tell of their requests.
     pub fn served(&self) -> Vec<ObjectKey> {
         let works = self

@@ -293,6 +293,7 @@ fn key_of(observation: &Observation) -> Option<&ObjectKey> {
         Observation::ClaimTemplate(template) => Some(&template.key),
         Observation::Provision(provision) => Some(&provision.key),
         Observation::PodScaler(scaler) => Some(&scaler.key),
+        Observation::ScaledObject(object) => Some(&object.key),
         _ => None,
     }
 }

@@ -490,6 +490,12 @@ fn what_becomes_worse_is_told_again_and_what_flutters_is_not() {
     let told = bench.taken();
     assert_eq!(heads(&told), [head("firing", "heat", 1)]);
     assert_eq!(told[0]["severity"], "crit");
+    // One word for it within one message.
+    assert!(
+        told[0]["text"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("crit: "))
+    );
     // Less severe is no news.
     bench.after(GROUP_INTERVAL).sees(&one).after(GROUP_WAIT);
     assert_eq!(bench.taken(), Vec::<Value>::new());

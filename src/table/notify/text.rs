@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use model::base::name::printable;
+use model::fleet::finding::Severity;
 
 use super::alertmanager::severity;
 use super::delivery::{Entry, Group, News};
@@ -12,8 +13,13 @@ use super::webhook::status;
 const MOST: usize = 10;
 const LONGEST: usize = 300;
 
-/// What happened, in a line: `critical: xid-79, 12 findings in rack r7 (prod)`.
-pub(super) fn headline(cluster: &str, group: &Group, entries: &[&Entry]) -> String {
+/// What happened, in a line: `critical: xid-79, 12 findings in rack r7 (prod)`; `severity` is the receiver's word for one.
+pub(super) fn headline(
+    cluster: &str,
+    group: &Group,
+    entries: &[&Entry],
+    severity: fn(Severity) -> &'static str,
+) -> String {
     let worst = entries.iter().map(|entry| entry.alert.finding.severity);
     let level = match (group.news, worst.min()) {
         (News::Firing, Some(worst)) => severity(worst),
@@ -53,7 +59,7 @@ fn object(entry: &Entry) -> String {
 
 /// The message for an incoming webhook of Slack.
 pub(super) fn slack(cluster: &str, group: &Group, entries: &[&Entry]) -> String {
-    let mut lines = vec![headline(cluster, group, entries)];
+    let mut lines = vec![headline(cluster, group, entries, severity)];
     let one = entries.len() == 1;
     if group.news == News::Firing {
         for entry in entries.iter().take(MOST) {

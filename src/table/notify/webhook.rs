@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use model::base::Moment;
 use model::base::name::printable;
+use model::fleet::finding::Severity;
 
 use super::delivery::{Ended, Entry, Group, News};
 use super::text;
@@ -28,7 +29,7 @@ pub(super) fn body(cluster: &str, group: &Group, entries: &[&Entry], now: Moment
         "severity": worst.min().map(|severity| severity.name()),
         "place": place.map(|(kind, name)| json!({"kind": kind, "name": name.as_str()})),
         "count": entries.len(),
-        "text": text::headline(cluster, group, entries),
+        "text": text::headline(cluster, group, entries, Severity::name),
         "alerts": told.collect::<Vec<Value>>(),
         "omitted": entries.len().saturating_sub(MOST),
     });

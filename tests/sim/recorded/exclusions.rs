@@ -119,6 +119,11 @@ const EXCUSES: &[Excuse] = &[
     ),
     other(
         "discovery/openapi-v3",
+        "/body/paths/apis/keda.sh/v1alpha1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
         "/body/paths/apis/karpenter.sh/v1",
         CUSTOM,
     ),

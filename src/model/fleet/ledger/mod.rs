@@ -258,7 +258,8 @@ impl Ledger {
             | Observation::NodeClaim(_)
             | Observation::NodeGroups(_)
             | Observation::Provision(_)
-            | Observation::PodScaler(_) => return self.see_scaling(observation),
+            | Observation::PodScaler(_)
+            | Observation::ScaledObject(_) => return self.see_scaling(observation),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
             // What was is no part of what is: history takes it.
@@ -277,10 +278,9 @@ impl Ledger {
                 }
             }
             Observation::Skew(millis) => {
-                if self.skew_ms == Some(millis) {
+                if self.skew_ms.replace(millis) == Some(millis) {
                     return false;
                 }
-                self.skew_ms = Some(millis);
             }
         }
         true

@@ -12,7 +12,8 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::{Labels, NodeSeen, Observation, Table};
 use crate::fleet::pool::PoolMode;
 use crate::fleet::scaling::{
-    NODE_POOL, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState, Scaling, Stage,
+    NODE_POOL, NodeClaim, PodScaler, Provision, ScaledObject, Scaler, ScalerKind, ScalerState,
+    Scaling, Stage,
 };
 use crate::fleet::siting::Operator;
 
@@ -26,6 +27,7 @@ pub(super) struct ScalingTables {
     claims: tables::RowTable<Name, NodeClaim>,
     provisions: tables::RowTable<ObjectKey, Provision>,
     pod_scalers: tables::RowTable<ObjectKey, PodScaler>,
+    scaled_objects: tables::RowTable<ObjectKey, ScaledObject>,
     changed: bool,
     /// The nodes with devices that `published` was joined to, and their pools.
     joined: Vec<(Arc<NodeSeen>, Name)>,
@@ -58,6 +60,11 @@ impl Ledger {
                 let key = scaler.key.clone();
                 self.scaling.pod_scalers.see(key, *scaler)
             }
+            Observation::ScaledObject(object) => {
+                self.mention(Table::ScaledObjects, &object.key);
+                let key = object.key.clone();
+                self.scaling.scaled_objects.see(key, *object)
+            }
             _ => false,
         }
     }
@@ -88,6 +95,7 @@ impl ScalingTables {
             Table::NodeClaims => self.claims.keys().map(wide).collect(),
             Table::NodeGroups => self.groups.keys().cloned().collect(),
             Table::ProvisioningRequests => self.provisions.keys().cloned().collect(),
+            Table::ScaledObjects => self.scaled_objects.keys().cloned().collect(),
             _ => self.pod_scalers.keys().cloned().collect(),
         }
     }
@@ -102,6 +110,9 @@ impl ScalingTables {
             Table::ProvisioningRequests => {
                 self.provisions.remove(key);
             }
+            Table::ScaledObjects => {
+                self.scaled_objects.remove(key);
+            }
             _ => {
                 self.pod_scalers.remove(key);
             }
@@ -114,6 +125,7 @@ impl ScalingTables {
         self.published.claims = self.claims.publish();
         self.published.provisions = self.provisions.publish();
         self.published.pod_scalers = self.pod_scalers.publish();
+        self.published.scaled_objects = self.scaled_objects.publish();
         let changed = std::mem::take(&mut self.changed);
         // Nodes change with every reading: where nothing scales them there is nothing to join.
         let any = !self.node_pools.is_empty() || !self.groups.is_empty();

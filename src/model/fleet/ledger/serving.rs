@@ -260,7 +260,7 @@ impl Gathered<'_> {
         Some(all[0] < all[1] && all[1] < all[2])
     }
 
-    /// A latency over the windows; of all since the servers started where there is no window yet.
+    /// A latency over the windows; unknown where no server was read twice.
     fn latency(&self, signal: Signal) -> Latency {
         let of = |all: &[Histogram]| all.iter().position(|one| one.signal == signal);
         let mut latency = Latency::default();
@@ -268,15 +268,6 @@ impl Gathered<'_> {
             if let (Some(now), Some(then)) = (of(&kept.histograms), of(&from.histograms)) {
                 let more = kept.histograms[now].since(&from.histograms[then]);
                 more.into_iter().for_each(|more| latency.add(more));
-            }
-        }
-        if self.windows().next().is_some() {
-            return latency;
-        }
-        for (said, at, _) in &self.parts {
-            let all = said.kept.get(*at).map(|kept| kept.histograms.as_slice());
-            if let Some((all, place)) = all.and_then(|all| Some((all, of(all)?))) {
-                latency.add(all[place].whole());
             }
         }
         latency

@@ -564,6 +564,11 @@ fn autoscalers_tell_what_the_world_does() {
     assert_eq!(group.reported, Some(world.now()));
     assert!(of(&store, Resource::PodAutoscalers).count() > 0);
     assert_eq!(of(&store, Resource::ProvisioningRequests).count(), 1);
+    let scaled = of(&store, Resource::ScaledObjects).next();
+    let autoscaler = scaled.expect("KEDA scales one")["status"]["hpaName"].clone();
+    let made =
+        of(&store, Resource::PodAutoscalers).any(|one| one["metadata"]["name"] == autoscaler);
+    assert!(made, "{autoscaler}");
     // Each of Karpenter's nodes has its claim; a spot machine that goes has one that takes its place.
     let mut replaced = 0;
     for _ in 0..240 {

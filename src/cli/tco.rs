@@ -1,0 +1,98 @@
+//! `tco`: what the demand of each class costs on demand, reserved, on spot and owned, and on devices of the other kind.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+
+use model::base::{Exit, Failure};
+use model::usage::{Span, UsageFilter, hour_of};
+use table::explanations::JobExplanations;
+use table::output::safe_json;
+use table::tco::{self, LOOKS_BACK_HOURS, TcoInputs};
+use table::{Facts, Needs};
+
+use crate::runtime::usage::seen;
+
+use super::engine::FigureFormat;
+use super::out;
+use super::record::{PastFlags, failed};
+use super::setup::{self, FactsSource, Situation};
+use super::usage::ledger;
+
+/// What devices cost on demand, reserved, on spot and owned, and when buying pays off.
+///
+/// For the devices that are held now; with --record or --at also for the 30 days of that record's usage ledger. Prices come from the
+/// price books and [[prices.override]]; what a commitment or a machine costs, from [tco] of the settings. What is not known is said.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct TcoFlags {
+    /// Only this class of devices: H100
+    pub class: Option<String>,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: FigureFormat,
+    /// The moment of a record to look at instead
+    #[command(flatten)]
+    pub past: PastFlags,
+}
+
+/// Runs `tco`.
+pub(super) fn run(
+    at: &Situation,
+    flags: &TcoFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let facts = setup::snapshot(at, &Needs::everything())?;
+    for (_, said) in table::losses(&facts, table::Kind::Fleet) {
+        out::say(err, &said);
+    }
+    let answers = JobExplanations::of(&facts.fleet, &facts.burn);
+    let facts = Facts {
+        answers: answers.into(),
+        ..facts
+    };
+    let mut month = None;
+    let mut months = BTreeMap::new();
+    if matches!(at.target, FactsSource::Record(_)) {
+        let to = hour_of(facts.now);
+        let span = Span {
+            from: to - LOOKS_BACK_HOURS,
+            to,
+        };
+        let (file, _) = ledger(at, |_| span)?;
+        let unread = |fault: ::record::usage::UsageFault| failed(fault.to_string());
+        let (told, _) = seen(&file, span, facts.now).map_err(unread)?;
+        let rows = file.rows(span, &UsageFilter::default()).map_err(unread)?;
+        months = tco::months(&rows, span, told.ratio);
+        month = Some(span);
+    }
+    let settings = &at.settings.tco;
+    let inputs = TcoInputs {
+        reserved: settings.reserved.map(settings::Ratio::get),
+        owned: settings
+            .owned
+            .iter()
+            .map(|one| {
+                let machine = one.machine.of(&at.settings.prices.owned);
+                (one.class.clone(), one.devices.get(), machine)
+            })
+            .collect(),
+    };
+    let mut rows = tco::rows(&facts, &at.rulebook.prices, &inputs, &months);
+    if let Some(class) = &flags.class {
+        let known: Vec<String> = rows.iter().map(|row| row.class.clone()).collect();
+        rows.retain(|row| row.class.eq_ignore_ascii_case(class));
+        if rows.is_empty() {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let message = model::base::document::unknown("class", class, &known);
+            return Err(Failure::new(Exit::Failed, message));
+        }
+    }
+    let text = match flags.output {
+        FigureFormat::Json => safe_json(&rows),
+        FigureFormat::Table => tco::text(&rows, facts.now, month),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,108 @@
+//! ScaledObjects of KEDA (`keda.sh/v1alpha1`).
+//!
+//! Source: keda.sh, ScaledObject specification: kind Deployment where the target says none, at least 0 and at most 100 pods where nothing is
+//! said, paused by the annotations `autoscaling.keda.sh/paused` and `autoscaling.keda.sh/paused-replicas`.
+
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::scaling::ScaledObject;
+
+use super::Projected;
+use super::meta::{Meta, RawCondition, find};
+use super::partial::{List, Text, Whole, partial};
+
+/// Pods at most where it does not say.
+const MOST: u32 = 100;
+
+partial! {
+    /// A ScaledObject.
+    ScaledObjectObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: ScaledObjectSpec = "spec",
+        /// Status.
+        status: ScaledObjectStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    ScaledObjectSpec {
+        /// What it scales.
+        target: ScaleTarget = "scaleTargetRef",
+        /// Pods at least.
+        min: Whole = "minReplicaCount",
+        /// Pods at most.
+        max: Whole = "maxReplicaCount",
+        /// What it goes by.
+        triggers: List<Trigger> = "triggers",
+    }
+}
+
+partial! {
+    /// `scaleTargetRef`.
+    ScaleTarget {
+        /// Kind.
+        kind: Text = "kind",
+        /// Name.
+        name: Text = "name",
+    }
+}
+
+partial! {
+    /// An entry of `triggers`.
+    Trigger {
+        /// Its type.
+        kind: Text = "type",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    ScaledObjectStatus {
+        /// The autoscaler that it made.
+        autoscaler: Text = "hpaName",
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+impl Projected for ScaledObjectObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let raw = &self.status.conditions;
+        let is = |kind: &str| find(raw, kind).and_then(RawCondition::status);
+        let annotation = |key: &str| self.meta.annotations.get(key).and_then(Text::get);
+        // Paused at a number of pods, or as it is; `false` is said, too.
+        let paused = annotation("autoscaling.keda.sh/paused").is_some_and(|word| word != "false")
+            || annotation("autoscaling.keda.sh/paused-replicas").is_some();
+        let not_ready = find(raw, "Ready").filter(|one| one.status() == Some(false));
+        let speaks = not_ready.or_else(|| find(raw, "Active"));
+        let target = &self.spec.target;
+        Some(Observation::ScaledObject(Box::new(ScaledObject {
+            key: self.meta.key(names)?,
+            target: (
+                names.intern(target.kind.get().unwrap_or("Deployment")),
+                names.intern(&target.name),
+            ),
+            min: self.spec.min.count().unwrap_or(0),
+            max: self.spec.max.count().unwrap_or(MOST),
+            triggers: self
+                .spec
+                .triggers
+                .iter()
+                .filter_map(|trigger| Some(names.intern(trigger.kind.get()?)))
+                .collect(),
+            autoscaler: self.status.autoscaler.get().map(|name| names.intern(name)),
+            paused,
+            active: is("Active"),
+            fallback: is("Fallback") == Some(true),
+            failing: not_ready.map(|one| one.why(names)),
+            since: speaks.and_then(|one| one.since.moment()),
+        })))
+    }
+}

@@ -1,0 +1,297 @@
+//! Scaling: on objects as they are read, and on fleets written by hand.
+
+use serde_json::json;
+
+use cluster::mutations::{self, Inverse, Mark};
+use engine::snapshot::Snapshot;
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::scaling::PodScaler;
+use model::plan::{Effect, Intent, Mutation, Plan, RefusalCode, Verb};
+
+use super::tests::{found, subject};
+use super::tests_fleet::{ask, fleet, forecast, node, planned, work};
+use super::words::{self, ParseError};
+use super::{Found, Subject, foretell, scale};
+
+fn now() -> Moment {
+    Moment::from_seconds(10_000)
+}
+
+const DEPLOYMENT: (&str, &str, &str) = ("apps", "deployments", "Deployment");
+
+/// An object of so many replicas, of which each asks for two devices.
+fn with_replicas((group, plural, kind): (&str, &str, &str), replicas: Option<u32>) -> Subject {
+    let pod = json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}});
+    let mut spec = match kind {
+        "LeaderWorkerSet" => json!({"leaderWorkerTemplate": {"size": 2, "workerTemplate": pod}}),
+        _ => json!({"template": pod}),
+    };
+    if let Some(replicas) = replicas {
+        spec["replicas"] = replicas.into();
+    }
+    let mut top: Found = found(group, plural, kind, true, json!({"spec": spec}));
+    top.now["metadata"]["name"] = "train".into();
+    top.now["metadata"]["namespace"] = "nlp".into();
+    subject(top)
+}
+
+fn autoscaler(kind: &str) -> PodScaler {
+    PodScaler {
+        key: ObjectKey::new("nlp", "by-queue"),
+        target: (Name::new(kind), Name::new("train")),
+        min: 2,
+        max: Some(6),
+        ..PodScaler::default()
+    }
+}
+
+#[test]
+fn an_object_gets_its_number_and_its_old_one_back() {
+    for (what, each) in [
+        (DEPLOYMENT, 2),
+        (("apps", "statefulsets", "StatefulSet"), 2),
+        (
+            (
+                "leaderworkerset.x-k8s.io",
+                "leaderworkersets",
+                "LeaderWorkerSet",
+            ),
+            4,
+        ),
+    ] {
+        let subject = with_replicas(what, Some(3));
+        let up = scale::plan(&subject, &[], 5, now()).expect("a plan");
+        up.validate().expect("is well formed");
+        let step = &up.steps[0];
+        assert_eq!(step.verb, Verb::Scale);
+        assert_eq!(step.lever, Mutation::Scale { replicas: 5 });
+        assert!(!step.side_effects.interrupts && !up.is_grave());
+        let devices = each * 2;
+        let told = format!("3 replicas become 5: needs {devices} devices more, {each} each");
+        assert_eq!(up.reasons, [told]);
+        assert!(matches!(up.effect, Effect::Unknown { .. }));
+        let on = &subject.top().now;
+        mutations::call(step, on, Mark { run: "r", step: 1 }).expect("can be sent");
+        assert_eq!(mutations::holds(&step.guards[0], Some(on)), Ok(()));
+        let Inverse::Step(back) = mutations::inverse(step, on) else {
+            panic!("can be taken back")
+        };
+        assert_eq!(back.lever, Mutation::Scale { replicas: 3 });
+        let down = scale::plan(&subject, &[], 1, now()).expect("a plan");
+        assert!(down.steps[0].side_effects.interrupts && down.is_grave());
+        assert!(down.reasons[0].contains(&format!("{devices} devices become free")));
+        let same = scale::plan(&subject, &[], 3, now()).expect_err("it has them");
+        assert_eq!(same.code, RefusalCode::AlreadySo);
+    }
+    // An absent number is one.
+    let silent = with_replicas(DEPLOYMENT, None);
+    let same = scale::plan(&silent, &[], 1, now()).expect_err("it has one");
+    assert_eq!(same.code, RefusalCode::AlreadySo);
+    let job = subject(found("batch", "jobs", "Job", true, json!({"spec": {}})));
+    let refused = scale::plan(&job, &[], 2, now()).expect_err("no replicas");
+    assert_eq!(refused.code, RefusalCode::Unsupported);
+    assert!(refused.instead[0].contains("Deployment"), "{refused}");
+}
+
+#[test]
+fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
+    let subject = with_replicas(DEPLOYMENT, Some(3));
+    let refuse = |replicas: u32| {
+        let scalers = [autoscaler("Deployment")];
+        scale::plan(&subject, &scalers, replicas, now()).expect_err("it is owned")
+    };
+    for (replicas, bounds) in [
+        (5, "{\"spec\":{\"minReplicas\":5}}"),
+        (8, "{\"spec\":{\"minReplicas\":8,\"maxReplicas\":8}}"),
+        (2, "{\"spec\":{\"maxReplicas\":2}}"),
+        (1, "{\"spec\":{\"minReplicas\":1,\"maxReplicas\":1}}"),
+    ] {
+        let refusal = refuse(replicas);
+        assert_eq!(refusal.code, RefusalCode::OwnedByAnother);
+        let name = "HorizontalPodAutoscaler nlp/by-queue";
+        assert!(refusal.sentence.contains(name), "{refusal}");
+        let instead = &refusal.instead[0];
+        assert!(instead.contains("2 to 6"), "{instead}");
+        assert!(instead.contains(bounds), "{replicas}: {instead}");
+    }
+    let mut made = autoscaler("Deployment");
+    made.key = ObjectKey::new("nlp", "keda-hpa-queue");
+    let refusal = scale::plan(&subject, &[made], 8, now()).expect_err("it is owned");
+    let bounds = "patch --type=merge scaledobject queue -p '{\"spec\":{\"minReplicaCount\":8,\"maxReplicaCount\":8}}'";
+    assert!(refusal.instead[0].contains(bounds), "{refusal}");
+    assert!(refuse(0).instead[0].contains("plan hold nlp/train"));
+    // One of another kind or namespace is another's.
+    let mut others = [autoscaler("StatefulSet"), autoscaler("Deployment")];
+    others[1].key.namespace = Name::new("other");
+    scale::plan(&subject, &others, 5, now()).expect("nobody owns it");
+    // At 0 replicas an autoscaler is off, and nobody else scales it up.
+    let off = with_replicas(DEPLOYMENT, Some(0));
+    let scalers = [autoscaler("Deployment")];
+    let plan = scale::plan(&off, &scalers, 2, now()).expect("a plan");
+    assert!(plan.warnings[0].contains("takes over"), "{plan:?}");
+}
+
+/// A Deployment of two pods on `a`, and a job that waits for six devices.
+fn serving(kind: &str) -> Snapshot {
+    fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "workloads": [
+            work("web", kind, 4, &["a", "a"], json!({ "min": 1 })),
+            work("wide", "Job", 6, &[], json!({ "estimate_seconds": 3600, "created": "2026-11-21T05:00:00Z" })),
+        ],
+    }))
+}
+
+fn told(plan: &Plan, words: &str) {
+    let has = plan.reasons.iter().any(|reason| reason.contains(words));
+    assert!(has, "{words}: {:#?}", plan.reasons);
+}
+
+#[test]
+fn new_replicas_start_where_there_is_room_and_the_rest_stays_waiting() {
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "workloads": [work("web", "Deployment", 4, &["a", "a"], json!({ "min": 1 }))],
+    }));
+    let plan = planned(&snapshot, "scale deployment ml/web 3");
+    told(&plan, "2 replicas become 3: needs 4 devices more");
+    told(&plan, "1 new replica starts now on b, for $8.00/h");
+    let effect = forecast(&plan);
+    assert_eq!(effect.starts.len(), 1);
+    assert_eq!(effect.starts[0].job.to_string(), "ml/web");
+    assert_eq!(effect.starts[0].after, Some(snapshot.at));
+    assert_eq!(effect.pools[0].allocated_before, 8);
+    assert_eq!(effect.pools[0].allocated_after, 12);
+    assert!(effect.displaced.is_empty() && plan.undo.possible);
+    assert!(plan.adds_replicas(&effect.starts[0].job) && plan.undo.notes.is_empty());
+
+    let plan = planned(&snapshot, "scale ml/web 7");
+    told(&plan, "2 new replicas start now on b, for $16/h");
+    told(&plan, "3 new replicas stay waiting");
+    told(&plan, "needs 4 devices, 0 free on eligible nodes");
+    assert_eq!(forecast(&plan).starts[0].devices, 8);
+    assert_eq!(forecast(&plan).pools[0].allocated_after, 16);
+
+    let plan = planned(&snapshot, "scale ml/web 1000");
+    assert!(
+        plan.warnings[0].contains("first 200"),
+        "{:?}",
+        plan.warnings
+    );
+}
+
+#[test]
+fn replicas_that_end_free_their_devices_for_what_waits() {
+    let mut snapshot = serving("Deployment");
+    // `b` is cordoned: only what the replicas hold can become free.
+    snapshot.nodes[1].cordoned = true;
+    let plan = planned(&snapshot, "scale ml/web 1");
+    told(&plan, "2 replicas become 1: 4 devices become free");
+    told(&plan, "what ends costs about $8.00/h");
+    assert!(forecast(&plan).starts.is_empty(), "4 are not 6");
+    assert_eq!(forecast(&plan).pools[0].allocated_after, 4);
+    let plan = planned(&snapshot, "scale ml/web 0");
+    let start = &forecast(&plan).starts[0];
+    assert_eq!(start.job.to_string(), "ml/wide");
+    assert_eq!((start.before, start.after), (None, Some(snapshot.at)));
+    assert!(plan.is_grave());
+}
+
+#[test]
+fn the_highest_ordinals_end_first() {
+    let mut snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "workloads": [work("web", "StatefulSet", 4, &["a", "b", "b"], json!({ "min": 1 }))],
+    }));
+    // The oldest has the highest number.
+    snapshot.workloads[0].sets[0].placements[2].started = Some(Moment::default());
+    let plan = planned(&snapshot, "scale statefulset ml/web 1");
+    told(&plan, "the highest ordinals end");
+    let mut then = snapshot.workloads[0].clone();
+    scale::shrink(&mut then, 3, 1);
+    let left: Vec<&str> = then.sets[0]
+        .placements
+        .iter()
+        .map(|pod| pod.pod.as_str())
+        .collect();
+    assert_eq!((then.sets[0].count, left), (1, vec!["web-0"]));
+}
+
+#[test]
+fn a_group_comes_and_goes_as_a_whole() {
+    let set = |name: &str, count: u32, nodes: &[&str]| {
+        let placements: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| {
+                let pod = match name {
+                    "leader" => format!("web-{at}"),
+                    _ => format!("web-{at}-1"),
+                };
+                json!({ "pod": pod, "uid": format!("u-{name}-{at}"), "node": node })
+            })
+            .collect();
+        json!({
+            "name": name, "count": count, "min": 1, "placements": placements,
+            "requests": { "cpu_milli": 1_000, "memory_bytes": 1 << 30, "devices": { "nvidia.com/gpu": 8 } },
+        })
+    };
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1"), node("c", "r1"), node("d", "r1"), node("e", "r1")],
+        "workloads": [work("web", "LeaderWorkerSet", 8, &["a"], json!({
+            "pod_sets": [set("leader", 2, &["a", "b"]), set("workers", 2, &["c", "d"])],
+        }))],
+    }));
+    let plan = planned(&snapshot, "scale ml/web 3");
+    told(&plan, "2 replicas become 3: needs 16 devices more, 16 each");
+    told(&plan, "1 new replica stays waiting");
+    assert!(
+        forecast(&plan).pools.is_empty(),
+        "half a group does not start"
+    );
+    let plan = planned(&snapshot, "scale ml/web 1");
+    assert_eq!(forecast(&plan).pools[0].allocated_after, 16);
+}
+
+#[test]
+fn a_plan_of_an_object_is_told_what_the_fleet_makes_of_it() {
+    let subject = with_replicas(DEPLOYMENT, Some(2));
+    let mut plan = scale::plan(&subject, &[], 3, now()).expect("a plan");
+    let mut snapshot = serving("Deployment");
+    foretell(&snapshot, &mut plan);
+    assert!(matches!(plan.effect, Effect::Unknown { .. }), "another's");
+    snapshot.workloads[0].key.key = ObjectKey::new("nlp", "train");
+    snapshot.settle();
+    foretell(&snapshot, &mut plan);
+    assert!(matches!(plan.effect, Effect::Forecast(_)));
+    let intent = Intent::Scale {
+        target: "Deployment/nlp/train".into(),
+        replicas: 3,
+    };
+    assert_eq!(plan.intent, intent);
+    let scalers = [autoscaler("Deployment")];
+    let refused = scale::check_owner(&snapshot, &intent, &scalers).expect_err("it is owned");
+    assert_eq!(refused.code, RefusalCode::OwnedByAnother);
+}
+
+#[test]
+fn what_cannot_be_scaled_or_read_is_refused() {
+    let snapshot = serving("Deployment");
+    let refused = |text: &str| ask(&snapshot, text).expect_err("no plan").code;
+    assert_eq!(refused("scale ml/wide 3"), RefusalCode::Unsupported);
+    assert_eq!(refused("scale ml/web 2"), RefusalCode::AlreadySo);
+    assert_eq!(refused("scale ml/nothing 2"), RefusalCode::NotFound);
+    assert_eq!(refused("scale statefulset/ml/web 3"), RefusalCode::NotFound);
+    for wrong in [
+        "scale ml/web",
+        "scale ml/web -1",
+        "scale ml/web 9999999999",
+        "scale a/b c/d 3",
+    ] {
+        let parsed = words::parse(&snapshot, wrong);
+        assert!(
+            matches!(parsed, Err(ParseError::Usage(_))),
+            "{wrong}: {parsed:?}"
+        );
+    }
+}

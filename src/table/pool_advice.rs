@@ -1,0 +1,91 @@
+//! Advice about pools: nodes to add for work that waits, idle nodes to remove.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::sizing::{self, Growth, Shrink};
+use engine::snapshot::Snapshot;
+use model::advice::{Action, Advice, Certainty, POOL};
+use model::base::{Name, ObjectKey, Rate};
+use model::fleet::Fleet;
+use model::fleet::job::JobKey;
+
+/// Which pools to make larger or smaller; nothing where not everything is read yet.
+pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
+    if !fleet.is_complete() {
+        return Arc::default();
+    }
+    let bounds = |pool: &Name| {
+        let mut pools = fleet.pools.iter();
+        pools
+            .find(|known| known.name == *pool)
+            .map(|known| known.nodes)
+    };
+    let least: BTreeMap<Name, u32> = fleet
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.clone(), pool.nodes.min?)))
+        .collect();
+    let down = sizing::shrink(snapshot, &least).into_iter().map(removal);
+    let up = sizing::growth(snapshot).into_iter().map(|growth| {
+        let nodes = bounds(&growth.pool);
+        let above = nodes.and_then(|nodes| {
+            let wanted = nodes.total.saturating_add(growth.nodes);
+            nodes.max.filter(|max| wanted > *max)
+        });
+        addition(growth, above)
+    });
+    down.chain(up).collect()
+}
+
+fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64>) -> Advice {
+    Advice {
+        job: JobKey {
+            kind: Name::new(POOL),
+            key: ObjectKey {
+                namespace: Name::default(),
+                name: pool,
+            },
+        },
+        team: Name::default(),
+        bound: None,
+        action,
+        devices,
+        class: Some(class),
+        evidence: None,
+        costs: rate.map(Rate::from_micros),
+        saves: None,
+        certainty: Certainty::Medium,
+    }
+}
+
+fn removal(shrink: Shrink) -> Advice {
+    let action = Action::RemoveNodes(shrink.nodes.into());
+    let saves = shrink.rate.map(Rate::from_micros);
+    Advice {
+        saves,
+        ..about(
+            shrink.pool,
+            action,
+            shrink.devices,
+            shrink.class,
+            shrink.rate,
+        )
+    }
+}
+
+fn addition(growth: Growth, above: Option<u32>) -> Advice {
+    let starts = growth.starts.iter();
+    let action = Action::AddNodes {
+        nodes: growth.nodes,
+        starts: starts.map(|job| Name::from(job.to_string())).collect(),
+        above,
+    };
+    about(
+        growth.pool,
+        action,
+        growth.devices,
+        growth.class,
+        growth.rate,
+    )
+}
