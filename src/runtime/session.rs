@@ -370,6 +370,7 @@ fn start(
         connection,
         namespaces,
         tables: needs.map_or(Table::ALL, |needs| needs.tables).to_vec(),
+        govern_namespace: setup.settings.govern.namespace.clone(),
         dialects: Arc::clone(&setup.rulebook.dialects),
         scrape: Some(scrape(&setup.settings, demo)),
         prometheus: prometheus(&setup.settings).filter(|_| !demo),

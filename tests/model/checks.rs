@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, ObjectKey};
 use model::fleet::checks::{self, PATIENCE, State};
 use model::fleet::device::Attribution;
 use model::fleet::finding::{Finding, Severity};
+use model::fleet::govern::GovernState;
 use model::fleet::observe::{Condition, SourceState, Table};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
@@ -17,6 +18,15 @@ use crate::parts::{Parts, pod, start, with, without};
 
 /// A change to a fleet in which all is well, so many seconds after the start.
 type Change = fn(&mut Parts, u64);
+
+/// How the queues of `govern` stand.
+fn queues(fault: Option<&str>) -> GovernState {
+    GovernState {
+        key: ObjectKey::new("stokehold", "stokehold-queues"),
+        fault: fault.map(Name::new),
+        is_read: true,
+    }
+}
 
 /// The three cases that every check must have.
 struct Case {
@@ -174,6 +184,15 @@ const CASES: &[Case] = &[
         fire: |parts, _| parts.nodes[1].device_allocatable = 7,
         calm: |parts, _| parts.nodes[1].device_allocatable = 8,
         gap: |parts, _| parts.lose(Table::Nodes),
+    },
+    Case {
+        code: "queues-document",
+        fire: |parts, _| parts.govern = Some(queues(Some("queues.toml:3: weight: not a number"))),
+        calm: |parts, _| parts.govern = Some(queues(None)),
+        gap: |parts, _| {
+            parts.govern = Some(queues(None));
+            parts.lose(Table::GovernQueues);
+        },
     },
     Case {
         code: "source-lost",

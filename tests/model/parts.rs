@@ -14,6 +14,7 @@ use model::fleet::node::Node;
 use model::fleet::observe::{
     Labels, Lost, LostKind, NodeSeen, Phase, PodSeen, Resources, SourceHealth, SourceState, Table,
 };
+use model::fleet::govern::GovernState;
 use model::fleet::policy::Policy;
 use model::fleet::pool::{DeviceCounts, NodeCounts, Pool};
 use model::fleet::signal::{Signal, Signals};
@@ -32,6 +33,8 @@ pub struct Parts {
     pub sources: Vec<SourceHealth>,
     /// How much is known.
     pub known: BTreeMap<Table, Known>,
+    /// How the queues of `govern` stand.
+    pub govern: Option<GovernState>,
 }
 
 /// The start of time in these tests.
@@ -71,6 +74,7 @@ impl Parts {
                 source("dcgm gpu-operator/exporter-b", "dcgm"),
                 source("dcgm gpu-operator/exporter-c", "dcgm"),
             ],
+            govern: None,
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, Known::Live))
@@ -91,6 +95,7 @@ impl Parts {
             jobs: self.jobs.into_iter().map(Arc::new).collect(),
             sources: self.sources.into(),
             known: Arc::new(self.known),
+            govern: self.govern.map(Arc::new),
             ..Fleet::unknown(Arc::new(policy))
         }
     }

@@ -12,6 +12,7 @@ use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, Scaler};
+use super::govern::GovernQueues;
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
 
@@ -56,6 +57,8 @@ pub enum Observation {
     Priority(Box<PriorityClass>),
     /// Kueue's own configuration as it is now.
     KueueConfig(Box<KueueConfig>),
+    /// The queues of `govern` as they are now.
+    GovernQueues(Box<GovernQueues>),
     /// A slice of the devices that a driver publishes as it is now.
     Slice(Box<SliceSeen>),
     /// A claim on devices as it is now.
@@ -462,6 +465,12 @@ pub struct WorkloadSeen {
     pub pod_sets: Arc<[PodSet]>,
     /// How long it may run at most, seconds.
     pub time_limit: Option<u64>,
+    /// The controller that manages it, where it names another than its kind's own (`spec.managedBy`).
+    #[serde(default)]
+    pub managed_by: Option<Name>,
+    /// The scheduler of its pods, where its template names one.
+    #[serde(default)]
+    pub scheduler: Option<Name>,
 }
 
 /// How fresh a source is.

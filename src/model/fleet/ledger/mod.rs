@@ -24,6 +24,7 @@ mod readings;
 mod reasons;
 mod rebuild;
 mod requests;
+mod rules;
 mod saved;
 mod scaling;
 mod serving;
@@ -224,23 +225,12 @@ impl Ledger {
                     self.rejoin_door(&key);
                 }
             }
-            Observation::Flavor(flavor) => {
-                self.mention_wide(Table::ResourceFlavors, &flavor.name);
-                self.shelves.see_flavor(*flavor);
-            }
-            Observation::Topology(topology) => {
-                self.mention_wide(Table::Topologies, &topology.name);
-                self.shelves.see_topology(*topology);
-            }
-            Observation::Budget(budget) => {
-                self.mention(Table::Budgets, &budget.key);
-                self.shelves.see_budget(*budget);
-            }
+            Observation::Flavor(_)
+            | Observation::Topology(_)
+            | Observation::Budget(_)
+            | Observation::KueueConfig(_)
+            | Observation::GovernQueues(_) => self.see_rule(observation),
             Observation::Priority(class) => self.see_class(*class),
-            Observation::KueueConfig(config) => {
-                self.mention(Table::KueueConfig, &config.key);
-                self.shelves.see_kueue(*config);
-            }
             Observation::Pending(pending) => {
                 self.order_not_told = false;
                 self.see_pending(*pending);
@@ -348,6 +338,7 @@ impl Ledger {
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
             kueue: shelves.kueue,
+            govern: shelves.govern,
             scaling,
             runtimes: self.runs.publish(),
             findings: parts.findings,
@@ -588,6 +579,8 @@ mod support;
 mod tests;
 #[cfg(test)]
 mod tests_claims;
+#[cfg(test)]
+mod tests_govern;
 #[cfg(test)]
 mod tests_groups;
 #[cfg(test)]
