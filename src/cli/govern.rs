@@ -46,7 +46,9 @@ pub(super) fn check(
         );
         out::say(err, &words);
     }
-    let own = queues.iter().filter(|queue| queue.key.kind == QueueKind::Queue);
+    let own = queues
+        .iter()
+        .filter(|queue| queue.key.kind == QueueKind::Queue);
     let mut parents: Vec<&Name> = queues.iter().filter_map(|it| it.parent.as_ref()).collect();
     parents.sort_unstable();
     parents.dedup();

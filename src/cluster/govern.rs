@@ -62,6 +62,9 @@ mod tests {
         let bad = project(json!({ KEY: "[[queue]]\nname = 3\n" })).queues;
         assert!(bad.expect_err("is wrong").starts_with("queues.toml:2: "));
         let none = project(json!({})).queues.expect_err("no key");
-        assert_eq!(none.as_str(), "it has no key `queues.toml`: put the queues there");
+        assert_eq!(
+            none.as_str(),
+            "it has no key `queues.toml`: put the queues there"
+        );
     }
 }

@@ -9,12 +9,12 @@ use model::fleet::Fleet;
 use model::fleet::Known;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
+use model::fleet::govern::GovernState;
 use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
 use model::fleet::node::Node;
 use model::fleet::observe::{
     Labels, Lost, LostKind, NodeSeen, Phase, PodSeen, Resources, SourceHealth, SourceState, Table,
 };
-use model::fleet::govern::GovernState;
 use model::fleet::policy::Policy;
 use model::fleet::pool::{DeviceCounts, NodeCounts, Pool};
 use model::fleet::signal::{Signal, Signals};

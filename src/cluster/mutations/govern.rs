@@ -83,9 +83,8 @@ pub fn may_govern(object: &Object, now: &Value) -> Result<(), Refusal> {
 pub fn is_governed_so(write: &GovernWrite, now: &Value) -> bool {
     let path = suspend_path(&write.object).unwrap_or_default();
     let suspended = super::is_value(now, path, &true.into());
-    let notes = |(key, value): &(&str, Option<String>)| {
-        entry(now, "annotations", key) == value.as_deref()
-    };
+    let notes =
+        |(key, value): &(&str, Option<String>)| entry(now, "annotations", key) == value.as_deref();
     write.suspend.is_none_or(|wanted| wanted == suspended) && write.notes.iter().all(notes)
 }
 
@@ -221,7 +220,10 @@ mod tests {
             "2026-11-21T06:00:00Z"
         );
         let pods = &after["spec"]["template"]["spec"];
-        assert_eq!(pods["nodeSelector"]["nvidia.com/gpu.product"], "NVIDIA-H100");
+        assert_eq!(
+            pods["nodeSelector"]["nvidia.com/gpu.product"],
+            "NVIDIA-H100"
+        );
         assert!(is_governed_so(&admits(), &after));
         // Once it runs, nobody admits it a second time.
         assert!(govern_call(&admits(), &after).is_err());

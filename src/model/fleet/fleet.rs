@@ -8,6 +8,7 @@ use crate::base::{Moment, Name, ObjectKey};
 use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
+use super::govern::GovernState;
 use super::job::{Job, JobKey};
 use super::node::Node;
 use super::observe::{Extent, Lost, SourceHealth, Table};
@@ -16,7 +17,6 @@ use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
-use super::govern::GovernState;
 use super::scheduling::KueueConfig;
 
 /// How much is known of a table.

@@ -25,7 +25,9 @@ pub const ETA: &str = "stokehold.dev/eta";
 pub const EVICTIONS: &str = "stokehold.dev/evictions";
 /// Annotation: it is not admitted again before, RFC 3339.
 pub const REQUEUE_AT: &str = "stokehold.dev/requeue-at";
-/// Annotation: since when a checkpoint is waited for before it is preempted, RFC 3339.
+/// Annotation: since when it is to be preempted and a checkpoint is waited for, RFC 3339.
+pub const PREEMPTING: &str = "stokehold.dev/preempting-since";
+/// Annotation: asks the job for a checkpoint, RFC 3339; a drain asks by it too.
 pub const CHECKPOINT_WANTED: &str = "stokehold.dev/checkpoint-wanted";
 /// Annotation: `true` holds it: it is not admitted.
 pub const HOLD: &str = "stokehold.dev/hold";
@@ -118,7 +120,9 @@ impl Governed {
 
     /// True while somebody holds it.
     pub fn is_held(&self) -> bool {
-        self.notes.get(HOLD).is_some_and(|text| text.as_str() == "true")
+        self.notes
+            .get(HOLD)
+            .is_some_and(|text| text.as_str() == "true")
     }
 
     /// How often it was preempted.

@@ -9,10 +9,10 @@ use crate::base::{Moment, Name, ObjectKey};
 use super::admission::GroupSeen;
 use super::budget::Budget;
 use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
+use super::govern::GovernQueues;
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, Scaler};
-use super::govern::GovernQueues;
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
 

@@ -64,7 +64,10 @@ pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, Fault> {
     for raw in &document.queue {
         let queue = reader.queue(raw, &document.queue)?;
         if queues.iter().any(|other| other.name() == queue.name()) {
-            let words = format!("there are two queues `{}`: give each its own name", queue.name());
+            let words = format!(
+                "there are two queues `{}`: give each its own name",
+                queue.name()
+            );
             return Err(reader.fault(&raw.name, "queue.name", words));
         }
         queues.push(queue);
@@ -212,7 +215,8 @@ impl Reader<'_> {
             return Err(self.fault(&raw.flavor, "queue.quota.flavor", words));
         }
         if let (Some(borrow), false) = (&raw.borrow, has_parent) {
-            let words = "a queue without a parent borrows from none: give it a parent, or remove this";
+            let words =
+                "a queue without a parent borrows from none: give it a parent, or remove this";
             return Err(self.fault(borrow, "queue.quota.borrow", words));
         }
         let nominal = self.amount(&raw.nominal, "queue.quota.nominal")?;
@@ -315,7 +319,10 @@ parent = "research"
         assert_eq!((nlp.key.kind, nlp.weight), (QueueKind::Queue, Some(2.0)));
         assert_eq!(nlp.strategy, Strategy::Strict);
         assert_eq!(nlp.preemption.reclaim, Reclaim::Any);
-        assert_eq!(nlp.parent_key().map(|key| key.kind), Some(QueueKind::Cohort));
+        assert_eq!(
+            nlp.parent_key().map(|key| key.kind),
+            Some(QueueKind::Cohort)
+        );
         let quota = &nlp.quotas[0];
         assert_eq!(quota.nominal, Some(512_000));
         assert_eq!(quota.borrow_limit, Some(128_000));

@@ -70,7 +70,10 @@ impl Fleet {
 
     /// The tables that are refused to us.
     pub fn hidden(&self) -> Vec<Table> {
-        let hidden = self.known.iter().filter(|(table, known)| known.is_hidden() && !table.is_optional());
+        let hidden = self
+            .known
+            .iter()
+            .filter(|(table, known)| known.is_hidden() && !table.is_optional());
         hidden.map(|(table, _)| *table).collect()
     }
 

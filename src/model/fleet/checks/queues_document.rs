@@ -8,8 +8,7 @@ use crate::fleet::observe::Table;
 use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
-const REPAIR: &str =
-    "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
+const REPAIR: &str = "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
 
 pub(super) const CHECK: Check = Check {
     code: "queues-document",

@@ -42,7 +42,10 @@ impl Ledger {
     }
 
     /// Why a suspended job of a queue of `govern` waits, where more is known than that it is not admitted yet.
-    pub(super) fn govern_reason(&self, governed: &Governed) -> Option<(Option<&'static str>, Name)> {
+    pub(super) fn govern_reason(
+        &self,
+        governed: &Governed,
+    ) -> Option<(Option<&'static str>, Name)> {
         if !governed.suspended {
             return None;
         }
@@ -62,7 +65,9 @@ impl Ledger {
             let is_cohort = self.shelves.is_parent(&key(QueueKind::Cohort));
             let (queue, key) = (&governed.queue, &state.key);
             let words = match is_cohort {
-                true => format!("{queue} is a parent of queues, which admits nothing: name one of its queues"),
+                true => format!(
+                    "{queue} is a parent of queues, which admits nothing: name one of its queues"
+                ),
                 false => format!("there is no queue {queue} in ConfigMap {key}"),
             };
             return Some((Some("no-queue"), Name::from(words)));

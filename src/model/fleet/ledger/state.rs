@@ -77,7 +77,11 @@ impl<'a> JobFacts<'a> {
         {
             return admission.seen.active;
         }
-        let hold = |top: &Arc<WorkloadSeen>| top.annotations.get(HOLD).is_some_and(|it| it.as_str() == "true");
+        let hold = |top: &Arc<WorkloadSeen>| {
+            top.annotations
+                .get(HOLD)
+                .is_some_and(|it| it.as_str() == "true")
+        };
         if self.top.is_some_and(hold) {
             return false;
         }

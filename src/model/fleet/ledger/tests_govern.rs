@@ -64,9 +64,7 @@ fn a_governed_job_whose_queue_is_not_there_says_so() {
     };
     // Without a document nothing is concluded.
     assert_eq!(reason(&mut ledger).1, Some("queued"));
-    ledger.apply(govern_queues(
-        "[[queue]]\nname = \"a\"\nparent = \"top\"\n",
-    ));
+    ledger.apply(govern_queues("[[queue]]\nname = \"a\"\nparent = \"top\"\n"));
     let (state, code, words) = reason(&mut ledger);
     assert_eq!((state, code), (JobState::Waiting, Some("no-queue")));
     assert_eq!(
@@ -74,7 +72,11 @@ fn a_governed_job_whose_queue_is_not_there_says_so() {
         "there is no queue c in ConfigMap stokehold/stokehold-queues"
     );
     ledger.apply(suspended_job("j", "top"));
-    assert!(reason(&mut ledger).2.starts_with("top is a parent of queues"));
+    assert!(
+        reason(&mut ledger)
+            .2
+            .starts_with("top is a parent of queues")
+    );
     ledger.apply(suspended_job("j", "a"));
     assert_eq!(reason(&mut ledger).1, Some("queued"));
     let fleet = ledger.publish(NOW);
