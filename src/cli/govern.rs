@@ -1,10 +1,15 @@
 //! `govern`: queues, quotas and gangs for jobs on a cluster without a queueing system.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
+use cluster::mutations::GOVERN;
+use cluster::rights;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Name};
 use model::fleet::accelerator::Catalog;
@@ -12,16 +17,128 @@ use model::fleet::queue::QueueKind;
 use model::fleet::queue_document::{flavors_without_devices, read};
 use source::local;
 
+use crate::runtime::govern::{self, Governor, ServedGovern};
+use crate::runtime::session;
+use crate::runtime::status_server;
+
+use super::flags::span;
 use super::out;
+use super::setup::{self, Situation};
+
+/// What runs it in a cluster.
+const DEPLOYMENT: &str = include_str!("../../config/kubernetes/govern.yaml");
+
+/// The policy that makes Jobs with the label suspended.
+const SUSPEND: &str = include_str!("../../config/kubernetes/govern-suspend.yaml");
+
+/// What `govern manifests` prints.
+pub(super) fn manifests(suspend_policy: bool) -> String {
+    match suspend_policy {
+        true => SUSPEND.to_owned(),
+        false => format!("{}---\n{GOVERN}---\n{DEPLOYMENT}", rights::viewer(&[])),
+    }
+}
+
+/// Whether to write, and for how long.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Govern {
+    #[command(subcommand)]
+    pub what: Option<GovernTask>,
+    #[command(flatten)]
+    pub flags: GovernFlags,
+}
+
+/// How to govern.
+#[derive(Args, Clone, Debug)]
+pub struct GovernFlags {
+    /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done
+    #[arg(long)]
+    observe: bool,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = span)]
+    lasts: Option<Duration>,
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+}
 
 /// What to do besides governing.
 #[derive(Subcommand, Clone, Debug)]
-pub enum Govern {
+pub enum GovernTask {
     /// Check a document of queues, the content of `queues.toml`, before it is applied
     Check {
         /// The document
         file: PathBuf,
     },
+    /// Print what runs it in a cluster, for kubectl apply: account, roles, queues, Deployment, network policy, the check of queues
+    Manifests {
+        /// Only the policy that makes Jobs with the label suspended: for Kubernetes 1.36 and later
+        #[arg(long)]
+        suspend_policy: bool,
+    },
+}
+
+/// Governs until it is told to end.
+pub(super) fn run(
+    at: &Situation,
+    flags: &GovernFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    setup::block_on(async {
+        let setup = at.setup(true);
+        let listener = match flags.listen {
+            Some(address) => Some(status_server::listen(address).await?),
+            None => None,
+        };
+        let writes = !flags.observe;
+        let (session, writer) = session::govern(&setup, at.target()?, govern::PACE, writes)?;
+        let mut governor = Governor::new(session.facts.clone(), writer, &at.settings);
+        let does = match writes {
+            true => "governs",
+            false => "observes, and writes nothing on,",
+        };
+        let namespace = &at.settings.govern.namespace;
+        let words = format!(
+            "{does} the jobs of {} by ConfigMap {namespace}/stokehold-queues; ctrl-c ends it",
+            session.context
+        );
+        out::say(err, &words);
+        if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
+            let words = format!("answers http://{address}/healthz, /readyz and /metrics");
+            out::say(err, &words);
+        }
+        let served = Arc::new(ServedGovern(governor.status()));
+        let answers = async {
+            match listener {
+                Some(listener) => status_server::accept(listener, served).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ends = async {
+            match flags.lasts {
+                Some(span) => tokio::select! {
+                    () = setup::ended() => {}
+                    () = tokio::time::sleep(span) => {}
+                },
+                None => setup::ended().await,
+            }
+        };
+        let mut gone = Ok(());
+        let mut say = |words: &str| {
+            let printed = out::write(out, &format!("{words}\n"));
+            if gone.is_ok() {
+                gone = printed;
+            }
+        };
+        tokio::select! {
+            ended = governor.run(ends, &mut say) => ended?,
+            () = answers => {}
+        }
+        gone?;
+        Ok(Exit::Done)
+    })
 }
 
 /// Checks a document of queues: the first mistake with its line and the fix, else what it has.

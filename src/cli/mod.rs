@@ -124,7 +124,6 @@ enum Command {
     #[command(subcommand)]
     Usage(usage::Usage),
     /// Admit jobs by queues, quotas and gangs on a cluster without Kueue, Volcano or KAI
-    #[command(subcommand)]
     Govern(govern::Govern),
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
@@ -287,11 +286,18 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             advise::run(&cluster_or_past(&advise.past)?, advise, out, err)
         }
         Some(Command::Route(route)) => route::run(&cluster_or_past(route.past())?, route, out, err),
-        Some(Command::Govern(govern::Govern::Check { file })) => {
-            let settings = load::settings(&cli.global)?;
-            let rulebook = load::rulebook(&settings)?;
-            govern::check(file, &rulebook.policy.catalog, out, err)
-        }
+        Some(Command::Govern(govern)) => match &govern.what {
+            None => govern::run(&cluster()?, &govern.flags, out, err),
+            Some(govern::GovernTask::Check { file }) => {
+                let settings = load::settings(&cli.global)?;
+                let rulebook = load::rulebook(&settings)?;
+                govern::check(file, &rulebook.policy.catalog, out, err)
+            }
+            Some(govern::GovernTask::Manifests { suspend_policy }) => {
+                out::write(out, &govern::manifests(*suspend_policy))?;
+                Ok(Exit::Done)
+            }
+        },
         Some(Command::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, watch};
 
 use cluster::mutations::Right;
 use engine::live;
+use exec::govern::GovernWriter;
 use exec::look::Unseen;
 use exec::{
     self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
@@ -142,6 +143,20 @@ impl ActionService {
         self.kubectl
             .as_ref()
             .ok_or_else(|| NO_CONTAINERS.to_owned())
+    }
+
+    /// What writes for `govern`.
+    ///
+    /// # Errors
+    /// Nothing grants writing.
+    pub fn governor(&self) -> Result<GovernWriter, Failure> {
+        match &self.right {
+            Ok((grant, client)) => Ok(GovernWriter::new(grant, client.clone())),
+            Err(denied) => {
+                let message = format!("{denied}; `govern --observe` writes nothing");
+                Err(Failure::new(Exit::Refused, message))
+            }
+        }
     }
 
     /// The grant, or why there is none.

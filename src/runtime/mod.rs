@@ -13,6 +13,7 @@ pub mod encode;
 pub mod explanation_task;
 pub mod export;
 mod first_look;
+pub mod govern;
 pub mod kubectl;
 pub mod pace;
 pub mod past;

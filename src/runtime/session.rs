@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use exec::govern::GovernWriter;
 use model::base::{Exit, Failure, Moment, Name};
 use model::fleet::observe::Table;
 use model::object::{ObjectNews, ObjectRequest};
@@ -221,6 +222,25 @@ pub async fn watch(
     let cluster = tape::identity(&connection).await;
     let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
     Ok((session, cluster))
+}
+
+/// Starts everything for pictures alone, `pace` apart, and for writing on jobs where `writes` says so and the settings grant it.
+///
+/// # Errors
+/// When the kubeconfig cannot be used, or nothing grants writing.
+pub fn govern(
+    setup: &Setup,
+    target: ClusterTarget,
+    pace: Duration,
+    writes: bool,
+) -> Result<(Session, Option<GovernWriter>), Failure> {
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, action_service, _) = connected(setup, target, writes)?;
+    let writer = action_service
+        .map(|service| service.governor())
+        .transpose()?;
+    let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
+    Ok((session, writer))
 }
 
 /// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.

@@ -19,7 +19,7 @@ pub use compose::{Mark, call};
 pub use govern::{
     GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };
-pub use rights::{OPERATOR, Right, rights, writes};
+pub use rights::{GOVERN, OPERATOR, Right, rights, writes};
 pub use support::{has_ended, illegal, supports as support};
 pub use undo::{Inverse, fields, inverse};
 

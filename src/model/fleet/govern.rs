@@ -32,6 +32,17 @@ pub const CHECKPOINT_WANTED: &str = "stokehold.dev/checkpoint-wanted";
 /// Annotation: `true` holds it: it is not admitted.
 pub const HOLD: &str = "stokehold.dev/hold";
 
+/// The tables whose objects can be suspended, and so governed.
+pub const GOVERNED: &[Table] = &[
+    Table::Jobs,
+    Table::JobSets,
+    Table::TrainJobs,
+    Table::PyTorchJobs,
+    Table::MpiJobs,
+    Table::TfJobs,
+    Table::RayJobs,
+];
+
 /// The queues of `govern` as one reading of their ConfigMap has them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GovernQueues {
@@ -82,16 +93,7 @@ impl Governed {
     pub fn of(seen: &WorkloadSeen) -> Option<Self> {
         Some(Self {
             queue: seen.labels.get(QUEUE)?.clone(),
-            suspends: matches!(
-                seen.table,
-                Table::Jobs
-                    | Table::JobSets
-                    | Table::PyTorchJobs
-                    | Table::TfJobs
-                    | Table::MpiJobs
-                    | Table::TrainJobs
-                    | Table::RayJobs
-            ),
+            suspends: GOVERNED.contains(&seen.table),
             suspended: seen.suspended,
             owner: seen.owner.clone(),
             managed_by: seen.managed_by.clone(),

@@ -42,6 +42,8 @@ pub struct GovernRules {
     pub checkpoint_grace: Duration,
     /// How long a job waits at least after its first preemption; twice as long after each further one.
     pub backoff: Duration,
+    /// Nothing is written: what is not suspended and has no pods is looked at as if it were, and what runs as if it were admitted.
+    pub observe: bool,
 }
 
 /// Where a job with the label stands.
@@ -65,6 +67,21 @@ pub enum Standing {
     Preempted,
     /// It ends, or its pods go.
     Ending,
+}
+
+impl Standing {
+    /// The word for metrics.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "left-alone",
+            Self::New => "new",
+            Self::Admitted | Self::Admits => "admitted",
+            Self::WaitsForPods | Self::Waiting(_) => "waiting",
+            Self::Held(_) => "held",
+            Self::Preempted => "preempted",
+            Self::Ending => "ending",
+        }
+    }
 }
 
 /// What was decided.
@@ -91,7 +108,7 @@ enum Class {
     Waiting,
 }
 
-fn class_of(job: &GovernedJob, snapshot: &Snapshot) -> Class {
+fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) -> Class {
     let governed = &job.governed;
     if let Some(why) = &job.refused {
         return Class::Refused(why.clone());
@@ -101,12 +118,12 @@ fn class_of(job: &GovernedJob, snapshot: &Snapshot) -> Class {
     }
     let mut ours = snapshot.queues.iter();
     let queue = ours.find(|it| it.system == System::Stokehold && it.name == job.queue);
-    if !governed.suspended {
+    if !governed.suspended && !(observe && !job.has_pods) {
         if governed.is_admitted() {
             return Class::Admitted;
         }
         let ran = job.running_since.map(|since| snapshot.at.since(since));
-        return match ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into()) {
+        return match observe || ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into()) {
             true if queue.is_some_and(|queue| queue.admits) => Class::Adopted,
             true => Class::Refused(format!("it runs, and there is no queue {}", governed.queue)),
             false => Class::New,
@@ -151,7 +168,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     let by_key: BTreeMap<&JobKey, &GovernedJob> = jobs.iter().map(|job| (&job.key, job)).collect();
     let classes: BTreeMap<&JobKey, Class> = jobs
         .iter()
-        .map(|job| (&job.key, class_of(job, &snapshot)))
+        .map(|job| (&job.key, class_of(job, &snapshot, rules.observe)))
         .collect();
     prepare(&mut snapshot, &by_key, &classes);
     let pending = add_pending_pods(&mut snapshot, &classes);
@@ -592,9 +609,6 @@ impl Run<'_> {
             let Some(job) = self.by_key.get(&key).copied() else {
                 continue;
             };
-            if !job.governed.suspended {
-                continue;
-            }
             let pairs = self.flavors(admission.work, &admission.allocation);
             let needs = |kept: &Option<Name>| {
                 let one = |(_, flavor): &(Name, Name)| {

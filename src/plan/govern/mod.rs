@@ -5,6 +5,7 @@
 //! first sight, admitted whole when its queue has quota and nodes have room, and preempted by suspension. What was admitted counts
 //! as held from the moment that its annotation says so, whether its pods are there or not.
 
+mod compare;
 mod decide;
 mod nodes;
 mod status;
@@ -16,6 +17,7 @@ mod tests_laws;
 #[cfg(test)]
 mod tests_world;
 
+pub use compare::{Comparison, JobCount, compare};
 pub use decide::{Decision, GovernRules, Standing, decide};
 pub use status::{Answers, Told, answers, status_writes};
 pub use subject::{GovernedJob, governed_jobs, not_ready};

@@ -21,6 +21,7 @@ pub(super) const GPU: &str = "nvidia.com/gpu";
 pub(super) const RULES: GovernRules = GovernRules {
     checkpoint_grace: Duration::from_secs(120),
     backoff: Duration::from_secs(60),
+    observe: false,
 };
 
 /// A job of a number of pods of a number of devices.

@@ -325,6 +325,7 @@ impl Ledger {
             .build(&nodes, &jobs, &scaling, at, lost_nodes, sight);
         let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
+        let queues = self.with_govern_usage(shelves.queues, &jobs);
         let fleet = Fleet {
             revision: self.revision,
             at,
@@ -332,7 +333,7 @@ impl Ledger {
             nodes,
             pools,
             jobs,
-            queues: shelves.queues,
+            queues,
             flavors: shelves.flavors,
             topologies: shelves.topologies,
             budgets: shelves.budgets,

@@ -1,9 +1,13 @@
 //! What decides who is admitted, besides queues and their doors: flavors, topologies, budgets and configurations.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::base::Name;
 use crate::fleet::govern::{Governed, REASON};
+use crate::fleet::job::Job;
 use crate::fleet::observe::{Observation, Table};
-use crate::fleet::queue::{QueueKey, QueueKind, QueueSystem};
+use crate::fleet::queue::{Queue, QueueKey, QueueKind, QueueSystem};
 
 use super::Ledger;
 
@@ -39,6 +43,62 @@ impl Ledger {
             }
             _ => {}
         }
+    }
+
+    /// The queues of `govern` with what their admitted jobs hold: no object of the cluster says it.
+    pub(super) fn with_govern_usage(
+        &self,
+        queues: Arc<[Arc<Queue>]>,
+        jobs: &[Arc<Job>],
+    ) -> Arc<[Arc<Queue>]> {
+        if self.shelves.govern().is_none() {
+            return queues;
+        }
+        let mut used: BTreeMap<(Name, String), i64> = BTreeMap::new();
+        for job in jobs.iter().filter(|job| job.is_live()) {
+            let Some(governed) = job.govern.as_deref() else {
+                continue;
+            };
+            let is_ours = job.queue_system == QueueSystem::Stokehold;
+            if !is_ours || !governed.is_admitted() && job.devices_allocated == 0 {
+                continue;
+            }
+            let mut add = |flavor: &Name, devices: u32| {
+                let key = (governed.queue.clone(), flavor.to_ascii_lowercase());
+                *used.entry(key).or_default() += i64::from(devices) * 1000;
+            };
+            if !governed.is_admitted() {
+                if let Some(class) = &job.class {
+                    add(class, job.devices_allocated);
+                }
+                continue;
+            }
+            for set in job.pod_sets.iter() {
+                let name = if set.name.is_empty() {
+                    "main"
+                } else {
+                    &set.name
+                };
+                if let Some(flavor) = governed.flavor(name) {
+                    let each = set.request.device_count();
+                    add(&flavor, each.saturating_mul(set.count));
+                }
+            }
+        }
+        let filled = |queue: &Arc<Queue>| {
+            if queue.system() != QueueSystem::Stokehold || queue.key.kind != QueueKind::Queue {
+                return Arc::clone(queue);
+            }
+            let mut own = (**queue).clone();
+            for quota in &mut own.quotas {
+                let key = (queue.name().clone(), quota.flavor.to_ascii_lowercase());
+                let held = used.get(&key).copied().unwrap_or(0);
+                quota.used = Some(held);
+                quota.borrowed = Some((held - quota.nominal.unwrap_or(held)).max(0));
+            }
+            Arc::new(own)
+        };
+        queues.iter().map(filled).collect()
     }
 
     /// Why a suspended job of a queue of `govern` waits, where more is known than that it is not admitted yet.

@@ -83,3 +83,38 @@ fn a_governed_job_whose_queue_is_not_there_says_so() {
     assert_eq!(fleet.jobs[0].queue_system, QueueSystem::Stokehold);
     assert!(fleet.jobs[0].govern.as_ref().is_some_and(|it| it.suspended));
 }
+
+#[test]
+fn a_queue_says_what_its_admitted_jobs_hold_whether_their_pods_are_there_or_not() {
+    let mut ledger = Ledger::new(Arc::default());
+    ledger.apply(govern_queues(
+        "[[queue]]\nname = \"a\"\nparent = \"top\"\n[[queue.quota]]\nflavor = \"h100\"\nnominal = 2\n",
+    ));
+    let used = |ledger: &mut Ledger| {
+        let fleet = ledger.publish(NOW);
+        let queue = fleet
+            .queues
+            .iter()
+            .find(|queue| queue.name().as_str() == "a");
+        let quota = queue.expect("a queue").quotas[0].clone();
+        (quota.used, quota.borrowed)
+    };
+    assert_eq!(used(&mut ledger), (Some(0), Some(0)));
+    let mut job = workload(Table::Jobs, "Job", "j", 3, 1, None);
+    job.labels = labels(&[("stokehold.dev/queue", "a")]);
+    job.pod_sets = Arc::from([crate::fleet::siting::PodSet {
+        count: 3,
+        request: job.per_pod.clone(),
+        ..crate::fleet::siting::PodSet::default()
+    }]);
+    job.annotations = labels(&[
+        ("stokehold.dev/admitted-at", "2026-11-21T06:40:00Z"),
+        ("stokehold.dev/flavor", "H100"),
+    ]);
+    ledger.apply(Observation::Workload(Box::new(job.clone())));
+    assert_eq!(used(&mut ledger), (Some(3_000), Some(1_000)));
+    job.suspended = true;
+    job.annotations = labels(&[]);
+    ledger.apply(Observation::Workload(Box::new(job)));
+    assert_eq!(used(&mut ledger), (Some(0), Some(0)));
+}
