@@ -535,6 +535,7 @@ const fn event(purpose: &Purpose) -> Option<(&'static str, &'static str)> {
         Purpose::Requeue => Some(("Requeued", "requeue")),
         Purpose::Suspend
         | Purpose::Adopt
+        | Purpose::Hold
         | Purpose::AskCheckpoint
         | Purpose::KeepRunning
         | Purpose::Status => None,

@@ -29,8 +29,10 @@ pub const REQUEUE_AT: &str = "stokehold.dev/requeue-at";
 pub const PREEMPTING: &str = "stokehold.dev/preempting-since";
 /// Annotation: asks the job for a checkpoint, RFC 3339; a drain asks by it too.
 pub const CHECKPOINT_WANTED: &str = "stokehold.dev/checkpoint-wanted";
-/// Annotation: `true` holds it: it is not admitted.
+/// Annotation: `true` holds it: it is not admitted. [`SUSPENDED`] stands there where somebody suspended it once it was admitted.
 pub const HOLD: &str = "stokehold.dev/hold";
+/// The value of [`HOLD`] for a job that somebody suspended once it was admitted: who resumes it puts it into its queue again.
+pub const SUSPENDED: &str = "suspended";
 
 /// The tables whose objects can be suspended, and so governed.
 pub const GOVERNED: &[Table] = &[
@@ -70,6 +72,8 @@ pub struct Governed {
     pub queue: Name,
     /// Its kind can be suspended.
     pub suspends: bool,
+    /// When it was made.
+    pub created: Moment,
     /// It is suspended.
     pub suspended: bool,
     /// The controller that owns it: that one is to be governed in its place.
@@ -94,6 +98,7 @@ impl Governed {
         Some(Self {
             queue: seen.labels.get(QUEUE)?.clone(),
             suspends: GOVERNED.contains(&seen.table),
+            created: seen.created,
             suspended: seen.suspended,
             owner: seen.owner.clone(),
             managed_by: seen.managed_by.clone(),
@@ -117,14 +122,31 @@ impl Governed {
 
     /// True once it was admitted and not suspended since.
     pub fn is_admitted(&self) -> bool {
-        !self.suspended && self.moment(ADMITTED).is_some()
+        !self.suspended && self.was_admitted()
+    }
+
+    /// True where its annotation says that it was admitted. A copy of a job may carry the annotation of the first.
+    pub fn was_admitted(&self) -> bool {
+        self.moment(ADMITTED).is_some_and(|at| at >= self.created)
     }
 
     /// True while somebody holds it.
     pub fn is_held(&self) -> bool {
-        self.notes
-            .get(HOLD)
-            .is_some_and(|text| text.as_str() == "true")
+        is_hold(&self.notes)
+    }
+
+    /// True where somebody suspended it once it was admitted, and `govern` has noted that.
+    pub fn is_suspended_by_somebody(&self) -> bool {
+        let hold = self.notes.get(HOLD);
+        hold.is_some_and(|text| text.as_str() == SUSPENDED)
+    }
+
+    /// Why it is held, in words.
+    pub fn hold_words(&self) -> &'static str {
+        match self.is_suspended_by_somebody() {
+            true => "held: somebody suspended it; resume it to put it into its queue again",
+            false => "held by its annotation stokehold.dev/hold",
+        }
     }
 
     /// How often it was preempted.
@@ -144,6 +166,12 @@ impl Governed {
             .find(|(name, _)| *name == set)
             .map(|(_, flavor)| Name::new(flavor))
     }
+}
+
+/// True where annotations hold a job.
+pub fn is_hold(notes: &Labels) -> bool {
+    let hold = notes.get(HOLD);
+    hold.is_some_and(|text| matches!(text.as_str(), "true" | SUSPENDED))
 }
 
 /// The flavors of an admission as the annotation [`FLAVOR`] has them.

@@ -12,8 +12,8 @@ use engine::snapshot::{PodSet, Snapshot, Status, System, Workload};
 use engine::state::{Allocation, State};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::govern::{
-    ADMITTED, CHECKPOINT_WANTED, ETA, EVICTIONS, FLAVOR, POSITION, PREEMPTING, REASON, REQUEUE_AT,
-    flavors_word,
+    ADMITTED, CHECKPOINT_WANTED, ETA, EVICTIONS, FLAVOR, HOLD, POSITION, PREEMPTING, REASON,
+    REQUEUE_AT, SUSPENDED, flavors_word,
 };
 use model::fleet::job::JobKey;
 
@@ -104,6 +104,8 @@ enum Class {
     Adopted,
     Admitted,
     Leaving,
+    /// Somebody suspended it once it was admitted.
+    TakenBack,
     Held(String),
     Waiting,
 }
@@ -129,11 +131,14 @@ fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) -> Class {
             false => Class::New,
         };
     }
+    if governed.suspended && governed.was_admitted() {
+        return Class::TakenBack;
+    }
     if job.has_pods {
         return Class::Leaving;
     }
     if governed.is_held() {
-        return Class::Held("held by its annotation stokehold.dev/hold".to_owned());
+        return Class::Held(governed.hold_words().to_owned());
     }
     match queue {
         None => return Class::Held(format!("there is no queue {}", governed.queue)),
@@ -257,7 +262,7 @@ fn prepare(
         work.status = match class {
             Some(Class::Waiting) => Status::Waiting,
             Some(Class::Admitted | Class::Adopted) => Status::Running,
-            Some(Class::Leaving | Class::New) if placed => Status::Ending,
+            Some(Class::Leaving | Class::TakenBack | Class::New) if placed => Status::Ending,
             _ => Status::Held,
         };
         if work.status != Status::Running {
@@ -411,6 +416,7 @@ impl Run<'_> {
             let standing = match class {
                 Class::Refused(why) => Standing::Refused(why.clone()),
                 Class::Over | Class::Leaving => Standing::Ending,
+                Class::TakenBack => Standing::Held("somebody suspended it".to_owned()),
                 Class::New => Standing::New,
                 Class::Adopted | Class::Admitted => Standing::Admitted,
                 Class::Held(why) => Standing::Held(why.clone()),
@@ -456,8 +462,25 @@ impl Run<'_> {
             match class {
                 Class::New => {
                     let words = format!("not admitted by queue {} yet", job.governed.queue);
-                    let notes = vec![(REASON, Some(words.clone()))];
+                    let mut notes = vec![(REASON, Some(words.clone()))];
+                    // What a copy carries of the first job is none of its own; who was resumed is held no more.
+                    let stale = [ADMITTED, FLAVOR].into_iter();
+                    let stale = stale.filter(|key| job.governed.notes.get(key).is_some());
+                    notes.extend(stale.map(|key| (key, None)));
+                    if job.governed.is_suspended_by_somebody() {
+                        notes.push((HOLD, None));
+                    }
                     self.write(key, Purpose::Suspend, Some(true), notes, words);
+                }
+                Class::TakenBack => {
+                    let words = "held: somebody suspended it".to_owned();
+                    let notes = vec![
+                        (ADMITTED, None),
+                        (FLAVOR, None),
+                        (HOLD, Some(SUSPENDED.to_owned())),
+                        (REASON, Some(words.clone())),
+                    ];
+                    self.write(key, Purpose::Hold, None, notes, words);
                 }
                 Class::Adopted => {
                     let since = job.running_since.unwrap_or_else(|| self.now());

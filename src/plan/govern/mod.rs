@@ -43,6 +43,8 @@ pub enum Purpose {
     Preempt,
     /// It was admitted, and its pods find no nodes: it waits again.
     Requeue,
+    /// Somebody suspended it: it is held until it is resumed.
+    Hold,
     /// Its position, reason or expected start has changed.
     Status,
 }
@@ -58,6 +60,7 @@ impl Purpose {
             Self::KeepRunning => "keep running",
             Self::Preempt => "preempt",
             Self::Requeue => "requeue",
+            Self::Hold => "hold",
             Self::Status => "status",
         }
     }

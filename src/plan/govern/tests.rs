@@ -130,6 +130,38 @@ fn others_jobs_are_left_alone_and_hold_what_they_hold() {
     assert_eq!(standing(&decision, "mine"), &Standing::Waiting(1));
 }
 
+#[test]
+fn whom_somebody_suspends_is_held_and_whom_somebody_resumes_waits_in_its_queue() {
+    let mut world = world();
+    world.submit("j", "a", 0, 1, 8);
+    world.turn();
+    world.pass(TICK);
+    world.job("j").governed.suspended = true;
+    assert_eq!(said(&world.turn()), ["hold j"]);
+    world.pass(TICK);
+    assert_eq!(said(&world.turn()), [""; 0]);
+    world.submit("k", "a", 0, 1, 8);
+    assert_eq!(said(&world.turn()), ["admit k"]);
+    // Resumed, it does not start beside the one that has its devices now.
+    world.job("j").governed.suspended = false;
+    let decision = world.turn();
+    assert_eq!(said(&decision), ["suspend j"]);
+    assert_eq!(standing(&world.turn(), "j"), &Standing::Waiting(1));
+}
+
+#[test]
+fn a_copy_of_an_admitted_job_is_not_admitted() {
+    let mut world = world();
+    let long_ago = (Name::new(ADMITTED), Name::new("2026-11-20T06:00:00Z"));
+    let now = world.now;
+    let copy = world.submit("copy", "a", 0, 1, 8);
+    copy.governed.notes = [long_ago].into_iter().collect();
+    copy.governed.created = now;
+    copy.governed.suspended = false;
+    assert_eq!(said(&world.turn()), ["suspend copy"]);
+    assert_eq!(world.job("copy").note(ADMITTED), None);
+}
+
 fn preempting() -> World {
     let mut own = queue("a", None, &[("h100", 8, None)]);
     own.preemption = Preemption {

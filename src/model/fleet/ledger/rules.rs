@@ -110,7 +110,7 @@ impl Ledger {
             return None;
         }
         if governed.is_held() {
-            let words = "held by its annotation stokehold.dev/hold";
+            let words = governed.hold_words();
             return Some((Some("suspended"), Name::new(words)));
         }
         let state = self.shelves.govern().filter(|state| state.is_read);

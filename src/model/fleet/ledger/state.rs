@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::{Moment, Name};
 use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
-use crate::fleet::govern::{HOLD, KUEUE_QUEUE, QUEUE};
+use crate::fleet::govern::{KUEUE_QUEUE, QUEUE, is_hold};
 use crate::fleet::job::{Gang, JobState};
 use crate::fleet::observe::{Failure, Phase, WorkloadSeen};
 use crate::fleet::queue::QueueSystem;
@@ -77,11 +77,7 @@ impl<'a> JobFacts<'a> {
         {
             return admission.seen.active;
         }
-        let hold = |top: &Arc<WorkloadSeen>| {
-            top.annotations
-                .get(HOLD)
-                .is_some_and(|it| it.as_str() == "true")
-        };
+        let hold = |top: &Arc<WorkloadSeen>| is_hold(&top.annotations);
         if self.top.is_some_and(hold) {
             return false;
         }
