@@ -108,7 +108,7 @@ fn a_queue_says_what_its_admitted_jobs_hold_whether_their_pods_are_there_or_not(
         ..crate::fleet::siting::PodSet::default()
     }]);
     job.annotations = labels(&[
-        ("stokehold.dev/admitted-at", "2026-11-21T06:40:00Z"),
+        ("stokehold.dev/admitted-at", &job.created.rfc3339()),
         ("stokehold.dev/flavor", "H100"),
     ]);
     ledger.apply(Observation::Workload(Box::new(job.clone())));
