@@ -1,15 +1,25 @@
 //! `govern` on a real control plane, seen through kubectl alone: who waits and why, who starts, and what its policies refuse.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, alone, apply, kubectl, rows, stokehold};
+use super::plane::{Answer, alone, apply, items, kubectl, rows, stokehold};
 use super::truth::text;
 
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A process that ends with the test, whatever becomes of that.
+struct Governing(Child);
+
+impl Drop for Governing {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// The ConfigMap with one queue of so many devices.
 fn queues(class: &str, nominal: u32) -> String {
@@ -27,7 +37,6 @@ fn job(name: &str, queue: Option<&str>) -> String {
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "governed", "name": name, "labels": {}},
         "spec": {"parallelism": 2, "completions": 2, "template": {
-            "metadata": {"annotations": {"live.stokehold.dev/stay": "true"}},
             "spec": {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "containers": [{
                 "name": "main", "image": "registry.example/train:3", "resources": {"limits": {"nvidia.com/gpu": "1"}},
             }]},
@@ -62,6 +71,24 @@ fn until(what: &str, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         assert!(begun.elapsed() < PATIENCE, "{what}: {job:#}");
         sleep(Duration::from_millis(500));
     }
+}
+
+/// The fleet's own jobs with the label: namespace, name, queue.
+fn others() -> Vec<(String, String, String)> {
+    let jobs = items("jobs.batch");
+    let queue = |job: &Value| {
+        let label = &job["metadata"]["labels"]["stokehold.dev/queue"];
+        label.as_str().map(str::to_owned)
+    };
+    jobs.iter()
+        .filter_map(|job| {
+            let (namespace, name) = (
+                text(job, "/metadata/namespace"),
+                text(job, "/metadata/name"),
+            );
+            Some((namespace.to_owned(), name.to_owned(), queue(job)?))
+        })
+        .collect()
 }
 
 /// What `kubectl create` says of an object that is refused.
@@ -135,10 +162,22 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         kubectl(&["delete", "validatingadmissionpolicy", policy]);
     }
 
+    // Jobs of the fleet carry the label for what it shows: they are not to be governed here.
+    let labelled = others();
+    for (namespace, name, _) in &labelled {
+        kubectl(&[
+            "-n",
+            namespace,
+            "label",
+            "job",
+            name,
+            "stokehold.dev/queue-",
+        ]);
+    }
     let log = tempfile::NamedTempFile::new().expect("a file");
     let mut govern = stokehold("live-admin", &["govern", "--write"]);
     let govern = govern.stdout(Stdio::from(log.reopen().expect("a file")));
-    let mut govern = govern.spawn().expect("it starts");
+    let mut govern = Governing(govern.spawn().expect("it starts"));
 
     for (name, queue) in [("first", Some("live-a")), ("other", None)] {
         apply(&job(name, queue));
@@ -172,15 +211,19 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         "{other:#}"
     );
 
-    let ended = Command::new("kill").arg(govern.id().to_string()).status();
+    let ended = Command::new("kill").arg(govern.0.id().to_string()).status();
     assert!(ended.expect("kill runs").success());
-    assert!(govern.wait().expect("it ends").success());
+    assert!(govern.0.wait().expect("it ends").success());
     let said = std::fs::read_to_string(log.path()).expect("a log");
     assert_eq!(
         said.matches("action=admit outcome=done").count(),
         2,
         "{said}"
     );
+    for (namespace, name, queue) in &labelled {
+        let label = format!("stokehold.dev/queue={queue}");
+        kubectl(&["-n", namespace, "label", "job", name, &label]);
+    }
     kubectl(&["delete", "namespace", "governed", "--wait=false"]);
     kubectl(&["-n", "stokehold", "delete", "configmap", "stokehold-queues"]);
 }
