@@ -17,8 +17,8 @@ use model::fleet::queue::QueueKind;
 use model::fleet::queue_document::{flavors_without_devices, read};
 use source::local;
 
-use crate::runtime::govern::{self, Governor, ServedGovern};
-use crate::runtime::session;
+use crate::runtime::govern::{self, Governor};
+use crate::runtime::govern_metrics::ServedGovern;
 use crate::runtime::status_server;
 
 use super::flags::span;
@@ -93,7 +93,7 @@ pub(super) fn run(
             None => None,
         };
         let writes = !flags.observe;
-        let (session, writer) = session::govern(&setup, at.target()?, govern::PACE, writes)?;
+        let (session, writer) = govern::open(&setup, at.target()?, writes)?;
         let mut governor = Governor::new(session.facts.clone(), writer, &at.settings);
         let does = match writes {
             true => "governs",

@@ -14,6 +14,7 @@ pub mod explanation_task;
 pub mod export;
 mod first_look;
 pub mod govern;
+pub mod govern_metrics;
 pub mod kubectl;
 pub mod pace;
 pub mod past;

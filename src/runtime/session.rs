@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use exec::govern::GovernWriter;
 use model::base::{Exit, Failure, Moment, Name};
 use model::fleet::observe::Table;
 use model::object::{ObjectNews, ObjectRequest};
@@ -224,27 +223,8 @@ pub async fn watch(
     Ok((session, cluster))
 }
 
-/// Starts everything for pictures alone, `pace` apart, and for writing on jobs where `writes` says so and the settings grant it.
-///
-/// # Errors
-/// When the kubeconfig cannot be used, or nothing grants writing.
-pub fn govern(
-    setup: &Setup,
-    target: ClusterTarget,
-    pace: Duration,
-    writes: bool,
-) -> Result<(Session, Option<GovernWriter>), Failure> {
-    let demo = !matches!(target, ClusterTarget::Cluster(_));
-    let (connection, action_service, _) = connected(setup, target, writes)?;
-    let writer = action_service
-        .map(|service| service.governor())
-        .transpose()?;
-    let session = start(setup, connection, None, demo, Purpose::Watch(pace), None);
-    Ok((session, writer))
-}
-
 /// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.
-fn connected(
+pub(super) fn connected(
     setup: &Setup,
     target: ClusterTarget,
     acts: bool,
@@ -279,7 +259,7 @@ fn connected(
 }
 
 /// What a session is for.
-enum Purpose<'n> {
+pub(super) enum Purpose<'n> {
     /// Somebody looks; recorded or not.
     Console(Option<Tape>),
     OneLook(&'n Needs),
@@ -314,7 +294,7 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
     }
 }
 
-fn start(
+pub(super) fn start(
     setup: &Setup,
     connection: Connection,
     action_service: Option<ActionService>,

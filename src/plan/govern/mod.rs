@@ -5,9 +5,11 @@
 //! first sight, admitted whole when its queue has quota and nodes have room, and preempted by suspension. What was admitted counts
 //! as held from the moment that its annotation says so, whether its pods are there or not.
 
+mod class;
 mod compare;
 mod decide;
 mod nodes;
+mod prepare;
 mod status;
 mod subject;
 #[cfg(test)]
