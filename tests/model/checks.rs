@@ -4,29 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name};
 use model::fleet::checks::{self, PATIENCE, State};
 use model::fleet::device::Attribution;
 use model::fleet::finding::{Finding, Severity};
-use model::fleet::govern::GovernState;
 use model::fleet::observe::{Condition, SourceState, Table};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 use proptest::prelude::*;
 
-use crate::parts::{Parts, pod, start, with, without};
+use crate::parts::{Parts, pod, queues, start, with, without};
 
 /// A change to a fleet in which all is well, so many seconds after the start.
 type Change = fn(&mut Parts, u64);
-
-/// How the queues of `govern` stand.
-fn queues(fault: Option<&str>) -> GovernState {
-    GovernState {
-        key: ObjectKey::new("stokehold", "stokehold-queues"),
-        fault: fault.map(Name::new),
-        is_read: true,
-    }
-}
 
 /// The three cases that every check must have.
 struct Case {

@@ -37,6 +37,15 @@ pub struct Parts {
     pub govern: Option<GovernState>,
 }
 
+/// How the queues of `govern` stand.
+pub fn queues(fault: Option<&str>) -> GovernState {
+    GovernState {
+        key: ObjectKey::new("stokehold", "stokehold-queues"),
+        fault: fault.map(Name::new),
+        is_read: true,
+    }
+}
+
 /// The start of time in these tests.
 pub fn start() -> Moment {
     Moment::parse("2026-11-21T06:00:00Z").expect("a moment")

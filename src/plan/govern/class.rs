@@ -35,7 +35,7 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
     }
     let mut ours = snapshot.queues.iter();
     let queue = ours.find(|it| it.system == System::Stokehold && it.name == job.queue);
-    if !governed.suspended && !(observe && !job.has_pods) {
+    if !governed.suspended && (!observe || job.has_pods) {
         if governed.is_admitted() {
             return Class::Admitted;
         }

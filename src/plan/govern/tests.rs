@@ -22,7 +22,7 @@ fn said(decision: &Decision) -> Vec<String> {
 fn standing<'a>(decision: &'a Decision, name: &str) -> &'a Standing {
     let mut all = decision.standings.iter();
     let found = all.find(|(key, _)| &*key.key.name == name);
-    &found.expect("a job").1
+    found.expect("a job").1
 }
 
 /// One node of eight devices, and a queue that has them.
