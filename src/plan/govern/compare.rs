@@ -22,6 +22,9 @@ impl JobCount {
     }
 
     fn words(self) -> String {
+        if self.jobs == 0 {
+            return "none".to_owned();
+        }
         let devices = counted(self.devices, "device");
         format!("{} of {devices}", counted(self.jobs, "job"))
     }
@@ -48,7 +51,7 @@ impl Comparison {
     /// In one sentence.
     pub fn sentence(&self) -> String {
         format!(
-            "kube-scheduler: {} run, {} pending, {} held by gangs that are not whole; govern would admit {}, preempt {}, keep {} waiting",
+            "kube-scheduler: running {}, pending {}, held by gangs that are not whole {}; govern: would admit {}, preempt {}, keep waiting {}",
             self.run.words(),
             self.pending.words(),
             self.partial.words(),
@@ -91,4 +94,25 @@ pub fn compare(fleet: &Fleet, decision: &Decision, jobs: &[GovernedJob]) -> Comp
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_one_sentence() {
+        let count = |jobs, devices| JobCount { jobs, devices };
+        let compared = Comparison {
+            run: count(2, 12),
+            partial: count(1, 1),
+            would_wait: count(1, 8),
+            ..Comparison::default()
+        };
+        assert_eq!(
+            compared.sentence(),
+            "kube-scheduler: running 2 jobs of 12 devices, pending none, held by gangs that are not whole 1 job of 1 device; \
+             govern: would admit none, preempt none, keep waiting 1 job of 8 devices"
+        );
+    }
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use engine::snapshot::{Preemption, Reclaim, Within};
-use model::base::Name;
+use model::base::{Name, ObjectKey};
 use model::fleet::govern::{
-    ADMITTED, CHECKPOINT_WANTED, EVICTIONS, FLAVOR, HOLD, POSITION, PREEMPTING, REASON, REQUEUE_AT,
+    ADMITTED, CHECKPOINT_WANTED, EVICTIONS, FLAVOR, GovernState, HOLD, POSITION, PREEMPTING,
+    REASON, REQUEUE_AT,
 };
+use model::fleet::observe::{Extent, Lost, LostKind, Table};
+use model::fleet::{Fleet, Known};
 
 use super::tests_world::{World, cohort, queue};
-use super::{Decision, Purpose, Standing, answers, status_writes};
+use super::{Decision, Purpose, Standing, answers, not_ready, status_writes};
 
 const TICK: Duration = Duration::from_secs(5);
 const AGED: Duration = Duration::from_secs(30);
@@ -23,6 +26,41 @@ fn standing<'a>(decision: &'a Decision, name: &str) -> &'a Standing {
     let mut all = decision.standings.iter();
     let found = all.find(|(key, _)| &*key.key.name == name);
     found.expect("a job").1
+}
+
+#[test]
+fn on_incomplete_facts_nothing_is_decided() {
+    let mut fleet = Fleet::unknown(std::sync::Arc::default());
+    let known = |fleet: &mut Fleet, table: Table, known: Known| {
+        std::sync::Arc::make_mut(&mut fleet.known).insert(table, known);
+    };
+    assert!(not_ready(&fleet).is_some_and(|why| why.contains("not listed yet")));
+    for table in Table::ALL {
+        known(&mut fleet, *table, Known::Live);
+    }
+    let none = "there is no ConfigMap stokehold-queues";
+    assert_eq!(not_ready(&fleet).as_deref(), Some(none));
+    let state = |is_read| GovernState {
+        key: ObjectKey::new("stokehold", "stokehold-queues"),
+        fault: Some(Name::new("queues.toml:3: queue.wieght")),
+        is_read,
+    };
+    fleet.govern = Some(std::sync::Arc::new(state(false)));
+    assert!(not_ready(&fleet).is_some_and(|why| why.contains("queues.toml:3")));
+    // The queues of the last good document count on.
+    fleet.govern = Some(std::sync::Arc::new(state(true)));
+    assert_eq!(not_ready(&fleet), None);
+    let lost = Lost {
+        kind: LostKind::Rights,
+        since: fleet.at,
+        message: "jobsets is forbidden".to_owned(),
+    };
+    known(&mut fleet, Table::JobSets, Known::Lost(lost));
+    assert!(not_ready(&fleet).is_some_and(|why| why.contains("forbidden")));
+    known(&mut fleet, Table::JobSets, Known::Absent);
+    assert_eq!(not_ready(&fleet), None);
+    fleet.extent = Extent::Only(std::sync::Arc::from([Name::new("nlp")]));
+    assert!(not_ready(&fleet).is_some_and(|why| why.contains("not all namespaces")));
 }
 
 /// One node of eight devices, and a queue that has them.
