@@ -15,6 +15,7 @@ mod export;
 mod exporter;
 pub mod flags;
 pub mod get;
+mod govern;
 mod load;
 mod look;
 mod man;
@@ -123,6 +124,8 @@ enum Command {
     /// The usage ledger of a record: where it is, what is in it
     #[command(subcommand)]
     Usage(usage::Usage),
+    /// Admit jobs by queues, quotas and gangs on a cluster without Kueue, Volcano or KAI
+    Govern(govern::Govern),
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
     /// What devices cost on demand, reserved, on spot and owned, for the present demand and a month of the ledger
@@ -289,6 +292,18 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             advise::run(&cluster_or_past(&advise.past)?, advise, out, err)
         }
         Some(Command::Route(route)) => route::run(&cluster_or_past(route.past())?, route, out, err),
+        Some(Command::Govern(govern)) => match &govern.what {
+            None => govern::run(&cluster()?, &govern.flags, out, err),
+            Some(govern::GovernTask::Check { file }) => {
+                let settings = load::settings(&cli.global)?;
+                let rulebook = load::rulebook(&settings)?;
+                govern::check(file, &rulebook.policy.catalog, out, err)
+            }
+            Some(govern::GovernTask::Manifests { suspend_policy }) => {
+                out::write(out, &govern::manifests(*suspend_policy))?;
+                Ok(Exit::Done)
+            }
+        },
         Some(Command::WhatIf(what_if)) => {
             what_if::run(&cluster_or_past(&what_if.past)?, what_if, out, err)
         }

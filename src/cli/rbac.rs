@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use cluster::mutations::OPERATOR;
+use cluster::mutations::{GOVERN, OPERATOR};
 use cluster::rights::{self, SHELL};
 use model::base::{Exit, Failure};
 
@@ -25,6 +25,8 @@ pub enum RoleName {
     Viewer,
     /// That, and carries out plans; bind it by a RoleBinding to keep it within a namespace
     Operator,
+    /// Reads, and admits and suspends jobs: what `govern` runs with
+    Govern,
     /// Reads, and opens shells and port-forwards in pods; bind it by a RoleBinding to keep it within a namespace
     Shell,
 }
@@ -34,6 +36,7 @@ pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Res
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),
         RoleName::Shell => format!("{}---\n{SHELL}", rights::viewer(namespaces)),
+        RoleName::Govern => format!("{}---\n{GOVERN}", rights::viewer(namespaces)),
         RoleName::Operator => format!("{}---\n{OPERATOR}", rights::viewer(namespaces)),
     };
     out::write(out, &text)?;

@@ -162,8 +162,8 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold get jobs -A -n a", "cannot be used with"),
         ("stokehold --as-group a", "--as <USER>"),
         ("stokehold dmeo", "'demo'"),
-        // Commands of later steps do not exist.
-        ("stokehold govern", "unrecognized subcommand"),
+        ("stokehold govern chekc", "'check'"),
+        ("stokehold govern --listen here", "invalid socket address"),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);

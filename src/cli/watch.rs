@@ -17,7 +17,7 @@ use model::notify::{NotifyFilter, ReceiverKind};
 use source::notify::{Notifier, NotifyEndpoint};
 use table::notify::DeliveryRules;
 
-use crate::runtime::action_service::ActionService;
+use crate::runtime::election;
 use crate::runtime::record_metrics::RecordMetrics;
 use crate::runtime::session::{self, Session};
 use crate::runtime::usage_facts::{self, UsageReader};
@@ -140,7 +140,7 @@ pub(super) fn run(
             (Some(lease), FactsSource::Cluster(choice)) => {
                 let context = &session.context.as_str().into();
                 let choice = choice.clone();
-                let held = ActionService::elector(&at.settings, choice, context, lease.clone())?;
+                let held = election::elector(&at.settings, choice, context, lease.clone())?;
                 watcher = watcher.led(held.leadership());
                 Some(held)
             }

@@ -34,6 +34,8 @@ partial! {
         completion_mode: Text = "completionMode",
         /// Held.
         suspend: Flag = "suspend",
+        /// The controller that manages it.
+        managed_by: Text = "managedBy",
         /// How long it may run, seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// The pods' template.
@@ -87,6 +89,7 @@ impl Projected for JobObject {
         let shape = &spec.template.spec;
         let mut seen = blank(table, &self.meta, &status.conditions, shape, names)?;
         seen.suspended = spec.suspend.is_set();
+        seen.managed_by = spec.managed_by.get().map(|by| names.intern(by));
         seen.gang_min = spec.gang();
         seen.pods = match seen.gang_min {
             Some(all) => all,
@@ -123,6 +126,8 @@ partial! {
         replicated: List<ReplicatedJob> = "replicatedJobs",
         /// Held.
         suspend: Flag = "suspend",
+        /// The controller that manages it.
+        managed_by: Text = "managedBy",
     }
 }
 
@@ -203,6 +208,7 @@ impl Projected for JobSetObject {
             .collect();
         let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
         seen.suspended = self.spec.suspend.is_set();
+        seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
         // Its Jobs start, stop and restart as one.
         seen.gang_min = (seen.pods > 1).then_some(seen.pods);
         seen.failed_pods = self

@@ -10,6 +10,7 @@ pub mod admission;
 pub mod claim;
 pub mod discovery;
 pub mod gang;
+pub mod govern;
 pub mod groups;
 pub mod job;
 pub mod kai;
@@ -103,6 +104,7 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
         Table::NodeClaims => of::<karpenter::NodeClaimObject>,
         Table::NodeGroups => of::<groups::NodeGroupsObject>,
         Table::KueueConfig => of::<kueue_config::KueueConfigObject>,
+        Table::GovernQueues => of::<govern::GovernQueuesObject>,
         Table::ProvisioningRequests => of::<scaling::ProvisionObject>,
         Table::PodAutoscalers => of::<scaling::PodScalerObject>,
         Table::ScaledObjects => of::<keda::ScaledObjectObject>,

@@ -124,6 +124,8 @@ partial! {
     RayJobSpec {
         /// Held.
         suspend: Flag = "suspend",
+        /// The controller that manages it.
+        managed_by: Text = "managedBy",
         /// How long it may run, seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// The cluster that is made for it; none when it runs on one that is there.
@@ -162,6 +164,7 @@ impl Projected for RayJobObject {
         };
         let mut seen = of_sets(table, &self.meta, &[], sets, names)?;
         seen.suspended = self.spec.suspend.is_set();
+        seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
         seen.time_limit = self.spec.deadline.seconds();
         seen.started = status.started.moment();
         seen.outcome = match (&*status.deployment, &*status.job) {

@@ -82,6 +82,7 @@ pub fn rights(within: bool) -> Vec<Right> {
                 verbs: WATCHED,
                 what: match (table, place.only) {
                     (Table::KueueConfig, _) => "whether Kueue shares fairly",
+                    (Table::GovernQueues, _) => "the queues of `stokehold govern`",
                     (_, Some(_)) => "how far the cluster autoscaler may grow its node groups",
                     (_, None) => "nodes, pods and workloads",
                 },

@@ -25,6 +25,9 @@ const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 /// Where Kueue's manifests put its own configuration.
 const KUEUE_CONFIG: (&str, &str) = ("kueue-system", "kueue-manager-config");
 
+/// Where the queues of `govern` stand, unless the settings name another namespace.
+const GOVERN_QUEUES: (&str, &str) = ("stokehold", "stokehold-queues");
+
 impl TableResource {
     /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
     /// two may share a name: they must not be taken for each other.
@@ -90,7 +93,9 @@ pub const fn place(table: Table) -> TableResource {
         Table::NodePools => ("karpenter.sh", "", "NodePool", false),
         Table::NodeClaims => ("karpenter.sh", "", "NodeClaim", false),
         // One object of the cluster's, whatever namespaces are looked into.
-        Table::NodeGroups | Table::KueueConfig => ("", "v1", "ConfigMap", false),
+        Table::NodeGroups | Table::KueueConfig | Table::GovernQueues => {
+            ("", "v1", "ConfigMap", false)
+        }
         Table::ProvisioningRequests => ("autoscaling.x-k8s.io", "", "ProvisioningRequest", true),
         Table::PodAutoscalers => ("autoscaling", "", "HorizontalPodAutoscaler", true),
         Table::ScaledObjects => ("keda.sh", "", "ScaledObject", true),
@@ -103,6 +108,7 @@ pub const fn place(table: Table) -> TableResource {
         only: match table {
             Table::NodeGroups => Some(NODE_GROUPS),
             Table::KueueConfig => Some(KUEUE_CONFIG),
+            Table::GovernQueues => Some(GOVERN_QUEUES),
             _ => None,
         },
     }
@@ -141,6 +147,7 @@ mod tests {
                     | Table::NodeClaims
                     | Table::NodeGroups
                     | Table::KueueConfig
+                    | Table::GovernQueues
             );
             assert_eq!(place(*table).namespaced, !wide, "{table:?}");
         }

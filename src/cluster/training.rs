@@ -52,6 +52,8 @@ partial! {
     RunPolicy {
         /// Held.
         suspend: Flag = "suspend",
+        /// The controller that manages it.
+        managed_by: Text = "managedBy",
         /// How long it may run, seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// How its gang is scheduled.
@@ -137,6 +139,7 @@ impl Projected for ReplicaJobObject {
         let min = spec.policy.scheduling.min.count().unwrap_or(min);
         seen.gang_min = (seen.pods > 1).then_some(min.min(seen.pods));
         seen.suspended = spec.policy.suspend.is_set();
+        seen.managed_by = spec.policy.managed_by.get().map(|by| names.intern(by));
         seen.time_limit = spec.policy.deadline.seconds();
         if let Some(class) = spec.policy.scheduling.priority_class.get() {
             seen.priority_class = Some(names.intern(class));
@@ -171,6 +174,8 @@ partial! {
     TrainJobSpec {
         /// Held.
         suspend: Flag = "suspend",
+        /// The controller that manages it.
+        managed_by: Text = "managedBy",
         /// How long it may run, seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// The training pods.
@@ -215,6 +220,7 @@ impl Projected for TrainJobObject {
         seen.pods = pods;
         seen.gang_min = (tells && pods > 1).then_some(pods);
         seen.suspended = self.spec.suspend.is_set();
+        seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
         seen.time_limit = self.spec.deadline.seconds();
         end(&mut seen, &self.status.conditions, "Complete", "Failed");
         Some(Observation::Workload(Box::new(seen)))

@@ -43,6 +43,9 @@ partial! {
     }
 }
 
+/// The scheduler of pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// A workload of this key with nothing in it yet.
 pub(super) fn blank(
     table: Table,
@@ -76,6 +79,12 @@ pub(super) fn blank(
         failed_pods: 0,
         pod_sets: Arc::from([]),
         time_limit: None,
+        managed_by: None,
+        scheduler: shape
+            .scheduler
+            .get()
+            .filter(|name| *name != DEFAULT_SCHEDULER)
+            .map(|name| names.intern(name)),
     })
 }
 

@@ -7,6 +7,7 @@ pub mod behind;
 pub mod check;
 pub mod command;
 pub mod gate;
+pub mod govern;
 pub mod history;
 pub mod journal;
 pub mod lease;

@@ -12,6 +12,7 @@ mod contention;
 mod cordon;
 mod drain;
 mod effect;
+pub mod govern;
 pub mod grant;
 pub mod hold;
 #[cfg(test)]

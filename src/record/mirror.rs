@@ -60,6 +60,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
             (table, wide(&class.name))
         }
         Observation::KueueConfig(config) => (Table::KueueConfig, config.key.clone()),
+        Observation::GovernQueues(queues) => (Table::GovernQueues, queues.key.clone()),
         Observation::Slice(slice) => (Table::ResourceSlices, wide(&slice.name)),
         Observation::Claim(claim) => (Table::ResourceClaims, claim.key.clone()),
         Observation::ClaimTemplate(template) => {

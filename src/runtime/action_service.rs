@@ -9,20 +9,19 @@ use tokio::sync::{Mutex, watch};
 
 use cluster::mutations::Right;
 use engine::live;
-use exec::lease::{Elector, LeaseName};
+use exec::govern::GovernWriter;
 use exec::look::Unseen;
 use exec::{
     self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
     Writer, WritingClient, checks, name_of_run,
 };
-use model::base::{Exit, Failure, Moment, Name};
+use model::base::{Exit, Failure, Moment};
 use model::fleet::scaling::PodScaler;
 use model::plan::{Intent, JobName, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
 use sim;
-use source::api_stats::ApiStats;
 use source::client::{self, Connection};
 use source::kubeconfig::Choice;
 use table::actions::opens_faulty;
@@ -31,6 +30,7 @@ use table::{self, Facts};
 use super::action_task::no_picture;
 use super::aftermath::{self, FleetLook, Outcome};
 use super::clock;
+use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 
 /// How long a list of runs waits to be told which cluster this is.
@@ -49,27 +49,6 @@ pub struct ActionService {
     runs: Mutex<Runs>,
     /// Looks whether what was started runs.
     look: Option<FleetLook>,
-}
-
-fn journal(settings: &Settings) -> Option<Journal> {
-    settings
-        .journal_dir
-        .clone()
-        .or_else(Journal::place)
-        .map(Journal::new)
-}
-
-/// The journal that the settings name, else the platform's place.
-///
-/// # Errors
-/// There is no home to keep it in.
-pub fn journal_of(settings: &Settings) -> Result<Journal, Failure> {
-    journal(settings).ok_or_else(no_home)
-}
-
-fn no_home() -> Failure {
-    let message = "there is no home directory to keep the journal in; set journal_dir";
-    Failure::new(Exit::Failed, message)
 }
 
 #[expect(
@@ -110,28 +89,6 @@ impl ActionService {
         })
     }
 
-    /// Waits for a Lease of a cluster of the kubeconfig. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// The kubeconfig cannot be used, or nothing grants writing, which holding a Lease is.
-    pub fn elector(
-        settings: &Settings,
-        choice: Choice,
-        context: &Name,
-        lease: LeaseName,
-    ) -> Result<Elector, Failure> {
-        let grant = Grant::from_settings(settings, context, false).map_err(|denied| {
-            let message = format!("holding the Lease {lease} needs writing: {denied}");
-            Failure::new(Exit::Refused, message)
-        })?;
-        let host = rustix::system::uname();
-        let host = host.nodename().to_string_lossy().into_owned();
-        let identity = format!("{host}_{:016x}", super::session::identity());
-        let stats = ApiStats::new(clock::shared());
-        Elector::connect(&grant, choice, stats, lease, identity)
-            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))
-    }
-
     /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.
     pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
         let connection = client::client_for(service.clone(), context, clock::shared(), []);
@@ -167,6 +124,20 @@ impl ActionService {
         self.kubectl
             .as_ref()
             .ok_or_else(|| NO_CONTAINERS.to_owned())
+    }
+
+    /// What writes for `govern`.
+    ///
+    /// # Errors
+    /// Nothing grants writing.
+    pub fn governor(&self) -> Result<GovernWriter, Failure> {
+        match &self.right {
+            Ok((grant, client)) => Ok(GovernWriter::new(grant, client.clone())),
+            Err(denied) => {
+                let message = format!("{denied}; `govern --observe` writes nothing");
+                Err(Failure::new(Exit::Refused, message))
+            }
+        }
     }
 
     /// The grant, or why there is none.

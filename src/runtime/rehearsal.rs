@@ -146,23 +146,29 @@ pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
     let mut ledger = Ledger::new(policy);
     let mut names = Names::default();
     let core = cluster.core();
-    for table in TABLES {
+    for table in Table::ALL {
         ledger.apply(Observation::Begin(*table));
     }
     for spec in SPECS {
-        let Some(table) = table(spec.resource) else {
+        let queues = (spec.resource == Resource::ConfigMaps).then_some(Table::GovernQueues);
+        let Some(table) = table(spec.resource).or(queues) else {
             continue;
         };
         let all = core
             .store
             .list(spec.resource, &Listing::default(), &|_| true);
         for object in all.map(|page| page.items).unwrap_or_default() {
+            // Of ConfigMaps the one that holds the queues of `govern`.
+            let name = object.pointer("/metadata/name");
+            if queues.is_some() && name.is_none_or(|name| name != "stokehold-queues") {
+                continue;
+            }
             if let Some(observation) = seen(table, &object, &mut names) {
                 ledger.apply(observation);
             }
         }
     }
-    for table in TABLES {
+    for table in Table::ALL {
         ledger.apply(Observation::End(*table));
     }
     let now = core.scene.now();

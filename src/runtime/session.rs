@@ -224,7 +224,7 @@ pub async fn watch(
 }
 
 /// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.
-fn connected(
+pub(super) fn connected(
     setup: &Setup,
     target: ClusterTarget,
     acts: bool,
@@ -259,7 +259,7 @@ fn connected(
 }
 
 /// What a session is for.
-enum Purpose<'n> {
+pub(super) enum Purpose<'n> {
     /// Somebody looks; recorded or not.
     Console(Option<Tape>),
     OneLook(&'n Needs),
@@ -294,7 +294,7 @@ pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
     }
 }
 
-fn start(
+pub(super) fn start(
     setup: &Setup,
     connection: Connection,
     action_service: Option<ActionService>,
@@ -370,6 +370,7 @@ fn start(
         connection,
         namespaces,
         tables: needs.map_or(Table::ALL, |needs| needs.tables).to_vec(),
+        govern_namespace: setup.settings.govern.namespace.clone(),
         dialects: Arc::clone(&setup.rulebook.dialects),
         scrape: Some(scrape(&setup.settings, demo)),
         prometheus: prometheus(&setup.settings).filter(|_| !demo),

@@ -151,6 +151,15 @@ impl Settings {
         if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {
             blame("shell.image", format!("`{image}` is not an image"));
         }
+        let govern = &self.govern;
+        if !is_dns_label(&govern.namespace) {
+            let message = format!("`{}` is not a namespace", govern.namespace);
+            blame("govern.namespace", message);
+        }
+        if !(1.0..=100.0).contains(&govern.per_second.get()) {
+            let message = "must be from 1 to 100 writes a second".to_owned();
+            blame("govern.per_second", message);
+        }
         if !is_dns_label(&self.shell.namespace) {
             let message = format!("`{}` is not a namespace", self.shell.namespace);
             blame("shell.namespace", message);

@@ -110,6 +110,8 @@ section! {
         /// How the engine decides.
         #[serde(default)]
         engine: EngineSettings,
+        /// The admission of jobs without a queueing system.
+        govern: GovernSettings = RawGovernSettings,
         /// Which flavors jobs prefer; the first route that matches counts.
         #[serde(default)]
         route: Vec<RouteSettings>,
@@ -266,6 +268,20 @@ section! {
         interval: Span,
         /// How long one answer may take.
         timeout: Span,
+    }
+}
+
+section! {
+    /// The admission of jobs without a queueing system, by `govern`.
+    GovernSettings, RawGovernSettings {
+        /// Namespace of the ConfigMap `stokehold-queues`.
+        namespace: String,
+        /// Most writes a second.
+        per_second: Positive,
+        /// How long a job that writes checkpoints has for another one before it is preempted.
+        checkpoint_grace: Span,
+        /// How long a preempted job waits at least before it is admitted again; twice as long after each further time.
+        backoff: Span,
     }
 }
 

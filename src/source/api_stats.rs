@@ -59,7 +59,13 @@ impl Class {
                 let here = place.only.is_none_or(|(of, _)| namespace == Some(of));
                 rest == [known.plural()] && place.group == group && here
             })
-            .map_or(Self::Other, |known| Self::Table(*known))
+            .copied()
+            // Settings name its namespace.
+            .or_else(|| {
+                let ours = Table::GovernQueues;
+                (rest == [ours.plural()] && group.is_empty() && namespace.is_some()).then_some(ours)
+            })
+            .map_or(Self::Other, Self::Table)
     }
 }
 
@@ -488,7 +494,11 @@ mod tests {
                 "/api/v1/namespaces/kube-system/configmaps",
                 Class::Table(Table::NodeGroups),
             ),
-            ("/api/v1/namespaces/ml/configmaps", Class::Other),
+            (
+                "/api/v1/namespaces/ml/configmaps",
+                Class::Table(Table::GovernQueues),
+            ),
+            ("/api/v1/configmaps", Class::Other),
             ("/apis/jobset.x-k8s.io", Class::Server),
             ("/version", Class::Server),
             (

@@ -59,6 +59,8 @@ pub struct StartOptions {
     pub namespaces: Namespaces,
     /// Which tables; the others stay unknown.
     pub tables: Vec<Table>,
+    /// Namespace of the ConfigMap that holds the queues of `govern`.
+    pub govern_namespace: String,
     /// What exporters' pages mean.
     pub dialects: Arc<Dialects>,
     /// How exporters are read; `None` reads none.
@@ -182,6 +184,7 @@ pub fn start(options: StartOptions) -> Sources {
         kept: AtomicUsize::new(0),
         out: options.out,
         serving,
+        govern_namespace: options.govern_namespace,
         waiting,
         again: again.listen(),
     });

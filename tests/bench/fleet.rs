@@ -149,6 +149,8 @@ fn job(names: &mut Names, at: u32) -> Observation {
         failed_pods: 0,
         pod_sets: Arc::from([]),
         time_limit: None,
+        managed_by: None,
+        scheduler: None,
     }))
 }
 

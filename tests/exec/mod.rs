@@ -6,6 +6,7 @@ mod churn;
 mod commands;
 mod compile_fail;
 mod faults;
+mod govern;
 mod identity;
 mod keyboard;
 mod killed;

@@ -14,6 +14,7 @@ mod console;
 mod delivery;
 mod faults;
 mod get;
+mod govern;
 mod mutations;
 mod outages;
 mod plane;

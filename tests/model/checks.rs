@@ -13,7 +13,7 @@ use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 use proptest::prelude::*;
 
-use crate::parts::{Parts, pod, start, with, without};
+use crate::parts::{Parts, pod, queues, start, with, without};
 
 /// A change to a fleet in which all is well, so many seconds after the start.
 type Change = fn(&mut Parts, u64);
@@ -174,6 +174,15 @@ const CASES: &[Case] = &[
         fire: |parts, _| parts.nodes[1].device_allocatable = 7,
         calm: |parts, _| parts.nodes[1].device_allocatable = 8,
         gap: |parts, _| parts.lose(Table::Nodes),
+    },
+    Case {
+        code: "queues-document",
+        fire: |parts, _| parts.govern = Some(queues(Some("queues.toml:3: weight: not a number"))),
+        calm: |parts, _| parts.govern = Some(queues(None)),
+        gap: |parts, _| {
+            parts.govern = Some(queues(None));
+            parts.lose(Table::GovernQueues);
+        },
     },
     Case {
         code: "source-lost",

@@ -9,6 +9,7 @@ use model::fleet::Fleet;
 use model::fleet::Known;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
+use model::fleet::govern::GovernState;
 use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
 use model::fleet::node::Node;
 use model::fleet::observe::{
@@ -32,6 +33,17 @@ pub struct Parts {
     pub sources: Vec<SourceHealth>,
     /// How much is known.
     pub known: BTreeMap<Table, Known>,
+    /// How the queues of `govern` stand.
+    pub govern: Option<GovernState>,
+}
+
+/// How the queues of `govern` stand.
+pub fn queues(fault: Option<&str>) -> GovernState {
+    GovernState {
+        key: ObjectKey::new("stokehold", "stokehold-queues"),
+        fault: fault.map(Name::new),
+        is_read: true,
+    }
 }
 
 /// The start of time in these tests.
@@ -71,6 +83,7 @@ impl Parts {
                 source("dcgm gpu-operator/exporter-b", "dcgm"),
                 source("dcgm gpu-operator/exporter-c", "dcgm"),
             ],
+            govern: None,
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, Known::Live))
@@ -91,6 +104,7 @@ impl Parts {
             jobs: self.jobs.into_iter().map(Arc::new).collect(),
             sources: self.sources.into(),
             known: Arc::new(self.known),
+            govern: self.govern.map(Arc::new),
             ..Fleet::unknown(Arc::new(policy))
         }
     }

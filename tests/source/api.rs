@@ -330,6 +330,7 @@ pub fn run_all(
     let sources = start(StartOptions {
         connection: client_for(server.clone(), "test", clock(), proxied_paths(&dialects)),
         namespaces,
+        govern_namespace: "stokehold".to_owned(),
         tables: tables.to_vec(),
         dialects: Arc::new(dialects),
         scrape,

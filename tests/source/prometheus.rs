@@ -94,6 +94,7 @@ fn observe(
         connection,
         namespaces: wide(),
         tables: vec![Table::Nodes, Table::Pods],
+        govern_namespace: "stokehold".to_owned(),
         dialects: Arc::new(dialects),
         scrape,
         prometheus,

@@ -120,6 +120,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
         connection,
         namespaces,
         tables: tables.to_vec(),
+        govern_namespace: "stokehold".to_owned(),
         dialects: Arc::new(Dialects::builtin()),
         scrape: Some(ScrapeOptions {
             mode: Mode::Proxy,

@@ -17,7 +17,7 @@ use crate::cli::get::KindName;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
 use crate::cli::{load, look};
-use crate::runtime::action_service::journal_of;
+use crate::runtime::journal_place::journal_of;
 
 /// A shell waits for no longer than this.
 const MOST: Duration = Duration::from_secs(2);

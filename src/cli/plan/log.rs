@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use crate::runtime::action_service::journal_of;
 use crate::runtime::clock;
+use crate::runtime::journal_place::journal_of;
 use exec::{End, Run, StepResult, runs};
 use model::base::name::printable;
 use model::base::{Exit, Failure};

@@ -94,21 +94,50 @@ fn command(step: &Step, object: &Value, action: &str, mark: Mark<'_>) -> Call {
 }
 
 /// A JSON Patch under construction: tests first, then writes, each on the object as it will stand by then.
-struct Draft<'a> {
+pub(super) struct Draft<'a> {
     object: &'a Value,
     tests: Vec<Value>,
     writes: Vec<Value>,
     made: Vec<String>,
 }
 
-fn escaped(key: &str) -> String {
+pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
+}
+
+impl<'a> Draft<'a> {
+    /// Of an object as it was just read.
+    pub(super) const fn new(object: &'a Value) -> Self {
+        Self {
+            object,
+            tests: Vec::new(),
+            writes: Vec::new(),
+            made: Vec::new(),
+        }
+    }
+
+    /// The patch.
+    pub(super) fn finish(mut self) -> Value {
+        self.tests.append(&mut self.writes);
+        self.tests.into()
+    }
+
+    /// Makes a map where there is none.
+    pub(super) fn make(&mut self, path: &str) {
+        let missing = self.object.pointer(path).is_none_or(Value::is_null);
+        if missing && !self.made.iter().any(|made| made == path) {
+            self.test(path);
+            self.made.push(path.to_owned());
+            self.writes
+                .push(json!({"op": "add", "path": path, "value": {}}));
+        }
+    }
 }
 
 impl Draft<'_> {
     /// The field is as it was when it was read. What is absent is tested as null, which servers take so as long as
     /// its parent is there; without a parent, that is what is tested.
-    fn test(&mut self, path: &str) {
+    pub(super) fn test(&mut self, path: &str) {
         let mut at = path;
         let found = loop {
             match self.object.pointer(at) {
@@ -125,19 +154,13 @@ impl Draft<'_> {
         }
     }
 
-    fn set(&mut self, path: &str, value: Value) {
+    pub(super) fn set(&mut self, path: &str, value: Value) {
         let Some((parent, _)) = path.rsplit_once('/') else {
             return;
         };
-        let missing = !parent.is_empty()
-            && self.object.pointer(parent).is_none_or(Value::is_null)
-            && !self.made.iter().any(|made| made == parent);
-        if missing {
+        if !parent.is_empty() {
             // Somebody may make it meanwhile: then ours must not take its place.
-            self.test(parent);
-            self.made.push(parent.to_owned());
-            self.writes
-                .push(json!({"op": "add", "path": parent, "value": {}}));
+            self.make(parent);
         }
         self.writes
             .push(json!({"op": "add", "path": path, "value": value}));
@@ -150,7 +173,7 @@ impl Draft<'_> {
         }
     }
 
-    fn entry(&mut self, map: &str, key: &str, value: Option<&str>) {
+    pub(super) fn entry(&mut self, map: &str, key: &str, value: Option<&str>) {
         let path = format!("/metadata/{map}/{}", escaped(key));
         match value {
             Some(value) => self.set(&path, value.into()),
@@ -160,12 +183,7 @@ impl Draft<'_> {
 }
 
 fn patch(step: &Step, object: &Value) -> Result<Value, Refusal> {
-    let mut draft = Draft {
-        object,
-        tests: Vec::new(),
-        writes: Vec::new(),
-        made: Vec::new(),
-    };
+    let mut draft = Draft::new(object);
     if step.object.uid.is_some() {
         draft.test("/metadata/uid");
     }
@@ -236,8 +254,7 @@ fn patch(step: &Step, object: &Value) -> Result<Value, Refusal> {
         Mutation::Annotate { key, value } => draft.entry("annotations", key, value.as_deref()),
         Mutation::Evict { .. } | Mutation::VolcanoCommand { .. } => return Err(no_way(step)),
     }
-    draft.tests.append(&mut draft.writes);
-    Ok(draft.tests.into())
+    Ok(draft.finish())
 }
 
 fn no_way(step: &Step) -> Refusal {

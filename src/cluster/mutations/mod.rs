@@ -7,6 +7,7 @@
 
 mod call;
 mod compose;
+mod govern;
 mod rights;
 mod support;
 #[cfg(test)]
@@ -15,7 +16,10 @@ mod undo;
 
 pub use call::{AGENT, Call, Method, Subresource, path};
 pub use compose::{Mark, call};
-pub use rights::{OPERATOR, Right, rights, writes};
+pub use govern::{
+    GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
+};
+pub use rights::{GOVERN, OPERATOR, Right, rights, writes};
 pub use support::{has_ended, illegal, supports as support};
 pub use undo::{Inverse, fields, inverse};
 

@@ -12,6 +12,9 @@ use super::call::{Call, Method, Subresource};
 /// The least role that suffices to carry out plans, besides the viewer's.
 pub const OPERATOR: &str = include_str!("../../../config/kubernetes/operator.yaml");
 
+/// The least role that suffices for `govern`, besides the viewer's.
+pub const GOVERN: &str = include_str!("../../../config/kubernetes/govern-role.yaml");
+
 /// One right: a verb on a resource, as RBAC and access reviews know it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Right {

@@ -151,7 +151,7 @@ pub fn supports(object: &Object, lever: &Mutation) -> Result<(), Refusal> {
 }
 
 /// The controller that owns an object: kind and name.
-fn controller(object: &Value) -> Option<(&str, &str)> {
+pub(super) fn controller(object: &Value) -> Option<(&str, &str)> {
     object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)?
@@ -201,34 +201,16 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
                     .instead("set its Workload's spec.active"));
             }
-            let by = text(object, "/spec/managedBy");
-            if !by.is_empty() && !is_own_controller(place, by) {
+            if let Some(by) = foreign_manager(it, object) {
                 let sentence =
                     format!("{it} is managed by {by}, not by the cluster's own controller");
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
                     .instead(format!("act on it where {by} runs it")));
             }
-            if place == ("ray.io", "rayjobs") && *value {
-                if object
-                    .pointer("/spec/clusterSelector")
-                    .is_some_and(|c| !c.is_null())
-                {
-                    let sentence = format!(
-                        "{it} uses a cluster that it does not own, so it cannot be suspended"
-                    );
-                    return Err(Refusal::new(RefusalCode::IllegalState, sentence)
-                        .instead("suspend that RayCluster"));
-                }
-                let shuts = object.pointer("/spec/shutdownAfterJobFinishes");
-                if shuts.and_then(Value::as_bool) != Some(true) {
-                    let sentence = format!(
-                        "{it} has shutdownAfterJobFinishes = false, and such a RayJob cannot be suspended"
-                    );
-                    return Err(Refusal::new(RefusalCode::IllegalState, sentence)
-                        .instead("suspend its RayCluster"));
-                }
+            match unsuspendable_ray(it, object).filter(|_| *value) {
+                Some(refusal) => Err(refusal),
+                None => Ok(()),
             }
-            Ok(())
         }
         Mutation::WorkloadActive { .. } | Mutation::WorkloadPriority { .. }
             if has_ended(object) =>
@@ -304,6 +286,41 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
         },
         _ => Ok(()),
     }
+}
+
+/// Why a RayJob cannot be suspended; nothing for one that can, and for every other kind.
+pub(super) fn unsuspendable_ray(it: &Object, now: &Value) -> Option<Refusal> {
+    if (&*it.place.group, &*it.place.plural) != ("ray.io", "rayjobs") {
+        return None;
+    }
+    let selects = now.pointer("/spec/clusterSelector");
+    let (sentence, instead) = if selects.is_some_and(|it| !it.is_null()) {
+        (
+            format!("{it} uses a cluster that it does not own, so it cannot be suspended"),
+            "suspend that RayCluster",
+        )
+    } else {
+        let shuts = now.pointer("/spec/shutdownAfterJobFinishes");
+        if shuts.and_then(Value::as_bool) == Some(true) {
+            return None;
+        }
+        (
+            format!(
+                "{it} has shutdownAfterJobFinishes = false, and such a RayJob cannot be suspended"
+            ),
+            "suspend its RayCluster",
+        )
+    };
+    Some(Refusal::new(RefusalCode::IllegalState, sentence).instead(instead))
+}
+
+/// The controller that manages an object in the place of its kind's own; nothing where its own does.
+pub(super) fn foreign_manager<'a>(it: &Object, now: &'a Value) -> Option<&'a str> {
+    let place = (&*it.place.group, &*it.place.plural);
+    let paths = ["/spec/managedBy", "/spec/runPolicy/managedBy"];
+    let told = paths.map(|path| text(now, path)).into_iter();
+    told.filter(|by| !by.is_empty())
+        .find(|by| !is_own_controller(place, by))
 }
 
 /// Names under which controllers of the cluster itself stand in `.spec.managedBy`.

@@ -26,7 +26,7 @@ use super::snapshot::{
     Taint, TaintEffect, Toleration, Topology, WHOLE, Workload,
 };
 
-pub use queues::Titles;
+pub use queues::{CLASS, Titles};
 
 /// Most levels of a topology that the engine takes.
 const LEVELS: usize = 16;
@@ -97,11 +97,23 @@ fn price(node: &node::Node, class: &Name, burn: &Burn) -> Option<i64> {
         .find_map(|group| Some(group.price.as_ref()?.rate.micros()))
 }
 
+/// The only class of a node's devices; nothing where it has none, or several.
+pub fn class_of(node: &node::Node) -> Option<&Name> {
+    let mut classes = node.devices.iter().map(|device| &device.class);
+    let first = classes.next()?;
+    classes.all(|class| class == first).then_some(first)
+}
+
 fn nodes(fleet: &Fleet, burn: &Burn) -> Vec<Node> {
+    let by_class = !queues::classes(fleet).is_empty();
     fleet
         .nodes
         .iter()
         .map(|node| {
+            let mut labels = by_key(&node.seen.labels);
+            if let Some(class) = class_of(node).filter(|_| by_class) {
+                labels.insert(Name::new(CLASS), queues::class_word(class));
+            }
             let seen = &node.seen;
             let mut devices: Vec<Device> = node.devices.iter().map(device).collect();
             let counts = seen.allocatable.devices.iter().cloned().collect();
@@ -115,7 +127,7 @@ fn nodes(fleet: &Fleet, burn: &Burn) -> Vec<Node> {
                 pool: node.pool.clone(),
                 ready: node.ready.unwrap_or(true),
                 cordoned: seen.unschedulable,
-                labels: by_key(&seen.labels),
+                labels,
                 taints: seen.taints.iter().filter_map(taint).collect(),
                 cpu_milli: known(seen.allocatable.cpu_milli),
                 memory_bytes: known(seen.allocatable.memory_bytes),

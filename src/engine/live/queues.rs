@@ -18,6 +18,10 @@ const UNBOUNDED: i64 = PLENTY / 1000 * 1000;
 /// Most queues above a queue.
 const DEPTH: usize = 32;
 
+/// The label that the engine's nodes carry for the class of their devices, where queues of `govern` have quotas: flavors are classes
+/// there. No object of the cluster has it.
+pub const CLASS: &str = "stokehold.dev/device-class";
+
 /// The largest weight that counts, in whole units.
 const HEAVIEST: f64 = 1_000_000.0;
 
@@ -218,9 +222,30 @@ pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Fl
     let of_works = sets.flat_map(|set| set.admitted.values());
     let named: BTreeSet<&Name> = of_quotas.chain(of_works).collect();
     let unseen = named.into_iter().filter(|name| !known.contains(*name));
+    let classes = classes(fleet);
     flavors.extend(unseen.map(|name| Flavor {
         name: name.clone(),
+        labels: match classes.contains(name) {
+            true => BTreeMap::from([(Name::new(CLASS), class_word(name))]),
+            false => BTreeMap::new(),
+        },
         ..Flavor::default()
     }));
     flavors
+}
+
+/// The value of [`CLASS`] for a class of devices: people write `h100` for `H100`.
+pub(super) fn class_word(class: &Name) -> Name {
+    Name::from(class.to_ascii_lowercase())
+}
+
+/// The flavors of the queues of `govern`, which are classes of devices: nodes are told apart by [`CLASS`].
+pub(super) fn classes(fleet: &Fleet) -> BTreeSet<&Name> {
+    let ours = fleet
+        .queues
+        .iter()
+        .filter(|queue| queue.system() == QueueSystem::Stokehold);
+    ours.flat_map(|queue| queue.quotas.iter())
+        .map(|quota| &quota.flavor)
+        .collect()
 }

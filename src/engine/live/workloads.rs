@@ -9,6 +9,7 @@ use crate::snapshot::{
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::admission::Admission;
 use model::fleet::device::Pod;
+use model::fleet::govern::{ADMITTED, Governed};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Resources, Table};
 use model::fleet::queue::QueueSystem;
@@ -44,8 +45,15 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         .filter(|pod| pod.holds_devices())
         .collect();
     let admission = job.admission.as_deref();
-    let has_quota = admission
-        .is_some_and(|admission| admission.system() == QueueSystem::Kueue && admission.has_quota());
+    // `govern` says on the job itself that it has admitted it.
+    let governed = job
+        .govern
+        .as_deref()
+        .filter(|_| job.queue_system == QueueSystem::Stokehold);
+    let has_quota = governed.is_some_and(Governed::is_admitted)
+        || admission.is_some_and(|admission| {
+            admission.system() == QueueSystem::Kueue && admission.has_quota()
+        });
     let mut status = match job.state {
         JobState::Done | JobState::Failed => return None,
         JobState::Finishing => Status::Ending,
@@ -79,6 +87,7 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         .filter(|seen| seen.system == QueueSystem::Kueue && seen.created != Moment::default());
     let admitted_at = admission
         .and_then(|admission| admission.seen.admitted_at.or(admission.seen.reserved_at))
+        .or(governed.and_then(|governed| governed.moment(ADMITTED)))
         .or(job.started)
         .filter(|_| status == Status::Running);
     Some(Workload {
@@ -277,6 +286,14 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
     })
 }
 
+/// What the engine calls a pod set.
+fn set_name(set: &siting::PodSet) -> Name {
+    match set.name.is_empty() {
+        true => Name::new("main"),
+        false => set.name.clone(),
+    }
+}
+
 fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
     let assigned = |name: &Name| {
         let all = job
@@ -289,6 +306,18 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
             .map(|assigned| assigned.flavors.iter().cloned().collect());
         flavors.unwrap_or_default()
     };
+    let governed = job.govern.as_deref().filter(|it| it.is_admitted());
+    let by_govern = |set: &siting::PodSet| -> BTreeMap<Name, Name> {
+        let flavor = governed.and_then(|governed| governed.flavor(&set_name(set)));
+        let resources = set.request.devices.iter().map(|(resource, _)| resource);
+        flavor
+            .into_iter()
+            .flat_map(|flavor| {
+                let resources = resources.clone();
+                resources.map(move |resource| (resource.clone(), flavor.clone()))
+            })
+            .collect()
+    };
     job.pod_sets
         .iter()
         .filter(|set| set.count > 0)
@@ -300,10 +329,7 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
                 .into_iter()
                 .flat_map(|siting| siting.tolerations.iter());
             PodSet {
-                name: match set.name.is_empty() {
-                    true => Name::new("main"),
-                    false => set.name.clone(),
-                },
+                name: set_name(set),
                 count,
                 min: set.min.min(count),
                 ask: ask(&set.request),
@@ -311,7 +337,10 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
                 affinity: siting.map(affinity).unwrap_or_default(),
                 tolerations: tolerations.filter_map(toleration).collect(),
                 topology: topology(fleet, job, set),
-                admitted: assigned(&set.name),
+                admitted: match governed {
+                    Some(_) => by_govern(set),
+                    None => assigned(&set.name),
+                },
                 placements: Vec::new(),
             }
         })

@@ -84,6 +84,17 @@ impl State<'_> {
         held
     }
 
+    /// Lets a workload hold what was found for it in another state of the fleet, on the same nodes. False, and nothing is done, where
+    /// its quota or one of its pods does not fit here.
+    pub fn admit_again(&mut self, work: WorkloadId, allocation: &Arc<Allocation>) -> bool {
+        let nodes = allocation.nodes().into_iter().collect();
+        let again = self.seat_again(work, allocation, &nodes);
+        if let Some(allocation) = &again {
+            self.admit(work, allocation.clone());
+        }
+        again.is_some()
+    }
+
     /// Lets a workload hold what the snapshot says that it holds.
     pub(super) fn settle_in(&mut self, work: WorkloadId) {
         let workload = self.workload(work);

@@ -8,6 +8,7 @@ use crate::base::{Moment, Name, ObjectKey};
 use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
+use super::govern::GovernState;
 use super::job::{Job, JobKey};
 use super::node::Node;
 use super::observe::{Extent, Lost, SourceHealth, Table};
@@ -67,6 +68,8 @@ pub struct Fleet {
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
     /// Kueue's own configuration, where it could be read.
     pub kueue: Option<Arc<KueueConfig>>,
+    /// How the queues of `govern` stand; `None` where there is no such ConfigMap, or none was read.
+    pub govern: Option<Arc<GovernState>>,
     /// What makes nodes and pods come and go.
     pub scaling: Scaling,
     /// How long past jobs ran.
@@ -103,6 +106,7 @@ impl Fleet {
             budgets: Arc::from([]),
             priority_classes: Arc::from([]),
             kueue: None,
+            govern: None,
             scaling: Scaling::default(),
             runtimes: Runtimes::default(),
             findings: Arc::from([]),

@@ -8,6 +8,7 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 
 use super::admission::Admission;
 use super::device::{Pod, TeamSource};
+use super::govern::Governed;
 use super::observe::{Failure, Labels, OwnerRef, Resources};
 use super::queue::QueueSystem;
 use super::served_model::ServedModel;
@@ -181,6 +182,8 @@ pub struct Job {
     pub time_limit: Option<Duration>,
     /// When it last saved its state (`stokehold.dev/last-checkpoint`).
     pub last_checkpoint: Option<Moment>,
+    /// What it says of itself to `govern`; `None` for one without its label.
+    pub govern: Option<Arc<Governed>>,
 }
 
 impl Job {
@@ -219,6 +222,7 @@ impl Job {
             estimate: None,
             time_limit: None,
             last_checkpoint: None,
+            govern: None,
             id,
         }
     }

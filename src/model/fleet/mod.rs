@@ -12,6 +12,7 @@ pub mod finding;
     reason = "the room is named for the type it exists for"
 )]
 pub mod fleet;
+pub mod govern;
 pub mod histogram;
 pub mod history;
 pub mod job;
@@ -24,6 +25,7 @@ pub mod policy;
 pub mod pool;
 pub mod profile;
 pub mod queue;
+pub mod queue_document;
 pub mod reading;
 pub mod replicas;
 pub mod runtimes;

@@ -9,6 +9,7 @@ use crate::base::{Moment, Name, ObjectKey, SmallSort};
 use super::admission::GroupSeen;
 use super::budget::Budget;
 use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
+use super::govern::GovernQueues;
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
@@ -56,6 +57,8 @@ pub enum Observation {
     Priority(Box<PriorityClass>),
     /// Kueue's own configuration as it is now.
     KueueConfig(Box<KueueConfig>),
+    /// The queues of `govern` as they are now.
+    GovernQueues(Box<GovernQueues>),
     /// A slice of the devices that a driver publishes as it is now.
     Slice(Box<SliceSeen>),
     /// A claim on devices as it is now.
@@ -464,6 +467,12 @@ pub struct WorkloadSeen {
     pub pod_sets: Arc<[PodSet]>,
     /// How long it may run at most, seconds.
     pub time_limit: Option<u64>,
+    /// The controller that manages it, where it names another than its kind's own (`spec.managedBy`).
+    #[serde(default)]
+    pub managed_by: Option<Name>,
+    /// The scheduler of its pods, where its template names one.
+    #[serde(default)]
+    pub scheduler: Option<Name>,
 }
 
 /// How fresh a source is.

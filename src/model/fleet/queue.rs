@@ -404,7 +404,7 @@ impl Queue {
         self.parent.clone().map(|name| QueueKey {
             system: self.key.system,
             kind: match self.key.system {
-                QueueSystem::Kueue => QueueKind::Cohort,
+                QueueSystem::Kueue | QueueSystem::Stokehold => QueueKind::Cohort,
                 _ => QueueKind::Queue,
             },
             name,

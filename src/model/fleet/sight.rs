@@ -70,7 +70,10 @@ impl Fleet {
 
     /// The tables that are refused to us.
     pub fn hidden(&self) -> Vec<Table> {
-        let hidden = self.known.iter().filter(|(_, known)| known.is_hidden());
+        let hidden = self
+            .known
+            .iter()
+            .filter(|(table, known)| known.is_hidden() && !table.is_optional());
         hidden.map(|(table, _)| *table).collect()
     }
 
@@ -118,7 +121,7 @@ impl Fleet {
     fn hidden_names(&self, tables: &[Table]) -> Option<String> {
         let hidden: Vec<&str> = tables
             .iter()
-            .filter(|table| self.is_hidden(**table))
+            .filter(|table| self.is_hidden(**table) && !table.is_optional())
             .map(|table| table.name())
             .collect();
         let more = hidden.len().saturating_sub(NAMED);
@@ -240,7 +243,8 @@ mod tests {
         assert!(!team.sees_devices());
         let nobody = fleet(Table::ALL, Extent::Only(Arc::from([Name::new("default")])));
         let said = nobody.not_visible().expect("nothing is seen");
-        let rest = Table::ALL.len() - NAMED;
+        let all = Table::ALL.iter().filter(|table| !table.is_optional());
+        let rest = all.count() - NAMED;
         assert_eq!(
             said,
             format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")

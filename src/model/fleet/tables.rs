@@ -55,6 +55,8 @@ pub enum Table {
     WorkloadPriorityClasses,
     /// The one ConfigMap that holds Kueue's own configuration.
     KueueConfig,
+    /// The one ConfigMap that holds the queues of `govern`.
+    GovernQueues,
     /// Volcano's PodGroups.
     VolcanoPodGroups,
     /// Volcano's Queues.
@@ -121,6 +123,7 @@ impl Table {
         Self::Topologies,
         Self::WorkloadPriorityClasses,
         Self::KueueConfig,
+        Self::GovernQueues,
         Self::VolcanoPodGroups,
         Self::VolcanoQueues,
         Self::KaiPodGroups,
@@ -177,7 +180,7 @@ impl Table {
             Self::DeviceClasses => "deviceclasses",
             Self::NodePools => "nodepools",
             Self::NodeClaims => "nodeclaims",
-            Self::NodeGroups | Self::KueueConfig => "configmaps",
+            Self::NodeGroups | Self::KueueConfig | Self::GovernQueues => "configmaps",
             Self::ProvisioningRequests => "provisioningrequests",
             Self::PodAutoscalers => "horizontalpodautoscalers",
             Self::ScaledObjects => "scaledobjects",
@@ -197,6 +200,7 @@ impl Table {
             Self::PodGroups => "podgroups.scheduling.k8s.io",
             Self::NodeGroups => "configmaps/cluster-autoscaler-status",
             Self::KueueConfig => "configmaps/kueue-manager-config",
+            Self::GovernQueues => "configmaps/stokehold-queues",
             other => other.plural(),
         }
     }
@@ -233,11 +237,17 @@ impl Table {
                 | Self::Topologies
                 | Self::WorkloadPriorityClasses
                 | Self::KueueConfig
+                | Self::GovernQueues
                 | Self::VolcanoQueues
                 | Self::KaiQueues
                 | Self::Budgets
                 | Self::PriorityClasses
         )
+    }
+
+    /// True where a cluster without it lacks nothing: that it may not be read is said of no other answer.
+    pub const fn is_optional(self) -> bool {
+        matches!(self, Self::GovernQueues)
     }
 
     /// True when its rows are about devices by claim.

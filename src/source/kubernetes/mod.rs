@@ -67,6 +67,8 @@ pub(super) struct Shared {
     pub out: mpsc::Sender<Vec<Observation>>,
     /// Whoever wants to know of pods that serve readings.
     pub serving: Option<Serving>,
+    /// Namespace of the ConfigMap that holds the queues of `govern`.
+    pub govern_namespace: String,
     /// Cluster queues with work that waits.
     pub waiting: order::Waiting,
     /// Asks every table to be listed anew.
@@ -208,6 +210,7 @@ impl<'s> Follower<'s> {
             namespaced, only, ..
         } = table::place(self.table);
         let namespace = match (&self.narrowed, &self.shared.namespaces) {
+            _ if self.table == Table::GovernQueues => Some(self.shared.govern_namespace.clone()),
             _ if !namespaced => only.map(|(namespace, _)| namespace.to_owned()),
             (Some(only), _) => Some(only.clone()),
             (None, Namespaces::One(only)) => Some(only.clone()),

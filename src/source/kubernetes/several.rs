@@ -64,6 +64,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
     for (number, namespace) in namespaces.into_iter().enumerate() {
         let (out, seen) = mpsc::channel(BACKLOG);
         let own = Shared {
+            govern_namespace: shared.govern_namespace.clone(),
             client: shared.client.clone(),
             stats: Arc::clone(&shared.stats),
             server: Arc::clone(&shared.server),

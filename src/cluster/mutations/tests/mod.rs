@@ -41,7 +41,7 @@ fn body(step: &Step, now: &Value) -> Value {
 }
 
 /// The real server's JSON Patch: a test for null passes where the field is missing and its parent is there.
-fn applied(now: &Value, patch: &Value) -> Result<Value, String> {
+pub(super) fn applied(now: &Value, patch: &Value) -> Result<Value, String> {
     let mut now = now.clone();
     for operation in patch.as_array().expect("a patch") {
         let (path, value) = (text(operation, "/path"), &operation["value"]);

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::kinds;
-use crate::mutations::OPERATOR;
+use crate::mutations::{GOVERN, OPERATOR};
+use crate::table::place;
+use model::fleet::govern::GOVERNED;
 
 #[derive(Deserialize)]
 struct Role {
@@ -23,6 +25,26 @@ struct Rule {
 #[test]
 fn the_operators_role_is_exactly_what_levers_send() {
     let role: Role = serde_saphyr::from_str(OPERATOR).expect("is YAML");
+    assert_eq!(granted(&role), kinds::writable().collect());
+}
+
+/// It may write on what it governs and tell of it, and the write gate lets it.
+#[test]
+fn the_role_of_govern_is_exactly_what_it_writes() {
+    let role: Role = serde_saphyr::from_str(GOVERN).expect("is YAML");
+    let governed = GOVERNED.iter().map(|table| {
+        let group = place(*table).group;
+        (group, table.plural(), "", "patch")
+    });
+    let events = std::iter::once(("", "events", "", "create"));
+    let wanted: BTreeSet<_> = governed.chain(events).collect();
+    assert_eq!(granted(&role), wanted);
+    let writable: BTreeSet<_> = kinds::writable().collect();
+    assert!(wanted.is_subset(&writable));
+}
+
+/// What a role may write: group, plural, subresource and verb.
+fn granted(role: &Role) -> BTreeSet<(&str, &str, &str, &str)> {
     let mut granted = BTreeSet::new();
     for rule in &role.rules {
         for group in &rule.api_groups {
@@ -44,5 +66,5 @@ fn the_operators_role_is_exactly_what_levers_send() {
             }
         }
     }
-    assert_eq!(granted, kinds::writable().collect());
+    granted
 }

@@ -25,6 +25,7 @@ mod plugin_not_ready;
 mod pods_stuck;
 mod power_brake;
 mod power_capped;
+mod queues_document;
 mod rack_hot;
 mod recovery_action;
 mod remap_failed;
@@ -185,6 +186,7 @@ const CHECKS: &[Check] = &[
     plugin_not_ready::CHECK,
     allocatable_below_capacity::CHECK,
     source_lost::CHECK,
+    queues_document::CHECK,
     idle_allocated::CHECK,
     busy_unallocated::CHECK,
     remap_pending::CHECK,

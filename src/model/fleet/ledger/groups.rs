@@ -399,10 +399,14 @@ impl Ledger {
             kind: QueueKind::Queue,
             name: named.clone(),
         };
+        let is_ours = self.shelves.has_queue(&QueueKey {
+            system: QueueSystem::Stokehold,
+            ..queue.clone()
+        });
         let is_kueues =
             || self.shelves.behind_door(&door).is_some() || self.shelves.has_queue(&queue);
         match system {
-            QueueSystem::Stokehold if is_kueues() => QueueSystem::Kueue,
+            QueueSystem::Stokehold if !is_ours && is_kueues() => QueueSystem::Kueue,
             other => other,
         }
     }

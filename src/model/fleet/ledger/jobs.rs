@@ -9,9 +9,10 @@ use crate::base::{Moment, Name, ObjectKey};
 use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
 use crate::fleet::fleet::hidden_pool;
+use crate::fleet::govern::Governed;
 use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState, Serving};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
-use crate::fleet::queue::PriorityKind;
+use crate::fleet::queue::{PriorityKind, QueueSystem};
 use crate::fleet::siting::PodSet;
 
 use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
@@ -44,7 +45,10 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         || groups
             .iter()
             .any(|group| sets::devices(&group.pod_sets) > 0);
-    if pods.is_empty() && !wants_devices {
+    let govern = top.and_then(|top| Governed::of(top));
+    // A governed job waits for its admission whether it asks for devices or not.
+    let is_governed = govern.as_ref().is_some_and(|govern| govern.suspends);
+    if pods.is_empty() && !wants_devices && !is_governed {
         return None;
     }
     let admission = ledger.admission(id);
@@ -92,7 +96,11 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let state = state(&standing);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
     let (reason_code, reason) = if waits || state == JobState::Suspended {
-        reason(&standing, state, belonging.queue.as_ref())
+        let ours = govern
+            .as_ref()
+            .filter(|_| belonging.queue_system == QueueSystem::Stokehold);
+        ours.and_then(|governed| ledger.govern_reason(governed))
+            .unwrap_or_else(|| reason(&standing, state, belonging.queue.as_ref()))
     } else {
         (None, Name::default())
     };
@@ -195,6 +203,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         estimate: said.estimate,
         time_limit,
         last_checkpoint: said.last_checkpoint,
+        govern: govern.map(Arc::new),
         id: id.clone(),
     })
 }

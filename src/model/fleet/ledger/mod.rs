@@ -24,6 +24,7 @@ mod readings;
 mod reasons;
 mod rebuild;
 mod requests;
+mod rules;
 mod saved;
 mod scaling;
 mod serving;
@@ -224,23 +225,12 @@ impl Ledger {
                     self.rejoin_door(&key);
                 }
             }
-            Observation::Flavor(flavor) => {
-                self.mention_wide(Table::ResourceFlavors, &flavor.name);
-                self.shelves.see_flavor(*flavor);
-            }
-            Observation::Topology(topology) => {
-                self.mention_wide(Table::Topologies, &topology.name);
-                self.shelves.see_topology(*topology);
-            }
-            Observation::Budget(budget) => {
-                self.mention(Table::Budgets, &budget.key);
-                self.shelves.see_budget(*budget);
-            }
+            Observation::Flavor(_)
+            | Observation::Topology(_)
+            | Observation::Budget(_)
+            | Observation::KueueConfig(_)
+            | Observation::GovernQueues(_) => self.see_rule(observation),
             Observation::Priority(class) => self.see_class(*class),
-            Observation::KueueConfig(config) => {
-                self.mention(Table::KueueConfig, &config.key);
-                self.shelves.see_kueue(*config);
-            }
             Observation::Pending(pending) => {
                 self.order_not_told = false;
                 self.see_pending(*pending);
@@ -335,6 +325,7 @@ impl Ledger {
             .build(&nodes, &jobs, &scaling, at, lost_nodes, sight);
         let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
+        let queues = self.with_govern_usage(shelves.queues, &jobs);
         let fleet = Fleet {
             revision: self.revision,
             at,
@@ -342,12 +333,13 @@ impl Ledger {
             nodes,
             pools,
             jobs,
-            queues: shelves.queues,
+            queues,
             flavors: shelves.flavors,
             topologies: shelves.topologies,
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
             kueue: shelves.kueue,
+            govern: shelves.govern,
             scaling,
             runtimes: self.runs.publish(),
             findings: parts.findings,
@@ -588,6 +580,8 @@ mod support;
 mod tests;
 #[cfg(test)]
 mod tests_claims;
+#[cfg(test)]
+mod tests_govern;
 #[cfg(test)]
 mod tests_groups;
 #[cfg(test)]

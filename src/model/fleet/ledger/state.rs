@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::{Moment, Name};
 use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
+use crate::fleet::govern::{KUEUE_QUEUE, QUEUE, is_hold};
 use crate::fleet::job::{Gang, JobState};
 use crate::fleet::observe::{Failure, Phase, WorkloadSeen};
 use crate::fleet::queue::QueueSystem;
@@ -70,11 +71,15 @@ impl<'a> JobFacts<'a> {
 
     /// Held by a queueing system rather than by a person.
     fn is_queued(&self) -> bool {
-        const QUEUES: [&str; 2] = ["kueue.x-k8s.io/queue-name", "stokehold.dev/queue"];
+        const QUEUES: [&str; 2] = [KUEUE_QUEUE, QUEUE];
         if let Some(admission) = self.admission
             && admission.system() == QueueSystem::Kueue
         {
             return admission.seen.active;
+        }
+        let hold = |top: &Arc<WorkloadSeen>| is_hold(&top.annotations);
+        if self.top.is_some_and(hold) {
+            return false;
         }
         self.top
             .into_iter()

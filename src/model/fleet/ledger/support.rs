@@ -118,6 +118,8 @@ pub(super) fn workload(
         failed_pods: 0,
         pod_sets: Arc::from([]),
         time_limit: None,
+        managed_by: None,
+        scheduler: None,
     }
 }
 

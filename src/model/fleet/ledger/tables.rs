@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{Name, ObjectKey};
 use crate::fleet::budget::Budget;
+use crate::fleet::govern::{GovernQueues, GovernState};
 use crate::fleet::observe::Table;
 use crate::fleet::queue::{
     Door, Flavor, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem, Topology,
@@ -79,6 +80,7 @@ pub(super) struct Tables {
     budgets: RowTable<ObjectKey, Budget>,
     classes: RowTable<(PriorityKind, Name), PriorityClass>,
     kueue: Option<Arc<KueueConfig>>,
+    govern: Option<Arc<GovernState>>,
 }
 
 /// The published parts.
@@ -89,6 +91,7 @@ pub(super) struct Published {
     pub(super) budgets: Arc<[Arc<Budget>]>,
     pub(super) classes: Arc<[Arc<PriorityClass>]>,
     pub(super) kueue: Option<Arc<KueueConfig>>,
+    pub(super) govern: Option<Arc<GovernState>>,
 }
 
 /// What a row of a table of queues is called in the tree.
@@ -191,6 +194,52 @@ impl Tables {
         }
     }
 
+    /// Takes over the queues of `govern`; those of a document that is wrong stay as they were. True when anything changed.
+    pub(super) fn see_govern(&mut self, seen: GovernQueues) -> bool {
+        let was_read = self.govern.as_ref().is_some_and(|state| state.is_read);
+        let (changed, fault) = match seen.queues {
+            Ok(queues) => (self.set_govern_queues(queues), None),
+            Err(why) => (false, Some(why)),
+        };
+        let state = GovernState {
+            key: seen.key,
+            is_read: was_read || fault.is_none(),
+            fault,
+        };
+        let differs = self.govern.as_deref() != Some(&state);
+        self.govern = Some(Arc::new(state));
+        changed || differs
+    }
+
+    /// What is known of the queues of `govern`.
+    pub(super) fn govern(&self) -> Option<&GovernState> {
+        self.govern.as_deref()
+    }
+
+    /// Makes these the queues of `govern`; true when that changed any.
+    fn set_govern_queues(&mut self, queues: Vec<Queue>) -> bool {
+        let ours = |key: &&QueueKey| key.system == QueueSystem::Stokehold;
+        let gone: Vec<QueueKey> = self
+            .queues
+            .keys()
+            .filter(ours)
+            .filter(|key| !queues.iter().any(|queue| queue.key == **key))
+            .cloned()
+            .collect();
+        let mut changed = !gone.is_empty();
+        for key in gone {
+            if let Some(old) = self.queues.remove(&key) {
+                self.dirty.extend(old.parent_key());
+            }
+            self.dirty.insert(key);
+        }
+        for queue in queues {
+            changed |= self.queues.get(&queue.key).map(|old| &**old) != Some(&queue);
+            self.see_queue(queue);
+        }
+        changed
+    }
+
     /// True when a priority changed by which jobs may be ordered.
     pub(super) fn see_class(&mut self, class: PriorityClass) -> bool {
         self.classes.see((class.kind, class.name.clone()), class)
@@ -215,6 +264,7 @@ impl Tables {
             Table::Topologies => self.topologies.keys().map(wide).collect(),
             Table::Budgets => self.budgets.keys().cloned().collect(),
             Table::KueueConfig => self.kueue.iter().map(|config| config.key.clone()).collect(),
+            Table::GovernQueues => self.govern.iter().map(|state| state.key.clone()).collect(),
             Table::PriorityClasses | Table::WorkloadPriorityClasses => self
                 .classes
                 .keys()
@@ -256,6 +306,11 @@ impl Tables {
                 self.kueue = None;
                 false
             }
+            Table::GovernQueues => {
+                let known = self.govern.take().is_some();
+                self.set_govern_queues(Vec::new());
+                known
+            }
             Table::PriorityClasses | Table::WorkloadPriorityClasses => self
                 .classes
                 .remove(&(class_kind(table), key.name.clone()))
@@ -290,6 +345,7 @@ impl Tables {
             flavors: self.flavors.publish(),
             topologies: self.topologies.publish(),
             kueue: self.kueue.clone(),
+            govern: self.govern.clone(),
             budgets: self.budgets.publish(),
             classes: self.classes.publish(),
         }
@@ -319,7 +375,8 @@ impl Tables {
         Some(queue)
     }
 
-    fn is_parent(&self, key: &QueueKey) -> bool {
+    /// True when a queue names it as what is above it.
+    pub(super) fn is_parent(&self, key: &QueueKey) -> bool {
         self.queues
             .rows
             .values()

@@ -1,0 +1,179 @@
+//! `govern`: queues, quotas and gangs for jobs on a cluster without a queueing system.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use cluster::mutations::GOVERN;
+use cluster::rights;
+use model::base::quantities::counted;
+use model::base::{Exit, Failure, Name};
+use model::fleet::accelerator::Catalog;
+use model::fleet::queue::QueueKind;
+use model::fleet::queue_document::{flavors_without_devices, read};
+use source::local;
+
+use crate::runtime::govern::{self, Governor};
+use crate::runtime::govern_metrics::ServedGovern;
+use crate::runtime::status_server;
+
+use super::flags::span;
+use super::out;
+use super::setup::{self, Situation};
+
+/// What runs it in a cluster.
+const DEPLOYMENT: &str = include_str!("../../config/kubernetes/govern.yaml");
+
+/// The policy that makes Jobs with the label suspended.
+const SUSPEND: &str = include_str!("../../config/kubernetes/govern-suspend.yaml");
+
+/// What `govern manifests` prints.
+pub(super) fn manifests(suspend_policy: bool) -> String {
+    match suspend_policy {
+        true => SUSPEND.to_owned(),
+        false => format!("{}---\n{GOVERN}---\n{DEPLOYMENT}", rights::viewer(&[])),
+    }
+}
+
+/// Whether to write, and for how long.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Govern {
+    #[command(subcommand)]
+    pub what: Option<GovernTask>,
+    #[command(flatten)]
+    pub flags: GovernFlags,
+}
+
+/// How to govern.
+#[derive(Args, Clone, Debug)]
+pub struct GovernFlags {
+    /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done
+    #[arg(long)]
+    observe: bool,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = span)]
+    lasts: Option<Duration>,
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+}
+
+/// What to do besides governing.
+#[derive(Subcommand, Clone, Debug)]
+pub enum GovernTask {
+    /// Check a document of queues, the content of `queues.toml`, before it is applied
+    Check {
+        /// The document
+        file: PathBuf,
+    },
+    /// Print what runs it in a cluster, for kubectl apply: account, roles, queues, Deployment, network policy, the check of queues
+    Manifests {
+        /// Only the policy that makes Jobs with the label suspended: for Kubernetes 1.36 and later
+        #[arg(long)]
+        suspend_policy: bool,
+    },
+}
+
+/// Governs until it is told to end.
+pub(super) fn run(
+    at: &Situation,
+    flags: &GovernFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    setup::block_on(async {
+        let setup = at.setup(true);
+        let listener = match flags.listen {
+            Some(address) => Some(status_server::listen(address).await?),
+            None => None,
+        };
+        let writes = !flags.observe;
+        let (session, writer) = govern::open(&setup, at.target()?, writes)?;
+        let mut governor = Governor::new(session.facts.clone(), writer, &at.settings);
+        let does = match writes {
+            true => "governs",
+            false => "observes, and writes nothing on,",
+        };
+        let namespace = &at.settings.govern.namespace;
+        let words = format!(
+            "{does} the jobs of {} by ConfigMap {namespace}/stokehold-queues; ctrl-c ends it",
+            session.context
+        );
+        out::say(err, &words);
+        if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
+            let words = format!("answers http://{address}/healthz, /readyz and /metrics");
+            out::say(err, &words);
+        }
+        let served = Arc::new(ServedGovern(governor.status()));
+        let answers = async {
+            match listener {
+                Some(listener) => status_server::accept(listener, served).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ends = async {
+            match flags.lasts {
+                Some(span) => tokio::select! {
+                    () = setup::ended() => {}
+                    () = tokio::time::sleep(span) => {}
+                },
+                None => setup::ended().await,
+            }
+        };
+        let mut gone = Ok(());
+        let mut say = |words: &str| {
+            let printed = out::write(out, &format!("{words}\n"));
+            if gone.is_ok() {
+                gone = printed;
+            }
+        };
+        tokio::select! {
+            ended = governor.run(ends, &mut say) => ended?,
+            () = answers => {}
+        }
+        gone?;
+        Ok(Exit::Done)
+    })
+}
+
+/// Checks a document of queues: the first mistake with its line and the fix, else what it has.
+pub(super) fn check(
+    file: &Path,
+    catalog: &Catalog,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = file.display().to_string();
+    let text = local::read_text(file)
+        .map_err(|error| Failure::new(Exit::Usage, format!("{place}: cannot be read: {error}")))?;
+    let queues =
+        read(&text, &place).map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+    let known: Vec<Name> = (catalog.accelerators.iter())
+        .map(|accelerator| Name::new(&accelerator.class))
+        .collect();
+    for (flavor, near) in flavors_without_devices(&queues, &known) {
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let words = format!(
+            "{place}: `{flavor}` is no class of devices that comes with the program{near} `stokehold get pools` names those of a cluster"
+        );
+        out::say(err, &words);
+    }
+    let own = queues
+        .iter()
+        .filter(|queue| queue.key.kind == QueueKind::Queue);
+    let mut parents: Vec<&Name> = queues.iter().filter_map(|it| it.parent.as_ref()).collect();
+    parents.sort_unstable();
+    parents.dedup();
+    let parents = match parents.len() {
+        0 => String::new(),
+        count => format!(" and {}", counted(count as u64, "parent")),
+    };
+    let own = counted(own.count() as u64, "queue");
+    out::write(out, &format!("{place}: ok, {own}{parents}\n"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,324 @@
+//! What `govern` writes on a job, in one call: whether it is suspended, our annotations, and, before its first start, on which nodes
+//! its pods may go. None of it is a plan's step: where a job stands is on the job itself, so there is nothing to journal or to undo.
+
+use serde_json::{Value, json};
+
+use model::fleet::govern::{ADMITTED, KUEUE_QUEUE, QUEUE};
+use model::plan::{Object, Refusal, RefusalCode};
+
+use super::call::{Call, Method, Subresource};
+use super::compose::{Draft, escaped};
+use super::support::{controller, foreign_manager, has_ended, suspend_path, unsuspendable_ray};
+use super::{entry, text};
+
+/// One write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GovernWrite {
+    /// The job.
+    pub object: Object,
+    /// Suspend it or let it run; `None` leaves that as it is.
+    pub suspend: Option<bool>,
+    /// Annotations: key, and value or nothing to remove it.
+    pub notes: Vec<(&'static str, Option<String>)>,
+    /// The nodes that its pods may go to; only while it is suspended and has never run.
+    pub nodes: Option<NodeRule>,
+}
+
+/// A label of nodes and the values of it that will do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeRule {
+    /// The label's key.
+    pub label: String,
+    /// The values; never empty.
+    pub values: Vec<String>,
+}
+
+/// Names of schedulers that admit jobs themselves.
+const OTHER_SCHEDULERS: [&str; 3] = ["volcano", "kai-scheduler", "runai-scheduler"];
+
+/// True for a scheduler that admits jobs itself.
+pub fn is_other_scheduler(name: &str) -> bool {
+    OTHER_SCHEDULERS.contains(&name)
+}
+
+fn pods(job: &Value) -> Option<&Value> {
+    job.pointer("/spec/template/spec")
+}
+
+/// Whether the job as it was just read is ours to write on.
+///
+/// # Errors
+/// Why not: it carries no label of ours, another system or controller has it, or it has ended.
+pub fn may_govern(object: &Object, now: &Value) -> Result<(), Refusal> {
+    let refuse = |code, words: String| Err(Refusal::new(code, format!("{object} {words}")));
+    let foreign = RefusalCode::OwnedByAnother;
+    let label = |key| entry(now, "labels", key).is_some_and(|value| !value.is_empty());
+    if suspend_path(object).is_none() {
+        return refuse(RefusalCode::Unsupported, "cannot be suspended".to_owned());
+    }
+    if !label(QUEUE) {
+        return refuse(foreign, format!("does not carry the label {QUEUE}"));
+    }
+    if label(KUEUE_QUEUE) {
+        return refuse(foreign, "is in a queue of Kueue".to_owned());
+    }
+    if let Some((kind, name)) = controller(now) {
+        return refuse(foreign, format!("belongs to {kind} {name}"));
+    }
+    if let Some(by) = foreign_manager(object, now) {
+        return refuse(foreign, format!("is managed by {by}"));
+    }
+    let scheduler = pods(now).map_or("", |pods| text(pods, "/schedulerName"));
+    if is_other_scheduler(scheduler) {
+        return refuse(foreign, format!("is scheduled by {scheduler}"));
+    }
+    let deleted = now.pointer("/metadata/deletionTimestamp").is_some();
+    if deleted || has_ended(now) {
+        return refuse(RefusalCode::IllegalState, "has ended".to_owned());
+    }
+    Ok(())
+}
+
+/// True where the job is as the write makes it.
+pub fn is_governed_so(write: &GovernWrite, now: &Value) -> bool {
+    let path = suspend_path(&write.object).unwrap_or_default();
+    let suspended = super::is_value(now, path, &true.into());
+    let notes =
+        |(key, value): &(&str, Option<String>)| entry(now, "annotations", key) == value.as_deref();
+    write.suspend.is_none_or(|wanted| wanted == suspended) && write.notes.iter().all(notes)
+}
+
+/// The call of a write on its job as it was just read. It tests all that it relies on: the job's uid, its label, whether it is
+/// suspended and whether it is admitted.
+///
+/// # Errors
+/// It is not ours to write on ([`may_govern`]), or not in the state that the write is for.
+pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
+    let object = &write.object;
+    may_govern(object, now)?;
+    let path = suspend_path(object).unwrap_or_default();
+    let suspended = super::is_value(now, path, &true.into());
+    let illegal = |words: &str| {
+        let words = format!("{object} {words}");
+        Refusal::new(RefusalCode::IllegalState, words)
+    };
+    match write.suspend {
+        Some(false) if !suspended => return Err(illegal("is not suspended")),
+        Some(true) => {
+            if let Some(refusal) = unsuspendable_ray(object, now) {
+                return Err(refusal);
+            }
+        }
+        _ => {}
+    }
+    let mut draft = Draft::new(now);
+    draft.test("/metadata/uid");
+    draft.test(&format!("/metadata/labels/{}", escaped(QUEUE)));
+    draft.test(path);
+    if now.pointer("/metadata/annotations").is_some() {
+        draft.test(&format!("/metadata/annotations/{}", escaped(ADMITTED)));
+    }
+    for (key, value) in &write.notes {
+        draft.entry("annotations", key, value.as_deref());
+    }
+    if let Some(rule) = &write.nodes {
+        if !suspended || !text(now, "/status/startTime").is_empty() {
+            return Err(illegal("has run: its pod template cannot be changed"));
+        }
+        restrict(&mut draft, now, rule);
+    }
+    // Last, so that nothing of the patch is judged as one of a job that runs.
+    if let Some(value) = write.suspend {
+        draft.set(path, value.into());
+    }
+    Ok(Call {
+        method: Method::Patch,
+        object: object.clone(),
+        subresource: Subresource::None,
+        body: draft.finish(),
+    })
+}
+
+/// Restricts the pods of a Job to nodes: one value by the node selector, several by a term of the required node affinity.
+fn restrict(draft: &mut Draft<'_>, now: &Value, rule: &NodeRule) {
+    const POD: &str = "/spec/template/spec";
+    if let [only] = rule.values.as_slice() {
+        let path = format!("{POD}/nodeSelector/{}", escaped(&rule.label));
+        draft.set(&path, only.as_str().into());
+        return;
+    }
+    let expression = json!({"key": rule.label, "operator": "In", "values": rule.values});
+    let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = format!("{required}/nodeSelectorTerms");
+    let known = pods(now).and_then(|pods| pods.pointer(&terms)?.as_array());
+    if let Some(known) = known.filter(|known| !known.is_empty()) {
+        // Any term may hold, so each is to say it.
+        let all: Vec<Value> = known
+            .iter()
+            .map(|term| {
+                let mut term = term.clone();
+                let list = term.get("matchExpressions").and_then(Value::as_array);
+                let mut list = list.cloned().unwrap_or_default();
+                list.push(expression.clone());
+                term["matchExpressions"] = list.into();
+                term
+            })
+            .collect();
+        draft.test(&format!("{POD}{terms}"));
+        draft.set(&format!("{POD}{terms}"), all.into());
+        return;
+    }
+    let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
+    for parent in ["/affinity", "/affinity/nodeAffinity"] {
+        draft.make(&format!("{POD}{parent}"));
+    }
+    draft.set(&format!("{POD}{required}"), term);
+}
+
+#[cfg(test)]
+mod tests {
+    use model::plan::Object;
+
+    use super::super::tests::applied;
+    use super::*;
+
+    fn object() -> Object {
+        Object::new("batch", "v1", "jobs", "Job", "train").within("nlp")
+    }
+
+    fn job() -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "train", "namespace": "nlp", "uid": "u1", "labels": {QUEUE: "nlp"}},
+            "spec": {"suspend": true, "template": {"spec": {"containers": [], "schedulerName": "default-scheduler"}}},
+        })
+    }
+
+    fn admits() -> GovernWrite {
+        GovernWrite {
+            object: object(),
+            suspend: Some(false),
+            notes: vec![(ADMITTED, Some("2026-11-21T06:00:00Z".to_owned()))],
+            nodes: Some(NodeRule {
+                label: "nvidia.com/gpu.product".to_owned(),
+                values: vec!["NVIDIA-H100".to_owned()],
+            }),
+        }
+    }
+
+    fn patched(write: &GovernWrite, now: &Value) -> Value {
+        let call = govern_call(write, now).expect("a call");
+        applied(now, &call.body).expect("it applies")
+    }
+
+    #[test]
+    fn one_call_admits_a_job_and_says_where_its_pods_go() {
+        let after = patched(&admits(), &job());
+        assert_eq!(after["spec"]["suspend"], false);
+        assert_eq!(
+            after["metadata"]["annotations"][ADMITTED],
+            "2026-11-21T06:00:00Z"
+        );
+        let pods = &after["spec"]["template"]["spec"];
+        assert_eq!(
+            pods["nodeSelector"]["nvidia.com/gpu.product"],
+            "NVIDIA-H100"
+        );
+        assert!(is_governed_so(&admits(), &after));
+        // Once it runs, nobody admits it a second time.
+        assert!(govern_call(&admits(), &after).is_err());
+    }
+
+    #[test]
+    fn several_values_stand_in_every_term_of_the_affinity() {
+        let mut write = admits();
+        write.nodes = Some(NodeRule {
+            label: "pool".to_owned(),
+            values: vec!["a".to_owned(), "b".to_owned()],
+        });
+        let rule = json!({"key": "pool", "operator": "In", "values": ["a", "b"]});
+        let path = "/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        let plain = patched(&write, &job());
+        assert_eq!(
+            plain.pointer(path),
+            Some(&json!([{"matchExpressions": [rule]}]))
+        );
+        let mut own = job();
+        let zone = json!({"key": "zone", "operator": "Exists"});
+        own["spec"]["template"]["spec"]["affinity"] = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchExpressions": [zone]}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+            ]},
+        }});
+        let terms = patched(&write, &own);
+        let terms = terms.pointer(path).expect("terms");
+        assert_eq!(terms[0]["matchExpressions"], json!([zone, rule]));
+        assert_eq!(terms[1]["matchExpressions"], json!([rule]));
+    }
+
+    #[test]
+    fn jobs_that_others_have_are_never_written_on() {
+        type Change = fn(&mut Value);
+        let cases: [(&str, Change); 8] = [
+            ("does not carry the label", |job| {
+                job["metadata"]["labels"] = json!({});
+            }),
+            ("is in a queue of Kueue", |job| {
+                job["metadata"]["labels"][KUEUE_QUEUE] = json!("team");
+            }),
+            ("belongs to JobSet big", |job| {
+                job["metadata"]["ownerReferences"] =
+                    json!([{"kind": "JobSet", "name": "big", "controller": true}]);
+            }),
+            ("is managed by kueue.x-k8s.io/multikueue", |job| {
+                job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+            }),
+            ("is scheduled by volcano", |job| {
+                job["spec"]["template"]["spec"]["schedulerName"] = json!("volcano");
+            }),
+            ("has ended", |job| {
+                job["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+            }),
+            ("has ended", |job| {
+                job["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
+            }),
+            ("is not suspended", |job| {
+                job["spec"]["suspend"] = json!(false);
+            }),
+        ];
+        for (words, change) in cases {
+            let mut job = job();
+            change(&mut job);
+            let refusal = govern_call(&admits(), &job).expect_err(words);
+            assert!(refusal.sentence.contains(words), "{}", refusal.sentence);
+        }
+        let mut pods = object();
+        pods.place.plural = "cronjobs".into();
+        assert!(may_govern(&pods, &job()).is_err());
+    }
+
+    #[test]
+    fn a_template_that_has_run_is_left_alone() {
+        let mut ran = job();
+        ran["status"] = json!({"startTime": "2026-11-21T05:00:00Z"});
+        assert!(govern_call(&admits(), &ran).is_err());
+        let mut write = admits();
+        write.nodes = None;
+        assert_eq!(patched(&write, &ran)["spec"]["suspend"], false);
+    }
+
+    #[test]
+    fn whoever_wrote_in_between_wins() {
+        let call = govern_call(&admits(), &job()).expect("a call");
+        let changes: [fn(&mut Value); 3] = [
+            |job| job["spec"]["suspend"] = json!(false),
+            |job| job["metadata"]["labels"][QUEUE] = json!("other"),
+            |job| job["metadata"]["uid"] = json!("u2"),
+        ];
+        for change in changes {
+            let mut job = job();
+            change(&mut job);
+            assert!(applied(&job, &call.body).is_err());
+        }
+    }
+}

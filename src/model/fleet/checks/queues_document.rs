@@ -1,0 +1,40 @@
+//! `queues-document`: the ConfigMap that holds the queues of `govern` is wrong. The queues of the last good one count on.
+
+use crate::base::Name;
+use crate::fleet::fleet::Known;
+use crate::fleet::govern::GovernState;
+use crate::fleet::observe::Table;
+
+use super::context::{CheckContext, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+const REPAIR: &str = "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
+
+pub(super) const CHECK: Check = Check {
+    code: "queues-document",
+    walk: Walk::Fleet(look),
+};
+
+fn look(context: &mut CheckContext<'_>) {
+    let fleet = context.fleet;
+    let Some(state) = fleet.govern.as_deref() else {
+        return;
+    };
+    let source = Name::from(format!("api {}", Table::GovernQueues.name()));
+    let verdict = match fleet.known(Table::GovernQueues) {
+        Known::Live => Verdict::when(Some(state.fault.is_some())),
+        _ => Verdict::Unknown,
+    };
+    context.report(&source, verdict, |_| {
+        Draft::new(subject("Source", &source), words(state), REPAIR)
+    });
+}
+
+fn words(state: &GovernState) -> String {
+    let fault = state.fault.as_deref().unwrap_or_default();
+    let then = match state.is_read {
+        true => "the queues of the last good one count",
+        false => "no queue is known, and `govern` admits nothing",
+    };
+    format!("ConfigMap {}: {fault}; {then}", state.key)
+}

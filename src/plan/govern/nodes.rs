@@ -1,0 +1,65 @@
+//! The label by which pods are kept on the nodes of a flavor.
+
+use cluster::mutations::NodeRule;
+use engine::live::CLASS;
+use engine::snapshot::{Flavor, Node, Snapshot};
+use model::base::Name;
+
+/// Labels that tell devices apart, the most telling first; then those that tell machines apart.
+const LABELS: &[&str] = &[
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-tpu-accelerator",
+    "node.kubernetes.io/instance-type",
+    "stokehold.dev/pool",
+];
+
+/// Most values that a rule has.
+const MOST: usize = 32;
+
+fn is_of(node: &Node, flavor: &Flavor) -> bool {
+    let carried = |(key, value): (&Name, &Name)| node.labels.get(key) == Some(value);
+    flavor.labels.iter().all(carried)
+}
+
+/// The rule that keeps pods on the nodes of a flavor. Nothing where none is needed: all nodes with devices are of it, or the flavor is
+/// one by other labels than the class of devices (those of Kueue's). Also nothing where no label tells its nodes apart.
+pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
+    let flavor = snapshot.flavors.iter().find(|it| &*it.name == flavor)?;
+    if flavor.labels.keys().any(|key| &**key != CLASS) {
+        let (label, value) = flavor.labels.iter().find(|(key, _)| &***key != CLASS)?;
+        return Some(NodeRule {
+            label: label.to_string(),
+            values: vec![value.to_string()],
+        });
+    }
+    let with_devices = || {
+        snapshot
+            .nodes
+            .iter()
+            .filter(|node| !node.devices.is_empty())
+    };
+    let (own, others): (Vec<&Node>, Vec<&Node>) =
+        with_devices().partition(|node| is_of(node, flavor));
+    if own.is_empty() || others.is_empty() {
+        return None;
+    }
+    LABELS.iter().find_map(|label| {
+        let mut values: Vec<&Name> = Vec::new();
+        for node in &own {
+            values.push(node.labels.get(*label)?);
+        }
+        values.sort_unstable();
+        values.dedup();
+        let elsewhere = |node: &&Node| {
+            let there = node.labels.get(*label);
+            there.is_some_and(|there| values.contains(&there))
+        };
+        let tells = values.len() <= MOST && !others.iter().any(elsewhere);
+        tells.then(|| NodeRule {
+            label: (*label).to_owned(),
+            values: values.iter().map(ToString::to_string).collect(),
+        })
+    })
+}

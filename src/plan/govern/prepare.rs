@@ -1,0 +1,137 @@
+//! The fleet as a decision looks at it: nobody else is admitted, preempted or counted against a queue, and pods of admitted jobs that are
+//! not there yet hold what they will hold.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::snapshot::{PodSet, Snapshot, Status, System, Workload};
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobKey;
+
+use super::GovernedJob;
+use super::class::Class;
+
+/// Pods that were told to end longer ago than this may stay for good: nothing is planned on what they hold.
+const STUCK: Duration = Duration::from_secs(600);
+
+/// Who has just been admitted is not preempted: what the next decision sees may differ from what this one planned.
+const SPARED: Duration = Duration::from_secs(30);
+
+/// The kind that stands for the pods of an admitted job that have no node yet.
+pub(super) const PENDING: &str = "pods to come";
+
+/// Makes the snapshot one of what is governed: nobody else is admitted, preempted or counted against a queue.
+pub(super) fn prepare(
+    snapshot: &mut Snapshot,
+    by_key: &BTreeMap<&JobKey, &GovernedJob>,
+    classes: &BTreeMap<&JobKey, Class>,
+) {
+    snapshot
+        .queues
+        .retain(|queue| queue.system == System::Stokehold);
+    let now = snapshot.at;
+    let mut own = std::mem::take(&mut snapshot.workloads);
+    for work in &mut own {
+        let class = classes.get(&work.key);
+        let governed = !matches!(class, None | Some(Class::Refused(_) | Class::Over));
+        work.admission = None;
+        if !governed {
+            work.queue = None;
+            work.preemptible = false;
+            if work.status == Status::Waiting {
+                work.status = Status::Held;
+            }
+            continue;
+        }
+        work.queue = by_key.get(&work.key).map(|job| job.queue.clone());
+        work.levers.suspend = true;
+        let fresh = |at: Moment| now.since(at) < SPARED.into();
+        work.preemptible = !work.admitted_at.is_some_and(fresh);
+        for set in &mut work.sets {
+            // A job that is not suspended makes all of its pods.
+            set.min = set.count;
+        }
+        let placed = work.sets.iter().any(|set| !set.placements.is_empty());
+        work.status = match class {
+            Some(Class::Waiting) => Status::Waiting,
+            Some(Class::Admitted | Class::Adopted) => Status::Running,
+            Some(Class::Leaving | Class::TakenBack | Class::New) if placed => Status::Ending,
+            _ => Status::Held,
+        };
+        if work.status != Status::Running {
+            work.admitted_at = None;
+        }
+    }
+    snapshot.workloads = own;
+    snapshot.settle();
+}
+
+/// Adds workloads that stand for the pods of admitted jobs that have no node yet: their quota is held already, and their nodes are to
+/// be. Gives the key of each with that of its job.
+pub(super) fn add_pending_pods(
+    snapshot: &mut Snapshot,
+    classes: &BTreeMap<&JobKey, Class>,
+) -> Vec<(JobKey, JobKey)> {
+    let mut more: Vec<(i32, JobKey, Workload)> = Vec::new();
+    for work in &snapshot.workloads {
+        if classes.get(&work.key) != Some(&Class::Admitted) || work.status != Status::Running {
+            continue;
+        }
+        for (at, set) in work.sets.iter().enumerate() {
+            let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);
+            let count = set.count.saturating_sub(placed);
+            if count == 0 {
+                continue;
+            }
+            let mut selector = set.selector.clone();
+            for name in set.admitted.values() {
+                let flavor = snapshot.flavors.iter().find(|flavor| flavor.name == *name);
+                selector.extend(flavor.into_iter().flat_map(|it| it.labels.clone()));
+            }
+            let key = &work.key.key;
+            let pods = Workload {
+                key: JobKey {
+                    kind: Name::new(PENDING),
+                    key: ObjectKey::new(
+                        key.namespace.clone(),
+                        format!("{}/{}/{at}", work.key.kind, key.name),
+                    ),
+                },
+                priority: i32::MAX,
+                created: work.created,
+                estimate_ms: work.estimate_ms,
+                sets: vec![PodSet {
+                    count,
+                    min: 1,
+                    selector,
+                    topology: None,
+                    admitted: BTreeMap::new(),
+                    placements: Vec::new(),
+                    ..set.clone()
+                }],
+                status: Status::Waiting,
+                ..Workload::default()
+            };
+            more.push((work.priority, work.key.clone(), pods));
+        }
+    }
+    // As kube-scheduler takes them.
+    more.sort_by_key(|(priority, _, work)| (std::cmp::Reverse(*priority), work.created));
+    let key = |(_, of, work): &(i32, JobKey, Workload)| (work.key.clone(), of.clone());
+    let keys = more.iter().map(key).collect();
+    let works = more.into_iter().map(|(_, _, work)| work);
+    snapshot.workloads.extend(works);
+    snapshot.settle();
+    keys
+}
+
+/// Pods of it were told to end long ago, or it is not known when.
+pub(super) fn is_stuck(compiled: &CompiledFleet, work: WorkloadId) -> bool {
+    let now = compiled.snapshot.at;
+    let placements = compiled.workload(work).sets.iter();
+    let mut told = placements
+        .flat_map(|set| &set.placements)
+        .filter_map(|pod| pod.deleted);
+    told.any(|at| now.since(at) >= STUCK.into())
+}

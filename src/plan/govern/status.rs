@@ -1,0 +1,168 @@
+//! What a waiting job is told of itself: its position, why it waits, and when it is expected to start.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::mutations::GovernWrite;
+use engine::explanations;
+use engine::snapshot::Snapshot;
+use model::base::Moment;
+use model::fleet::govern::{ETA, POSITION, REASON};
+use model::fleet::job::JobKey;
+
+use super::{Decision, GovernedJob, PlannedWrite, Purpose, Standing};
+
+/// The longest reason that is written, in characters.
+const LONGEST: usize = 400;
+
+/// Why a job waits, and when it is expected to start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Told {
+    /// Why, in words.
+    pub reason: String,
+    /// The median of the forecast.
+    pub start: Option<Moment>,
+}
+
+/// The same of all that wait.
+pub type Answers = BTreeMap<JobKey, Told>;
+
+/// Asks the engine why each job waits and when it starts. Takes up to seconds on ten thousand nodes.
+pub fn answers(snapshot: &Snapshot) -> Answers {
+    let all = explanations::explain_all(snapshot).into_iter();
+    all.map(|(key, answer)| {
+        let told = Told {
+            reason: answer.explanation.reason,
+            start: answer.start.and_then(|start| start.p50),
+        };
+        (key, told)
+    })
+    .collect()
+}
+
+/// A place in the queue as it is written: exact up to 20, then rounded up to tens and hundreds, so that a start at the head is not
+/// thousands of writes.
+fn position_word(position: usize) -> String {
+    let step = match position {
+        0..=20 => 1,
+        21..=200 => 10,
+        _ => 100,
+    };
+    position.div_ceil(step).saturating_mul(step).to_string()
+}
+
+/// By how much an expected start is rounded up, and how far it may move before it is written anew: a twentieth of the time until
+/// then, and five minutes at least.
+fn grain(now: Moment, start: Moment) -> Duration {
+    let left = Duration::from_secs(start.since(now).seconds());
+    let steps = [300, 900, 3600, 6 * 3600];
+    let twentieth = left / 20;
+    let found = steps
+        .into_iter()
+        .map(Duration::from_secs)
+        .find(|step| *step >= twentieth);
+    found.unwrap_or(Duration::from_secs(24 * 3600))
+}
+
+/// The expected start as it is written; the one that stands there where that is still about right.
+fn eta_word(old: Option<Moment>, now: Moment, start: Option<Moment>) -> Option<String> {
+    let start = start.filter(|start| *start > now)?;
+    let grain = grain(now, start);
+    if let Some(old) = old
+        && old > now
+    {
+        let apart = old.since(start).max(start.since(old));
+        if apart <= grain.into() {
+            return Some(old.rfc3339());
+        }
+    }
+    let step = i64::try_from(grain.as_millis()).unwrap_or(i64::MAX).max(1);
+    let millis = start.millis().div_euclid(step).saturating_add(1);
+    Some(Moment::from_millis(millis.saturating_mul(step)).rfc3339())
+}
+
+/// What is to be written of where jobs stand, only where it differs from what stands there.
+pub fn status_writes(
+    decision: &Decision,
+    jobs: &[GovernedJob],
+    answers: &Answers,
+) -> Vec<PlannedWrite> {
+    let now = decision.snapshot.at;
+    let mut writes: Vec<(usize, PlannedWrite)> = Vec::new();
+    for job in jobs {
+        let told = answers.get(&job.key);
+        let (rank, position, reason, eta) = match decision.standings.get(&job.key) {
+            Some(Standing::Waiting(position)) => {
+                let Some(told) = told else { continue };
+                let old = job.governed.moment(ETA);
+                let reason = told.reason.chars().take(LONGEST).collect();
+                let eta = eta_word(old, now, told.start);
+                (*position, Some(position_word(*position)), reason, eta)
+            }
+            Some(Standing::WaitsForPods) => {
+                let words = "admitted next: pods of other jobs are starting or ending".to_owned();
+                (0, Some("1".to_owned()), words, None)
+            }
+            Some(Standing::Held(why)) => (1, None, why.clone(), None),
+            _ => continue,
+        };
+        let notes: Vec<(&'static str, Option<String>)> = [
+            (POSITION, position),
+            (REASON, Some(reason).filter(|words| !words.is_empty())),
+            (ETA, eta),
+        ]
+        .into_iter()
+        .filter(|(key, value)| job.governed.notes.get(key).map(|it| &**it) != value.as_deref())
+        .collect();
+        if notes.is_empty() {
+            continue;
+        }
+        let write = PlannedWrite {
+            job: job.key.clone(),
+            purpose: Purpose::Status,
+            write: GovernWrite {
+                object: job.object.clone(),
+                suspend: None,
+                notes,
+                nodes: None,
+            },
+            queue: job.governed.queue.clone(),
+            devices: 0,
+            reason: "its status has changed".to_owned(),
+        };
+        writes.push((rank, write));
+    }
+    // Those that start soonest are told first.
+    writes.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.job.cmp(&other.job)));
+    writes.into_iter().map(|(_, write)| write).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Moment {
+        Moment::parse(text).expect("a moment")
+    }
+
+    #[test]
+    fn positions_grow_coarse() {
+        for (position, word) in [(1, "1"), (20, "20"), (21, "30"), (200, "200"), (201, "300")] {
+            assert_eq!(position_word(position), word);
+        }
+    }
+
+    #[test]
+    fn an_expected_start_moves_only_when_it_matters() {
+        let now = at("2026-11-21T06:00:00Z");
+        let first = eta_word(None, now, Some(at("2026-11-21T07:01:10Z")));
+        assert_eq!(first.as_deref(), Some("2026-11-21T07:05:00Z"));
+        let old = first.as_deref().map(at);
+        let later = at("2026-11-21T06:00:40Z");
+        let moved = eta_word(old, later, Some(at("2026-11-21T07:04:00Z")));
+        assert_eq!(moved, first);
+        let far = eta_word(old, later, Some(at("2026-11-21T08:30:00Z")));
+        assert_ne!(far, first);
+        assert_eq!(eta_word(old, later, None), None);
+    }
+}

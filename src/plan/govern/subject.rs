@@ -1,0 +1,165 @@
+//! Which jobs are governed, and which are left alone and why.
+
+use std::sync::Arc;
+
+use cluster::mutations::is_other_scheduler;
+use cluster::table;
+use engine::live::Titles;
+use model::base::{Moment, Name};
+use model::fleet::govern::Governed;
+use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::observe::{Extent, Table};
+use model::fleet::queue::QueueSystem;
+use model::fleet::{Fleet, Known};
+use model::plan::Object;
+
+/// A job that carries the label of `govern`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GovernedJob {
+    /// Kind, namespace and name.
+    pub key: JobKey,
+    /// Its object.
+    pub object: Object,
+    /// What it says of itself.
+    pub governed: Arc<Governed>,
+    /// Its queue as the engine calls it.
+    pub queue: Name,
+    /// When it last saved its state; nothing for one that never did.
+    pub last_checkpoint: Option<Moment>,
+    /// Since when pods of it run; nothing while none does.
+    pub running_since: Option<Moment>,
+    /// Pods of it are on nodes.
+    pub has_pods: bool,
+    /// Since when pods of it wait for a node; nothing where none does.
+    pub pending_since: Option<Moment>,
+    /// It has ended, and its last pods go.
+    pub is_over: bool,
+    /// Why it is left alone; nothing for one that is governed.
+    pub refused: Option<String>,
+}
+
+/// Tables of which a lost one keeps from deciding anything; what the cluster does not serve is known to be empty.
+const NEEDED: &[Table] = &[
+    Table::GovernQueues,
+    Table::Nodes,
+    Table::Pods,
+    Table::Jobs,
+    Table::JobSets,
+    Table::PyTorchJobs,
+    Table::TfJobs,
+    Table::MpiJobs,
+    Table::TrainJobs,
+    Table::RayJobs,
+    Table::RayClusters,
+    Table::PriorityClasses,
+    Table::KueueWorkloads,
+    Table::VolcanoPodGroups,
+    Table::KaiPodGroups,
+    Table::ResourceSlices,
+    Table::ResourceClaims,
+];
+
+/// Why nothing can be decided on this fleet; nothing where it can. Half of the facts would admit too much.
+pub fn not_ready(fleet: &Fleet) -> Option<String> {
+    for table in NEEDED {
+        let name = table.name();
+        match fleet.known(*table) {
+            Known::Live | Known::Absent => {}
+            Known::Waiting => return Some(format!("{name} are not listed yet")),
+            Known::Lost(lost) | Known::NotVisible(lost) => {
+                return Some(format!("{name}: {}", lost.message));
+            }
+        }
+    }
+    if fleet.extent != Extent::All {
+        return Some("not all namespaces are read: run it without -n, with the role of `stokehold rbac govern`".to_owned());
+    }
+    match fleet.govern.as_deref() {
+        None => Some("there is no ConfigMap stokehold-queues".to_owned()),
+        Some(state) if !state.is_read => Some(format!(
+            "ConfigMap {}: {}",
+            state.key,
+            state.fault.as_deref().unwrap_or_default()
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Every job that carries the label and has not ended, by namespace, name and kind.
+pub fn governed_jobs(fleet: &Fleet) -> Vec<GovernedJob> {
+    let titles = Titles::of(fleet);
+    let jobs = fleet.jobs.iter().filter(|job| job.is_live());
+    jobs.filter_map(|job| of(job, &titles)).collect()
+}
+
+fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
+    let governed = job.govern.clone()?;
+    let place = table::place(table::of_job_kind(&job.id.kind)?);
+    let plural = table::of_job_kind(&job.id.kind)?.plural();
+    let object = Object::new(
+        place.group,
+        place.version,
+        plural,
+        place.kind,
+        &job.id.key.name,
+    );
+    let bound = job.pods.iter().filter(|pod| pod.holds_devices());
+    let waits = |pod: &&std::sync::Arc<model::fleet::device::Pod>| {
+        pod.seen.node.is_none() && !pod.seen.phase.is_over()
+    };
+    let pending = job.pods.iter().filter(waits);
+    let running_since = bound.clone().filter_map(|pod| pod.seen.started).min();
+    Some(GovernedJob {
+        object: object.within(&job.id.key.namespace).with_uid(&job.uid),
+        queue: titles.of_job(QueueSystem::Stokehold, &governed.queue),
+        last_checkpoint: job.last_checkpoint,
+        running_since,
+        pending_since: pending.map(|pod| pod.seen.created).min(),
+        has_pods: bound.count() > 0,
+        is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
+        refused: refusal(job, &governed),
+        key: job.id.clone(),
+        governed,
+    })
+}
+
+/// Why a job with the label is left alone.
+fn refusal(job: &Job, governed: &Governed) -> Option<String> {
+    if let Some(owner) = &governed.owner {
+        let (kind, name) = (&owner.kind, &owner.name);
+        return Some(format!(
+            "it belongs to {kind} {name}: put the label on that"
+        ));
+    }
+    if !governed.suspends {
+        return Some(format!("a {} cannot be suspended", job.id.kind));
+    }
+    if governed.is_kueues {
+        return Some("it is in a queue of Kueue".to_owned());
+    }
+    if let Some(by) = &governed.managed_by
+        && !is_kinds_own(by)
+    {
+        return Some(format!("it is managed by {by}"));
+    }
+    if let Some(scheduler) = &governed.scheduler
+        && is_other_scheduler(scheduler)
+    {
+        return Some(format!("it is scheduled by {scheduler}"));
+    }
+    match job.queue_system {
+        QueueSystem::Stokehold | QueueSystem::None => None,
+        system => Some(format!("it is in a queue of {}", system.name())),
+    }
+}
+
+/// The names under which the controllers of the cluster itself manage jobs.
+fn is_kinds_own(by: &str) -> bool {
+    matches!(
+        by,
+        "kubernetes.io/job-controller"
+            | "jobset.sigs.k8s.io/jobset-controller"
+            | "trainer.kubeflow.org/trainjob-controller"
+            | "ray.io/kuberay-operator"
+    ) || by.starts_with("kubeflow.org/")
+}

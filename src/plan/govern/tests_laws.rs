@@ -1,0 +1,182 @@
+//! The laws of the governor over generated clusters: whatever comes, and wherever it is stopped and started again.
+
+use std::time::Duration;
+
+use engine::snapshot::{Preemption, Reclaim, Within};
+use model::base::rng::Rng;
+use proptest::prelude::*;
+
+use super::tests_world::{World, cohort, queue};
+use super::{Purpose, Standing};
+
+const CLASSES: [&str; 2] = ["a100", "h100"];
+
+fn one<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.below(all.len())]
+}
+
+fn world(rng: &mut Rng) -> World {
+    let count = rng.below(4) + 2;
+    let nodes: Vec<(&str, u32)> = (0..count).map(|_| (one(rng, &CLASSES), 4)).collect();
+    let mut queues = vec![cohort("top")];
+    for name in ["a", "b", "c"] {
+        let parent = one(rng, &[Some("top"), Some("top"), None]);
+        let mut quotas = Vec::new();
+        for class in CLASSES {
+            let borrow = rng.below(3) == 0 && parent.is_some();
+            quotas.push((
+                class,
+                rng.below(9) as i64,
+                borrow.then_some(rng.below(5) as i64),
+            ));
+        }
+        let mut own = queue(name, parent, &quotas);
+        own.preemption = Preemption {
+            within: one(
+                rng,
+                &[
+                    Within::Never,
+                    Within::LowerPriority,
+                    Within::LowerOrNewerEqualPriority,
+                ],
+            ),
+            reclaim: one(rng, &[Reclaim::Never, Reclaim::LowerPriority, Reclaim::Any]),
+            ..Preemption::default()
+        };
+        queues.push(own);
+    }
+    World::new(&nodes, queues)
+}
+
+fn arrive(world: &mut World, rng: &mut Rng, number: usize, wild: bool) {
+    let queue = one(rng, &["a", "a", "b", "c", "nowhere", "top"]);
+    let name = format!("j{number:03}");
+    let (priority, pods, gpus) = (
+        rng.below(4) as i32,
+        rng.below(3) as u32 + 1,
+        rng.below(4) as u32 + 1,
+    );
+    let now = world.now;
+    let job = world.submit(&name, queue, priority, pods, gpus);
+    job.governed.suspended = !wild || rng.below(3) > 0;
+    job.runs = Duration::from_secs(rng.below(300) as u64 + 30);
+    job.left = job.runs;
+    job.last_checkpoint = (rng.below(3) == 0).then_some(now);
+    match rng.below(12) {
+        0 if wild => {
+            job.governed.queue = "".into();
+            job.queue = String::new();
+            job.governed.suspended = false;
+        }
+        1 if wild => job.refused = Some("another has it".to_owned()),
+        _ => {}
+    }
+}
+
+/// No quota, cohort or class of devices is held by more than it has.
+fn sound(world: &World, wild: bool) {
+    for class in CLASSES {
+        let devices: u32 = world
+            .nodes
+            .iter()
+            .filter(|(own, _)| own == class)
+            .map(|(_, gpus)| gpus)
+            .sum();
+        // Pods of others may be quicker than those of an admitted job.
+        assert!(
+            wild || world.used(None, class) <= i64::from(devices),
+            "{class} is held twice: {:#?}",
+            world.jobs
+        );
+        let mut cohort = (0, 0);
+        for queue in world.queues.iter().filter(|queue| queue.admits) {
+            let quota = queue.quotas.iter().find(|quota| &*quota.flavor == class);
+            let quota = quota.expect("a quota of each class");
+            let governed = world.jobs.iter().filter(|job| {
+                job.queue == *queue.name && job.refused.is_none() && !job.left.is_zero()
+            });
+            // What was not let in by us may be anywhere.
+            let used: i64 = governed
+                .filter(|job| {
+                    job.governed.is_admitted()
+                        && job.governed.flavor("main").as_deref() == Some(class)
+                })
+                .map(|job| i64::from(job.pods * job.gpus) * 1000)
+                .sum();
+            match (&queue.parent, quota.borrow) {
+                (None, _) => assert!(used <= quota.nominal, "{} over its own", queue.name),
+                (Some(_), Some(borrow)) => assert!(
+                    used <= quota.nominal + borrow,
+                    "{} borrows too much",
+                    queue.name
+                ),
+                (Some(_), None) => {}
+            }
+            if queue.parent.is_some() {
+                cohort = (cohort.0 + used, cohort.1 + quota.nominal);
+            }
+        }
+        assert!(
+            cohort.0 <= cohort.1,
+            "the cohort has {} and uses {}",
+            cohort.1,
+            cohort.0
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_over_committed_after_any_write_wherever_it_stops(seed in any::<u64>(), wild in any::<bool>()) {
+        let rng = &mut Rng::new(seed);
+        let mut world = world(rng);
+        let mut made = 0;
+        for _ in 0..60 {
+            for _ in 0..rng.below(3) {
+                if made < 24 {
+                    arrive(&mut world, rng, made, wild);
+                    made += 1;
+                }
+            }
+            let decision = world.decide();
+            for (key, standing) in &decision.standings {
+                if matches!(standing, Standing::Admits) {
+                    let job = world.jobs.iter().find(|job| job.key() == *key).expect("a job");
+                    prop_assert!(["a", "b", "c"].contains(&job.queue.as_str()));
+                }
+            }
+            // The leader may be killed after any write: whoever follows knows what stands on the objects, and no more.
+            let done = match rng.below(4) {
+                0 => rng.below(decision.writes.len() + 1),
+                _ => decision.writes.len(),
+            };
+            for write in &decision.writes[..done] {
+                let job = world.jobs.iter().find(|job| job.key() == write.job).expect("a job");
+                prop_assert!(job.refused.is_none() && !job.governed.queue.is_empty(), "{} is another's", job.name);
+                world.apply(write);
+                sound(&world, wild);
+            }
+            if done == decision.writes.len() {
+                // Deciding again at the same moment does nothing twice and takes nothing back.
+                let again = world.decide();
+                for write in &again.writes {
+                    let before = decision.writes.iter().find(|it| it.job == write.job);
+                    let before = before.map(|it| &it.purpose);
+                    let goes_on = match before {
+                        None => true,
+                        Some(Purpose::Suspend) => write.purpose == Purpose::Admit,
+                        Some(Purpose::Adopt | Purpose::KeepRunning | Purpose::AskCheckpoint) => Some(&write.purpose) != before,
+                        Some(_) => false,
+                    };
+                    prop_assert!(goes_on, "seed {seed}: {before:?}, then {write:?}");
+                }
+            }
+            world.pass(Duration::from_secs(rng.below(30) as u64 + 1));
+        }
+        for job in &world.jobs {
+            prop_assert!(job.ended <= 1, "{} ran twice to its end", job.name);
+        }
+    }
+}

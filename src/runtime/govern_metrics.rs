@@ -1,0 +1,95 @@
+//! What probes and Prometheus are told of `govern`.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use table::metrics::{self, MetricFamily, MetricKind};
+
+use super::govern::GovernStatus;
+use super::status_server::ServedStatus;
+
+/// A loop that has decided nothing for so long is stuck.
+const LATE: Duration = Duration::from_secs(60);
+
+/// What probes and Prometheus are told.
+#[derive(Debug)]
+pub struct ServedGovern(pub watch::Receiver<GovernStatus>);
+
+impl ServedStatus for ServedGovern {
+    fn dead(&self) -> Option<String> {
+        self.0
+            .has_changed()
+            .err()
+            .map(|_| "governing has ended".to_owned())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let status = self.0.borrow();
+        let late = match status.decided {
+            None => Some("nothing was decided yet".to_owned()),
+            Some(at) if at.elapsed() > LATE => Some(format!(
+                "nothing was decided in the last {} seconds",
+                at.elapsed().as_secs()
+            )),
+            Some(_) => None,
+        };
+        status
+            .trouble
+            .clone()
+            .or(late)
+            .or_else(|| status.refused.clone())
+    }
+
+    fn metrics(&self) -> String {
+        use MetricKind::{Counter, Gauge};
+        let up = f64::from(u8::from(self.trouble().is_none()));
+        let status = self.0.borrow();
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        let mut families = vec![
+            MetricFamily::new(Gauge, "stokehold_build_info", "The version of the program.")
+                .with(version, 1.0),
+            MetricFamily::new(
+                Gauge,
+                "stokehold_govern_up",
+                "Whether jobs are governed: 1, or 0 where nothing can be decided or a write is refused.",
+            )
+            .with(Vec::new(), up),
+            MetricFamily::new(
+                Counter,
+                "stokehold_govern_decisions_total",
+                "Decisions that were made.",
+            )
+            .with(Vec::new(), status.decisions as f64),
+            MetricFamily::new(
+                Gauge,
+                "stokehold_govern_decision_seconds",
+                "How long the last decision took.",
+            )
+            .with(Vec::new(), status.took.as_secs_f64()),
+        ];
+        let mut writes = MetricFamily::new(
+            Counter,
+            "stokehold_govern_writes_total",
+            "Writes on jobs, by what they were for and what became of them.",
+        );
+        for ((purpose, outcome), count) in &status.writes {
+            let labels = vec![
+                ("purpose", (*purpose).to_owned()),
+                ("outcome", (*outcome).to_owned()),
+            ];
+            writes = writes.with(labels, *count as f64);
+        }
+        let mut jobs = MetricFamily::new(
+            Gauge,
+            "stokehold_govern_jobs",
+            "Jobs with the label, by queue and where they stand.",
+        );
+        for ((queue, standing), count) in &status.jobs {
+            let labels = vec![("queue", queue.clone()), ("state", (*standing).to_owned())];
+            jobs = jobs.with(labels, *count as f64);
+        }
+        families.extend([writes, jobs]);
+        metrics::text(&families, &[])
+    }
+}

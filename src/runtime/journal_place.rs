@@ -1,0 +1,27 @@
+//! Where the journal is kept.
+
+use exec::Journal;
+use model::base::{Exit, Failure};
+use settings::Settings;
+
+/// The journal, where there is a place for it.
+pub(super) fn journal(settings: &Settings) -> Option<Journal> {
+    settings
+        .journal_dir
+        .clone()
+        .or_else(Journal::place)
+        .map(Journal::new)
+}
+
+/// The journal that the settings name, else the platform's place.
+///
+/// # Errors
+/// There is no home to keep it in.
+pub fn journal_of(settings: &Settings) -> Result<Journal, Failure> {
+    journal(settings).ok_or_else(no_home)
+}
+
+pub(super) fn no_home() -> Failure {
+    let message = "there is no home directory to keep the journal in; set journal_dir";
+    Failure::new(Exit::Failed, message)
+}

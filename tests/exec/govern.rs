@@ -1,0 +1,416 @@
+//! `govern` on the simulated cluster, whose Job controller and scheduler do the rest, in tokio's own time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use exec::govern::GovernWriter;
+use http::Method;
+use model::base::Moment;
+use model::cost::Burn;
+use model::fleet::Fleet;
+use model::fleet::job::JobState;
+use serde_json::{Value, json};
+use sim::Service;
+use source::api_stats::{ApiStats, Clock};
+use stokehold::runtime::govern::Governor;
+use stokehold::runtime::govern_metrics::ServedGovern;
+use stokehold::runtime::status_server::ServedStatus;
+use table::Facts;
+use tokio::sync::watch;
+
+use super::stage::{self, cluster, settings, ticking, world};
+use super::{Fate, Road, grant};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/nlp/jobs";
+
+/// A simulated cluster without a queueing system for its free devices, and what was said about them.
+struct Stage {
+    service: Service,
+    road: Road,
+    clock: Clock,
+    /// A class of devices, of which so many are free.
+    class: String,
+    free: u32,
+    said: Vec<String>,
+    /// Each second's devices that governed pods hold.
+    held: Vec<u32>,
+}
+
+fn facts(fleet: Fleet) -> Facts {
+    Facts {
+        context: "sim".into(),
+        now: fleet.at,
+        fleet: Arc::new(fleet),
+        burn: Arc::new(Burn::default()),
+        part: None,
+        history: Arc::default(),
+        silences: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
+        supposed: Arc::default(),
+        compared: Arc::default(),
+        advice: Arc::default(),
+        usage: Arc::default(),
+    }
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let clock = ticking();
+        let service = cluster(world(3, 40, false), clock.clone());
+        let road = Road::new(service.clone());
+        let fleet = stage::fleet(&service);
+        let mut free: BTreeMap<String, u32> = BTreeMap::new();
+        for node in fleet.nodes.iter().filter(|node| !node.seen.unschedulable) {
+            let idle = node.devices.iter().filter(|device| device.holder.is_none());
+            let nvidia = idle.filter(|device| {
+                device.resource.as_str() == "nvidia.com/gpu" && device.slices.is_empty()
+            });
+            for device in nvidia.filter(|_| node.seen.taints.is_empty()) {
+                *free.entry(device.class.to_string()).or_default() += 1;
+            }
+        }
+        let most = free.into_iter().max_by_key(|(_, count)| *count);
+        let (class, free) = most.expect("a class with free devices");
+        let stage = Self {
+            service,
+            road,
+            clock,
+            class,
+            free,
+            said: Vec::new(),
+            held: Vec::new(),
+        };
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stokehold"}});
+        let (code, _) = stage
+            .road
+            .send(Method::POST, "/api/v1/namespaces", &namespace)
+            .await;
+        assert_eq!(code, 201);
+        stage
+    }
+
+    async fn queues(&self, text: &str) {
+        let path = "/api/v1/namespaces/stokehold/configmaps";
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "stokehold-queues", "namespace": "stokehold"}, "data": {"queues.toml": text},
+        });
+        let (code, _) = self.road.send(Method::POST, path, &body).await;
+        if code == 409 {
+            let path = format!("{path}/stokehold-queues");
+            let change = json!({"data": {"queues.toml": text}});
+            let (code, said) = self.road.send(Method::PATCH, &path, &change).await;
+            assert_eq!(code, 200, "{said}");
+        }
+    }
+
+    /// A queue `a` of so many devices.
+    async fn quota(&self, nominal: u32) {
+        let class = &self.class;
+        self.queues(&format!(
+            "[[queue]]\nname = \"a\"\npreemption = {{ within = \"lower-priority\" }}\n[[queue.quota]]\nflavor = \"{class}\"\nnominal = {nominal}\n"
+        ))
+        .await;
+    }
+
+    /// A Job of so many pods of one device each, as its owner makes it: not suspended.
+    async fn submit(&self, name: &str, queue: Option<&str>, priority: i32, pods: u32) {
+        let mut body = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": name, "namespace": "nlp", "labels": {"stokehold.dev/priority": priority.to_string()},
+                "annotations": {"stokehold.dev/runtime-estimate": "5m"},
+            },
+            "spec": {
+                "parallelism": pods, "completions": pods, "completionMode": "Indexed",
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{
+                    "name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}},
+                }]}},
+            },
+        });
+        if let Some(queue) = queue {
+            body["metadata"]["labels"]["stokehold.dev/queue"] = queue.into();
+        }
+        let (code, said) = self.road.send(Method::POST, JOBS, &body).await;
+        assert_eq!(code, 201, "{said}");
+    }
+
+    async fn job(&self, name: &str) -> Value {
+        self.road.get(&format!("{JOBS}/{name}")).await
+    }
+
+    async fn note(&self, name: &str, key: &str) -> Option<String> {
+        let job = self.job(name).await;
+        let note = &job["metadata"]["annotations"][format!("stokehold.dev/{key}")];
+        note.as_str().map(str::to_owned)
+    }
+
+    async fn suspended(&self, name: &str) -> bool {
+        self.job(name).await["spec"]["suspend"] == true
+    }
+
+    /// A leader, which knows nothing but what stands on the cluster, governs for so many seconds; then it is killed.
+    async fn govern(&mut self, seconds: u64, writes: bool) {
+        let first = facts(stage::fleet(&self.service));
+        let (publish, pictures) = watch::channel(Some(Arc::new(first)));
+        let writer = writes.then(|| {
+            let grant = grant();
+            let client =
+                exec::client_for(&grant, self.road.clone(), ApiStats::new(self.clock.clone()));
+            GovernWriter::new(&grant, client)
+        });
+        let mut governor = Governor::new(pictures, writer, &settings(&[]));
+        let served = ServedGovern(governor.status());
+        let mut said = Vec::new();
+        let mut held = Vec::new();
+        let service = &self.service;
+        let watches = async {
+            // A long time is looked at less closely.
+            let step = if seconds > 100 { 10 } else { 1 };
+            for _ in 0..seconds / step {
+                tokio::time::sleep(Duration::from_secs(step)).await;
+                let fleet = stage::fleet(service);
+                let ours = |queue: &str| queue == "a" || queue == "nowhere";
+                let governed = fleet
+                    .jobs
+                    .iter()
+                    .filter(|job| job.govern.as_ref().is_some_and(|it| ours(&it.queue)));
+                held.push(governed.map(|job| job.devices_allocated).sum());
+                publish.send_replace(Some(Arc::new(facts(fleet))));
+            }
+        };
+        let mut say = |words: &str| said.push(words.to_owned());
+        tokio::select! {
+            ended = governor.run(std::future::pending(), &mut say) => ended.expect("it goes on"),
+            () = watches => {}
+        }
+        let page = served.metrics();
+        assert!(page.contains("stokehold_govern_decisions_total"), "{page}");
+        self.said.append(&mut said);
+        self.held.append(&mut held);
+    }
+
+    /// Paths of all that changed something but events, in order, with the moment.
+    fn writes(&self) -> Vec<(Moment, String)> {
+        let core = self.service.cluster().audit();
+        let entries = core
+            .entries()
+            .filter(|entry| entry.has_changed() && entry.method == "PATCH");
+        entries
+            .map(|entry| (entry.at, entry.path.clone()))
+            .collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_are_suspended_admitted_by_priority_and_quota_run_and_end_whoever_leads() {
+    let mut stage = Stage::new().await;
+    assert!(stage.free >= 7, "{} free of {}", stage.free, stage.class);
+    stage.quota(4).await;
+    stage.submit("low", Some("a"), 0, 2).await;
+    stage.submit("high", Some("a"), 5, 2).await;
+    stage.submit("middle", Some("a"), 3, 2).await;
+    stage.submit("lost", Some("nowhere"), 9, 1).await;
+    stage.submit("other", None, 0, 1).await;
+    for _ in 0..8 {
+        // It is killed every five seconds.
+        stage.govern(5, true).await;
+    }
+    let log = stage.said.join("\n");
+    assert!(
+        !stage.suspended("high").await && !stage.suspended("middle").await,
+        "{log}"
+    );
+    assert!(
+        stage.suspended("low").await && stage.suspended("lost").await,
+        "{log}"
+    );
+    let flavor = stage.note("high", "flavor").await;
+    assert_eq!(
+        flavor.map(|it| it.to_lowercase()),
+        Some(stage.class.to_lowercase())
+    );
+    stage.govern(40, true).await;
+    assert_eq!(stage.note("low", "position").await.as_deref(), Some("1"));
+    let reason = stage.note("low", "reason").await.expect("a reason");
+    assert!(
+        reason.to_lowercase().contains("quota") || reason.contains("needs"),
+        "{reason}"
+    );
+    let eta = stage.note("low", "eta").await.expect("an expected start");
+    assert!(Moment::parse(&eta).is_some(), "{eta}");
+    let reason = stage.note("lost", "reason").await.expect("a reason");
+    assert!(reason.contains("there is no queue nowhere"), "{reason}");
+    stage.govern(900, true).await;
+    let fleet = stage::fleet(&stage.service);
+    for name in ["low", "high", "middle"] {
+        let mut jobs = fleet.jobs.iter();
+        let job = jobs.find(|job| job.id.key.name.as_str() == name);
+        let state = job.map(|job| job.state);
+        assert!(
+            matches!(state, None | Some(JobState::Done)),
+            "{name} {state:?}\n{}",
+            stage.said.join("\n")
+        );
+        let admitted = stage.said.iter().filter(|line| {
+            line.contains("action=admit")
+                && line.contains("outcome=done")
+                && line.contains(&format!("nlp/{name} "))
+        });
+        assert_eq!(admitted.count(), 1, "{name}");
+    }
+    // Never more than the quota, though nobody but the leader kept it.
+    let most = stage.held.iter().max().copied();
+    assert!(most <= Some(4) && most >= Some(1), "{most:?}");
+    assert!(stage.suspended("lost").await);
+    // Nothing but the jobs with the label was written on.
+    let ours: BTreeSet<String> = ["low", "high", "middle", "lost"]
+        .map(|name| format!("{JOBS}/{name}?fieldManager=stokehold"))
+        .into();
+    let written: BTreeSet<String> = stage
+        .writes()
+        .into_iter()
+        .map(|(_, path)| path)
+        .filter(|path| path.contains("fieldManager=stokehold"))
+        .collect();
+    assert_eq!(written, ours);
+    let other = stage.job("other").await;
+    assert!(other["metadata"]["annotations"]["stokehold.dev/reason"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_higher_priority_preempts_and_what_was_preempted_runs_later() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("low", Some("a"), 0, 4).await;
+    stage.govern(40, true).await;
+    assert!(!stage.suspended("low").await, "{}", stage.said.join("\n"));
+    stage.submit("high", Some("a"), 5, 4).await;
+    stage.govern(60, true).await;
+    let log = stage.said.join("\n");
+    assert!(
+        stage.suspended("low").await && !stage.suspended("high").await,
+        "{log}"
+    );
+    assert_eq!(stage.note("low", "evictions").await.as_deref(), Some("1"));
+    let preempted = stage
+        .said
+        .iter()
+        .filter(|line| line.contains("action=preempt"));
+    assert_eq!(preempted.count(), 1, "{log}");
+    stage.govern(900, true).await;
+    let low = stage.job("low").await;
+    let log = stage.said.join("\n");
+    let conditions = low["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    assert!(
+        conditions.iter().any(|it| it["type"] == "Complete"),
+        "{low}\n{log}"
+    );
+    assert!(stage.held.iter().all(|held| *held <= 4), "{:?}", stage.held);
+    let events = stage.road.get("/api/v1/namespaces/nlp/events").await;
+    let events = events["items"].as_array().cloned().unwrap_or_default();
+    let told = |reason: &str| {
+        events
+            .iter()
+            .any(|event| event["reason"] == reason && event["involvedObject"]["name"] == "low")
+    };
+    assert!(told("Admitted") && told("Preempted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raised_quota_admits_and_a_broken_document_changes_nothing() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("first", Some("a"), 0, 4).await;
+    stage.submit("second", Some("a"), 0, 4).await;
+    stage.govern(30, true).await;
+    assert!(!stage.suspended("first").await && stage.suspended("second").await);
+    stage.queues("[[queue]]\nname = \"a\"\nquota = 3\n").await;
+    stage.govern(10, true).await;
+    // A leader that begins now knows no queue at all, and decides nothing.
+    let log = stage.said.join("\n");
+    assert!(
+        log.contains("decides=nothing") && log.contains("queues.toml:3"),
+        "{log}"
+    );
+    assert!(!stage.suspended("first").await && stage.suspended("second").await);
+    stage.quota(8).await;
+    stage.govern(20, true).await;
+    assert!(
+        !stage.suspended("second").await,
+        "{}",
+        stage.said.join("\n")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_twenty_writes_a_second_and_a_busy_server_is_left_alone() {
+    let mut stage = Stage::new().await;
+    stage.quota(0).await;
+    for at in 0..90 {
+        stage.submit(&format!("j{at:02}"), Some("a"), 0, 1).await;
+    }
+    stage.govern(20, true).await;
+    let fleet = stage::fleet(&stage.service);
+    let is_suspended =
+        |job: &&Arc<model::fleet::job::Job>| job.govern.as_ref().is_some_and(|it| it.suspended);
+    let suspended = fleet.jobs.iter().filter(is_suspended);
+    assert_eq!(suspended.count(), 90, "{}", stage.said.join("\n"));
+    let mut seconds: BTreeMap<i64, u32> = BTreeMap::new();
+    for (at, path) in stage.writes() {
+        if path.contains("fieldManager=stokehold") {
+            *seconds.entry(at.millis() / 1000).or_default() += 1;
+        }
+    }
+    assert!(seconds.values().all(|count| *count <= 21), "{seconds:?}");
+    let refuses = |method: &Method, _: &str| match *method == Method::PATCH {
+        true => Fate::Answer(
+            429,
+            json!({"kind": "Status", "message": "too many requests"}),
+        ),
+        false => Fate::Pass,
+    };
+    stage.road.rule(refuses);
+    stage.quota(4).await;
+    stage.said.clear();
+    stage.govern(60, true).await;
+    let busy = stage
+        .said
+        .iter()
+        .filter(|line| line.contains("outcome=busy"))
+        .count();
+    assert!((3..=8).contains(&busy), "{busy}: {}", stage.said.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn observing_sends_nothing_that_changes_anything() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("first", Some("a"), 0, 4).await;
+    stage.submit("second", Some("a"), 0, 4).await;
+    let before = stage
+        .service
+        .cluster()
+        .audit()
+        .entries()
+        .filter(|entry| entry.is_mutating())
+        .count();
+    stage.govern(60, false).await;
+    let after = stage
+        .service
+        .cluster()
+        .audit()
+        .entries()
+        .filter(|entry| entry.is_mutating())
+        .count();
+    assert_eq!(before, after);
+    let log = stage.said.join("\n");
+    assert!(log.contains("compared=\"kube-scheduler: "), "{log}");
+    assert!(!stage.suspended("first").await && !stage.suspended("second").await);
+}
