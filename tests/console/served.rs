@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use console::AppOptions;
 use console::color::ColorDepth;
 use console::view::ViewId;
+use console::{AppOptions, Msg};
 use model::base::Name;
 use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::job::Serving;
@@ -139,4 +139,41 @@ fn faults_alone_are_the_saturated() {
         .filter(|line| line.contains("meta-llama/"))
         .count();
     assert!(saturated > 0 && saturated == rows, "{}", all.join("\n"));
+}
+
+#[test]
+fn advice_about_jobs_and_pools_has_its_total_below() {
+    let size = (120, 40);
+    let options = AppOptions {
+        depth: ColorDepth::None,
+        ..AppOptions::default()
+    };
+    let facts = table::sample::advised(&SMALL);
+    let mut about_pool = facts.advice[0].clone();
+    about_pool.job.kind = Name::new(model::advice::POOL);
+    about_pool.job.key = model::base::ObjectKey::new("", "h100");
+    about_pool.action = model::advice::Action::RemoveNodes(Box::from([Name::new("h100-7")]));
+    about_pool.saves = Some(model::base::Rate::from_micros(1_000_000_000));
+    let answers = table::explanations::JobExplanations {
+        pools: Arc::from([about_pool]),
+        ..Default::default()
+    };
+    let facts = Facts {
+        answers: Arc::new(answers),
+        ..facts
+    };
+    let mut app = console(&facts, ViewId::Fleet, size, options);
+    let _ = app.update(Msg::JobExplanations(Arc::clone(&facts.answers)));
+    let _ = press(&mut app, ":advice\n");
+    let (buf, _) = drawn(&app, size);
+    let line = |y| (0..size.0).map(|x| buf[(x, y)].symbol()).collect();
+    let all: Vec<String> = (0..size.1).map(line).collect();
+    let all = all.join("\n");
+    assert!(all.contains("pool h100"), "{all}");
+    let total = table::advice::total_words(table::advice::all(&facts).into_iter());
+    let total = total.expect("there is advice");
+    assert!(
+        total.contains("saves $") && all.contains(&total),
+        "{total} in\n{all}"
+    );
 }

@@ -112,7 +112,7 @@ impl View for TableWithFacts {
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        self.table.paint(facts, painter, above, true);
+        self.table.draw(facts, painter, above);
         // A row of several has no facts of its own: those of the first that has stand there.
         let table = &self.table.table_model;
         let mut rows = table
