@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use tokio::sync::oneshot;
 
 use cluster::mutations::GOVERN;
 use cluster::rights;
@@ -17,13 +18,14 @@ use model::fleet::queue::QueueKind;
 use model::fleet::queue_document::{flavors_without_devices, read};
 use source::local;
 
+use crate::runtime::election;
 use crate::runtime::govern::{self, Governor};
 use crate::runtime::govern_metrics::ServedGovern;
 use crate::runtime::status_server;
 
 use super::flags::span;
 use super::out;
-use super::setup::{self, Situation};
+use super::setup::{self, FactsSource, Situation};
 
 /// What runs it in a cluster.
 const DEPLOYMENT: &str = include_str!("../../config/kubernetes/govern.yaml");
@@ -55,6 +57,9 @@ pub struct GovernFlags {
     /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done
     #[arg(long)]
     observe: bool,
+    /// Of several that run, one governs: the one that holds the Lease stokehold-govern in the namespace of the queues
+    #[arg(long, conflicts_with = "observe")]
+    leader_elect: bool,
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     lasts: Option<Duration>,
@@ -95,6 +100,19 @@ pub(super) fn run(
         let writes = !flags.observe;
         let (session, writer) = govern::open(&setup, at.target()?, writes)?;
         let mut governor = Governor::new(session.facts.clone(), writer, &at.settings);
+        let elector = match (&at.target, flags.leader_elect) {
+            (FactsSource::Cluster(choice), true) => {
+                let lease = format!("{}/stokehold-govern", at.settings.govern.namespace);
+                let lease = lease
+                    .parse()
+                    .map_err(|why| Failure::new(Exit::Usage, why))?;
+                let context = &session.context.as_str().into();
+                let held = election::elector(&at.settings, choice.clone(), context, lease)?;
+                governor = governor.led(held.leadership());
+                Some(held)
+            }
+            _ => None,
+        };
         let does = match writes {
             true => "governs",
             false => "observes, and writes nothing on,",
@@ -132,8 +150,21 @@ pub(super) fn run(
                 gone = printed;
             }
         };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let holds = async {
+            if let Some(elector) = elector {
+                let end = async { drop(stopped.await) };
+                elector.run(end, |words| out::say(err, words)).await;
+            }
+        };
+        // Nothing is written any more when another may begin.
+        let governs = async {
+            let ended = governor.run(ends, &mut say).await;
+            drop(stop);
+            ended
+        };
         tokio::select! {
-            ended = governor.run(ends, &mut say) => ended?,
+            (ended, ()) = async { tokio::join!(governs, holds) } => ended?,
             () = answers => {}
         }
         gone?;

@@ -93,6 +93,15 @@ pub struct Leadership {
 }
 
 impl Leadership {
+    /// Held by `holder`; we lead until then.
+    pub fn held(holder: String, until: Option<Instant>) -> Self {
+        Self {
+            until,
+            holder,
+            fault: None,
+        }
+    }
+
     /// Whether we lead at this moment. Ask again before each thing that one process alone may do.
     pub fn leads(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() < until)
@@ -207,16 +216,10 @@ impl Elector {
             let before = state.clone();
             match outcome {
                 Ok(None) => {
-                    state.until = Some(begun + LEADS);
-                    state.holder.clone_from(&self.identity);
-                    state.fault = None;
+                    *state = Leadership::held(self.identity.clone(), Some(begun + LEADS));
                 }
                 Ok(Some(holder)) => {
-                    *state = Leadership {
-                        until: None,
-                        holder,
-                        fault: None,
-                    }
+                    *state = Leadership::held(holder, None);
                 }
                 // It may still be ours, until its time is over.
                 Err(why) => state.fault = Some(why),

@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use cluster::mutations::GovernWrite;
 use engine::live;
 use exec::govern::{GovernOutcome, GovernWriter};
+use exec::lease::Leadership;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::fleet::Fleet;
@@ -38,6 +39,8 @@ const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// A busy server is left alone for so long at first, and at most.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSIEST: Duration = Duration::from_secs(30);
+/// Who has begun to lead looks for so long what the one before wrote last.
+const TAKES_OVER: Duration = Duration::from_secs(3);
 /// Of one decision so many seconds' writes are sent before the next is made.
 const BATCH_SECONDS: f64 = 2.0;
 
@@ -92,6 +95,8 @@ pub struct GovernStatus {
     pub took: Duration,
     /// Jobs with the label by queue and where they stand.
     pub jobs: BTreeMap<(String, &'static str), u64>,
+    /// Whether this process governs; `None` where it is the only one.
+    pub leads: Option<bool>,
 }
 
 /// Spaces writes evenly.
@@ -136,6 +141,10 @@ pub struct Governor {
     /// What was said of what it would do.
     proposed: BTreeSet<(JobKey, &'static str)>,
     compared: Option<Comparison>,
+    /// Who governs, where several may.
+    leadership: Option<watch::Receiver<Leadership>>,
+    /// Since when we do.
+    led: Option<Instant>,
     status: watch::Sender<GovernStatus>,
 }
 
@@ -176,8 +185,43 @@ impl Governor {
             busy: 0,
             proposed: BTreeSet::new(),
             compared: None,
+            leadership: None,
+            led: None,
             status: watch::Sender::default(),
         }
+    }
+
+    /// One of several, which governs while it leads.
+    #[must_use]
+    pub fn led(mut self, leadership: watch::Receiver<Leadership>) -> Self {
+        self.leadership = Some(leadership);
+        self
+    }
+
+    fn leads(&self) -> bool {
+        let led = self.leadership.as_ref();
+        led.is_none_or(|known| known.borrow().leads())
+    }
+
+    /// Whether to decide: we lead, and have seen what the one before wrote last.
+    fn may_decide(&mut self) -> bool {
+        if self.leadership.is_none() {
+            return true;
+        }
+        let leads = self.leads();
+        self.status.send_if_modified(|status| {
+            let before = status.leads.replace(leads);
+            before != Some(leads)
+        });
+        if !leads {
+            // What stands is read anew by the next who leads, ourselves too.
+            self.led = None;
+            self.revision = None;
+            self.unseen.clear();
+            self.explained = None;
+            return false;
+        }
+        self.led.get_or_insert_with(Instant::now).elapsed() >= TAKES_OVER
     }
 
     /// How it goes, from now on.
@@ -223,6 +267,9 @@ impl Governor {
 
     /// Decides on the last picture, where it may, and writes.
     async fn turn(&mut self, say: &mut dyn FnMut(&str)) {
+        if !self.may_decide() {
+            return;
+        }
         let Some(facts) = self.facts.borrow_and_update().clone() else {
             return;
         };
@@ -413,6 +460,9 @@ impl Governor {
             return false;
         };
         self.pacer.turn().await;
+        if !self.leads() {
+            return false;
+        }
         let outcome = writer.write(&write.write).await;
         let quiet = write.purpose == Purpose::Status;
         let (word, why) = match &outcome {

@@ -26,6 +26,10 @@ impl ServedStatus for ServedGovern {
 
     fn trouble(&self) -> Option<String> {
         let status = self.0.borrow();
+        // Who waits for the Lease is well.
+        if status.leads == Some(false) {
+            return None;
+        }
         let late = match status.decided {
             None => Some("nothing was decided yet".to_owned()),
             Some(at) if at.elapsed() > LATE => Some(format!(
@@ -68,6 +72,14 @@ impl ServedStatus for ServedGovern {
             )
             .with(Vec::new(), status.took.as_secs_f64()),
         ];
+        if let Some(leads) = status.leads {
+            let help =
+                "Whether this process holds the Lease and governs: 1, or 0 where another does.";
+            families.push(
+                MetricFamily::new(Gauge, "stokehold_govern_leads", help)
+                    .with(Vec::new(), f64::from(u8::from(leads))),
+            );
+        }
         let mut writes = MetricFamily::new(
             Counter,
             "stokehold_govern_writes_total",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exec::govern::GovernWriter;
+use exec::lease::Leadership;
 use http::Method;
 use model::base::Moment;
 use model::cost::Burn;
@@ -35,6 +36,8 @@ struct Stage {
     said: Vec<String>,
     /// Each second's devices that governed pods hold.
     held: Vec<u32>,
+    /// Who leads, where several may.
+    leadership: Option<watch::Receiver<Leadership>>,
 }
 
 fn facts(fleet: Fleet) -> Facts {
@@ -81,6 +84,7 @@ impl Stage {
             free,
             said: Vec::new(),
             held: Vec::new(),
+            leadership: None,
         };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stokehold"}});
@@ -163,6 +167,9 @@ impl Stage {
             GovernWriter::new(&grant, client)
         });
         let mut governor = Governor::new(pictures, writer, &settings(&[]));
+        if let Some(leadership) = &self.leadership {
+            governor = governor.led(leadership.clone());
+        }
         let served = ServedGovern(governor.status());
         let mut said = Vec::new();
         let mut held = Vec::new();
@@ -279,6 +286,32 @@ async fn jobs_are_suspended_admitted_by_priority_and_quota_run_and_end_whoever_l
     assert_eq!(written, ours);
     let other = stage.job("other").await;
     assert!(other["metadata"]["annotations"]["stokehold.dev/reason"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("one", Some("a"), 0, 2).await;
+    let other = Leadership::held("other".into(), None);
+    let (leads, leadership) = watch::channel(other.clone());
+    stage.leadership = Some(leadership);
+    stage.govern(30, true).await;
+    assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
+    let now = tokio::time::Instant::now();
+    let soon = Some(now + Duration::from_secs(20));
+    leads.send_replace(Leadership::held("own".into(), soon));
+    stage.govern(15, true).await;
+    let log = stage.said.join("\n");
+    assert!(!stage.suspended("one").await, "{log}");
+    // Its time is over, though nobody has said so.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let before = stage.writes().len();
+    assert!(before > 0);
+    stage.submit("two", Some("a"), 0, 2).await;
+    stage.govern(30, true).await;
+    assert_eq!(stage.writes().len(), before, "{}", stage.said.join("\n"));
+    assert!(!stage.suspended("two").await);
 }
 
 #[tokio::test(start_paused = true)]
