@@ -424,7 +424,7 @@ impl Dialog {
             self.reason_asked = true;
             self.chosen = Focus::Reason;
             self.error = Some(String::from(
-                "confirmed; type a reason, or press enter again to run without one",
+                "not run yet: type a reason, or press enter again to run without one",
             ));
             return Verdict::Stay;
         }
