@@ -153,7 +153,7 @@ commands! {
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
     ViewPlans "view-plans" "plans" [Global] 0 "running and past plans: progress, stop, continue, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
-    Advice "advice" "advice" [Global] 0 "what to do about jobs' devices, and what it saves a month";
+    Advice "advice" "advice" [Global] 0 "what to do about jobs' devices and about pools, and what it saves a month";
     Services "services" "services" [Global] 0 "model servers: requests, cache, latencies, tokens, $ per million tokens";
     Scalers "scalers" "scalers" [Global] 0 "autoscalers of nodes and pods: desired counts, and why they do not scale";
     LastView "last-view" "last view" [Global] 0 "switch to the previous view and back";

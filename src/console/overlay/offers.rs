@@ -113,7 +113,7 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
         (Some((part, doc)), _) => (part(None), doc),
         (None, "advice") => (
             RowScope::Advice,
-            "view · what to do about jobs' devices, what saves most first",
+            "view · what to do about jobs' devices and about pools, what saves most first",
         ),
         (None, "scalers") => (
             RowScope::Scalers,

@@ -67,7 +67,7 @@ mod tests {
         fn it_is_the_standard_librarys_order(items in prop::collection::vec((0_u8..20, any::<u16>()), 0..200)) {
             let (mut own, mut std) = (items.clone(), items.clone());
             own.small_sort_by(|a, b| b.0.cmp(&a.0));
-            std.sort_by(|a, b| b.0.cmp(&a.0));
+            std.sort_by_key(|item| std::cmp::Reverse(item.0));
             prop_assert_eq!(&own, &std);
             own.small_sort_by_key(|item| item.0);
             std.sort_by_key(|item| item.0);
