@@ -193,9 +193,10 @@ impl Advice {
                 _ => format!("release its {devices}: they are idle"),
             },
             Action::FewerDevices(idle) => format!(
-                "ask for {} fewer: {idle} of {} are idle",
+                "ask for {} fewer: {idle} of {} {} idle",
                 counted(u64::from(*idle), "device"),
-                self.devices
+                self.devices,
+                if *idle == 1 { "is" } else { "are" }
             ),
             Action::SmallerDevice(to) => format!("run it on {to} instead of {class}: it fits"),
             Action::MigSlice(profile) => {

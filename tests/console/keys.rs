@@ -212,7 +212,7 @@ fn every_command_is_tried_above() {
 }
 
 #[test]
-fn a_key_that_is_bound_to_nothing_does_nothing() {
+fn a_key_that_is_bound_to_nothing_says_so_and_does_nothing() {
     let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
     let before = drawn(&app, SIZE);
     for key in [
@@ -225,7 +225,17 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
         KeyPress::plain(Key::F(9)),
     ] {
         assert_eq!(app.update(Msg::Key(key)), [], "{key}");
-        assert_eq!(drawn(&app, SIZE), before, "{key}");
+        let after = drawn(&app, SIZE);
+        let words = format!("{key} does nothing here; ? lists the keys");
+        let cells = |buffer: &ratatui::buffer::Buffer, last: bool| -> String {
+            let width = usize::from(buffer.area.width);
+            let (body, foot) = buffer.content.split_at(buffer.content.len() - width);
+            let part = if last { foot } else { body };
+            part.iter().map(|cell| cell.symbol()).collect()
+        };
+        let foot = cells(&after.0, true);
+        assert!(foot.contains(&words), "{key}: {foot}");
+        assert_eq!(cells(&after.0, false), cells(&before.0, false), "{key}");
     }
 }
 

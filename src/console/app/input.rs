@@ -44,8 +44,9 @@ impl App {
         }
         let mut overlay = std::mem::replace(&mut self.overlay, Overlay::None);
         if matches!(overlay, Overlay::None) {
-            if let Some(command) = command {
-                self.command(command, effects);
+            match command {
+                Some(command) => self.command(command, effects),
+                None => self.notify(format!("{press} does nothing here; ? lists the keys")),
             }
             return;
         }

@@ -234,11 +234,12 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     lines
 }
 
-/// The first four of a list on jobs, and of how many more `what` is said.
-fn first_four(mut lines: impl Iterator<Item = String>, what: &str) -> Vec<String> {
+/// The first four of a list on jobs, and of how many more `what` is said, of one and of several.
+fn first_four(mut lines: impl Iterator<Item = String>, [one, several]: [&str; 2]) -> Vec<String> {
     let mut said: Vec<String> = lines.by_ref().take(4).collect();
     let more = lines.count();
     if more > 0 {
+        let what = if more == 1 { one } else { several };
         said.push(format!("{} {what}", counted(more as u64, "other job")));
     }
     said
@@ -259,7 +260,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
                 "{job} ({devices}) starts {after} instead of {before}"
             ))
         }),
-        "start at another time",
+        ["starts at another time", "start at another time"],
     ));
     lines.extend(first_four(
         forecast.displaced.iter().map(|displaced| {
@@ -274,7 +275,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
                 start(now, displaced.back)
             )
         }),
-        "leave their devices",
+        ["leaves its devices", "leave their devices"],
     ));
     let mut rest: Vec<String> = forecast
         .pools
@@ -296,7 +297,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
         rest.push(format!("burn {sign}{}/h", dollars(change.saturating_abs())));
     }
     if !rest.is_empty() {
-        lines.push(rest.join("   "));
+        lines.push(rest.join(" · "));
     }
     if lines.is_empty() {
         lines.push(String::from("no job starts or is evicted now"));

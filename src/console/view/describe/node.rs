@@ -4,6 +4,7 @@ use crate::painter::Painter;
 use crate::text::percent;
 use crate::theme::Role;
 use crate::view::nodes;
+use model::base::quantities::counted;
 use model::fleet::checks::condition_is_wrong;
 use model::fleet::device::Device;
 use model::fleet::finding::Finding;
@@ -104,7 +105,7 @@ pub(super) fn lines(
         String::new()
     };
     let pods = match facts.fleet.sees_all_work() {
-        true => format!(" · {} pods", node.pod_count),
+        true => format!(" · {}", counted(u64::from(node.pod_count), "pod")),
         false => String::new(),
     };
     table.words(
