@@ -109,7 +109,8 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
                 after.workloads.push(new);
             }
             if more > MOST {
-                plan.warnings.push(format!(
+                // A reason: of a plan that was made of objects these are told of the fleet, warnings are not.
+                plan.reasons.push(format!(
                     "only the first {MOST} new replicas are placed by this forecast, not all {more}"
                 ));
             }

@@ -26,8 +26,12 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
         .iter()
         .filter_map(|pool| Some((pool.name.clone(), pool.nodes.min?)))
         .collect();
-    let down = sizing::shrink(snapshot, &least).into_iter().map(removal);
-    let up = sizing::growth(snapshot).into_iter().map(|growth| {
+    let growths = sizing::growth(snapshot);
+    // Idle nodes of a pool that is to grow are part of what its pending work would start on.
+    let mut shrinks = sizing::shrink(snapshot, &least);
+    shrinks.retain(|shrink| growths.iter().all(|growth| growth.pool != shrink.pool));
+    let down = shrinks.into_iter().map(removal);
+    let up = growths.into_iter().map(|growth| {
         let nodes = bounds(&growth.pool);
         let above = nodes.and_then(|nodes| {
             let wanted = nodes.total.saturating_add(growth.nodes);

@@ -139,6 +139,8 @@ pub fn months(rows: &[HourRow], span: Span, ratio: f64) -> BTreeMap<Name, MonthC
             true => cell.device_hours / observed,
             false => 0.0,
         };
+        // In hours that were observed in part the peak is counted too low; it is never below the mean.
+        cell.peak_devices = cell.peak_devices.max(cell.mean_devices);
     }
     all.retain(|_, cell| cell.device_hours > 0.0 && ratio > 0.0);
     all
@@ -456,18 +458,22 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
             let _ = write!(out, "  {line}");
         }
         if let Some(ratio) = row.owned_pays_above_ratio {
-            let months = match row.owned_pays_after_months {
-                Some(months) => format!("after {months:.0} months of full use"),
-                None => String::from("never: running it costs more"),
+            let _ = match (ratio > 1.0, row.owned_pays_after_months) {
+                (true, _) => writeln!(
+                    out,
+                    "  owned never costs less than on demand within the years of its write-off"
+                ),
+                (false, Some(months)) => writeln!(
+                    out,
+                    "  owned costs less than on demand above {} use; it has paid off after {months:.0} months of full use",
+                    percent(Some(ratio))
+                ),
+                (false, None) => writeln!(
+                    out,
+                    "  owned costs less than on demand above {} use",
+                    percent(Some(ratio))
+                ),
             };
-            let above = match ratio > 1.0 {
-                true => String::from("at no use"),
-                false => format!("above {} use", percent(Some(ratio))),
-            };
-            let _ = writeln!(
-                out,
-                "  owned costs less than on demand {above}; it has paid off {months}"
-            );
         }
         for other in &row.instead {
             let _ = writeln!(
