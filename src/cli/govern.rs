@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tokio::sync::oneshot;
 
 use cluster::mutations::GOVERN;
 use cluster::rights;
@@ -108,7 +107,7 @@ pub(super) fn run(
                     .map_err(|why| Failure::new(Exit::Usage, why))?;
                 let context = &session.context.as_str().into();
                 let held = election::elector(&at.settings, choice.clone(), context, lease)?;
-                governor = governor.led(held.leadership());
+                governor = governor.led(held.lead());
                 Some(held)
             }
             _ => None,
@@ -150,21 +149,10 @@ pub(super) fn run(
                 gone = printed;
             }
         };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let holds = async {
-            if let Some(elector) = elector {
-                let end = async { drop(stopped.await) };
-                elector.run(end, |words| out::say(err, words)).await;
-            }
-        };
-        // Nothing is written any more when another may begin.
-        let governs = async {
-            let ended = governor.run(ends, &mut say).await;
-            drop(stop);
-            ended
-        };
+        let governs = governor.run(ends, &mut say);
+        let told = |words: &str| out::say(err, words);
         tokio::select! {
-            (ended, ()) = async { tokio::join!(governs, holds) } => ended?,
+            ended = election::meanwhile(elector, told, governs) => ended?,
             () = answers => {}
         }
         gone?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 
 use exec::lease::LeaseName;
 use model::base::{Exit, Failure};
@@ -141,7 +140,7 @@ pub(super) fn run(
                 let context = &session.context.as_str().into();
                 let choice = choice.clone();
                 let held = election::elector(&at.settings, choice, context, lease.clone())?;
-                watcher = watcher.led(held.leadership());
+                watcher = watcher.led(held.lead());
                 Some(held)
             }
             _ => None,
@@ -158,21 +157,10 @@ pub(super) fn run(
         };
         let err = RefCell::new(err);
         let say = |words: &str| out::say(&mut **err.borrow_mut(), words);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let holds = async {
-            if let Some(elector) = elector {
-                let end = async { drop(stopped.await) };
-                elector.run(end, say).await;
-            }
-        };
-        // What is under way is sent before another may begin.
-        let watches = async {
-            let ended = watcher.run(setup::ended(), &mut { say }).await;
-            drop(stop);
-            ended
-        };
+        let mut said = say;
+        let watches = watcher.run(setup::ended(), &mut said);
         tokio::select! {
-            (ended, ()) = async { tokio::join!(watches, holds) } => ended?,
+            ended = election::meanwhile(elector, say, watches) => ended?,
             () = answers => {}
         }
         Ok(Exit::Done)

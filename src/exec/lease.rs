@@ -108,6 +108,27 @@ impl Leadership {
     }
 }
 
+/// Whether this process is the one that acts: by a Lease where several wait for it, else always.
+#[derive(Clone, Default, Debug)]
+pub struct Lead(Option<watch::Receiver<Leadership>>);
+
+impl Lead {
+    /// By what an [`Elector`] says.
+    pub const fn by(leadership: watch::Receiver<Leadership>) -> Self {
+        Self(Some(leadership))
+    }
+
+    /// Whether we lead at this moment.
+    pub fn leads(&self) -> bool {
+        self.told().unwrap_or(true)
+    }
+
+    /// The same; `None` without a Lease.
+    pub fn told(&self) -> Option<bool> {
+        Some(self.0.as_ref()?.borrow().leads())
+    }
+}
+
 /// Holds a Lease, or waits for it.
 pub struct Elector {
     client: Client,
@@ -163,6 +184,11 @@ impl Elector {
             seen: None,
             state: watch::Sender::default(),
         }
+    }
+
+    /// Whether we lead, from now on.
+    pub fn lead(&self) -> Lead {
+        Lead::by(self.leadership())
     }
 
     /// Who leads, from now on.

@@ -10,6 +10,7 @@ use engine::snapshot::{
     Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
 };
 use model::base::{Moment, Name, ObjectKey, SmallSort};
+use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until, Verb, Wait,
@@ -22,9 +23,6 @@ use super::{cordon, hold};
 
 /// How long a budget and a pod's end are waited for without a deadline, seconds.
 const PATIENCE: u64 = 1_800;
-
-/// An annotation that asks a job to save its work.
-const WANTED: &str = "stokehold.dev/checkpoint-wanted";
 
 /// A name for what is evicted of a workload, while the engine looks for room for it.
 const MOVED: &str = "evicted pods of ";
@@ -346,7 +344,7 @@ impl Drain<'_> {
                 Way::Kueue(_) => {
                     let top = planner_context::top(model)?;
                     let lever = Mutation::Annotate {
-                        key: WANTED.to_owned(),
+                        key: CHECKPOINT_WANTED.to_owned(),
                         value: Some(snapshot.at.rfc3339()),
                     };
                     let mut ask = planner_context::step(Verb::Mark, &top, lever)?;

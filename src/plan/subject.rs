@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use cluster::Projected;
 use cluster::job::{JobObject, JobSetObject};
-use cluster::mutations::{CHECKPOINT, KUEUE_QUEUE, entry, has_condition, text};
+use cluster::mutations::{CHECKPOINT, entry, has_condition, text};
 use model::base::{Moment, Names, ObjectKey};
+use model::fleet::govern::{KUEUE_QUEUE, QUEUE};
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
 use model::plan::{Budgets, Fact, JobName, JobRef, Loss, Object, SideEffects, Test};
 
@@ -133,8 +134,7 @@ impl Subject {
         if self.pod_group.is_some() {
             return System::VolcanoGroup;
         }
-        let ours = "stokehold.dev/queue";
-        if label(ours) || entry(&top.now, "annotations", ours).is_some() {
+        if label(QUEUE) || entry(&top.now, "annotations", QUEUE).is_some() {
             return System::Ours;
         }
         System::None

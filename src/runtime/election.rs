@@ -1,5 +1,7 @@
 //! The right to hold a Lease, which comes from the settings as every right to write does.
 
+use tokio::sync::oneshot;
+
 use exec::lease::{Elector, LeaseName};
 use model::base::{Exit, Failure, Name};
 use plan::grant::Grant;
@@ -33,4 +35,24 @@ pub fn elector(
     let stats = ApiStats::new(clock::shared());
     Elector::connect(&grant, choice, stats, lease, identity)
         .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))
+}
+
+/// Does `work` and holds the Lease meanwhile, where there is one; lets go of it when the work has ended, so that nothing is done any
+/// more when another may begin. `say` is told as in [`Elector::run`].
+pub async fn meanwhile<T>(
+    elector: Option<Elector>,
+    say: impl FnMut(&str),
+    work: impl Future<Output = T>,
+) -> T {
+    let Some(elector) = elector else {
+        return work.await;
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let work = async {
+        let done = work.await;
+        drop(stop);
+        done
+    };
+    let end = async { drop(stopped.await) };
+    tokio::join!(work, elector.run(end, say)).0
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use cluster::mutations::GovernWrite;
 use engine::live;
 use exec::govern::{GovernOutcome, GovernWriter};
-use exec::lease::Leadership;
+use exec::lease::Lead;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::fleet::Fleet;
@@ -142,7 +142,7 @@ pub struct Governor {
     proposed: BTreeSet<(JobKey, &'static str)>,
     compared: Option<Comparison>,
     /// Who governs, where several may.
-    leadership: Option<watch::Receiver<Leadership>>,
+    lead: Lead,
     /// Since when we do.
     led: Option<Instant>,
     status: watch::Sender<GovernStatus>,
@@ -185,7 +185,7 @@ impl Governor {
             busy: 0,
             proposed: BTreeSet::new(),
             compared: None,
-            leadership: None,
+            lead: Lead::default(),
             led: None,
             status: watch::Sender::default(),
         }
@@ -193,22 +193,15 @@ impl Governor {
 
     /// One of several, which governs while it leads.
     #[must_use]
-    pub fn led(mut self, leadership: watch::Receiver<Leadership>) -> Self {
-        self.leadership = Some(leadership);
-        self
-    }
-
-    fn leads(&self) -> bool {
-        let led = self.leadership.as_ref();
-        led.is_none_or(|known| known.borrow().leads())
+    pub fn led(self, lead: Lead) -> Self {
+        Self { lead, ..self }
     }
 
     /// Whether to decide: we lead, and have seen what the one before wrote last.
     fn may_decide(&mut self) -> bool {
-        if self.leadership.is_none() {
+        let Some(leads) = self.lead.told() else {
             return true;
-        }
-        let leads = self.leads();
+        };
         self.status.send_if_modified(|status| {
             let before = status.leads.replace(leads);
             before != Some(leads)
@@ -460,7 +453,7 @@ impl Governor {
             return false;
         };
         self.pacer.turn().await;
-        if !self.leads() {
+        if !self.lead.leads() {
             return false;
         }
         let outcome = writer.write(&write.write).await;

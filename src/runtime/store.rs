@@ -185,20 +185,12 @@ impl Store {
             self.advised = Arc::clone(profiles);
             self.advice = advice::advise(&fleet, &burn, profiles).into();
         }
+        let context = self.rules.context.clone();
         Facts {
-            context: self.rules.context.clone(),
-            fleet: Arc::new(fleet),
-            burn: Arc::new(burn),
-            part: None,
             history: Arc::new(self.history.clone()),
-            silences: Arc::default(),
-            answers: Arc::default(),
-            acts: Arc::default(),
-            supposed: Arc::default(),
-            compared: Arc::default(),
             advice: Arc::clone(&self.advice),
-            usage: Arc::default(),
             now: at,
+            ..Facts::new(context, Arc::new(fleet), Arc::new(burn))
         }
     }
 

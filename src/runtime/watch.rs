@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
-use exec::lease::Leadership;
+use exec::lease::Lead;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure};
 use model::fleet::Fleet;
@@ -116,7 +116,7 @@ pub struct Watcher {
     /// When everything had been read for the first time.
     read: Option<Instant>,
     /// Who sends, where several watch.
-    leadership: Option<watch::Receiver<Leadership>>,
+    lead: Lead,
     /// What stood lately, while another sends.
     followed: VecDeque<(Instant, Standing)>,
 }
@@ -169,21 +169,15 @@ impl Watcher {
             outcomes: mpsc::channel(64),
             begun: Instant::now(),
             read: None,
-            leadership: None,
+            lead: Lead::default(),
             followed: VecDeque::new(),
         }
     }
 
     /// One of several, which sends while it leads.
     #[must_use]
-    pub fn led(mut self, leadership: watch::Receiver<Leadership>) -> Self {
-        self.leadership = Some(leadership);
-        self
-    }
-
-    fn leads(&self) -> bool {
-        let led = self.leadership.as_ref();
-        led.is_none_or(|known| known.borrow().leads())
+    pub fn led(self, lead: Lead) -> Self {
+        Self { lead, ..self }
     }
 
     /// Goes on from what was kept; gives what is to be said of it.
@@ -277,7 +271,7 @@ impl Watcher {
         seen.take_usage(Arc::clone(&self.inputs.usage.borrow()));
         let seen = seen.scoped(&self.inputs.scope);
         let standing = Standing::of(&seen);
-        match self.leads() {
+        match self.lead.leads() {
             true => {
                 // What stood when the other one still sent is told, and what began since is sent.
                 if let Some((_, first)) = self.followed.pop_front() {
@@ -331,7 +325,7 @@ impl Watcher {
     fn send(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let beat = self.beat();
         let mut due = Vec::new();
-        if self.leads() {
+        if self.lead.leads() {
             for (at, (delivery, ..)) in self.receivers.iter_mut().enumerate() {
                 if let Some(message) = delivery.next(beat) {
                     due.push((at, message.body));
@@ -406,7 +400,7 @@ impl Watcher {
         let counts: Vec<(DeliveryRules, DeliveryCounts)> = all
             .map(|(delivery, ..)| (delivery.rules().clone(), delivery.counts()))
             .collect();
-        let leads = self.leadership.is_some().then(|| self.leads());
+        let leads = self.lead.told();
         self.status.send_if_modified(|status| {
             let differs = status.receivers != counts || status.leads != leads;
             (status.receivers, status.leads) = (counts, leads);

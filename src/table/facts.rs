@@ -46,3 +46,24 @@ pub struct Facts {
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }
+
+impl Facts {
+    /// Of a fleet and its money alone, as of the fleet's moment.
+    pub fn new(context: Name, fleet: Arc<Fleet>, burn: Arc<Burn>) -> Self {
+        Self {
+            context,
+            now: fleet.at,
+            fleet,
+            burn,
+            part: None,
+            history: Arc::default(),
+            advice: Arc::default(),
+            silences: Arc::default(),
+            answers: Arc::default(),
+            acts: Arc::default(),
+            supposed: Arc::default(),
+            compared: Arc::default(),
+            usage: Arc::default(),
+        }
+    }
+}

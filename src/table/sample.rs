@@ -12,7 +12,6 @@ use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::histogram::{Histogram, Latency};
-use model::fleet::history::History;
 use model::fleet::job::{Gang, Job, JobKey, JobState, Serving};
 use model::fleet::node::{Billing, Cordon};
 use model::fleet::observe::{
@@ -265,19 +264,8 @@ prices = [
     made.scaling = scaling();
     let burnt = burn(&made, &prices);
     let facts = Facts {
-        context: Name::new("test"),
-        fleet: Arc::new(made),
-        burn: Arc::new(burnt),
-        part: None,
-        history: Arc::new(History::default()),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
         now: now(),
+        ..Facts::new(Name::new("test"), Arc::new(made), Arc::new(burnt))
     };
     advised(&facts)
 }

@@ -10,7 +10,6 @@ use engine::{document, snapshot};
 use model::base::{Name, Names};
 use model::cost::{Prices, burn};
 use model::fleet::Ledger;
-use model::fleet::history::History;
 use model::fleet::observe::Table;
 use model::fleet::policy::Policy;
 
@@ -129,19 +128,8 @@ fn facts() -> Facts {
     let fleet = ledger.publish(now());
     let burnt = burn(&fleet, &Prices::default());
     Facts {
-        context: Name::new("test"),
-        fleet: Arc::new(fleet),
-        burn: Arc::new(burnt),
-        part: None,
-        history: Arc::new(History::default()),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
         now: now(),
+        ..Facts::new(Name::new("test"), Arc::new(fleet), Arc::new(burnt))
     }
 }
 

@@ -550,38 +550,25 @@ fn finish(
             "",
         ),
     ];
-    Facts {
-        context: Name::new("prod-us-east"),
-        fleet: Arc::new(Fleet {
-            revision: 88_412,
-            at: NOW,
-            skew_ms: Some(0),
-            nodes: nodes.into(),
-            pools: pools.into(),
-            jobs: jobs.into(),
-            queues: queues::queues().into(),
-            findings: findings.into(),
-            sources: sources.into(),
-            known: Arc::new(
-                Table::ALL
-                    .iter()
-                    .map(|table| (*table, Known::Live))
-                    .collect(),
-            ),
-            ..Fleet::unknown(policy)
-        }),
-        burn: Arc::new(burn),
-        part: None,
-        history: Arc::new(History::default()),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
-        now: NOW,
-    }
+    let fleet = Fleet {
+        revision: 88_412,
+        at: NOW,
+        skew_ms: Some(0),
+        nodes: nodes.into(),
+        pools: pools.into(),
+        jobs: jobs.into(),
+        queues: queues::queues().into(),
+        findings: findings.into(),
+        sources: sources.into(),
+        known: Arc::new(
+            Table::ALL
+                .iter()
+                .map(|table| (*table, Known::Live))
+                .collect(),
+        ),
+        ..Fleet::unknown(policy)
+    };
+    Facts::new(Name::new("prod-us-east"), Arc::new(fleet), Arc::new(burn))
 }
 
 fn finding(
@@ -653,20 +640,10 @@ pub fn small() -> Facts {
 
 /// Nothing listed yet.
 pub fn unknown() -> Facts {
+    let fleet = Arc::new(Fleet::unknown(Arc::default()));
     Facts {
-        context: Name::new("prod-us-east"),
-        fleet: Arc::new(Fleet::unknown(Arc::default())),
-        burn: Arc::default(),
-        part: None,
-        history: Arc::default(),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
         now: NOW,
+        ..Facts::new(Name::new("prod-us-east"), fleet, Arc::default())
     }
 }
 

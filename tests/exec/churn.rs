@@ -8,7 +8,6 @@ use std::time::Duration;
 use console::action_keys::PlanOutcome;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::ObjectKey;
-use model::cost::Burn;
 use sim::change::{Change, Request, Resource, Scene, Served};
 use sim::world::World;
 use table::Facts;
@@ -128,22 +127,8 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
     let road = Road::new(service.clone());
     let operator = Operator::at(&road, clock);
     let facts = || {
-        let fleet = stage::fleet(&service);
-        Facts {
-            context: Name::new("tiny"),
-            now: fleet.at,
-            fleet: Arc::new(fleet),
-            burn: Arc::new(Burn::default()),
-            part: None,
-            history: Arc::default(),
-            silences: Arc::default(),
-            answers: Arc::default(),
-            acts: Arc::default(),
-            supposed: Arc::default(),
-            compared: Arc::default(),
-            advice: Arc::default(),
-            usage: Arc::default(),
-        }
+        let fleet = Arc::new(stage::fleet(&service));
+        Facts::new(Name::new("tiny"), fleet, Arc::default())
     };
     let mut app = App::new(AppOptions::default());
     let _ = app.update(Msg::Resize(160, 50));

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exec::govern::GovernWriter;
-use exec::lease::Leadership;
+use exec::lease::{Lead, Leadership};
 use http::Method;
 use model::base::Moment;
-use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::job::JobState;
 use serde_json::{Value, json};
@@ -37,25 +36,11 @@ struct Stage {
     /// Each second's devices that governed pods hold.
     held: Vec<u32>,
     /// Who leads, where several may.
-    leadership: Option<watch::Receiver<Leadership>>,
+    lead: Lead,
 }
 
 fn facts(fleet: Fleet) -> Facts {
-    Facts {
-        context: "sim".into(),
-        now: fleet.at,
-        fleet: Arc::new(fleet),
-        burn: Arc::new(Burn::default()),
-        part: None,
-        history: Arc::default(),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
-    }
+    Facts::new("sim".into(), Arc::new(fleet), Arc::default())
 }
 
 impl Stage {
@@ -84,7 +69,7 @@ impl Stage {
             free,
             said: Vec::new(),
             held: Vec::new(),
-            leadership: None,
+            lead: Lead::default(),
         };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stokehold"}});
@@ -166,10 +151,8 @@ impl Stage {
                 exec::client_for(&grant, self.road.clone(), ApiStats::new(self.clock.clone()));
             GovernWriter::new(&grant, client)
         });
-        let mut governor = Governor::new(pictures, writer, &settings(&[]));
-        if let Some(leadership) = &self.leadership {
-            governor = governor.led(leadership.clone());
-        }
+        let governor = Governor::new(pictures, writer, &settings(&[]));
+        let mut governor = governor.led(self.lead.clone());
         let served = ServedGovern(governor.status());
         let mut said = Vec::new();
         let mut held = Vec::new();
@@ -295,7 +278,7 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     stage.submit("one", Some("a"), 0, 2).await;
     let other = Leadership::held("other".into(), None);
     let (leads, leadership) = watch::channel(other.clone());
-    stage.leadership = Some(leadership);
+    stage.lead = Lead::by(leadership);
     stage.govern(30, true).await;
     assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
     let now = tokio::time::Instant::now();

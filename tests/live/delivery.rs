@@ -145,10 +145,8 @@ fn silenced(from: Moment) {
     curl(&["-H", header, "-d", &silence.to_string(), &place]);
 }
 
-#[test]
-#[ignore = "needs the plane of tests/live/up"]
-fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
-    let _plane = alone();
+/// A home whose settings have Alertmanager as the receiver.
+fn home() -> tempfile::TempDir {
     let home = tempfile::tempdir().expect("a folder");
     fs::create_dir(home.path().join("stokehold")).expect("a folder");
     fs::write(
@@ -156,6 +154,14 @@ fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
         "[[notify]]\nname = \"pager\"\nkind = \"alertmanager\"\nurl = \"http://10.255.0.1:9093\"\nmin_severity = \"info\"\n",
     )
     .expect("written");
+    home
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
+    let _plane = alone();
+    let home = home();
     let state = home.path().join("state").display().to_string();
     let start = || {
         let arguments = ["watch", "--dir", &state, "--listen", "127.0.0.1:0"];
@@ -229,13 +235,7 @@ fn a_finding_fires_is_silenced_and_is_resolved_in_alertmanager() {
 #[ignore = "needs the plane of tests/live/up"]
 fn of_two_watchers_one_sends_and_the_other_takes_over() {
     let _plane = alone();
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
-    fs::write(
-        home.path().join("stokehold/stokehold.toml"),
-        "[[notify]]\nname = \"pager\"\nkind = \"alertmanager\"\nurl = \"http://10.255.0.1:9093\"\nmin_severity = \"info\"\n",
-    )
-    .expect("written");
+    let home = home();
     let start = |name: &str| {
         let state = home.path().join(name).display().to_string();
         let lease = "--lease=default/stokehold-watch";

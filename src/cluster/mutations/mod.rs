@@ -20,15 +20,13 @@ pub use govern::{
     GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };
 pub use rights::{GOVERN, OPERATOR, Right, rights, writes};
-pub use support::{has_ended, illegal, supports as support};
+pub use support::{has_ended, illegal, is_own_controller, supports as support};
 pub use undo::{Inverse, fields, inverse};
 
 use serde_json::Value;
 
 use model::plan::{Fact, Mutation, Policy, Step, Test, VolcanoAction};
 
-/// The label of a job that names its LocalQueue: Kueue then decides when the job runs.
-pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// The label of a job that names its WorkloadPriorityClass.
 pub const KUEUE_CLASS: &str = "kueue.x-k8s.io/priority-class";
 /// The label from which KAI's pod-grouper takes a priority class.

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use model::fleet::govern::KUEUE_QUEUE;
 use model::plan::{Mutation, Object, Refusal, RefusalCode, Step, VolcanoAction};
 
-use super::{KUEUE_CLASS, KUEUE_QUEUE, entry, has_condition, is_mirror, text};
+use super::{KUEUE_CLASS, entry, has_condition, is_mirror, text};
 
 /// The field that suspends a job owner; `None` when its kind has none.
 /// (API: batch/v1, jobset.x-k8s.io, trainer.kubeflow.org and ray.io `.spec.suspend`; kubeflow.org
@@ -324,7 +325,7 @@ pub(super) fn foreign_manager<'a>(it: &Object, now: &'a Value) -> Option<&'a str
 }
 
 /// Names under which controllers of the cluster itself stand in `.spec.managedBy`.
-fn is_own_controller(place: (&str, &str), by: &str) -> bool {
+pub fn is_own_controller(place: (&str, &str), by: &str) -> bool {
     match place {
         ("batch", _) => by == "kubernetes.io/job-controller",
         ("jobset.x-k8s.io", _) => by == "jobset.sigs.k8s.io/jobset-controller",

@@ -361,19 +361,9 @@ impl App {
 
 /// Facts of a cluster that has not answered yet.
 fn nothing(context: Name) -> Facts {
+    let fleet = Arc::new(Fleet::unknown(Arc::default()));
     Facts {
-        context,
-        fleet: Arc::new(Fleet::unknown(Arc::default())),
-        burn: Arc::default(),
-        part: None,
-        history: Arc::default(),
-        silences: Arc::default(),
-        answers: Arc::default(),
-        acts: Arc::default(),
-        supposed: Arc::default(),
-        compared: Arc::default(),
-        advice: Arc::default(),
-        usage: Arc::default(),
         now: Moment::default(),
+        ..Facts::new(context, fleet, Arc::default())
     }
 }

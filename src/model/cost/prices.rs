@@ -57,10 +57,18 @@ impl Owned {
         if devices == 0 || self.years <= 0.0 {
             return None;
         }
-        let written_off =
-            self.capex_usd * (1.0 + self.overhead) * (1.0 - self.residual) / (self.years * 8760.0);
-        let power = self.kw * self.pue * self.usd_per_kwh;
-        Some((written_off + power + self.other_usd_per_hour) / f64::from(devices))
+        let written_off = self.bought_usd() * (1.0 - self.residual) / (self.years * 8760.0);
+        Some((written_off + self.running_usd_per_hour()) / f64::from(devices))
+    }
+
+    /// USD that a machine costs with what is around it: `capex (1 + overhead)`.
+    pub fn bought_usd(&self) -> f64 {
+        self.capex_usd * (1.0 + self.overhead)
+    }
+
+    /// USD an hour that a machine costs while it runs: `kw pue usd_per_kwh + other`.
+    pub fn running_usd_per_hour(&self) -> f64 {
+        self.kw * self.pue * self.usd_per_kwh + self.other_usd_per_hour
     }
 }
 

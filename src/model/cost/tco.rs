@@ -74,9 +74,8 @@ pub fn break_even(usd_per_device_hour: f64, owned: &Owned, devices: u32) -> Opti
         return None;
     }
     let count = f64::from(devices);
-    let bought = owned.capex_usd * (1.0 + owned.overhead) / count;
-    let running = (owned.kw * owned.pue * owned.usd_per_kwh + owned.other_usd_per_hour) / count;
-    let saved = (usd_per_device_hour - running) * MONTH_HOURS;
+    let bought = owned.bought_usd() / count;
+    let saved = (usd_per_device_hour - owned.running_usd_per_hour() / count) * MONTH_HOURS;
     Some(BreakEven {
         used_ratio: own / usd_per_device_hour,
         months: (saved > 0.0).then(|| bought / saved),

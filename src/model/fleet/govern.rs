@@ -65,6 +65,11 @@ pub struct GovernState {
     pub is_read: bool,
 }
 
+/// Why a job whose label names a parent of queues is not admitted.
+pub fn parent_words(queue: &str) -> String {
+    format!("{queue} is a parent of queues, which admits nothing: name one of its queues")
+}
+
 /// What a job that carries the label [`QUEUE`] says of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Governed {

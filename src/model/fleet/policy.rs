@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::ObjectKey;
 
 use super::accelerator::Catalog;
+use super::govern::{KUEUE_QUEUE, QUEUE};
 use super::node::Billing;
 use super::pool::PoolMode;
 use super::scheduling::EngineRules;
@@ -120,8 +121,8 @@ impl Default for Policy {
             teams: Vec::new(),
             team_labels: owned(&["stokehold.dev/team", "team", "app.kubernetes.io/part-of"]),
             queue_labels: owned(&[
-                "stokehold.dev/queue",
-                "kueue.x-k8s.io/queue-name",
+                QUEUE,
+                KUEUE_QUEUE,
                 "kai.scheduler/queue",
                 "volcano.sh/queue-name",
             ]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::snapshot::{Snapshot, System};
-use model::fleet::govern::REQUEUE_AT;
+use model::fleet::govern::{REQUEUE_AT, parent_words};
 
 use super::GovernedJob;
 
@@ -57,13 +57,7 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
     }
     match queue {
         None => return Class::Held(format!("there is no queue {}", governed.queue)),
-        Some(queue) if !queue.admits => {
-            let words = format!(
-                "{} is a parent of queues, which admits nothing: name one of its queues",
-                governed.queue
-            );
-            return Class::Held(words);
-        }
+        Some(queue) if !queue.admits => return Class::Held(parent_words(&governed.queue)),
         Some(_) => {}
     }
     match governed.moment(REQUEUE_AT) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cluster::mutations::is_other_scheduler;
+use cluster::mutations::{is_other_scheduler, is_own_controller};
 use cluster::table;
 use engine::live::Titles;
 use model::base::{Moment, Name};
@@ -94,8 +94,8 @@ pub fn governed_jobs(fleet: &Fleet) -> Vec<GovernedJob> {
 
 fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     let governed = job.govern.clone()?;
-    let place = table::place(table::of_job_kind(&job.id.kind)?);
-    let plural = table::of_job_kind(&job.id.kind)?.plural();
+    let kind = table::of_job_kind(&job.id.kind)?;
+    let (place, plural) = (table::place(kind), kind.plural());
     let object = Object::new(
         place.group,
         place.version,
@@ -117,14 +117,14 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         pending_since: pending.map(|pod| pod.seen.created).min(),
         has_pods: bound.count() > 0,
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
-        refused: refusal(job, &governed),
+        refused: refusal(job, &governed, (place.group, plural)),
         key: job.id.clone(),
         governed,
     })
 }
 
-/// Why a job with the label is left alone.
-fn refusal(job: &Job, governed: &Governed) -> Option<String> {
+/// Why a job with the label, whose kind is served at `place` (group and plural), is left alone.
+fn refusal(job: &Job, governed: &Governed, place: (&str, &str)) -> Option<String> {
     if let Some(owner) = &governed.owner {
         let (kind, name) = (&owner.kind, &owner.name);
         return Some(format!(
@@ -138,7 +138,7 @@ fn refusal(job: &Job, governed: &Governed) -> Option<String> {
         return Some("it is in a queue of Kueue".to_owned());
     }
     if let Some(by) = &governed.managed_by
-        && !is_kinds_own(by)
+        && !is_own_controller(place, by)
     {
         return Some(format!("it is managed by {by}"));
     }
@@ -151,15 +151,4 @@ fn refusal(job: &Job, governed: &Governed) -> Option<String> {
         QueueSystem::Stokehold | QueueSystem::None => None,
         system => Some(format!("it is in a queue of {}", system.name())),
     }
-}
-
-/// The names under which the controllers of the cluster itself manage jobs.
-fn is_kinds_own(by: &str) -> bool {
-    matches!(
-        by,
-        "kubernetes.io/job-controller"
-            | "jobset.sigs.k8s.io/jobset-controller"
-            | "trainer.kubeflow.org/trainjob-controller"
-            | "ray.io/kuberay-operator"
-    ) || by.starts_with("kubeflow.org/")
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use model::base::Name;
+use model::fleet::govern::KUEUE_QUEUE;
 use model::plan::{Fact, Mutation, Object, Policy, RefusalCode, Step, Test, Verb, VolcanoAction};
 
 use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Name;
-use crate::fleet::govern::{Governed, REASON};
+use crate::fleet::govern::{Governed, REASON, parent_words};
 use crate::fleet::job::Job;
 use crate::fleet::observe::{Observation, Table};
 use crate::fleet::queue::{Queue, QueueKey, QueueKind, QueueSystem};
@@ -125,9 +125,7 @@ impl Ledger {
             let is_cohort = self.shelves.is_parent(&key(QueueKind::Cohort));
             let (queue, key) = (&governed.queue, &state.key);
             let words = match is_cohort {
-                true => format!(
-                    "{queue} is a parent of queues, which admits nothing: name one of its queues"
-                ),
+                true => parent_words(queue),
                 false => format!("there is no queue {queue} in ConfigMap {key}"),
             };
             return Some((Some("no-queue"), Name::from(words)));
