@@ -33,6 +33,10 @@ const FRAME: Duration = Duration::from_millis(100);
 /// A picture that changes by itself is drawn again after this time at the soonest.
 const SOONEST: Duration = Duration::from_millis(200);
 
+/// How often, and how many times, keys are looked for again after the terminal was taken back: a reader of keys that ends wakes
+/// the one that follows, and a key that comes at that moment is forgotten as in [`terminal::look_again`].
+const LOOKS: (Duration, u8) = (Duration::from_millis(50), 20);
+
 /// How long the loop has to end by itself once the terminal has hung up.
 const PARTING: Duration = Duration::from_millis(500);
 
@@ -106,6 +110,8 @@ struct Outside {
     port_forwards: PortForwards,
     /// A shell that was asked for: the loop opens it, which alone can wait for its end.
     shell: Option<ShellTarget>,
+    /// When keys are looked for again, and how many times after that.
+    look: Option<(Instant, u8)>,
 }
 
 /// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
@@ -130,6 +136,7 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
         pictures: ui.pictures,
         port_forwards: PortForwards::default(),
         shell: None,
+        look: None,
     };
     let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
@@ -239,6 +246,10 @@ async fn drive(
             }
             news = outside.port_forwards.news() => news,
             () = until(due.filter(|_| ready)) => Vec::new(),
+            () = until(outside.look.map(|(at, _)| at)) => {
+                outside.look_again();
+                Vec::new()
+            }
             () = until(wake) => {
                 wake = None;
                 vec![Msg::Tick(outside.connections.now())]
@@ -369,6 +380,7 @@ impl Outside {
             return Err(Leave::End(End::Gone));
         }
         self.events = EventStream::new();
+        self.look = Some((Instant::now() + LOOKS.0, LOOKS.1));
         let area = size()?;
         self.screen.reset(area);
         Ok(effects::resumed(
@@ -376,6 +388,13 @@ impl Outside {
             area.height,
             self.connections.now(),
         ))
+    }
+
+    /// Looks for keys that the reader has missed.
+    fn look_again(&mut self) {
+        terminal::look_again();
+        let left = self.look.and_then(|(_, left)| left.checked_sub(1));
+        self.look = left.map(|left| (Instant::now() + LOOKS.0, left));
     }
 
     /// Carries out an effect, and gives what the console is to be told of it.

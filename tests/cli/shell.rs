@@ -179,6 +179,26 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     );
 }
 
+/// A key that is typed at the moment the console comes back is not lost.
+#[test]
+fn a_key_at_the_end_of_a_shell_is_not_lost() {
+    let fake = Fake::new();
+    let mut link = fake.console(&["--write"], None);
+    nodes(&mut link);
+    for turn in 0..40_u64 {
+        link.keys("S");
+        link.until("the shell of the fake");
+        link.keys("\n");
+        let end = Instant::now() + Duration::from_secs(60);
+        while !link.screen.screen().alternate_screen() {
+            assert!(Instant::now() < end, "turn {turn}: {}", link.text());
+            link.read(Duration::from_millis(1), 4_096);
+        }
+        // From before the reader of keys is there until after the first frame.
+        std::thread::sleep(Duration::from_micros(turn * 400));
+    }
+}
+
 #[test]
 fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
     let fake = Fake::new();
