@@ -227,7 +227,7 @@ impl Recorder {
         }
     }
 
-    /// Takes that a picture was made and judged at `at`: a replay judges at the same moments.
+    /// Takes that a picture was made at `at`, and judged where that was due: a replay makes one at the same moments, and judges alike.
     pub fn judged(&mut self, at: Moment) {
         self.clock(at);
         let from = self.from(at);

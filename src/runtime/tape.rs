@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use model::base::{Exit, Failure, Moment};
 use model::fleet::observe::Observation;
+use model::fleet::runtimes::Runtimes;
 use model::usage::UsageCounters;
 use record::{RecordFault, RecordOptions, Recorder, Written};
 use settings::Recording;
@@ -147,6 +148,8 @@ pub struct Tape {
     usage: Option<UsageTape>,
     counters: Option<watch::Sender<UsageCounters>>,
     complete: bool,
+    /// What was known of past runs at the last picture.
+    runtimes: Runtimes,
     /// Nothing is stamped earlier.
     floor: Moment,
 }
@@ -232,6 +235,7 @@ impl Tape {
             usage: None,
             counters: None,
             complete: false,
+            runtimes: Runtimes::default(),
             floor: Moment::default(),
         };
         let control = TapeControl {
@@ -283,15 +287,18 @@ impl Tape {
     pub(super) fn published(&mut self, store: &Store, facts: &Facts, judged: bool) {
         let at = facts.now;
         let complete = facts.fleet.is_complete();
-        // A replay makes the same pictures: those that were judged.
-        if let Some(usage) = self.usage.as_mut().filter(|_| judged) {
+        // A replay makes the same pictures: those that were judged, and those that a run was learned of. Its job may have gone by
+        // the next that is judged.
+        let before = std::mem::replace(&mut self.runtimes, facts.fleet.runtimes.clone());
+        let kept = judged || !before.is_same(&self.runtimes);
+        if let Some(usage) = self.usage.as_mut().filter(|_| kept) {
             usage.see(facts);
         }
         self.floor = at.plus(Duration::from_millis(1));
         let Some(recorder) = &mut self.recorder else {
             return;
         };
-        if judged {
+        if kept {
             recorder.judged(at);
         }
         if complete && !self.complete {

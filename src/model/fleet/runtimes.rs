@@ -59,6 +59,11 @@ impl Tenths {
 pub struct Runtimes(Arc<BTreeMap<Name, Tenths>>);
 
 impl Runtimes {
+    /// True where nothing was learned between the two.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Every group of which enough is known, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &Tenths)> {
         self.0.iter()
