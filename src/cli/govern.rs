@@ -18,8 +18,8 @@ use model::fleet::queue_document::{flavors_without_devices, read};
 use source::local;
 
 use crate::runtime::election;
+use crate::runtime::govern::metrics::ServedGovern;
 use crate::runtime::govern::{self, Governor};
-use crate::runtime::govern_metrics::ServedGovern;
 use crate::runtime::status_server;
 
 use super::flags::span;
@@ -108,7 +108,8 @@ pub(super) fn run(
                 let context = &session.context.as_str().into();
                 let held = election::elector(&at.settings, choice.clone(), context, lease)?;
                 governor = governor.led(held.lead());
-                Some(held)
+                let status = governor.status();
+                Some(held.unless(move || status.borrow().stuck()))
             }
             _ => None,
         };

@@ -85,6 +85,7 @@ pub(super) fn blank(
             .get()
             .filter(|name| *name != DEFAULT_SCHEDULER)
             .map(|name| names.intern(name)),
+        generation: meta.generation.0.unwrap_or(0),
     })
 }
 

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use cluster::mutations::{GovernWrite, govern_call, is_governed_so};
+use cluster::mutations::{Call, GovernWrite, govern_call, is_governed_so};
 use model::base::{Moment, Name};
 use model::plan::{Object, RefusalCode};
 use plan::grant::Grant;
 
+use super::lease::Lead;
 use super::machine::Seen;
-use super::response::Verdict;
+use super::response::{ServerResponse, Verdict};
 use super::writer::{Writer, WritingClient};
 
 /// What became of a write.
@@ -25,9 +27,11 @@ pub enum GovernOutcome {
     Already,
     /// The job is not as the decision saw it, or has gone: the next decision sees what it is.
     Stale(String),
+    /// We do not lead any more, or not long enough: nothing was sent.
+    Ceased,
     /// The server is busy, and for how long it wants to be left alone where it says so.
     Busy(String, Option<Duration>),
-    /// The server or an admission policy refuses it.
+    /// The server or an admission policy refuses it, or the server does not keep it.
     Refused(String),
     /// No answer came: whether it was carried out is not known.
     Unknown(String),
@@ -36,9 +40,12 @@ pub enum GovernOutcome {
 /// Sends the writes of `govern`. It cannot be had without a [`Grant`].
 pub struct GovernWriter {
     writer: Writer,
-    /// The version in which the cluster serves each group that leaves it open.
-    versions: Mutex<BTreeMap<Name, Name>>,
+    /// The version in which the cluster serves each group and plural that leave it open.
+    versions: Mutex<BTreeMap<(Name, Name), Name>>,
 }
+
+/// How long one request may take. [`LASTS`](super::lease::LASTS) is longer than [`LEADS`](super::lease::LEADS) by more.
+const ANSWERS: Duration = Duration::from_secs(4);
 
 impl GovernWriter {
     /// A writer of this grant.
@@ -59,14 +66,14 @@ impl GovernWriter {
         if !object.place.version.is_empty() {
             return Some(object.clone());
         }
-        let group = &object.place.group;
+        let kind = (object.place.group.clone(), object.place.plural.clone());
         let known = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = known().get(group).cloned();
+        let version = known().get(&kind).cloned();
         let version = match version {
             Some(version) => version,
             None => {
-                let told = Name::from(self.writer.version_of(group).await?);
-                known().insert(group.clone(), told.clone());
+                let told = Name::from(self.writer.version_of(&kind.0, &kind.1).await?);
+                known().insert(kind, told.clone());
                 told
             }
         };
@@ -75,8 +82,49 @@ impl GovernWriter {
         Some(served)
     }
 
-    /// Carries out one write.
-    pub async fn write(&self, write: &GovernWrite) -> GovernOutcome {
+    /// A kind that is not found where it was served is looked for anew.
+    fn forget_version(&self, object: &Object) {
+        let kind = (object.place.group.clone(), object.place.plural.clone());
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.remove(&kind);
+    }
+
+    /// The job as it is now.
+    async fn read(&self, object: &Object) -> Result<Box<Value>, GovernOutcome> {
+        let late = |_| Seen::Not(ServerResponse::none("no answer in time"));
+        let seen = timeout(ANSWERS, self.writer.read(object)).await;
+        match seen.unwrap_or_else(late) {
+            Seen::There(now) => Ok(now),
+            Seen::Gone => {
+                self.forget_version(object);
+                Err(GovernOutcome::Stale(format!("{object} has gone")))
+            }
+            Seen::Not(answer) => {
+                let words = answer.words();
+                Err(match answer.code {
+                    Some(429) => GovernOutcome::Busy(words, answer.retry_after),
+                    Some(code) if code < 500 => GovernOutcome::Refused(words),
+                    _ => GovernOutcome::Unknown(words),
+                })
+            }
+        }
+    }
+
+    /// Carries out one write, while `lead` says that we may.
+    pub async fn write(&self, write: &GovernWrite, lead: &Lead) -> GovernOutcome {
+        self.sent(write, lead, false).await
+    }
+
+    /// What would become of a write: nothing is changed. What can only be tried for good counts as written.
+    pub async fn probe(&self, write: &GovernWrite, lead: &Lead) -> GovernOutcome {
+        match self.sent(write, lead, true).await {
+            // A webhook with side effects is not asked in a dry run, and the server refuses in its place.
+            GovernOutcome::Refused(why) if why.contains("dry run") => GovernOutcome::Written,
+            outcome => outcome,
+        }
+    }
+
+    async fn sent(&self, write: &GovernWrite, lead: &Lead, dry_run: bool) -> GovernOutcome {
         let Some(object) = self.served(&write.object).await else {
             let group = &write.object.place.group;
             return GovernOutcome::Unknown(format!(
@@ -87,42 +135,35 @@ impl GovernWriter {
             object,
             ..write.clone()
         };
-        let now = match self.writer.read(&write.object).await {
-            Seen::There(now) => now,
-            Seen::Gone => return GovernOutcome::Stale(format!("{} has gone", write.object)),
-            Seen::Not(answer) => {
-                let words = answer.words();
-                return match answer.code {
-                    Some(429) => GovernOutcome::Busy(words, answer.retry_after),
-                    Some(code) if code < 500 => GovernOutcome::Refused(words),
-                    _ => GovernOutcome::Unknown(words),
-                };
-            }
+        let now = match self.read(&write.object).await {
+            Ok(now) => now,
+            Err(outcome) => return outcome,
         };
-        let uid = now.pointer("/metadata/uid").and_then(|uid| uid.as_str());
-        if write.object.uid.as_deref() != uid && write.object.uid.is_some() {
-            let words = format!("{} was deleted and made again", write.object);
-            return GovernOutcome::Stale(words);
-        }
-        if is_governed_so(&write, &now) {
-            return GovernOutcome::Already;
-        }
-        let call = match govern_call(&write, &now) {
+        let call = match composed(&write, &now) {
             Ok(call) => call,
-            Err(refusal) if refusal.code == RefusalCode::IllegalState => {
-                return GovernOutcome::Stale(refusal.sentence);
-            }
-            Err(refusal) => return GovernOutcome::Refused(refusal.sentence),
+            Err(outcome) => return outcome,
         };
-        let answer = self.writer.send(&call).await;
+        // The answer may have taken its time: another may lead by now, and must not while this one is on its way.
+        let span = lead.left(ANSWERS);
+        if span.is_zero() {
+            return GovernOutcome::Ceased;
+        }
+        let answer = self.writer.send_within(&call, span, dry_run).await;
         match answer.verdict(&call) {
-            Verdict::Accepted => GovernOutcome::Written,
+            Verdict::Accepted if is_kept(&write, &answer.body) => GovernOutcome::Written,
+            Verdict::Accepted => GovernOutcome::Refused(format!(
+                "the server does not keep what is written on {}: is its operator too old?",
+                write.object
+            )),
             Verdict::Busy(words, wait) | Verdict::Budget(words, wait) => {
                 GovernOutcome::Busy(words, wait)
             }
             Verdict::Conflict(words) | Verdict::Gone(words) => GovernOutcome::Stale(words),
-            // A test of the patch that fails is told so too.
-            Verdict::Invalid(words) => GovernOutcome::Stale(words),
+            // So is a test of the patch that fails told, and what a policy denies.
+            Verdict::Invalid(words) => match self.read(&write.object).await {
+                Ok(now) if composed(&write, &now).is_ok() => GovernOutcome::Refused(words),
+                _ => GovernOutcome::Stale(words),
+            },
             Verdict::Refused(words) => GovernOutcome::Refused(words),
             Verdict::Unknown(words) => GovernOutcome::Unknown(words),
         }
@@ -164,4 +205,25 @@ impl GovernWriter {
         });
         let _ = self.writer.tell(&object.namespace, &event).await;
     }
+}
+
+/// The call of a write on its job as it was just read, or why none is sent.
+fn composed(write: &GovernWrite, now: &Value) -> Result<Call, GovernOutcome> {
+    let uid = now.pointer("/metadata/uid").and_then(|uid| uid.as_str());
+    if write.object.uid.as_deref() != uid && write.object.uid.is_some() {
+        let words = format!("{} was deleted and made again", write.object);
+        return Err(GovernOutcome::Stale(words));
+    }
+    if is_governed_so(write, now) {
+        return Err(GovernOutcome::Already);
+    }
+    govern_call(write, now).map_err(|refusal| match refusal.code {
+        RefusalCode::IllegalState => GovernOutcome::Stale(refusal.sentence),
+        _ => GovernOutcome::Refused(refusal.sentence),
+    })
+}
+
+/// Whether the object that a write is answered with is as it was to be: a kind whose schema has no such field drops it.
+fn is_kept(write: &GovernWrite, answer: &Value) -> bool {
+    answer.pointer("/metadata/name").is_none() || is_governed_so(write, answer)
 }

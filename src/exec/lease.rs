@@ -36,6 +36,8 @@ pub const LASTS: Duration = Duration::from_secs(15);
 pub const LEADS: Duration = Duration::from_secs(10);
 /// How often it is renewed, and looked at by those who wait.
 pub const PACE: Duration = Duration::from_secs(2);
+/// How long who lets go of it because the work does not go on leaves it to others.
+pub const RESTS: Duration = Duration::from_secs(300);
 /// How long one request may take.
 const ANSWERS: Duration = Duration::from_secs(5);
 
@@ -86,6 +88,8 @@ impl LeaseName {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Leadership {
     until: Option<Instant>,
+    /// How often we have begun to lead.
+    term: u32,
     /// Who holds the Lease; empty while that is not known or nobody does.
     pub holder: String,
     /// Why the Lease could not be read or renewed at the last try.
@@ -97,6 +101,7 @@ impl Leadership {
     pub fn held(holder: String, until: Option<Instant>) -> Self {
         Self {
             until,
+            term: 0,
             holder,
             fault: None,
         }
@@ -127,6 +132,21 @@ impl Lead {
     pub fn told(&self) -> Option<bool> {
         Some(self.0.as_ref()?.borrow().leads())
     }
+
+    /// How long we still lead if nothing renews it, at most `most`: zero where we do not.
+    pub fn left(&self, most: Duration) -> Duration {
+        let Some(leadership) = &self.0 else {
+            return most;
+        };
+        let until = leadership.borrow().until;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or_default().min(most)
+    }
+
+    /// How often we have begun to lead: what was decided in an earlier term is decided anew.
+    pub fn term(&self) -> u32 {
+        self.0.as_ref().map_or(0, |state| state.borrow().term)
+    }
 }
 
 /// Holds a Lease, or waits for it.
@@ -138,7 +158,12 @@ pub struct Elector {
     /// The version that was seen last, and since when it has not changed.
     seen: Option<(String, Instant)>,
     state: watch::Sender<Leadership>,
+    /// Why who leads is to let go of it, where the work does not go on.
+    stuck: Option<Stuck>,
 }
+
+/// Why the work of who leads does not go on; nothing while it does.
+type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Elector {
     /// Of a Lease in the cluster of `choice`; `identity` is ours and no other process's. Nothing is sent yet.
@@ -183,6 +208,16 @@ impl Elector {
             identity,
             seen: None,
             state: watch::Sender::default(),
+            stuck: None,
+        }
+    }
+
+    /// Lets go of the Lease while `stuck` says why the work does not go on, and leaves it to others for [`RESTS`].
+    #[must_use]
+    pub fn unless(self, stuck: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self {
+            stuck: Some(Box::new(stuck)),
+            ..self
         }
     }
 
@@ -201,8 +236,17 @@ impl Elector {
     pub async fn run(mut self, end: impl Future<Output = ()>, mut say: impl FnMut(&str)) {
         tokio::pin!(end);
         let (mut led, mut failed) = (None, false);
+        let mut rests: Option<Instant> = None;
         loop {
-            self.turn().await;
+            let stuck = self.stuck.as_ref().and_then(|stuck| stuck());
+            if let Some(why) = stuck.filter(|_| self.state.borrow().leads()) {
+                say(&format!("lets go of the Lease {}: {why}", self.lease));
+                self.let_go().await;
+                rests = Some(Instant::now() + RESTS);
+            }
+            if rests.is_none_or(|until| Instant::now() >= until) {
+                self.turn().await;
+            }
             let state = self.state.borrow().clone();
             let leads = state.leads();
             if led != Some(leads) {
@@ -242,10 +286,16 @@ impl Elector {
             let before = state.clone();
             match outcome {
                 Ok(None) => {
-                    *state = Leadership::held(self.identity.clone(), Some(begun + LEADS));
+                    let term = before.term + u32::from(!before.leads());
+                    let held = Leadership::held(self.identity.clone(), Some(begun + LEADS));
+                    *state = Leadership { term, ..held };
                 }
                 Ok(Some(holder)) => {
-                    *state = Leadership::held(holder, None);
+                    let term = before.term;
+                    *state = Leadership {
+                        term,
+                        ..Leadership::held(holder, None)
+                    };
                 }
                 // It may still be ours, until its time is over.
                 Err(why) => state.fault = Some(why),

@@ -109,9 +109,9 @@ impl RunContext<'_> {
             std::iter::once(&step.object).chain(step.guards.iter().map(|fact| &fact.object))
         });
         for object in objects.filter(|object| object.place.version.is_empty()) {
-            let group = object.place.group.as_str();
+            let (group, plural) = (object.place.group.as_str(), object.place.plural.as_str());
             if !versions.contains_key(group)
-                && let Some(version) = self.writer.version_of(group).await
+                && let Some(version) = self.writer.version_of(group, plural).await
             {
                 versions.insert(group.to_owned(), version);
             }

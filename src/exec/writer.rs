@@ -2,12 +2,14 @@
 //! them. Neither can be had without a [`Grant`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
 use cluster::discovery::PlainGroup;
@@ -175,6 +177,28 @@ impl Writer {
         send(&self.client, call, false).await
     }
 
+    /// Sends one call that the server, too, gives up after `span`. Whether it was carried out is not known when no answer came by then.
+    /// With `dry_run` the server is to do everything but write.
+    pub(super) async fn send_within(
+        &self,
+        call: &Call,
+        span: Duration,
+        dry_run: bool,
+    ) -> ServerResponse {
+        let Some(path) = call.path(dry_run) else {
+            return unwritable(&call.object);
+        };
+        let mark = if path.contains('?') { '&' } else { '?' };
+        // The server takes whole seconds: less than one is left to our own clock.
+        let path = match span.as_secs() {
+            0 => path,
+            seconds => format!("{path}{mark}timeout={seconds}s"),
+        };
+        let sent = send_to(&self.client, call, &path);
+        let late = |_| ServerResponse::none("no answer in time");
+        timeout(span, sent).await.unwrap_or_else(late)
+    }
+
     /// Writes a Kubernetes Event. It is news, not part of the plan: whether it came through decides nothing.
     pub(super) async fn tell(&self, namespace: &str, event: &Value) -> ServerResponse {
         let path = format!("/api/v1/namespaces/{namespace}/events?fieldManager=stokehold");
@@ -183,11 +207,24 @@ impl Writer {
             .await
     }
 
-    /// The version in which the cluster serves a group; `None` when it does not say.
-    pub async fn version_of(&self, group: &str) -> Option<String> {
+    /// The version in which the cluster serves a kind, by its group and plural: of several the first that has it, the preferred one
+    /// before others. `None` when it does not say.
+    pub async fn version_of(&self, group: &str, plural: &str) -> Option<String> {
         let answer = get(&self.client.client, &format!("/apis/{group}")).await;
-        let group: PlainGroup = serde_json::from_value(answer.body).ok()?;
-        group.versions().into_iter().next()
+        let told: PlainGroup = serde_json::from_value(answer.body).ok()?;
+        let versions = told.versions();
+        if versions.len() > 1 {
+            for version in &versions {
+                let path = format!("/apis/{group}/{version}");
+                let answer = get(&self.client.client, &path).await;
+                let resources = answer.body.pointer("/resources").and_then(Value::as_array);
+                let mut names = resources.into_iter().flatten().map(|it| text(it, "/name"));
+                if names.any(|name| name == plural) {
+                    return Some(version.clone());
+                }
+            }
+        }
+        versions.into_iter().next()
     }
 
     /// Our name, as the cluster knows it; empty when it does not say.
@@ -205,12 +242,16 @@ async fn send(client: &WritingClient, call: &Call, dry_run: bool) -> ServerRespo
     let Some(path) = call.path(dry_run) else {
         return unwritable(&call.object);
     };
+    send_to(client, call, &path).await
+}
+
+async fn send_to(client: &WritingClient, call: &Call, path: &str) -> ServerResponse {
     let method = match call.method.http() {
         "PATCH" => Method::PATCH,
         _ => Method::POST,
     };
     client
-        .ask(method, &path, call.method.content_type(), &call.body)
+        .ask(method, path, call.method.content_type(), &call.body)
         .await
 }
 

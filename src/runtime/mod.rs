@@ -15,7 +15,6 @@ pub mod explanation_task;
 pub mod export;
 mod first_look;
 pub mod govern;
-pub mod govern_metrics;
 pub mod journal_place;
 pub mod kubectl;
 pub mod pace;

@@ -17,9 +17,11 @@ use model::base::{Exit, Failure};
 use table::metrics;
 
 /// Connections that are answered at a time.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: usize = 64;
 /// A connection ends after this long, whatever it asked.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// One that has not said by then what it asks for ends.
+const ASKS_WITHIN: Duration = Duration::from_secs(2);
 /// How long is waited where no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -107,6 +109,8 @@ async fn converse(stream: TcpStream, status: Arc<dyn ServedStatus>) {
     });
     let ended = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
+        .header_read_timeout(ASKS_WITHIN)
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = ended {

@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use exec::govern::GovernWriter;
+use cluster::mutations::{GovernSeen, GovernWrite};
+use exec::govern::{GovernOutcome, GovernWriter};
 use exec::lease::{Lead, Leadership};
 use http::Method;
 use model::base::Moment;
 use model::fleet::Fleet;
+use model::fleet::govern::Governed;
 use model::fleet::job::JobState;
+use model::plan::Object;
 use serde_json::{Value, json};
 use sim::Service;
 use source::api_stats::{ApiStats, Clock};
 use stokehold::runtime::govern::Governor;
-use stokehold::runtime::govern_metrics::ServedGovern;
+use stokehold::runtime::govern::metrics::ServedGovern;
 use stokehold::runtime::status_server::ServedStatus;
 use table::Facts;
 use tokio::sync::watch;
@@ -258,7 +261,7 @@ async fn jobs_are_suspended_admitted_by_priority_and_quota_run_and_end_whoever_l
     assert!(stage.suspended("lost").await);
     // Nothing but the jobs with the label was written on.
     let ours: BTreeSet<String> = ["low", "high", "middle", "lost"]
-        .map(|name| format!("{JOBS}/{name}?fieldManager=stokehold"))
+        .map(|name| format!("{JOBS}/{name}?fieldManager=stokehold&timeout=4s"))
         .into();
     let written: BTreeSet<String> = stage
         .writes()
@@ -295,6 +298,139 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     stage.govern(30, true).await;
     assert_eq!(stage.writes().len(), before, "{}", stage.said.join("\n"));
     assert!(!stage.suspended("two").await);
+}
+
+/// The Lease may be lost between the reading of a job and the write.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_not_sent_once_another_may_govern() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("one", Some("a"), 0, 2).await;
+    let now = tokio::time::Instant::now();
+    let soon = Some(now + Duration::from_secs(600));
+    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon));
+    stage.lead = Lead::by(leadership);
+    let ceases = leads.clone();
+    stage.road.rule(move |method: &Method, path: &str| {
+        if *method == Method::GET && path.contains("/jobs/one") {
+            ceases.send_replace(Leadership::held("other".into(), None));
+        }
+        Fate::Pass
+    });
+    stage.govern(20, true).await;
+    assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
+    stage.road.rule(|_: &Method, _: &str| Fate::Pass);
+    assert!(!stage.suspended("one").await);
+}
+
+/// Nobody waits for the room of a job that the server does not let start, and all are told where they stand.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_may_not_be_changed_holds_nothing_up() {
+    let policy = "jobs.batch \"first\" is forbidden: ValidatingAdmissionPolicy 'frozen' denied request: not on Fridays";
+    for (code, words) in [(422, policy), (500, "a webhook fails")] {
+        let mut stage = Stage::new().await;
+        stage.quota(4).await;
+        stage.submit("first", Some("a"), 9, 4).await;
+        stage.submit("second", Some("a"), 5, 4).await;
+        stage.submit("third", Some("a"), 0, 4).await;
+        stage.govern(3, true).await;
+        let answer = json!({"kind": "Status", "status": "Failure", "code": code, "message": words});
+        stage.road.rule(move |method: &Method, path: &str| {
+            match *method == Method::PATCH && path.contains("/jobs/first") {
+                true => Fate::Answer(code, answer.clone()),
+                false => Fate::Pass,
+            }
+        });
+        stage.said.clear();
+        stage.govern(90, true).await;
+        let log = stage.said.join("\n");
+        let tried = stage.said.iter();
+        let tried = tried.filter(|line| line.contains("nlp/first ")).count();
+        assert!((1..=6).contains(&tried), "{code}: {tried}\n{log}");
+        assert!(!stage.suspended("second").await, "{code}: {log}");
+        assert!(!log.contains("action=preempt"), "{code}: {log}");
+        let position = stage.note("third", "position").await;
+        assert!(position.is_some(), "{code}: {log}");
+        // Once it may be changed, it is its turn again.
+        stage.road.rule(|_: &Method, _: &str| Fate::Pass);
+        stage.govern(160, true).await;
+        let log = stage.said.join("\n");
+        assert!(
+            log.contains("action=admit outcome=done kind=Job job=nlp/first"),
+            "{code}: {log}"
+        );
+    }
+}
+
+/// Kinds of one group may be served in other versions: MPIJob v2beta1 of mpi-operator beside PyTorchJob v1.
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_written_on_in_the_version_that_has_it() {
+    let stage = Stage::new().await;
+    stage.road.rule(|method: &Method, path: &str| {
+        let suspended = *method == Method::PATCH;
+        let list = |names: &[&str]| {
+            let all: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            json!({"kind": "APIResourceList", "resources": all})
+        };
+        let version = |version: &str| json!({"groupVersion": format!("kubeflow.org/{version}"), "version": version});
+        let answer = match path.split('?').next() {
+            Some("/apis/kubeflow.org") => json!({
+                "kind": "APIGroup", "name": "kubeflow.org", "versions": [version("v1"), version("v2beta1")],
+                "preferredVersion": version("v1"),
+            }),
+            Some("/apis/kubeflow.org/v1") => list(&["pytorchjobs"]),
+            Some("/apis/kubeflow.org/v2beta1") => list(&["mpijobs", "mpijobs/status"]),
+            Some("/apis/kubeflow.org/v2beta1/namespaces/nlp/mpijobs/x") => json!({
+                "metadata": {"name": "x", "namespace": "nlp", "labels": {"stokehold.dev/queue": "a"}},
+                "spec": {"runPolicy": {"suspend": suspended}},
+            }),
+            _ => return Fate::Answer(404, json!({"kind": "Status", "message": "not found"})),
+        };
+        Fate::Answer(200, answer)
+    });
+    let client = exec::client_for(
+        &grant(),
+        stage.road.clone(),
+        ApiStats::new(stage.clock.clone()),
+    );
+    let writer = GovernWriter::new(&grant(), client);
+    let governed = Governed {
+        queue: "a".into(),
+        ..Governed::default()
+    };
+    let write = GovernWrite {
+        object: Object::new("kubeflow.org", "", "mpijobs", "MPIJob", "x").within("nlp"),
+        seen: GovernSeen::of(&governed),
+        suspend: Some(true),
+        notes: Vec::new(),
+        nodes: None,
+    };
+    let outcome = writer.write(&write, &Lead::default()).await;
+    assert_eq!(outcome, GovernOutcome::Written);
+}
+
+/// What is undone at once has been seen all the same.
+#[tokio::test(start_paused = true)]
+async fn who_suspends_what_was_admitted_delays_nobody_else() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("first", Some("a"), 9, 4).await;
+    stage.submit("second", Some("a"), 5, 4).await;
+    let road = stage.road.clone();
+    let undoes = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let body = json!({"spec": {"suspend": true}});
+            let path = format!("{JOBS}/first");
+            road.send(Method::PATCH, &path, &body).await;
+        }
+    });
+    stage.govern(20, true).await;
+    undoes.abort();
+    let log = stage.said.join("\n");
+    assert!(log.contains("action=hold"), "{log}");
+    assert!(stage.suspended("first").await, "{log}");
+    assert!(!stage.suspended("second").await, "{log}");
 }
 
 #[tokio::test(start_paused = true)]

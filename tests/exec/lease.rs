@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exec::lease::{Elector, LASTS, LEADS, Leadership, PACE};
+use exec::lease::{Elector, LASTS, LEADS, Leadership, PACE, RESTS};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
@@ -181,6 +181,35 @@ async fn one_that_ends_lets_go() {
     first.end.take().expect("runs").send(()).expect("runs");
     let took = until(|| second.leads()).await;
     assert!(took <= 2 * PACE, "{took:?}");
+}
+
+/// Who holds it and does not get on leaves it to another.
+#[tokio::test(start_paused = true)]
+async fn one_whose_work_is_stuck_lets_go_and_stays_away_for_a_while() {
+    let server = server();
+    let road = Shared::default();
+    let stuck = Arc::new(std::sync::atomic::AtomicBool::default());
+    let told = Arc::clone(&stuck);
+    let first = elector(&server, &road, "a", 0).unless(move || {
+        let stuck = told.load(std::sync::atomic::Ordering::SeqCst);
+        stuck.then(|| "nothing was decided".to_owned())
+    });
+    let leadership = first.leadership();
+    tokio::spawn(first.run(std::future::pending(), |_| {}));
+    until(|| leadership.borrow().leads()).await;
+    let second = Process::start(&server, "b", 0);
+    sleep(Duration::from_secs(10)).await;
+    stuck.store(true, std::sync::atomic::Ordering::SeqCst);
+    let took = until(|| second.leads()).await;
+    assert!(took <= 3 * PACE, "{took:?}");
+    assert!(!leadership.borrow().leads());
+    // It is well again, and does not take anything away; once the other has gone it leads again.
+    stuck.store(false, std::sync::atomic::Ordering::SeqCst);
+    second.task.abort();
+    sleep(LASTS + 2 * PACE).await;
+    assert!(!leadership.borrow().leads(), "it stays away for a while");
+    sleep(RESTS).await;
+    assert!(leadership.borrow().leads());
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use model::fleet::govern::{ADMITTED, KUEUE_QUEUE, QUEUE};
+use model::base::Name;
+use model::fleet::govern::{ADMITTED, Governed, HOLD, KUEUE_QUEUE, QUEUE};
 use model::plan::{Object, Refusal, RefusalCode};
 
 use super::call::{Call, Method, Subresource};
@@ -16,12 +17,64 @@ use super::{entry, text};
 pub struct GovernWrite {
     /// The job.
     pub object: Object,
+    /// The job as it was decided on.
+    pub seen: GovernSeen,
     /// Suspend it or let it run; `None` leaves that as it is.
     pub suspend: Option<bool>,
     /// Annotations: key, and value or nothing to remove it.
     pub notes: Vec<(&'static str, Option<String>)>,
     /// The nodes that its pods may go to; only while it is suspended and has never run.
     pub nodes: Option<NodeRule>,
+}
+
+/// What a decision relied on: a job that is not so any more is not written on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GovernSeen {
+    queue: Name,
+    suspended: bool,
+    admitted: Option<Name>,
+    hold: Option<Name>,
+    /// 0 where the cluster does not count changes of a spec.
+    generation: i64,
+}
+
+impl GovernSeen {
+    /// Of a job in the picture that was decided on.
+    pub fn of(governed: &Governed) -> Self {
+        Self {
+            queue: governed.queue.clone(),
+            suspended: governed.suspended,
+            admitted: governed.notes.get(ADMITTED).cloned(),
+            hold: governed.notes.get(HOLD).cloned(),
+            generation: governed.generation,
+        }
+    }
+
+    /// What of the job has changed since; nothing where all is as it was.
+    fn changed(&self, now: &Value, suspended: bool) -> Option<&'static str> {
+        let note = |key| entry(now, "annotations", key);
+        let generation = now.pointer("/metadata/generation");
+        let generation = generation.and_then(Value::as_i64).unwrap_or(0);
+        if entry(now, "labels", QUEUE) != Some(self.queue.as_str()) {
+            return Some("was moved to another queue meanwhile");
+        }
+        if suspended != self.suspended {
+            return Some(match suspended {
+                true => "is not running any more: it was suspended meanwhile",
+                false => "is not suspended any more: it was resumed meanwhile",
+            });
+        }
+        if note(ADMITTED) != self.admitted.as_deref() {
+            return Some("was admitted or taken back by somebody else meanwhile");
+        }
+        if note(HOLD) != self.hold.as_deref() {
+            return Some("was held or released meanwhile");
+        }
+        if self.generation > 0 && generation > 0 && generation != self.generation {
+            return Some("asks for something else than it was decided on");
+        }
+        None
+    }
 }
 
 /// A label of nodes and the values of it that will do.
@@ -88,11 +141,12 @@ pub fn is_governed_so(write: &GovernWrite, now: &Value) -> bool {
     write.suspend.is_none_or(|wanted| wanted == suspended) && write.notes.iter().all(notes)
 }
 
-/// The call of a write on its job as it was just read. It tests all that it relies on: the job's uid, its label, whether it is
-/// suspended and whether it is admitted.
+/// The call of a write on its job as it was just read. It tests all that was decided on: the job's uid, its queue, whether it is
+/// suspended, admitted or held, and that its spec was not changed.
 ///
 /// # Errors
-/// It is not ours to write on ([`may_govern`]), or not in the state that the write is for.
+/// It is not ours to write on ([`may_govern`]), cannot be suspended, or is not as it was decided on any more, which is
+/// [`RefusalCode::IllegalState`].
 pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
     let object = &write.object;
     may_govern(object, now)?;
@@ -102,21 +156,27 @@ pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
         let words = format!("{object} {words}");
         Refusal::new(RefusalCode::IllegalState, words)
     };
-    match write.suspend {
-        Some(false) if !suspended => return Err(illegal("is not suspended")),
-        Some(true) => {
-            if let Some(refusal) = unsuspendable_ray(object, now) {
-                return Err(refusal);
-            }
-        }
-        _ => {}
+    if let Some(words) = write.seen.changed(now, suspended) {
+        return Err(illegal(words));
+    }
+    if write.suspend == Some(true)
+        && let Some(refusal) = unsuspendable_ray(object, now)
+    {
+        // The next decision would find it no different.
+        let code = RefusalCode::Unsupported;
+        return Err(Refusal { code, ..refusal });
     }
     let mut draft = Draft::new(now);
     draft.test("/metadata/uid");
     draft.test(&format!("/metadata/labels/{}", escaped(QUEUE)));
     draft.test(path);
     if now.pointer("/metadata/annotations").is_some() {
-        draft.test(&format!("/metadata/annotations/{}", escaped(ADMITTED)));
+        for key in [ADMITTED, HOLD] {
+            draft.test(&format!("/metadata/annotations/{}", escaped(key)));
+        }
+    }
+    if now.pointer("/metadata/generation").is_some() {
+        draft.test("/metadata/generation");
     }
     for (key, value) in &write.notes {
         draft.entry("annotations", key, value.as_deref());
@@ -189,7 +249,7 @@ mod tests {
     fn job() -> Value {
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": "train", "namespace": "nlp", "uid": "u1", "labels": {QUEUE: "nlp"}},
+            "metadata": {"name": "train", "namespace": "nlp", "uid": "u1", "generation": 3, "labels": {QUEUE: "nlp"}},
             "spec": {"suspend": true, "template": {"spec": {"containers": [], "schedulerName": "default-scheduler"}}},
         })
     }
@@ -197,6 +257,13 @@ mod tests {
     fn admits() -> GovernWrite {
         GovernWrite {
             object: object(),
+            seen: GovernSeen {
+                queue: Name::new("nlp"),
+                suspended: true,
+                admitted: None,
+                hold: None,
+                generation: 3,
+            },
             suspend: Some(false),
             notes: vec![(ADMITTED, Some("2026-11-21T06:00:00Z".to_owned()))],
             nodes: Some(NodeRule {
@@ -282,7 +349,7 @@ mod tests {
             ("has ended", |job| {
                 job["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:00:00Z");
             }),
-            ("is not suspended", |job| {
+            ("is not suspended any more", |job| {
                 job["spec"]["suspend"] = json!(false);
             }),
         ];
@@ -295,6 +362,49 @@ mod tests {
         let mut pods = object();
         pods.place.plural = "cronjobs".into();
         assert!(may_govern(&pods, &job()).is_err());
+    }
+
+    /// What changed between the picture and the write is decided on anew.
+    #[test]
+    fn a_job_that_is_not_as_it_was_decided_on_is_not_written_on() {
+        type Change = fn(&mut Value);
+        let cases: [(&str, Change); 4] = [
+            ("was moved to another queue", |job| {
+                job["metadata"]["labels"][QUEUE] = json!("other");
+            }),
+            ("was admitted or taken back", |job| {
+                job["metadata"]["annotations"] = json!({ADMITTED: "2026-11-21T05:00:00Z"});
+            }),
+            ("was held or released", |job| {
+                job["metadata"]["annotations"] = json!({HOLD: "true"});
+            }),
+            ("asks for something else", |job| {
+                job["metadata"]["generation"] = json!(4);
+            }),
+        ];
+        for (words, change) in cases {
+            let mut job = job();
+            change(&mut job);
+            let refusal = govern_call(&admits(), &job).expect_err(words);
+            assert_eq!(refusal.code, RefusalCode::IllegalState);
+            assert!(refusal.sentence.contains(words), "{}", refusal.sentence);
+        }
+        // A cluster that does not count changes has no generation to compare.
+        let mut uncounted = job();
+        uncounted["metadata"]["generation"] = Value::Null;
+        assert!(govern_call(&admits(), &uncounted).is_ok());
+    }
+
+    #[test]
+    fn a_ray_job_that_keeps_its_cluster_is_refused() {
+        let mut write = admits();
+        write.object = Object::new("ray.io", "v1", "rayjobs", "RayJob", "train").within("nlp");
+        write.suspend = Some(true);
+        write.seen.suspended = false;
+        let mut ray = job();
+        ray["spec"] = json!({"shutdownAfterJobFinishes": false});
+        let refusal = govern_call(&write, &ray).expect_err("it cannot be suspended");
+        assert_eq!(refusal.code, RefusalCode::Unsupported);
     }
 
     #[test]
@@ -310,7 +420,8 @@ mod tests {
     #[test]
     fn whoever_wrote_in_between_wins() {
         let call = govern_call(&admits(), &job()).expect("a call");
-        let changes: [fn(&mut Value); 3] = [
+        let changes: [fn(&mut Value); 4] = [
+            |job| job["metadata"]["generation"] = json!(4),
             |job| job["spec"]["suspend"] = json!(false),
             |job| job["metadata"]["labels"][QUEUE] = json!("other"),
             |job| job["metadata"]["uid"] = json!("u2"),

@@ -17,7 +17,7 @@ mod undo;
 pub use call::{AGENT, Call, Method, Subresource, path};
 pub use compose::{Mark, call};
 pub use govern::{
-    GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
+    GovernSeen, GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };
 pub use rights::{GOVERN, OPERATOR, Right, rights, writes};
 pub use support::{has_ended, illegal, is_own_controller, supports as support};

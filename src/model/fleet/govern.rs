@@ -93,6 +93,8 @@ pub struct Governed {
     pub has_started: bool,
     /// It is being deleted.
     pub is_deleted: bool,
+    /// How often its spec was changed; 0 where it does not say.
+    pub generation: i64,
     /// Our annotations.
     pub notes: Labels,
 }
@@ -111,6 +113,7 @@ impl Governed {
             is_kueues: seen.labels.get(KUEUE_QUEUE).is_some(),
             has_started: seen.started.is_some(),
             is_deleted: seen.deleted.is_some(),
+            generation: seen.generation,
             notes: seen
                 .annotations
                 .iter()

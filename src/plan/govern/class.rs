@@ -33,6 +33,16 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
     if job.is_over {
         return Class::Over;
     }
+    // Nobody waits for room that is kept for it, and it is nobody's victim; what was admitted holds its quota.
+    if let Some(why) = &job.denied
+        && !governed.is_admitted()
+    {
+        let words = format!("the server refuses to have it changed: {why}");
+        return match governed.suspended && !governed.was_admitted() {
+            true => Class::Held(words),
+            false => Class::Refused(words),
+        };
+    }
     let mut ours = snapshot.queues.iter();
     let queue = ours.find(|it| it.system == System::Stokehold && it.name == job.queue);
     if !governed.suspended && (!observe || job.has_pods) {

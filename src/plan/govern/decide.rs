@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::mutations::GovernWrite;
+use cluster::mutations::{GovernSeen, GovernWrite};
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle::{self, Cycle, Options};
 use engine::fit::Relaxation;
@@ -245,6 +245,7 @@ impl Run<'_> {
             purpose,
             write: GovernWrite {
                 object: job.object.clone(),
+                seen: GovernSeen::of(&job.governed),
                 suspend,
                 notes,
                 nodes: None,

@@ -47,7 +47,10 @@ pub(super) fn prepare(
         work.queue = by_key.get(&work.key).map(|job| job.queue.clone());
         work.levers.suspend = true;
         let fresh = |at: Moment| now.since(at) < SPARED.into();
-        work.preemptible = !work.admitted_at.is_some_and(fresh);
+        let denied = by_key
+            .get(&work.key)
+            .is_some_and(|job| job.denied.is_some());
+        work.preemptible = !denied && !work.admitted_at.is_some_and(fresh);
         for set in &mut work.sets {
             // A job that is not suspended makes all of its pods.
             set.min = set.count;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::mutations::GovernWrite;
+use cluster::mutations::{GovernSeen, GovernWrite};
 use engine::explanations;
 use engine::snapshot::Snapshot;
 use model::base::Moment;
@@ -122,6 +122,7 @@ pub fn status_writes(
             purpose: Purpose::Status,
             write: GovernWrite {
                 object: job.object.clone(),
+                seen: GovernSeen::of(&job.governed),
                 suspend: None,
                 notes,
                 nodes: None,

@@ -36,6 +36,8 @@ pub struct GovernedJob {
     pub is_over: bool,
     /// Why it is left alone; nothing for one that is governed.
     pub refused: Option<String>,
+    /// Why the server refuses to have it changed, for as long as it is not tried again; nothing where it does not.
+    pub denied: Option<String>,
 }
 
 /// Tables of which a lost one keeps from deciding anything; what the cluster does not serve is known to be empty.
@@ -118,6 +120,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         has_pods: bound.count() > 0,
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
         refused: refusal(job, &governed, (place.group, plural)),
+        denied: None,
         key: job.id.clone(),
         governed,
     })

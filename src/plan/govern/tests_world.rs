@@ -42,6 +42,7 @@ pub(super) struct Job {
     pub(super) last_checkpoint: Option<Moment>,
     pub(super) ended: u32,
     pub(super) refused: Option<String>,
+    pub(super) denied: Option<String>,
 }
 
 pub(super) struct World {
@@ -126,6 +127,7 @@ impl World {
             last_checkpoint: None,
             ended: 0,
             refused: None,
+            denied: None,
         });
         self.jobs.last_mut().expect("it was pushed")
     }
@@ -255,6 +257,7 @@ impl World {
                 pending_since: None,
                 is_over: false,
                 refused: job.refused.clone(),
+                denied: job.denied.clone(),
             })
             .collect()
     }

@@ -120,6 +120,7 @@ pub(super) fn workload(
         time_limit: None,
         managed_by: None,
         scheduler: None,
+        generation: 1,
     }
 }
 

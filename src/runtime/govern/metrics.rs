@@ -1,16 +1,11 @@
 //! What probes and Prometheus are told of `govern`.
 
-use std::time::Duration;
-
 use tokio::sync::watch;
 
 use table::metrics::{self, MetricFamily, MetricKind};
 
-use super::govern::GovernStatus;
-use super::status_server::ServedStatus;
-
-/// A loop that has decided nothing for so long is stuck.
-const LATE: Duration = Duration::from_secs(60);
+use super::{GovernStatus, LATE};
+use crate::runtime::status_server::ServedStatus;
 
 /// What probes and Prometheus are told.
 #[derive(Debug)]
@@ -38,11 +33,7 @@ impl ServedStatus for ServedGovern {
             )),
             Some(_) => None,
         };
-        status
-            .trouble
-            .clone()
-            .or(late)
-            .or_else(|| status.refused.clone())
+        status.trouble.clone().or(late)
     }
 
     fn metrics(&self) -> String {
@@ -56,7 +47,7 @@ impl ServedStatus for ServedGovern {
             MetricFamily::new(
                 Gauge,
                 "stokehold_govern_up",
-                "Whether jobs are governed: 1, or 0 where nothing can be decided or a write is refused.",
+                "Whether jobs are governed: 1, or 0 where nothing can be decided.",
             )
             .with(Vec::new(), up),
             MetricFamily::new(
@@ -80,6 +71,14 @@ impl ServedStatus for ServedGovern {
                     .with(Vec::new(), f64::from(u8::from(leads))),
             );
         }
+        families.push(
+            MetricFamily::new(
+                Gauge,
+                "stokehold_govern_denied_jobs",
+                "Jobs that are left alone for a while because the server refuses to have them changed, or does not answer.",
+            )
+            .with(Vec::new(), status.denied as f64),
+        );
         let mut writes = MetricFamily::new(
             Counter,
             "stokehold_govern_writes_total",

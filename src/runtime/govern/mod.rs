@@ -1,28 +1,34 @@
 //! The loop of `govern`: pictures come in, decisions are made of them, and what they write goes out, so many a second at most. Nothing
 //! is kept between two decisions but what was written and has not been seen yet: nothing is decided before it has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use cluster::mutations::GovernWrite;
+use cluster::mutations::{GovernSeen, GovernWrite};
 use engine::live;
-use exec::govern::{GovernOutcome, GovernWriter};
+use exec::govern::GovernWriter;
 use exec::lease::Lead;
-use model::base::name::printable;
-use model::base::{Exit, Failure, Moment};
+use model::base::{Exit, Failure};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use plan::govern::{
-    Comparison, Decision, GovernRules, GovernedJob, PlannedWrite, Purpose, Standing, answers,
-    compare, decide, governed_jobs, not_ready, status_writes,
+    Comparison, Decision, GovernRules, GovernedJob, PlannedWrite, Standing, compare, decide,
+    governed_jobs, not_ready,
 };
 use settings::Settings;
 use table::Facts;
 
+mod log;
+pub mod metrics;
+mod writes;
+
+use self::log::{line, logged};
+use self::writes::{BATCH_SECONDS, Denied, Pacer};
 use super::session::{self, ClusterTarget, Session, Setup};
 
 /// Pictures are this far apart.
@@ -31,18 +37,12 @@ pub const PACE: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(5);
 /// What was written and is not seen by then is believed to have been undone by somebody.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
-/// A job that could not be written on is left alone for so long.
-const REFUSED_FOR: Duration = Duration::from_secs(60);
-/// Positions and expected starts are computed this often, and a job is told of them this often at most.
-const EXPLAINED_EVERY: Duration = Duration::from_secs(30);
-const TOLD_EVERY: Duration = Duration::from_secs(60);
-/// A busy server is left alone for so long at first, and at most.
-const BUSY: Duration = Duration::from_secs(1);
-const BUSIEST: Duration = Duration::from_secs(30);
+/// A loop that has decided nothing for so long is stuck.
+const LATE: Duration = Duration::from_secs(60);
+/// How long a turn may take to end when we are told to.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// Who has begun to lead looks for so long what the one before wrote last.
 const TAKES_OVER: Duration = Duration::from_secs(3);
-/// Of one decision so many seconds' writes are sent before the next is made.
-const BATCH_SECONDS: f64 = 2.0;
 
 /// Starts everything for pictures alone, [`PACE`] apart, and for writing on jobs where `writes` says so and the settings grant it.
 ///
@@ -85,8 +85,8 @@ pub struct GovernStatus {
     pub decided: Option<Instant>,
     /// Why none can be made; `None` while they are.
     pub trouble: Option<String>,
-    /// Why a write was refused last; `None` once one was carried out.
-    pub refused: Option<String>,
+    /// Jobs that are left alone because the server refuses to have them changed.
+    pub denied: usize,
     /// Writes by what they were for and what became of them.
     pub writes: BTreeMap<(&'static str, &'static str), u64>,
     /// Decisions.
@@ -97,26 +97,23 @@ pub struct GovernStatus {
     pub jobs: BTreeMap<(String, &'static str), u64>,
     /// Whether this process governs; `None` where it is the only one.
     pub leads: Option<bool>,
+    /// Since when it does by the Lease.
+    pub led: Option<Instant>,
 }
 
-/// Spaces writes evenly.
-#[derive(Debug)]
-struct Pacer {
-    every: Duration,
-    next: Instant,
-}
-
-impl Pacer {
-    fn new(per_second: f64) -> Self {
-        Self {
-            every: Duration::from_secs_f64(1.0 / per_second.max(0.01)),
-            next: Instant::now(),
+impl GovernStatus {
+    /// Why who leads does not govern; nothing while it does, and for one that does not lead.
+    pub fn stuck(&self) -> Option<String> {
+        let is_late = |at: Instant| at.elapsed() > LATE;
+        if !self.led.is_some_and(is_late) || !self.decided.is_none_or(is_late) {
+            return None;
         }
-    }
-
-    async fn turn(&mut self) {
-        sleep_until(self.next).await;
-        self.next = Instant::now() + self.every;
+        let seconds = LATE.as_secs();
+        let late = format!("nothing was decided in the last {seconds} seconds");
+        Some(match &self.trouble {
+            Some(why) => format!("{late}: {why}"),
+            None => late,
+        })
     }
 }
 
@@ -131,7 +128,11 @@ pub struct Governor {
     batch: usize,
     /// What was written and has not been seen yet.
     unseen: BTreeMap<JobKey, (GovernWrite, Instant)>,
-    refused: BTreeMap<JobKey, Instant>,
+    denied: BTreeMap<JobKey, Denied>,
+    /// How often in a row a job was another than it was decided on.
+    stale: BTreeMap<JobKey, u32>,
+    /// What jobs are still to be told of where they stand.
+    untold: VecDeque<PlannedWrite>,
     told: BTreeMap<JobKey, Instant>,
     explained: Option<Instant>,
     /// The revision that was last decided on.
@@ -145,21 +146,9 @@ pub struct Governor {
     lead: Lead,
     /// Since when we do.
     led: Option<Instant>,
+    /// We are told to end: nothing more is sent.
+    ends: Arc<AtomicBool>,
     status: watch::Sender<GovernStatus>,
-}
-
-/// A line of the log: `at=… action=admit job=nlp/train …`.
-fn line(at: Moment, fields: &[(&str, &str)]) -> String {
-    let mut out = format!("at={}", at.rfc3339());
-    for (key, value) in fields {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
-        let value = printable(value);
-        match !value.is_empty() && value.chars().all(plain) {
-            true => out.push_str(&format!(" {key}={value}")),
-            false => out.push_str(&format!(" {key}={value:?}")),
-        }
-    }
-    out
 }
 
 impl Governor {
@@ -177,7 +166,9 @@ impl Governor {
             pacer: Pacer::new(per_second),
             batch: (per_second * BATCH_SECONDS).ceil().max(1.0) as usize,
             unseen: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            denied: BTreeMap::new(),
+            stale: BTreeMap::new(),
+            untold: VecDeque::new(),
             told: BTreeMap::new(),
             explained: None,
             revision: None,
@@ -187,6 +178,7 @@ impl Governor {
             compared: None,
             lead: Lead::default(),
             led: None,
+            ends: Arc::default(),
             status: watch::Sender::default(),
         }
     }
@@ -206,15 +198,20 @@ impl Governor {
             let before = status.leads.replace(leads);
             before != Some(leads)
         });
-        if !leads {
+        let led = leads.then(|| *self.led.get_or_insert_with(Instant::now));
+        self.status.send_if_modified(|status| {
+            let before = std::mem::replace(&mut status.led, led);
+            before != led
+        });
+        if led.is_none() {
             // What stands is read anew by the next who leads, ourselves too.
             self.led = None;
             self.revision = None;
             self.unseen.clear();
+            self.untold.clear();
             self.explained = None;
-            return false;
         }
-        self.led.get_or_insert_with(Instant::now).elapsed() >= TAKES_OVER
+        led.is_some_and(|led| led.elapsed() >= TAKES_OVER)
     }
 
     /// How it goes, from now on.
@@ -250,10 +247,18 @@ impl Governor {
                 }
                 _ = ticks.tick() => {}
             }
-            // A write is one call: to be stopped between two leaves nothing half done.
+            // A write is one call: to be stopped between two leaves nothing half done. One that is under way is waited for: another may
+            // begin to govern once we have ended.
+            let ends = Arc::clone(&self.ends);
+            let turn = self.turn(say);
+            tokio::pin!(turn);
             tokio::select! {
-                () = &mut end => return Ok(()),
-                () = self.turn(say) => {}
+                () = &mut end => {
+                    ends.store(true, Ordering::SeqCst);
+                    let _ = timeout(ENDS_WITHIN, turn).await;
+                    return Ok(());
+                }
+                () = &mut turn => {}
             }
         }
     }
@@ -303,8 +308,16 @@ impl Governor {
     /// A decision on a thread of its own: on ten thousand nodes it takes up to a second.
     async fn decided(&self, facts: Arc<Facts>) -> (Decision, Vec<GovernedJob>) {
         let rules = self.rules;
+        let denied: BTreeMap<JobKey, String> = self
+            .denied
+            .iter()
+            .map(|(key, denied)| (key.clone(), denied.why.clone()))
+            .collect();
         let task = tokio::task::spawn_blocking(move || {
-            let jobs = governed_jobs(&facts.fleet);
+            let mut jobs = governed_jobs(&facts.fleet);
+            for job in &mut jobs {
+                job.denied = denied.get(&job.key).cloned();
+            }
             let snapshot = live::snapshot(&facts.fleet, &facts.burn);
             (decide(snapshot, &jobs, &rules), jobs)
         });
@@ -326,6 +339,10 @@ impl Governor {
             let Some(governed) = job.govern.as_deref() else {
                 return true;
             };
+            // Whatever it is now, it is so after the write: one on another than it was decided on would not have been carried out.
+            if GovernSeen::of(governed) != write.seen {
+                return true;
+            }
             let noted = |(name, value): &(&str, Option<String>)| {
                 governed.notes.get(name).map(|it| &**it) == value.as_deref()
             };
@@ -350,6 +367,7 @@ impl Governor {
             status.took = begun.elapsed();
             status.decisions += 1;
             status.jobs = counts;
+            status.denied = jobs.iter().filter(|job| job.denied.is_some()).count();
         });
     }
 
@@ -400,179 +418,5 @@ impl Governor {
             ));
             self.compared = Some(compared);
         }
-    }
-
-    /// Sends what was decided, as much of it as one batch holds.
-    async fn write_all(
-        &mut self,
-        decision: &Decision,
-        jobs: &[GovernedJob],
-        say: &mut dyn FnMut(&str),
-    ) {
-        let now = Instant::now();
-        self.refused.retain(|_, until| *until > now);
-        let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
-        let may = |write: &&PlannedWrite| !self.refused.contains_key(&write.job);
-        let all = || decision.writes.iter().filter(may);
-        // Neither keeps the other waiting for long.
-        let new = all().filter(is_new).take(self.batch);
-        let rest = all().filter(|write| !is_new(write)).take(self.batch);
-        let writes: Vec<PlannedWrite> = rest.chain(new).cloned().collect();
-        for write in &writes {
-            if !self.send(write, decision.snapshot.at, say).await {
-                return;
-            }
-        }
-        let is_due = |at: Instant| at.elapsed() >= EXPLAINED_EVERY;
-        if !writes.is_empty() || !self.explained.is_none_or(is_due) {
-            return;
-        }
-        self.explained = Some(Instant::now());
-        self.told
-            .retain(|key, _| decision.standings.contains_key(key));
-        let snapshot = decision.snapshot.clone();
-        let told = tokio::task::spawn_blocking(move || answers(&snapshot)).await;
-        let Ok(told) = told else {
-            return;
-        };
-        let mut status = status_writes(decision, jobs, &told);
-        let lately = |at: &Instant| at.elapsed() < TOLD_EVERY;
-        status.retain(|write| !self.told.get(&write.job).is_some_and(lately));
-        status.retain(|write| !self.refused.contains_key(&write.job));
-        for write in status.iter().take(self.batch) {
-            self.told.insert(write.job.clone(), Instant::now());
-            if !self.send(write, decision.snapshot.at, say).await {
-                return;
-            }
-        }
-    }
-
-    /// Sends one write; false where the server is to be left alone.
-    async fn send(&mut self, write: &PlannedWrite, at: Moment, say: &mut dyn FnMut(&str)) -> bool {
-        let Some(writer) = &self.writer else {
-            return false;
-        };
-        self.pacer.turn().await;
-        if !self.lead.leads() {
-            return false;
-        }
-        let outcome = writer.write(&write.write).await;
-        let quiet = write.purpose == Purpose::Status;
-        let (word, why) = match &outcome {
-            GovernOutcome::Written => ("done", write.reason.as_str()),
-            GovernOutcome::Already => ("already", write.reason.as_str()),
-            GovernOutcome::Stale(why) => ("stale", why.as_str()),
-            GovernOutcome::Busy(why, _) => ("busy", why.as_str()),
-            GovernOutcome::Refused(why) => ("refused", why.as_str()),
-            GovernOutcome::Unknown(why) => ("unknown", why.as_str()),
-        };
-        if !quiet || !matches!(outcome, GovernOutcome::Written | GovernOutcome::Already) {
-            say(&logged(at, write, word, why));
-        }
-        let refusal = matches!(outcome, GovernOutcome::Refused(_)).then(|| why.to_owned());
-        self.status.send_modify(|status| {
-            let key = (write.purpose.word(), word);
-            *status.writes.entry(key).or_default() += 1;
-            match word {
-                "done" => status.refused = None,
-                "refused" => status.refused = refusal,
-                _ => {}
-            }
-        });
-        match outcome {
-            GovernOutcome::Busy(_, wait) => {
-                let doubled = BUSY.saturating_mul(1 << self.busy.min(8));
-                self.busy += 1;
-                let wait = wait.unwrap_or_default().max(doubled.min(BUSIEST));
-                self.quiet_until = Some(Instant::now() + wait);
-                return false;
-            }
-            GovernOutcome::Refused(_) => {
-                let until = Instant::now() + REFUSED_FOR;
-                self.refused.insert(write.job.clone(), until);
-            }
-            GovernOutcome::Written | GovernOutcome::Unknown(_) => {
-                let sent = (write.write.clone(), Instant::now());
-                self.unseen.insert(write.job.clone(), sent);
-                if let (GovernOutcome::Written, Some((reason, action))) =
-                    (&outcome, event(&write.purpose))
-                {
-                    self.pacer.turn().await;
-                    let object = &write.write.object;
-                    writer.tell(object, reason, &write.reason, action).await;
-                }
-            }
-            GovernOutcome::Already | GovernOutcome::Stale(_) => {}
-        }
-        self.busy = 0;
-        true
-    }
-}
-
-/// The Event of a write: its reason and its action.
-const fn event(purpose: &Purpose) -> Option<(&'static str, &'static str)> {
-    match purpose {
-        Purpose::Admit => Some(("Admitted", "admit")),
-        Purpose::Preempt => Some(("Preempted", "preempt")),
-        Purpose::Requeue => Some(("Requeued", "requeue")),
-        Purpose::Suspend
-        | Purpose::Adopt
-        | Purpose::Hold
-        | Purpose::AskCheckpoint
-        | Purpose::KeepRunning
-        | Purpose::Status => None,
-    }
-}
-
-fn logged(at: Moment, write: &PlannedWrite, outcome: &str, why: &str) -> String {
-    let level = match outcome {
-        "refused" | "unknown" | "busy" => "warn",
-        _ => "info",
-    };
-    let devices = write.devices.to_string();
-    line(
-        at,
-        &[
-            ("level", level),
-            ("action", write.purpose.word()),
-            ("outcome", outcome),
-            ("kind", &write.job.kind),
-            ("job", &write.job.key.to_string()),
-            ("queue", &write.queue),
-            ("devices", &devices),
-            ("reason", why),
-        ],
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_log_can_be_read_by_programs() {
-        let at = Moment::from_seconds(0);
-        let said = line(
-            at,
-            &[
-                ("job", "nlp/train"),
-                ("reason", "it \"waits\""),
-                ("queue", ""),
-            ],
-        );
-        assert_eq!(
-            said,
-            "at=1970-01-01T00:00:00Z job=nlp/train reason=\"it \\\"waits\\\"\" queue=\"\""
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn writes_are_spaced_evenly() {
-        let begun = Instant::now();
-        let mut pacer = Pacer::new(20.0);
-        for _ in 0..201 {
-            pacer.turn().await;
-        }
-        assert_eq!(begun.elapsed().as_millis() / 100, 100);
     }
 }

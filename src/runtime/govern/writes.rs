@@ -1,0 +1,294 @@
+//! What `govern` sends: so many writes a second at most, none of what the server refuses for a while, and none once another may govern.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use cluster::mutations::{GovernSeen, GovernWrite};
+use exec::govern::GovernOutcome;
+use model::base::Moment;
+use model::fleet::job::JobKey;
+use plan::govern::{Decision, GovernedJob, PlannedWrite, Purpose, answers, status_writes};
+
+use super::Governor;
+use super::log::logged;
+
+/// A job that the server refuses to have changed is left alone for so long, and twice as long after each further time.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// One of which no answer came, or that is never as it was decided on.
+const UNCLEAR_FOR: Duration = Duration::from_secs(10);
+/// The longest that a job is left alone.
+const LEFT_FOR: Duration = Duration::from_secs(1800);
+/// So many times in a row a job may be another than it was decided on: pictures are behind.
+const STALE: u32 = 3;
+/// Positions and expected starts are computed this often, and a job is told of them this often at most.
+const EXPLAINED_EVERY: Duration = Duration::from_secs(30);
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// A busy server is left alone for so long at first, and at most.
+const BUSY: Duration = Duration::from_secs(1);
+const BUSIEST: Duration = Duration::from_secs(30);
+/// Of one decision so many seconds' writes are sent before the next is made.
+pub(super) const BATCH_SECONDS: f64 = 2.0;
+/// Spaces writes evenly.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    every: Duration,
+    next: Instant,
+}
+
+impl Pacer {
+    pub(super) fn new(per_second: f64) -> Self {
+        Self {
+            every: Duration::from_secs_f64(1.0 / per_second.max(0.01)),
+            next: Instant::now(),
+        }
+    }
+
+    async fn turn(&mut self) {
+        sleep_until(self.next).await;
+        self.next = Instant::now() + self.every;
+    }
+}
+
+/// A job that is left alone for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Denied {
+    pub(super) why: String,
+    pub(super) until: Instant,
+    /// How often in a row.
+    times: u32,
+    /// What was refused: it is probed before the job is counted on again.
+    write: GovernWrite,
+}
+
+impl Governor {
+    /// Sends what was decided, as much of it as one batch holds, and tells some jobs where they stand.
+    pub(super) async fn write_all(
+        &mut self,
+        decision: &Decision,
+        jobs: &[GovernedJob],
+        say: &mut dyn FnMut(&str),
+    ) {
+        let term = self.lead.term();
+        let keys: BTreeSet<&JobKey> = jobs.iter().map(|job| &job.key).collect();
+        self.denied.retain(|key, _| keys.contains(key));
+        self.stale.retain(|key, _| keys.contains(key));
+        if !self.probe(term, jobs).await {
+            return;
+        }
+        let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
+        let may = |write: &&PlannedWrite| !self.denied.contains_key(&write.job);
+        let all = || decision.writes.iter().filter(may);
+        // Neither keeps the other waiting for long.
+        let new = all().filter(is_new).take(self.batch);
+        let rest = all().filter(|write| !is_new(write)).take(self.batch);
+        let writes: Vec<PlannedWrite> = rest.chain(new).cloned().collect();
+        for write in &writes {
+            if !self.send(write, term, decision.snapshot.at, say).await {
+                return;
+            }
+        }
+        self.explain(decision, jobs).await;
+        // However much else there is to write, some are told.
+        let room = match writes.is_empty() {
+            true => self.batch,
+            false => self.batch.div_ceil(4),
+        };
+        for _ in 0..room {
+            let Some(write) = self.untold.pop_front() else {
+                return;
+            };
+            self.told.insert(write.job.clone(), Instant::now());
+            if !self.send(&write, term, decision.snapshot.at, say).await {
+                return;
+            }
+        }
+    }
+
+    /// Finds what each job that waits is to be told, where it is time for that: who was told longest ago first.
+    async fn explain(&mut self, decision: &Decision, jobs: &[GovernedJob]) {
+        let is_due = |at: Instant| at.elapsed() >= EXPLAINED_EVERY;
+        if !self.explained.is_none_or(is_due) {
+            return;
+        }
+        self.explained = Some(Instant::now());
+        self.told
+            .retain(|key, _| decision.standings.contains_key(key));
+        let snapshot = decision.snapshot.clone();
+        let told = tokio::task::spawn_blocking(move || answers(&snapshot)).await;
+        let Ok(told) = told else {
+            return;
+        };
+        let mut status = status_writes(decision, jobs, &told);
+        let lately = |at: &Instant| at.elapsed() < TOLD_EVERY;
+        status.retain(|write| !self.told.get(&write.job).is_some_and(lately));
+        let written: BTreeSet<&JobKey> = decision.writes.iter().map(|write| &write.job).collect();
+        status
+            .retain(|write| !self.denied.contains_key(&write.job) && !written.contains(&write.job));
+        status.sort_by_key(|write| self.told.get(&write.job).copied());
+        self.untold = status.into();
+    }
+
+    /// Leaves a job alone for a while, longer each time in a row.
+    fn leave(&mut self, job: &JobKey, write: &GovernWrite, why: &str, first: Duration) {
+        let times = self.denied.get(job).map_or(0, |denied| denied.times);
+        let span = first.saturating_mul(1 << times.min(8)).min(LEFT_FOR);
+        let denied = Denied {
+            why: why.to_owned(),
+            until: Instant::now() + span,
+            times: times + 1,
+            write: write.clone(),
+        };
+        self.denied.insert(job.clone(), denied);
+    }
+
+    /// Asks of each job that was left alone long enough whether the server would have it changed now: until it would, nothing is
+    /// decided for its sake. False where nothing more is to be sent.
+    async fn probe(&mut self, term: u32, jobs: &[GovernedJob]) -> bool {
+        let now = Instant::now();
+        let is_due = |(_, denied): &(&JobKey, &Denied)| denied.until <= now;
+        let due: Vec<JobKey> = self
+            .denied
+            .iter()
+            .filter(is_due)
+            .map(|(key, _)| key.clone())
+            .take(self.batch)
+            .collect();
+        for key in due {
+            let job = jobs.iter().find(|job| job.key == key);
+            let (Some(job), Some(denied)) = (job, self.denied.get(&key)) else {
+                continue;
+            };
+            let write = GovernWrite {
+                seen: GovernSeen::of(&job.governed),
+                ..denied.write.clone()
+            };
+            let may = self.may_send(term).await;
+            let Some(writer) = self.writer.as_ref().filter(|_| may) else {
+                return false;
+            };
+            match writer.probe(&write, &self.lead).await {
+                GovernOutcome::Busy(_, wait) => {
+                    self.rest(wait);
+                    return false;
+                }
+                GovernOutcome::Ceased => return false,
+                GovernOutcome::Refused(why) => self.leave(&key, &write, &why, REFUSED_FOR),
+                GovernOutcome::Unknown(why) => self.leave(&key, &write, &why, UNCLEAR_FOR),
+                GovernOutcome::Written | GovernOutcome::Already | GovernOutcome::Stale(_) => {
+                    self.denied.remove(&key);
+                }
+            }
+        }
+        true
+    }
+
+    /// Leaves a busy server alone.
+    fn rest(&mut self, wait: Option<Duration>) {
+        let doubled = BUSY.saturating_mul(1 << self.busy.min(8));
+        self.busy += 1;
+        let wait = wait.unwrap_or_default().max(doubled.min(BUSIEST));
+        self.quiet_until = Some(Instant::now() + wait);
+    }
+
+    /// Waits for our turn to write; whether we still may by then.
+    async fn may_send(&mut self, term: u32) -> bool {
+        self.pacer.turn().await;
+        let ends = self.ends.load(Ordering::SeqCst);
+        !ends && self.lead.leads() && self.lead.term() == term
+    }
+
+    /// Sends one write of the term that it was decided in; false where the server is to be left alone, or others govern.
+    async fn send(
+        &mut self,
+        write: &PlannedWrite,
+        term: u32,
+        at: Moment,
+        say: &mut dyn FnMut(&str),
+    ) -> bool {
+        let may = self.may_send(term).await;
+        let Some(writer) = self.writer.as_ref().filter(|_| may) else {
+            return false;
+        };
+        let outcome = writer.write(&write.write, &self.lead).await;
+        let is_status = write.purpose == Purpose::Status;
+        let (word, why) = match &outcome {
+            GovernOutcome::Written => ("done", write.reason.as_str()),
+            GovernOutcome::Already => ("already", write.reason.as_str()),
+            GovernOutcome::Stale(why) => ("stale", why.as_str()),
+            GovernOutcome::Busy(why, _) => ("busy", why.as_str()),
+            GovernOutcome::Refused(why) => ("refused", why.as_str()),
+            GovernOutcome::Unknown(why) => ("unknown", why.as_str()),
+            GovernOutcome::Ceased => return false,
+        };
+        let goes_without_saying = is_status && matches!(word, "done" | "already" | "stale");
+        if !goes_without_saying {
+            say(&logged(at, write, word, why));
+        }
+        self.status.send_modify(|status| {
+            let key = (write.purpose.word(), word);
+            *status.writes.entry(key).or_default() += 1;
+        });
+        if matches!(outcome, GovernOutcome::Written | GovernOutcome::Unknown(_)) && !is_status {
+            let sent = (write.write.clone(), Instant::now());
+            self.unseen.insert(write.job.clone(), sent);
+        }
+        let stale = self.stale.remove(&write.job).unwrap_or(0);
+        match &outcome {
+            GovernOutcome::Busy(_, wait) => {
+                self.rest(*wait);
+                return false;
+            }
+            GovernOutcome::Refused(_) => self.leave(&write.job, &write.write, why, REFUSED_FOR),
+            GovernOutcome::Unknown(_) => self.leave(&write.job, &write.write, why, UNCLEAR_FOR),
+            GovernOutcome::Stale(_) if !is_status => match stale + 1 {
+                STALE.. => self.leave(&write.job, &write.write, why, UNCLEAR_FOR),
+                count => drop(self.stale.insert(write.job.clone(), count)),
+            },
+            GovernOutcome::Written => {
+                if let Some((reason, action)) = event(&write.purpose)
+                    && self.may_send(term).await
+                    && let Some(writer) = &self.writer
+                {
+                    let object = &write.write.object;
+                    writer.tell(object, reason, &write.reason, action).await;
+                }
+            }
+            GovernOutcome::Already | GovernOutcome::Stale(_) | GovernOutcome::Ceased => {}
+        }
+        self.busy = 0;
+        true
+    }
+}
+
+/// The Event of a write: its reason and its action.
+const fn event(purpose: &Purpose) -> Option<(&'static str, &'static str)> {
+    match purpose {
+        Purpose::Admit => Some(("Admitted", "admit")),
+        Purpose::Preempt => Some(("Preempted", "preempt")),
+        Purpose::Requeue => Some(("Requeued", "requeue")),
+        Purpose::Suspend
+        | Purpose::Adopt
+        | Purpose::Hold
+        | Purpose::AskCheckpoint
+        | Purpose::KeepRunning
+        | Purpose::Status => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_spaced_evenly() {
+        let begun = Instant::now();
+        let mut pacer = Pacer::new(20.0);
+        for _ in 0..201 {
+            pacer.turn().await;
+        }
+        assert_eq!(begun.elapsed().as_millis() / 100, 100);
+    }
+}
