@@ -36,7 +36,7 @@ const SUSPEND: &str = include_str!("../../config/kubernetes/govern-suspend.yaml"
 pub(super) fn manifests(suspend_policy: bool) -> String {
     match suspend_policy {
         true => SUSPEND.to_owned(),
-        false => format!("{}---\n{GOVERN}---\n{DEPLOYMENT}", rights::viewer(&[])),
+        false => format!("{}---\n{GOVERN}---\n{DEPLOYMENT}", rights::govern_reader()),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Res
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),
         RoleName::Shell => format!("{}---\n{SHELL}", rights::viewer(namespaces)),
-        RoleName::Govern => format!("{}---\n{GOVERN}", rights::viewer(namespaces)),
+        RoleName::Govern => format!("{}---\n{GOVERN}", rights::govern_reader()),
         RoleName::Operator => format!("{}---\n{OPERATOR}", rights::viewer(namespaces)),
     };
     out::write(out, &text)?;

@@ -143,7 +143,28 @@ pub fn viewer(namespaces: &[String]) -> String {
     out
 }
 
+/// The role of a process that reads tables alone, as YAML: no logs, no events, no pages of pods and services.
+pub fn govern_reader() -> String {
+    let mut out = String::from(
+        "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
+    );
+    let all = rights(false);
+    let of_tables = all.into_iter().filter(|right| right.verbs == WATCHED);
+    named(&mut out, "stokehold-govern-reader", None, of_tables);
+    out
+}
+
 fn role(out: &mut String, namespace: Option<&str>) {
+    let all = rights(namespace.is_some());
+    named(out, "stokehold-viewer", namespace, all);
+}
+
+fn named(
+    out: &mut String,
+    name: &str,
+    namespace: Option<&str>,
+    rights: impl IntoIterator<Item = Right>,
+) {
     let kind = if namespace.is_some() {
         "Role"
     } else {
@@ -151,13 +172,13 @@ fn role(out: &mut String, namespace: Option<&str>) {
     };
     let _ = writeln!(
         out,
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: stokehold-viewer"
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}"
     );
     if let Some(namespace) = namespace {
         let _ = writeln!(out, "  namespace: {namespace}");
     }
     out.push_str("rules:\n");
-    for right in rights(namespace.is_some()) {
+    for right in rights {
         let group = if right.group.is_empty() {
             "\"\""
         } else {
@@ -197,6 +218,11 @@ mod tests {
                 .iter()
                 .all(|verb| ["get", "list", "watch"].contains(verb))
         );
+        let reader = govern_reader();
+        for absent in ["proxy", "pods/log", "events"] {
+            assert!(!reader.contains(absent), "{absent}");
+        }
+        assert!(reader.contains("resources: [nodes, pods"), "{reader}");
         // Of other people's ConfigMaps only the one that is read.
         let maps = all
             .iter()

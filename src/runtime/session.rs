@@ -266,6 +266,7 @@ pub(super) enum Purpose<'n> {
     Record(Tape),
     /// Findings are sent, or metrics served.
     Watch(Duration),
+    Govern(Duration),
 }
 
 /// What the store judges by.
@@ -302,17 +303,18 @@ pub(super) fn start(
     purpose: Purpose<'_>,
     past: Option<sim::Service>,
 ) -> Session {
+    let reads = !matches!(purpose, Purpose::Govern(_));
     // Without a screen, pictures are made for the checks alone.
     let pace = match purpose {
         Purpose::Record(_) => Some(tape::PACE),
-        Purpose::Watch(pace) => Some(pace),
+        Purpose::Watch(pace) | Purpose::Govern(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
     let (needs, tape) = match purpose {
         Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
-        Purpose::Watch(_) => (None, None),
+        Purpose::Watch(_) | Purpose::Govern(_) => (None, None),
     };
     let one_look = needs.is_some();
     if one_look {
@@ -372,8 +374,8 @@ pub(super) fn start(
         tables: needs.map_or(Table::ALL, |needs| needs.tables).to_vec(),
         govern_namespace: setup.settings.govern.namespace.clone(),
         dialects: Arc::clone(&setup.rulebook.dialects),
-        scrape: Some(scrape(&setup.settings, demo)),
-        prometheus: prometheus(&setup.settings).filter(|_| !demo),
+        scrape: reads.then(|| scrape(&setup.settings, demo)),
+        prometheus: prometheus(&setup.settings).filter(|_| reads && !demo),
         out,
         on_screen: shown,
         reach: reach.subscribe(),

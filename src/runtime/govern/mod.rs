@@ -63,7 +63,7 @@ pub fn open(
         connection,
         None,
         demo,
-        session::Purpose::Watch(PACE),
+        session::Purpose::Govern(PACE),
         None,
     );
     Ok((session, writer))
