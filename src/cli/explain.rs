@@ -42,7 +42,7 @@ pub enum Explain {
 /// Which job.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// NAMESPACE/NAME
+    /// NAMESPACE/NAME; the name alone where one job has it
     #[arg(required = true)]
     pub name: Option<String>,
     /// How to print it

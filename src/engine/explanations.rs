@@ -147,15 +147,30 @@ impl Answer {
     }
 }
 
-/// The workload `NAMESPACE/NAME`.
+/// The workload `NAMESPACE/NAME`, or the only one of a `NAME`.
 ///
 /// # Errors
-/// There is none; the text names the nearest.
+/// There is none; the text names the nearest. Or several have the name.
 pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
     let text = |key: &JobKey| key.key.to_string();
     let mut all = snapshot.workloads.iter();
     if let Some(at) = all.position(|work| text(&work.key) == name) {
         return Ok(at);
+    }
+    let works = snapshot.workloads.iter().enumerate();
+    let alike: Vec<(WorkloadId, String)> = works
+        .filter(|(_, work)| work.key.key.name.as_str() == name)
+        .map(|(at, work)| (at, text(&work.key)))
+        .collect();
+    match alike.as_slice() {
+        [] => {}
+        [(at, _)] => return Ok(*at),
+        [(_, one), (_, other), ..] => {
+            let count = alike.len();
+            return Err(format!(
+                "there are {count} jobs `{name}`, {one} and {other} among them; write NAMESPACE/NAME"
+            ));
+        }
     }
     let all: Vec<String> = snapshot
         .workloads
@@ -366,6 +381,14 @@ mod tests {
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
         let told = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+        assert_eq!(find(snapshot, "waits"), find(snapshot, "ml/waits"));
+        let mut twice = snapshot.as_ref().clone();
+        let mut other = twice.workloads[1].clone();
+        other.key.key.namespace = "cv".into();
+        twice.workloads.push(other);
+        let name = twice.workloads[1].key.key.name.clone();
+        let told = find(&twice, &name).expect_err("two have it");
+        assert!(told.starts_with("there are 2 jobs `"), "{told}");
     }
 
     /// It never starts by itself: the least quota with which it does is told, with the start that it then has.

@@ -68,7 +68,8 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
-const VIEWS: [(&[&str], ViewId); 10] = [
+const VIEWS: [(&[&str], ViewId); 11] = [
+    (&["fleet", "pulse", "pulses", "pu"], ViewId::Fleet),
     (&["pods", "pod", "po"], ViewId::Jobs),
     (&["services", "service", "svc"], ViewId::Jobs),
     (&["jobs", "job", "jo"], ViewId::Jobs),
@@ -326,6 +327,11 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         .get(behind.len() - rest.len()..)
         .unwrap_or(rest)
         .trim();
+    // k9s lists its short names by this word; here all that can be typed stands in the help.
+    if matches!(text.trim(), "alias" | "aliases") {
+        let help = COMMANDS.iter().find(|spec| spec.command == Command::Help);
+        return (help.map(of_command).into_iter().collect(), 1);
+    }
     let view = view_of(app, word, behind);
     if let Some(view) = view
         .as_ref()

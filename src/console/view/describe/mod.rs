@@ -19,7 +19,7 @@ use table::Facts;
 use table::actions::{RunState, still_faulty};
 use table::sources::message;
 
-use super::{Selection, alerts, plans, queue_quotas, sources, subject, table_view};
+use super::{Selection, alerts, object_tree, plans, queue_quotas, sources, subject, table_view};
 
 pub use lines::{draw_columns, draw_lines, draw_panel};
 
@@ -300,10 +300,17 @@ pub fn describe(
             let free = per_hour(spend.and_then(|spend| spend.free));
             table.words("free", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
-            table.words("idle allocated", idle, Role::IdleMoney);
+            table.words("idle", idle, Role::IdleMoney);
             table.known("no price", Some(row.unpriced));
             table.known("price from", row.price_source.as_ref());
             table.known("as of", row.price_as_of.as_ref());
+            // What the money is for, below it.
+            if let Some((_, object)) = object_tree::tab(facts, selection)
+                && let Some(rest) = describe(facts, &object, painter)
+            {
+                table.gap();
+                table.lines.extend(rest.lines);
+            }
         }
     }
     Some(table)
