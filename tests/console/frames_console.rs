@@ -528,6 +528,7 @@ fn the_palette_takes_short_names_and_filters() {
         (":dev\n", ViewId::Devices),
         (":cq\n", ViewId::Queues),
         (":jobs\n", ViewId::Jobs),
+        (":pulse\n", ViewId::Fleet),
     ] {
         let mut app = app(&SMALL, ViewId::Fleet);
         press(&mut app, typed);
