@@ -95,6 +95,10 @@ impl Projected for JobObject {
             Some(all) => all,
             None => spec.width(status.succeeded.count().unwrap_or(0)),
         };
+        // Of an indexed Job whose pods run together all are counted, those that are done too.
+        if seen.gang_min.is_some() {
+            seen.succeeded_pods = status.succeeded.count().unwrap_or(0);
+        }
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
         seen.pod_sets = only_set(&seen, &spec.template, names);

@@ -151,6 +151,7 @@ fn job(names: &mut Names, at: u32) -> Observation {
         time_limit: None,
         managed_by: None,
         scheduler: None,
+        succeeded_pods: 0,
         generation: 1,
     }))
 }

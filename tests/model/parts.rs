@@ -40,6 +40,7 @@ pub struct Parts {
 /// How the queues of `govern` stand.
 pub fn queues(fault: Option<&str>) -> GovernState {
     GovernState {
+        created: Moment::default(),
         key: ObjectKey::new("stokehold", "stokehold-queues"),
         fault: fault.map(Name::new),
         is_read: true,

@@ -50,6 +50,9 @@ pub const GOVERNED: &[Table] = &[
 pub struct GovernQueues {
     /// The ConfigMap.
     pub key: ObjectKey,
+    /// When it was made: since then there are queues.
+    #[serde(default)]
+    pub created: Moment,
     /// The queues, or what is wrong with the document, with its line and the fix.
     pub queues: Result<Vec<Queue>, Name>,
 }
@@ -59,6 +62,8 @@ pub struct GovernQueues {
 pub struct GovernState {
     /// The ConfigMap.
     pub key: ObjectKey,
+    /// When it was made: since then there are queues.
+    pub created: Moment,
     /// What is wrong with the document; the queues are then those of the last good one.
     pub fault: Option<Name>,
     /// A good document was read: its queues count.
@@ -89,6 +94,8 @@ pub struct Governed {
     pub scheduler: Option<Name>,
     /// It carries Kueue's label too.
     pub is_kueues: bool,
+    /// Pods of it that have done their work and are not made again.
+    pub succeeded: u32,
     /// It has run, so its pod template may not be changed.
     pub has_started: bool,
     /// It is being deleted.
@@ -106,6 +113,7 @@ impl Governed {
             queue: seen.labels.get(QUEUE)?.clone(),
             suspends: GOVERNED.contains(&seen.table),
             created: seen.created,
+            succeeded: seen.succeeded_pods,
             suspended: seen.suspended,
             owner: seen.owner.clone(),
             managed_by: seen.managed_by.clone(),
@@ -147,6 +155,12 @@ impl Governed {
     pub fn is_suspended_by_somebody(&self) -> bool {
         let hold = self.notes.get(HOLD);
         hold.is_some_and(|text| text.as_str() == SUSPENDED)
+    }
+
+    /// True where `govern` has written on it before: it was not there before it was governed.
+    pub fn was_governed(&self) -> bool {
+        let written = [REASON, POSITION, ETA, EVICTIONS, REQUEUE_AT];
+        written.iter().any(|key| self.notes.get(key).is_some()) || self.is_held()
     }
 
     /// Why it is held, in words.

@@ -473,6 +473,9 @@ pub struct WorkloadSeen {
     /// The scheduler of its pods, where its template names one.
     #[serde(default)]
     pub scheduler: Option<Name>,
+    /// Pods that ended well and are not made again, of those that [`Self::pods`] counts.
+    #[serde(default)]
+    pub succeeded_pods: u32,
     /// How often its spec was changed, from 1 (`metadata.generation`); 0 where it does not say.
     #[serde(default)]
     pub generation: i64,

@@ -50,7 +50,10 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
             return Class::Admitted;
         }
         let ran = job.running_since.map(|since| snapshot.at.since(since));
-        return match observe || ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into()) {
+        // What was written on before waits in its queue again, however long its last pods take to end.
+        let was_there =
+            !governed.was_governed() && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
+        return match observe || was_there {
             true if queue.is_some_and(|queue| queue.admits) => Class::Adopted,
             true => Class::Refused(format!("it runs, and there is no queue {}", governed.queue)),
             false => Class::New,
@@ -69,6 +72,9 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
         None => return Class::Held(format!("there is no queue {}", governed.queue)),
         Some(queue) if !queue.admits => return Class::Held(parent_words(&governed.queue)),
         Some(_) => {}
+    }
+    if !job.is_known {
+        return Class::Held("what it asks for is not known yet".to_owned());
     }
     match governed.moment(REQUEUE_AT) {
         Some(at) if at > snapshot.at => Class::Held(format!(

@@ -8,7 +8,7 @@ use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle::{self, Cycle, Options};
 use engine::fit::Relaxation;
 use engine::live::CLASS;
-use engine::snapshot::{Snapshot, Status};
+use engine::snapshot::{PodSet, Snapshot, Status};
 use engine::state::{Allocation, State};
 use model::base::{Moment, Name};
 use model::fleet::govern::{
@@ -23,7 +23,7 @@ use super::prepare::{PENDING, add_pending_pods, is_stuck, prepare};
 use super::{GovernedJob, PlannedWrite, Purpose};
 
 /// An admitted job whose pods find no nodes for so long waits in its queue again.
-const PLACED_WITHIN: Duration = Duration::from_secs(300);
+pub(super) const PLACED_WITHIN: Duration = Duration::from_secs(300);
 
 /// The longest that a preempted job waits before it may be admitted again.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1800);
@@ -35,6 +35,9 @@ pub struct GovernRules {
     pub checkpoint_grace: Duration,
     /// How long a job waits at least after its first preemption; twice as long after each further one.
     pub backoff: Duration,
+    /// Since when there are queues: a job that was made before may have run before it was governed, and stays admitted whatever its
+    /// queue has.
+    pub since: Moment,
     /// Nothing is written: what is not suspended and has no pods is looked at as if it were, and what runs as if it were admitted.
     pub observe: bool,
 }
@@ -84,6 +87,8 @@ pub struct Decision {
     pub writes: Vec<PlannedWrite>,
     /// Where each job with the label stands.
     pub standings: BTreeMap<JobKey, Standing>,
+    /// Those that are admitted and whose pods are not all on nodes.
+    pub missing: Vec<JobKey>,
     /// The fleet that it was decided on: what is governed, and what others hold.
     pub snapshot: Snapshot,
 }
@@ -91,10 +96,11 @@ pub struct Decision {
 /// Decides on a fleet as [`engine::live::snapshot`] shows it.
 pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules) -> Decision {
     let by_key: BTreeMap<&JobKey, &GovernedJob> = jobs.iter().map(|job| (&job.key, job)).collect();
-    let classes: BTreeMap<&JobKey, Class> = jobs
+    let mut classes: BTreeMap<&JobKey, Class> = jobs
         .iter()
         .map(|job| (&job.key, class_of(job, &snapshot, rules.observe)))
         .collect();
+    refuse_adoptions(&snapshot, &by_key, &mut classes, rules);
     prepare(&mut snapshot, &by_key, &classes);
     let pending = add_pending_pods(&mut snapshot, &classes);
     let compiled = CompiledFleet::new(snapshot);
@@ -132,8 +138,9 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     run.stand(&classes, &positions);
     run.enter(&classes);
     let pushed = run.preempt(&cycle);
-    run.keep_running(&classes, &pushed);
+    run.find_missing(&classes);
     run.requeue(&homeless, &pushed);
+    run.keep_running(&classes, &pushed);
     run.admit(&mut actual, &cycle, &homeless);
     let mut decision = run.decision;
     decision.snapshot = compiled.snapshot.as_ref().clone();
@@ -142,6 +149,47 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
         .workloads
         .retain(|work| &*work.key.kind != PENDING);
     decision
+}
+
+/// Of those that run without having been admitted and were made since there are queues, those beyond what their queue has are to wait
+/// in it: they slipped through while nobody looked.
+fn refuse_adoptions(
+    snapshot: &Snapshot,
+    by_key: &BTreeMap<&JobKey, &GovernedJob>,
+    classes: &mut BTreeMap<&JobKey, Class>,
+    rules: &GovernRules,
+) {
+    let mut late = Vec::new();
+    for (&key, class) in classes.iter() {
+        let job = by_key.get(key);
+        if let Some(job) = job.filter(|job| job.governed.created > rules.since)
+            && *class == Class::Adopted
+        {
+            late.push((job.running_since, key));
+        }
+    }
+    if rules.observe || late.is_empty() {
+        return;
+    }
+    let mut trial = snapshot.clone();
+    prepare(&mut trial, by_key, classes);
+    let compiled = CompiledFleet::new(trial);
+    let mut state = State::new(&compiled);
+    // The last to start goes first.
+    late.sort_unstable();
+    for (_, key) in late.into_iter().rev() {
+        let Some(work) = compiled.work(key) else {
+            continue;
+        };
+        let Some(queue) = compiled.works[work].queue else {
+            continue;
+        };
+        let mut pairs = 0..state.tree().width(queue);
+        if pairs.any(|pair| state.available(queue, pair) < 0) {
+            state.evict(work);
+            classes.insert(key, Class::New);
+        }
+    }
 }
 
 /// How often a cycle is run again without those that it admits in vain.
@@ -258,10 +306,15 @@ impl Run<'_> {
 
     /// Those that are new wait in their queue from now on, and those that ran before count as admitted.
     fn enter(&mut self, classes: &BTreeMap<&JobKey, Class>) {
-        for (key, class) in classes {
-            let Some(job) = self.by_key.get(key) else {
-                continue;
-            };
+        let known = |(key, class)| Some((key, class, *self.by_key.get(key)?));
+        let mut all: Vec<(&&JobKey, &Class, &GovernedJob)> =
+            classes.iter().filter_map(known).collect();
+        // Those whose pods may start at any moment, or have, first; then the oldest.
+        all.sort_by_key(|(_, _, job)| {
+            let has_none = !job.has_pods && job.pending_since.is_none();
+            (has_none, job.governed.created)
+        });
+        for (key, class, job) in all {
             match class {
                 Class::New => {
                     let words = format!("not admitted by queue {} yet", job.governed.queue);
@@ -332,16 +385,24 @@ impl Run<'_> {
         let Some(job) = self.by_key.get(key).copied() else {
             return;
         };
-        let governed = &job.governed;
-        let now = self.now();
-        if !governed.is_admitted() {
+        if !job.governed.is_admitted() {
             // It is being adopted; the next decision may push it out.
             return;
         }
         self.decision
             .standings
             .insert(key.clone(), Standing::Preempted);
-        let asked = governed.moment(PREEMPTING);
+        if self.awaits_checkpoint(job, || format!("it makes room for {by}")) {
+            return;
+        }
+        let words = format!("preempted: {by} has priority for its devices");
+        self.send_back(job, Purpose::Preempt, words);
+    }
+
+    /// Whether a job is to be given time to save its state before it goes. Asks it for that where nobody has.
+    fn awaits_checkpoint(&mut self, job: &GovernedJob, why: impl Fn() -> String) -> bool {
+        let now = self.now();
+        let asked = job.governed.moment(PREEMPTING);
         let grace = self.rules.checkpoint_grace;
         let waits = match (asked, job.last_checkpoint) {
             // One that never saved anything loses no less by waiting.
@@ -349,17 +410,13 @@ impl Run<'_> {
             (None, Some(_)) => !grace.is_zero(),
             (Some(asked), Some(saved)) => saved <= asked && now.since(asked) < grace.into(),
         };
-        if waits {
-            if asked.is_none() {
-                let stamp = Some(now.rfc3339());
-                let notes = vec![(PREEMPTING, stamp.clone()), (CHECKPOINT_WANTED, stamp)];
-                let words = format!("a checkpoint is awaited before it makes room for {by}");
-                self.write(key, Purpose::AskCheckpoint, None, notes, words);
-            }
-            return;
+        if waits && asked.is_none() {
+            let stamp = Some(now.rfc3339());
+            let notes = vec![(PREEMPTING, stamp.clone()), (CHECKPOINT_WANTED, stamp)];
+            let words = format!("a checkpoint is awaited before {}", why());
+            self.write(&job.key, Purpose::AskCheckpoint, None, notes, words);
         }
-        let words = format!("preempted: {by} has priority for its devices");
-        self.send_back(job, Purpose::Preempt, words);
+        waits
     }
 
     /// Takes a job off its devices; it waits again once its back-off is over.
@@ -385,24 +442,59 @@ impl Run<'_> {
         self.write(&job.key, purpose, Some(true), notes, words);
     }
 
+    /// Those that are admitted and whose pods are not all on nodes, whatever the reason: the scheduler, a quota of the namespace or a
+    /// webhook may know one that the engine does not.
+    fn find_missing(&mut self, classes: &BTreeMap<&JobKey, Class>) {
+        for (key, class) in classes {
+            let work = self
+                .compiled
+                .work(key)
+                .map(|work| self.compiled.workload(work));
+            let mut sets = work.into_iter().flat_map(|work| &work.sets);
+            let lacks = |set: &PodSet| {
+                !set.ask.devices.is_empty() && set.placements.len() < set.count as usize
+            };
+            if *class == Class::Admitted && sets.any(lacks) {
+                self.decision.missing.push((*key).clone());
+            }
+        }
+    }
+
     /// Those that were admitted and whose pods find no nodes.
     fn requeue(&mut self, homeless: &[JobKey], pushed: &[JobKey]) {
-        for key in homeless.iter().filter(|key| !pushed.contains(key)) {
+        let missing = self.decision.missing.clone();
+        for key in missing.iter().filter(|key| !pushed.contains(key)) {
             let Some(job) = self.by_key.get(key).copied() else {
                 continue;
             };
+            // Pods that do their work alone go on with it, unless the devices that the others lack are not there.
+            let works = job.has_pods && !job.is_gang;
+            if works && !homeless.contains(key) {
+                continue;
+            }
             let admitted = job.governed.moment(ADMITTED);
+            let seen = job.missing_since.max(job.pending_since);
             let since = match job.has_pods {
-                true => job.pending_since,
-                false => job.pending_since.max(admitted),
+                true => seen,
+                false => seen.max(admitted),
             };
-            if since.is_some_and(|since| self.now().since(since) >= PLACED_WITHIN.into()) {
+            if since.is_none_or(|since| self.now().since(since) < PLACED_WITHIN.into()) {
+                continue;
+            }
+            self.decision
+                .standings
+                .insert(key.clone(), Standing::Preempted);
+            let is_asked = job.has_pods
+                && self.awaits_checkpoint(job, || {
+                    "it waits again: not all of its pods have nodes".to_owned()
+                });
+            if !is_asked {
                 let minutes = PLACED_WITHIN.as_secs() / 60;
-                let words = format!("requeued: its pods found no nodes for {minutes} minutes");
+                let mut words = format!("requeued: its pods found no nodes for {minutes} minutes");
+                if !job.missing_reason.is_empty() {
+                    words.push_str(&format!(": {}", job.missing_reason));
+                }
                 self.send_back(job, Purpose::Requeue, words);
-                self.decision
-                    .standings
-                    .insert(key.clone(), Standing::Preempted);
             }
         }
     }
@@ -414,7 +506,8 @@ impl Run<'_> {
                 .by_key
                 .get(key)
                 .is_some_and(|job| job.governed.notes.get(PREEMPTING).is_some());
-            if *class == Class::Admitted && asked && !pushed.contains(key) {
+            let goes = self.decision.standings.get(*key) == Some(&Standing::Preempted);
+            if *class == Class::Admitted && asked && !pushed.contains(key) && !goes {
                 let notes = vec![(PREEMPTING, None), (CHECKPOINT_WANTED, None)];
                 let words = "nobody needs its devices any more".to_owned();
                 self.write(key, Purpose::KeepRunning, None, notes, words);

@@ -17,6 +17,14 @@ mod tests;
 #[cfg(test)]
 mod tests_laws;
 #[cfg(test)]
+mod tests_load;
+#[cfg(test)]
+mod tests_race;
+#[cfg(test)]
+mod tests_safety;
+#[cfg(test)]
+mod tests_week;
+#[cfg(test)]
 mod tests_world;
 
 pub use compare::{Comparison, JobCount, compare};

@@ -34,6 +34,7 @@ pub(super) fn prepare(
     let mut own = std::mem::take(&mut snapshot.workloads);
     for work in &mut own {
         let class = classes.get(&work.key);
+        let job = by_key.get(&work.key);
         let governed = !matches!(class, None | Some(Class::Refused(_) | Class::Over));
         work.admission = None;
         if !governed {
@@ -44,13 +45,17 @@ pub(super) fn prepare(
             }
             continue;
         }
-        work.queue = by_key.get(&work.key).map(|job| job.queue.clone());
+        work.queue = job.map(|job| job.queue.clone());
         work.levers.suspend = true;
         let fresh = |at: Moment| now.since(at) < SPARED.into();
-        let denied = by_key
-            .get(&work.key)
-            .is_some_and(|job| job.denied.is_some());
-        work.preemptible = !denied && !work.admitted_at.is_some_and(fresh);
+        let is_denied = job.is_some_and(|job| job.denied.is_some());
+        work.preemptible = !is_denied && !work.admitted_at.is_some_and(fresh);
+        if let (Some(job), [set]) = (job, work.sets.as_mut_slice()) {
+            // Pods that have done their work need nothing any more.
+            let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);
+            let left = set.count.saturating_sub(job.governed.succeeded);
+            set.count = left.max(placed).min(set.count);
+        }
         for set in &mut work.sets {
             // A job that is not suspended makes all of its pods.
             set.min = set.count;
@@ -84,7 +89,8 @@ pub(super) fn add_pending_pods(
         for (at, set) in work.sets.iter().enumerate() {
             let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);
             let count = set.count.saturating_sub(placed);
-            if count == 0 {
+            // Pods without devices are not known by their job: they may be there.
+            if count == 0 || set.ask.devices.is_empty() {
                 continue;
             }
             let mut selector = set.selector.clone();

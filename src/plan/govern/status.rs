@@ -88,7 +88,7 @@ pub fn status_writes(
     answers: &Answers,
 ) -> Vec<PlannedWrite> {
     let now = decision.snapshot.at;
-    let mut writes: Vec<(usize, PlannedWrite)> = Vec::new();
+    let mut writes: Vec<((bool, usize), PlannedWrite)> = Vec::new();
     for job in jobs {
         let told = answers.get(&job.key);
         let (rank, position, reason, eta) = match decision.standings.get(&job.key) {
@@ -131,9 +131,10 @@ pub fn status_writes(
             devices: 0,
             reason: "its status has changed".to_owned(),
         };
-        writes.push((rank, write));
+        let knows = job.governed.notes.get(POSITION).is_some() || job.governed.is_held();
+        writes.push(((knows, rank), write));
     }
-    // Those that start soonest are told first.
+    // Those that know nothing yet are told first, and of them those that start soonest.
     writes.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.job.cmp(&other.job)));
     writes.into_iter().map(|(_, write)| write).collect()
 }

@@ -9,7 +9,8 @@ use model::base::{Moment, Name};
 use model::fleet::govern::Governed;
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::observe::{Extent, Table};
-use model::fleet::queue::QueueSystem;
+use model::fleet::queue::{QueueKey, QueueSystem};
+use model::fleet::siting::PodSet;
 use model::fleet::{Fleet, Known};
 use model::plan::Object;
 
@@ -32,6 +33,15 @@ pub struct GovernedJob {
     pub has_pods: bool,
     /// Since when pods of it wait for a node; nothing where none does.
     pub pending_since: Option<Moment>,
+    /// Since when it was seen that it is admitted and not all of its pods are on nodes; who decides again and again tells it
+    /// ([`super::Decision::missing`]).
+    pub missing_since: Option<Moment>,
+    /// Why its pods have no nodes, where the cluster says it.
+    pub missing_reason: Name,
+    /// It starts whole or not at all.
+    pub is_gang: bool,
+    /// What it asks for is known: without that it would be admitted as if it asked for nothing.
+    pub is_known: bool,
     /// It has ended, and its last pods go.
     pub is_over: bool,
     /// Why it is left alone; nothing for one that is governed.
@@ -59,6 +69,8 @@ const NEEDED: &[Table] = &[
     Table::KaiPodGroups,
     Table::ResourceSlices,
     Table::ResourceClaims,
+    Table::ResourceClaimTemplates,
+    Table::DeviceClasses,
 ];
 
 /// Why nothing can be decided on this fleet; nothing where it can. Half of the facts would admit too much.
@@ -83,7 +95,11 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
             state.key,
             state.fault.as_deref().unwrap_or_default()
         )),
-        Some(_) => None,
+        Some(state) => {
+            let is_ours = |queue: &QueueKey| queue.system == QueueSystem::Stokehold;
+            let has_queue = fleet.queues.iter().any(|queue| is_ours(&queue.key));
+            (!has_queue).then(|| format!("ConfigMap {} has no queue", state.key))
+        }
     }
 }
 
@@ -110,7 +126,12 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         pod.seen.node.is_none() && !pod.seen.phase.is_over()
     };
     let pending = job.pods.iter().filter(waits);
-    let running_since = bound.clone().filter_map(|pod| pod.seen.started).min();
+    // A pod that was told to end says nothing of a job that is to go on.
+    let stays = bound.clone().filter(|pod| pod.seen.deleted.is_none());
+    let running_since = stays.filter_map(|pod| pod.seen.started).min();
+    let is_unresolved =
+        |set: &PodSet| !set.request.claims.is_empty() && set.request.device_count() == 0;
+    let pods: u64 = job.pod_sets.iter().map(|set| u64::from(set.count)).sum();
     Some(GovernedJob {
         object: object.within(&job.id.key.namespace).with_uid(&job.uid),
         queue: titles.of_job(QueueSystem::Stokehold, &governed.queue),
@@ -118,6 +139,10 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         running_since,
         pending_since: pending.map(|pod| pod.seen.created).min(),
         has_pods: bound.count() > 0,
+        missing_since: None,
+        missing_reason: job.reason.clone(),
+        is_gang: job.is_gang(),
+        is_known: pods > 0 && !job.pod_sets.iter().any(is_unresolved),
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
         refused: refusal(job, &governed, (place.group, plural)),
         denied: None,

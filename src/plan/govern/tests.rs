@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::snapshot::{Preemption, Reclaim, Within};
-use model::base::{Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 use model::fleet::govern::{
     ADMITTED, CHECKPOINT_WANTED, EVICTIONS, FLAVOR, GovernState, HOLD, POSITION, PREEMPTING,
     REASON, REQUEUE_AT,
@@ -17,12 +17,12 @@ use super::{Decision, Purpose, Standing, answers, not_ready, status_writes};
 const TICK: Duration = Duration::from_secs(5);
 const AGED: Duration = Duration::from_secs(30);
 
-fn said(decision: &Decision) -> Vec<String> {
+pub(super) fn said(decision: &Decision) -> Vec<String> {
     let words = |it: &super::PlannedWrite| format!("{} {}", it.purpose.word(), it.job.key.name);
     decision.writes.iter().map(words).collect()
 }
 
-fn standing<'a>(decision: &'a Decision, name: &str) -> &'a Standing {
+pub(super) fn standing<'a>(decision: &'a Decision, name: &str) -> &'a Standing {
     let mut all = decision.standings.iter();
     let found = all.find(|(key, _)| &*key.key.name == name);
     found.expect("a job").1
@@ -42,6 +42,7 @@ fn on_incomplete_facts_nothing_is_decided() {
     assert_eq!(not_ready(&fleet).as_deref(), Some(none));
     let state = |is_read| GovernState {
         key: ObjectKey::new("stokehold", "stokehold-queues"),
+        created: Moment::default(),
         fault: Some(Name::new("queues.toml:3: queue.wieght")),
         is_read,
     };
@@ -49,6 +50,11 @@ fn on_incomplete_facts_nothing_is_decided() {
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("queues.toml:3")));
     // The queues of the last good document count on.
     fleet.govern = Some(std::sync::Arc::new(state(true)));
+    let none = "ConfigMap stokehold/stokehold-queues has no queue";
+    assert_eq!(not_ready(&fleet).as_deref(), Some(none));
+    let read = model::fleet::queue_document::read("[[queue]]\nname = \"a\"\n", "queues.toml");
+    let queues = read.expect("is right").into_iter();
+    fleet.queues = queues.map(std::sync::Arc::new).collect();
     assert_eq!(not_ready(&fleet), None);
     let lost = Lost {
         kind: LostKind::Rights,
@@ -200,7 +206,7 @@ fn a_copy_of_an_admitted_job_is_not_admitted() {
     assert_eq!(world.job("copy").note(ADMITTED), None);
 }
 
-fn preempting() -> World {
+pub(super) fn preempting() -> World {
     let mut own = queue("a", None, &[("h100", 8, None)]);
     own.preemption = Preemption {
         within: Within::LowerPriority,
@@ -308,7 +314,7 @@ fn devices_that_an_admitted_job_lacks_are_not_given_to_others() {
     world.jobs.rotate_right(1);
     world.pass(TICK);
     assert!(world.job("first").nodes.is_empty());
-    world.submit("second", "a", 9, 1, 4).runs = Duration::from_secs(3600);
+    world.submit("second", "a", 9, 1, 4).estimate = Some(Duration::from_secs(3600));
     assert_eq!(said(&world.turn()), [""; 0]);
     // It does not wait for ever.
     world.pass(Duration::from_secs(300));

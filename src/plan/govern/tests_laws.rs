@@ -59,8 +59,7 @@ fn arrive(world: &mut World, rng: &mut Rng, number: usize, wild: bool) {
     let now = world.now;
     let job = world.submit(&name, queue, priority, pods, gpus);
     job.governed.suspended = !wild || rng.below(3) > 0;
-    job.runs = Duration::from_secs(rng.below(300) as u64 + 30);
-    job.left = job.runs;
+    job.lasts(Duration::from_secs(rng.below(300) as u64 + 30));
     job.last_checkpoint = (rng.below(3) == 0).then_some(now);
     match rng.below(12) {
         0 if wild => {
@@ -70,58 +69,6 @@ fn arrive(world: &mut World, rng: &mut Rng, number: usize, wild: bool) {
         }
         1 if wild => job.refused = Some("another has it".to_owned()),
         _ => {}
-    }
-}
-
-/// No quota, cohort or class of devices is held by more than it has.
-fn sound(world: &World, wild: bool) {
-    for class in CLASSES {
-        let devices: u32 = world
-            .nodes
-            .iter()
-            .filter(|(own, _)| own == class)
-            .map(|(_, gpus)| gpus)
-            .sum();
-        // Pods of others may be quicker than those of an admitted job.
-        assert!(
-            wild || world.used(None, class) <= i64::from(devices),
-            "{class} is held twice: {:#?}",
-            world.jobs
-        );
-        let mut cohort = (0, 0);
-        for queue in world.queues.iter().filter(|queue| queue.admits) {
-            let quota = queue.quotas.iter().find(|quota| &*quota.flavor == class);
-            let quota = quota.expect("a quota of each class");
-            let governed = world.jobs.iter().filter(|job| {
-                job.queue == *queue.name && job.refused.is_none() && !job.left.is_zero()
-            });
-            // What was not let in by us may be anywhere.
-            let used: i64 = governed
-                .filter(|job| {
-                    job.governed.is_admitted()
-                        && job.governed.flavor("main").as_deref() == Some(class)
-                })
-                .map(|job| i64::from(job.pods * job.gpus) * 1000)
-                .sum();
-            match (&queue.parent, quota.borrow) {
-                (None, _) => assert!(used <= quota.nominal, "{} over its own", queue.name),
-                (Some(_), Some(borrow)) => assert!(
-                    used <= quota.nominal + borrow,
-                    "{} borrows too much",
-                    queue.name
-                ),
-                (Some(_), None) => {}
-            }
-            if queue.parent.is_some() {
-                cohort = (cohort.0 + used, cohort.1 + quota.nominal);
-            }
-        }
-        assert!(
-            cohort.0 <= cohort.1,
-            "the cohort has {} and uses {}",
-            cohort.1,
-            cohort.0
-        );
     }
 }
 
@@ -156,7 +103,7 @@ proptest! {
                 let job = world.jobs.iter().find(|job| job.key() == write.job).expect("a job");
                 prop_assert!(job.refused.is_none() && !job.governed.queue.is_empty(), "{} is another's", job.name);
                 world.apply(write);
-                sound(&world, wild);
+                world.is_sound(wild);
             }
             if done == decision.writes.len() {
                 // Deciding again at the same moment does nothing twice and takes nothing back.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use cluster::mutations::GovernWrite;
 use engine::live::CLASS;
 use engine::snapshot::{
-    Ask, DEVICES, Device, DeviceAsk, Flavor, Health, Node, Placement, PodSet, Queue, Quota,
+    Ask, DEVICES, Device, DeviceAsk, Flavor, Health, Node, Placement, PodSet, Queue, Quota, Runs,
     Snapshot, Status, System, WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
-use model::fleet::govern::Governed;
+use model::fleet::govern::{CHECKPOINT_WANTED, Governed};
 use model::fleet::job::JobKey;
 use model::plan::Object;
 
@@ -21,6 +21,7 @@ pub(super) const GPU: &str = "nvidia.com/gpu";
 pub(super) const RULES: GovernRules = GovernRules {
     checkpoint_grace: Duration::from_secs(120),
     backoff: Duration::from_secs(60),
+    since: Moment::from_seconds(1_795_231_500),
     observe: false,
 };
 
@@ -39,10 +40,23 @@ pub(super) struct Job {
     /// Node of each pod that has one.
     pub(super) nodes: Vec<usize>,
     pub(super) since: Option<Moment>,
+    /// When its pods have gone, once it is suspended.
+    pub(super) leaves: Option<Moment>,
     pub(super) last_checkpoint: Option<Moment>,
+    /// It saves a checkpoint after each such stretch of work; one that never does begins anew when it is stopped.
+    pub(super) saves_every: Option<Duration>,
+    /// What is left of its work as it was last saved.
+    pub(super) saved: Duration,
+    /// Work that it did and lost.
+    pub(super) lost: Duration,
+    /// What others are told of how long it runs.
+    pub(super) estimate: Option<Duration>,
     pub(super) ended: u32,
     pub(super) refused: Option<String>,
     pub(super) denied: Option<String>,
+    pub(super) is_known: bool,
+    /// No more of its pods than so many ever find a node.
+    pub(super) most_pods: u32,
 }
 
 pub(super) struct World {
@@ -51,6 +65,12 @@ pub(super) struct World {
     pub(super) nodes: Vec<(String, u32)>,
     pub(super) queues: Vec<Queue>,
     pub(super) jobs: Vec<Job>,
+    /// How long pods of a suspended job take to end.
+    pub(super) grace: Duration,
+    /// Pods go to the node with the most free devices, as kube-scheduler's default has it, and not to the first that has room.
+    pub(super) spreads: bool,
+    /// How long jobs of each queue have run.
+    pub(super) past: BTreeMap<String, Vec<i64>>,
 }
 
 pub(super) fn queue(
@@ -84,6 +104,20 @@ pub(super) fn cohort(name: &str) -> Queue {
     }
 }
 
+/// Past runs as the engine is told of them.
+fn past(owner: &str, runs: &[i64]) -> Runs {
+    let mut sorted = runs.to_vec();
+    sorted.sort_unstable();
+    let tenth = |tenths: usize| sorted[(sorted.len() - 1) * tenths / 10];
+    Runs {
+        owner: Name::new(owner),
+        count: sorted.len() as u32,
+        p10_ms: tenth(1),
+        p50_ms: tenth(5),
+        p90_ms: tenth(9),
+    }
+}
+
 impl World {
     pub(super) fn new(nodes: &[(&str, u32)], queues: Vec<Queue>) -> Self {
         Self {
@@ -94,6 +128,9 @@ impl World {
                 .collect(),
             queues,
             jobs: Vec::new(),
+            grace: Duration::ZERO,
+            spreads: false,
+            past: BTreeMap::new(),
         }
     }
 
@@ -124,10 +161,17 @@ impl World {
             left: runs,
             nodes: Vec::new(),
             since: None,
+            leaves: None,
             last_checkpoint: None,
+            saves_every: None,
+            saved: runs,
+            lost: Duration::ZERO,
+            estimate: Some(runs),
             ended: 0,
             refused: None,
             denied: None,
+            is_known: true,
+            most_pods: pods,
         });
         self.jobs.last_mut().expect("it was pushed")
     }
@@ -186,6 +230,11 @@ impl World {
             flavors: self.class_flavors(),
             queues: self.queues.clone(),
             workloads: living.map(|job| self.workload(job)).collect(),
+            runs: self
+                .past
+                .iter()
+                .map(|(owner, runs)| past(owner, runs))
+                .collect(),
             ..Snapshot::default()
         };
         snapshot.settle();
@@ -225,7 +274,8 @@ impl World {
                 placements: placements.collect(),
                 ..PodSet::default()
             }],
-            estimate_ms: Some(job.runs.as_millis() as i64),
+            estimate_ms: job.estimate.map(|it| it.as_millis() as i64),
+            owner: Name::new(&job.queue),
             preemptible: true,
             status: match (job.governed.suspended, job.nodes.is_empty()) {
                 (true, true) => Status::Waiting,
@@ -254,7 +304,11 @@ impl World {
                 last_checkpoint: job.last_checkpoint,
                 running_since: job.since.filter(|_| !job.nodes.is_empty()),
                 has_pods: !job.nodes.is_empty(),
-                pending_since: None,
+                pending_since: job.pending_since(),
+                missing_since: job.pending_since(),
+                missing_reason: Name::default(),
+                is_gang: job.pods > 1,
+                is_known: job.is_known,
                 is_over: false,
                 refused: job.refused.clone(),
                 denied: job.denied.clone(),
@@ -298,46 +352,99 @@ impl World {
         decision
     }
 
-    fn free(&self, node: usize) -> u32 {
-        let held = self.jobs.iter().map(|job| {
-            let here = job.nodes.iter().filter(|at| **at == node).count() as u32;
-            here * job.gpus
-        });
-        self.nodes[node].1.saturating_sub(held.sum())
+    /// Devices that nobody holds, by node.
+    fn free(&self) -> Vec<u32> {
+        let mut free: Vec<u32> = self.nodes.iter().map(|(_, gpus)| *gpus).collect();
+        for job in &self.jobs {
+            for node in &job.nodes {
+                let left = free[*node].checked_sub(job.gpus);
+                free[*node] = left.expect("no node is over-committed");
+            }
+        }
+        free
     }
 
     /// Lets time pass: pods of suspended jobs go, those of others are placed by whoever is first, and what has run long enough ends.
     pub(super) fn pass(&mut self, by: Duration) {
         self.now = self.now.plus(by);
-        for at in 0..self.jobs.len() {
-            let job = &self.jobs[at];
-            if job.left.is_zero() {
-                continue;
+        let (now, grace) = (self.now, self.grace);
+        for job in self.jobs.iter_mut().filter(|job| !job.left.is_zero()) {
+            if job.governed.suspended || job.leaves.is_some() {
+                job.leave(now, grace);
+            } else if job.is_whole() {
+                job.work(now, by);
             }
-            if job.governed.suspended {
-                let job = &mut self.jobs[at];
-                job.nodes.clear();
-                job.since = None;
-                continue;
-            }
-            if !job.nodes.is_empty() && job.nodes.len() == job.pods as usize {
-                let job = &mut self.jobs[at];
-                job.left = job.left.saturating_sub(by);
-                if job.left.is_zero() {
-                    job.nodes.clear();
-                    job.ended += 1;
-                }
+        }
+        let mut free = self.free();
+        for job in &mut self.jobs {
+            let goes = job.governed.suspended || job.leaves.is_some();
+            if job.left.is_zero() || goes || job.is_whole() {
                 continue;
             }
             let flavor = job.governed.flavor("main");
-            let (pods, gpus) = (job.pods as usize, job.gpus);
-            for node in 0..self.nodes.len() {
-                let suits = flavor.as_ref().is_none_or(|it| self.nodes[node].0 == **it);
-                while suits && self.jobs[at].nodes.len() < pods && self.free(node) >= gpus {
-                    self.jobs[at].nodes.push(node);
-                    self.jobs[at].since.get_or_insert(self.now);
+            while job.nodes.len() < job.most_pods as usize {
+                let suits = |node: &usize| {
+                    let is_of = |flavor: &Name| self.nodes[*node].0 == **flavor;
+                    free[*node] >= job.gpus && flavor.as_ref().is_none_or(is_of)
+                };
+                let mut fit = (0..free.len()).filter(suits);
+                let found = match self.spreads {
+                    true => fit.max_by_key(|node| (free[*node], std::cmp::Reverse(*node))),
+                    false => fit.next(),
+                };
+                let Some(node) = found else { break };
+                free[node] -= job.gpus;
+                job.nodes.push(node);
+                job.since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// No quota, cohort or class of devices is held by more than it has. In a `wild` world pods of others may be quicker than those of
+    /// an admitted job.
+    pub(super) fn is_sound(&self, wild: bool) {
+        for class in self.class_flavors().iter().map(|flavor| &*flavor.name) {
+            let own = self.nodes.iter().filter(|(own, _)| own == class);
+            let devices: u32 = own.map(|(_, gpus)| gpus).sum();
+            assert!(
+                wild || self.used(None, class) <= i64::from(devices),
+                "{class} is held twice: {:#?}",
+                self.jobs
+            );
+            let mut cohort = (0, 0);
+            for queue in self.queues.iter().filter(|queue| queue.admits) {
+                let quota = queue.quotas.iter().find(|quota| &*quota.flavor == class);
+                let quota = quota.expect("a quota of each class");
+                let governed = self.jobs.iter().filter(|job| {
+                    job.queue == *queue.name && job.refused.is_none() && !job.left.is_zero()
+                });
+                // What was not let in by us may be anywhere.
+                let used: i64 = governed
+                    .filter(|job| {
+                        job.governed.is_admitted()
+                            && job.governed.flavor("main").as_deref() == Some(class)
+                    })
+                    .map(|job| i64::from(job.pods * job.gpus) * 1000)
+                    .sum();
+                match (&queue.parent, quota.borrow) {
+                    (None, _) => assert!(used <= quota.nominal, "{} over its own", queue.name),
+                    (Some(_), Some(borrow)) => assert!(
+                        used <= quota.nominal + borrow,
+                        "{} borrows too much",
+                        queue.name
+                    ),
+                    (Some(_), None) => {}
+                }
+                if queue.parent.is_some() {
+                    cohort = (cohort.0 + used, cohort.1 + quota.nominal);
                 }
             }
+            assert!(
+                cohort.0 <= cohort.1,
+                "the cohort has {} and uses {}",
+                cohort.1,
+                cohort.0
+            );
         }
     }
 
@@ -372,5 +479,60 @@ impl Job {
 
     pub(super) fn note(&self, key: &str) -> Option<&str> {
         self.governed.notes.get(key).map(|value| &**value)
+    }
+
+    /// It runs for so long, and says so.
+    pub(super) fn lasts(&mut self, runs: Duration) {
+        (self.runs, self.left, self.saved) = (runs, runs, runs);
+        self.estimate = Some(runs);
+    }
+
+    /// All of its pods are on nodes.
+    pub(super) fn is_whole(&self) -> bool {
+        self.nodes.len() == self.pods as usize
+    }
+
+    /// Since when some of its pods wait for a node while others have one.
+    fn pending_since(&self) -> Option<Moment> {
+        let admitted = self.governed.moment(model::fleet::govern::ADMITTED);
+        admitted.filter(|_| !self.nodes.is_empty() && !self.is_whole())
+    }
+
+    /// Its pods go, and what it had not saved is lost.
+    fn leave(&mut self, now: Moment, grace: Duration) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let gone = *self.leaves.get_or_insert(now.plus(grace));
+        if gone <= now {
+            self.nodes.clear();
+            self.since = None;
+            self.leaves = None;
+            self.lost += self.saved - self.left;
+            self.left = self.saved;
+        }
+    }
+
+    /// It works; once it is done its pods go.
+    fn work(&mut self, now: Moment, by: Duration) {
+        self.left = self.left.saturating_sub(by);
+        if self.left.is_zero() {
+            self.nodes.clear();
+            self.ended += 1;
+            return;
+        }
+        if let Some(every) = self.saves_every {
+            let done = self.runs - self.left;
+            let since = Duration::from_millis((done.as_millis() % every.as_millis()) as u64);
+            let saved = self.left + since;
+            if saved < self.saved {
+                self.saved = saved;
+                self.last_checkpoint = Some(now.minus(since));
+            }
+            if self.note(CHECKPOINT_WANTED).is_some() {
+                self.saved = self.left;
+                self.last_checkpoint = Some(now);
+            }
+        }
     }
 }

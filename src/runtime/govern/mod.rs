@@ -13,7 +13,7 @@ use cluster::mutations::{GovernSeen, GovernWrite};
 use engine::live;
 use exec::govern::GovernWriter;
 use exec::lease::Lead;
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Moment};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use plan::govern::{
@@ -74,6 +74,7 @@ fn rules(settings: &Settings, observe: bool) -> GovernRules {
     GovernRules {
         checkpoint_grace: settings.govern.checkpoint_grace.duration(),
         backoff: settings.govern.backoff.duration(),
+        since: Moment::default(),
         observe,
     }
 }
@@ -131,6 +132,8 @@ pub struct Governor {
     denied: BTreeMap<JobKey, Denied>,
     /// How often in a row a job was another than it was decided on.
     stale: BTreeMap<JobKey, u32>,
+    /// Admitted jobs whose pods are not all on nodes, and since when that was seen.
+    missing: BTreeMap<JobKey, Moment>,
     /// What jobs are still to be told of where they stand.
     untold: VecDeque<PlannedWrite>,
     told: BTreeMap<JobKey, Instant>,
@@ -169,6 +172,7 @@ impl Governor {
             denied: BTreeMap::new(),
             stale: BTreeMap::new(),
             untold: VecDeque::new(),
+            missing: BTreeMap::new(),
             told: BTreeMap::new(),
             explained: None,
             revision: None,
@@ -209,6 +213,7 @@ impl Governor {
             self.revision = None;
             self.unseen.clear();
             self.untold.clear();
+            self.missing.clear();
             self.explained = None;
         }
         led.is_some_and(|led| led.elapsed() >= TAKES_OVER)
@@ -306,8 +311,11 @@ impl Governor {
     }
 
     /// A decision on a thread of its own: on ten thousand nodes it takes up to a second.
-    async fn decided(&self, facts: Arc<Facts>) -> (Decision, Vec<GovernedJob>) {
-        let rules = self.rules;
+    async fn decided(&mut self, facts: Arc<Facts>) -> (Decision, Vec<GovernedJob>) {
+        let mut rules = self.rules;
+        let state = facts.fleet.govern.as_ref();
+        rules.since = state.map_or(rules.since, |state| state.created);
+        let missing = self.missing.clone();
         let denied: BTreeMap<JobKey, String> = self
             .denied
             .iter()
@@ -317,12 +325,20 @@ impl Governor {
             let mut jobs = governed_jobs(&facts.fleet);
             for job in &mut jobs {
                 job.denied = denied.get(&job.key).cloned();
+                job.missing_since = missing.get(&job.key).copied();
             }
             let snapshot = live::snapshot(&facts.fleet, &facts.burn);
             (decide(snapshot, &jobs, &rules), jobs)
         });
         match task.await {
-            Ok(made) => made,
+            Ok(made) => {
+                let seen = std::mem::take(&mut self.missing);
+                let at = made.0.snapshot.at;
+                let since = |key: &JobKey| seen.get(key).copied().unwrap_or(at);
+                let missing = made.0.missing.iter();
+                self.missing = missing.map(|key| (key.clone(), since(key))).collect();
+                made
+            }
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }

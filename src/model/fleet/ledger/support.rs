@@ -121,6 +121,7 @@ pub(super) fn workload(
         managed_by: None,
         scheduler: None,
         generation: 1,
+        succeeded_pods: 0,
     }
 }
 

@@ -1,0 +1,176 @@
+//! Decisions where something went wrong: writes that are refused, jobs of which not all is known, pods that never come, and jobs that ran
+//! while nobody looked.
+
+use std::time::Duration;
+
+use engine::snapshot::{Ask, PodSet};
+use model::base::Name;
+use model::fleet::govern::{ADMITTED, EVICTIONS, REASON};
+
+use super::tests::{preempting, said, standing};
+use super::tests_world::{RULES, World, queue};
+use super::{Standing, decide};
+
+const TICK: Duration = Duration::from_secs(5);
+const AGED: Duration = Duration::from_secs(30);
+
+fn world(quota: i64) -> World {
+    World::new(
+        &[("h100", 8)],
+        vec![queue("a", None, &[("h100", quota, None)])],
+    )
+}
+
+#[test]
+fn a_job_whose_writes_are_refused_keeps_nothing_from_others() {
+    let mut world = preempting();
+    world.submit("low", "a", 0, 1, 4);
+    let refused = Some("a policy denies it".to_owned());
+    world.submit("high", "a", 9, 1, 8).denied = refused.clone();
+    let decision = world.turn();
+    assert_eq!(said(&decision), ["admit low"]);
+    let words = "the server refuses to have it changed: a policy denies it";
+    assert_eq!(standing(&decision, "high"), &Standing::Held(words.into()));
+    // Nor is anything planned on one going that cannot be made to go.
+    world.pass(AGED);
+    world.job("high").denied = None;
+    world.job("low").denied = refused;
+    let decision = world.turn();
+    assert_eq!(said(&decision), [""; 0]);
+    assert_eq!(standing(&decision, "high"), &Standing::Waiting(1));
+    world.job("low").denied = None;
+    assert_eq!(said(&world.turn()), ["preempt low"]);
+}
+
+#[test]
+fn what_asks_for_something_unknown_is_not_admitted() {
+    let mut world = world(8);
+    world.submit("j", "a", 0, 1, 8).is_known = false;
+    let decision = world.turn();
+    assert_eq!(said(&decision), [""; 0]);
+    let words = "what it asks for is not known yet";
+    assert_eq!(standing(&decision, "j"), &Standing::Held(words.into()));
+    world.job("j").is_known = true;
+    assert_eq!(said(&world.turn()), ["admit j"]);
+}
+
+#[test]
+fn an_admitted_job_whose_pods_never_come_waits_again_whatever_the_reason() {
+    for most_pods in [0, 3] {
+        let mut world = world(8);
+        world.submit("stuck", "a", 0, 4, 2).most_pods = most_pods;
+        assert_eq!(said(&world.turn()), ["admit stuck"]);
+        world.submit("next", "a", 0, 1, 8);
+        world.pass(TICK);
+        let decision = world.turn();
+        assert_eq!(said(&decision), [""; 0]);
+        assert_eq!(decision.missing.len(), 1);
+        world.pass(Duration::from_secs(290));
+        assert_eq!(said(&world.turn()), [""; 0]);
+        world.pass(TICK);
+        assert_eq!(said(&world.turn()), ["requeue stuck"]);
+        let stuck = world.job("stuck");
+        assert_eq!(stuck.note(ADMITTED), None);
+        let reason = stuck.note(REASON).expect("a reason");
+        assert!(
+            reason.starts_with("requeued: its pods found no nodes"),
+            "{reason}"
+        );
+        world.pass(TICK);
+        assert_eq!(said(&world.turn()), ["admit next"], "{most_pods}");
+    }
+}
+
+#[test]
+fn a_gang_that_lost_a_pod_is_asked_for_a_checkpoint_before_it_waits_again() {
+    let mut world = world(8);
+    world.submit("gang", "a", 0, 4, 2).last_checkpoint = Some(world.now);
+    world.turn();
+    world.pass(TICK);
+    world.job("gang").most_pods = 3;
+    world.job("gang").nodes.pop();
+    world.pass(Duration::from_secs(310));
+    assert_eq!(said(&world.turn()), ["ask for a checkpoint gang"]);
+    assert_eq!(said(&world.turn()), [""; 0]);
+    world.pass(Duration::from_secs(130));
+    assert_eq!(said(&world.turn()), ["requeue gang"]);
+}
+
+#[test]
+fn whom_its_owner_resumes_while_its_pods_still_end_waits_in_its_queue() {
+    let mut world = preempting();
+    world.grace = Duration::from_secs(600);
+    world.submit("low", "a", 0, 1, 8);
+    world.turn();
+    world.pass(Duration::from_secs(300));
+    world.submit("high", "a", 5, 1, 8);
+    assert_eq!(said(&world.turn()), ["preempt low"]);
+    world.pass(TICK);
+    world.job("low").governed.suspended = false;
+    let decision = world.turn();
+    assert_eq!(said(&decision), ["suspend low"]);
+    assert_eq!(world.job("low").note(EVICTIONS), Some("1"));
+    assert_eq!(standing(&decision, "high"), &Standing::WaitsForPods);
+    world.pass(Duration::from_secs(600));
+    assert_eq!(said(&world.turn()), ["admit high"]);
+}
+
+#[test]
+fn what_slipped_through_keeps_no_more_than_its_queue_has() {
+    let mut world = world(4);
+    for (at, name) in ["first", "second"].into_iter().enumerate() {
+        let created = world.now.plus(Duration::from_secs(1 + at as u64));
+        let job = world.submit(name, "a", 0, 1, 4);
+        job.governed.suspended = false;
+        (job.created, job.governed.created) = (created, created);
+        world.pass(TICK);
+    }
+    world.pass(Duration::from_secs(90));
+    let decision = world.turn();
+    assert_eq!(said(&decision), ["adopt first", "suspend second"]);
+    world.pass(TICK);
+    assert_eq!(standing(&world.turn(), "second"), &Standing::Waiting(1));
+    world.is_sound(false);
+}
+
+#[test]
+fn pods_that_have_done_their_work_hold_nothing() {
+    let mut world = world(8);
+    world.submit("gang", "a", 0, 4, 2);
+    world.turn();
+    world.pass(TICK);
+    world.submit("next", "a", 0, 1, 6);
+    assert_eq!(said(&world.turn()), [""; 0]);
+    let gang = world.job("gang");
+    gang.governed.succeeded = 3;
+    gang.nodes.truncate(1);
+    let decision = world.turn();
+    assert_eq!(said(&decision), ["admit next"]);
+    assert_eq!(decision.missing, []);
+}
+
+#[test]
+fn pods_without_devices_are_not_waited_for() {
+    let mut world = world(8);
+    world.submit("ray", "a", 0, 1, 4);
+    world.turn();
+    world.pass(TICK);
+    world.submit("next", "a", 0, 1, 4);
+    let mut snapshot = world.snapshot();
+    // Its head is there, and no node has room for another.
+    let ray = snapshot
+        .workloads
+        .iter_mut()
+        .find(|it| &*it.key.key.name == "ray");
+    ray.expect("ray").sets.push(PodSet {
+        name: Name::new("head"),
+        ask: Ask {
+            cpu_milli: 2_000_000,
+            ..Ask::default()
+        },
+        ..PodSet::default()
+    });
+    let decision = decide(snapshot, &world.governed(), &RULES);
+    assert_eq!(said(&decision), ["admit next"]);
+    assert_eq!(decision.missing, []);
+}
