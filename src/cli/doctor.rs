@@ -60,6 +60,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         .and_then(|settings| {
             let rulebook = load::rulebook(&settings)?;
             look::options(&settings, false)?;
+            load::log(&settings)?;
             Ok((settings, rulebook))
         });
     let (settings, rulebook) = match loaded {

@@ -10,6 +10,7 @@ use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
 use source::{kubeconfig, local};
 
 use super::flags::Global;
+use crate::runtime::telemetry;
 
 /// The file for everybody on this machine.
 const MACHINE: &str = "/etc/stokehold/stokehold.toml";
@@ -66,6 +67,15 @@ fn variables() -> Vec<(String, String)> {
 /// The settings of this machine, user, context, environment and these flags.
 pub(super) fn settings(global: &Global) -> Result<Settings, Failure> {
     settings::load(&inputs(global)?).map_err(faults)
+}
+
+/// From now on what happens goes into the log that the settings name.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn log(settings: &Settings) -> Result<(), Failure> {
+    telemetry::log_to(settings.log_file.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))
 }
 
 /// The rules, thresholds, prices and dialects that the settings name.

@@ -200,6 +200,7 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
     let settle = |target: FactsSource| -> Result<Situation, Failure> {
         let settings = load::settings(&cli.global)?;
+        load::log(&settings)?;
         let rulebook = match (load::rulebook(&settings)?, &target) {
             (rulebook, FactsSource::Demo(_)) => simulated::rules(rulebook),
             (rulebook, _) => rulebook,

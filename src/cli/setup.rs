@@ -11,7 +11,7 @@ use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened}
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
 use crate::runtime::usage_facts::UsageReader;
-use crate::runtime::{clock, doctor, explanation_task, silence, telemetry, ui};
+use crate::runtime::{clock, doctor, explanation_task, silence, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
 use model::object::{ObjectNews, ObjectRequest};
@@ -113,8 +113,6 @@ pub(super) fn console(
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
     let mut app = App::new(look::options(&at.settings, terminal)?);
-    telemetry::log_to(at.settings.log_file.as_deref())
-        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
     if !terminal {
         let facts = explanation_task::answered(snapshot(at, &Needs::everything())?);
         let facts = with_usage(at, facts);

@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use model::base::{Moment, SmallSort};
+use source::local::{make_folder, private};
 
 use super::record::{Line, Record};
 use super::run::is_name_of_run;
@@ -63,18 +64,6 @@ fn fault<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> Journa
     }
 }
 
-/// How its files are opened: a new one is its owner's alone, and no link is followed to a file elsewhere.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
-    }
-    options
-}
-
 /// Opens a file of the journal and sees to it that nobody else could have written into it, nor can read it.
 fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let no = |words: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
@@ -115,15 +104,26 @@ fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-fn make_folder(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(path)
+/// Refuses a folder in which others than its owner may remove or replace files.
+#[cfg(unix)]
+fn closed(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(folder)?;
+    let mode = metadata.mode() & 0o7777;
+    let foreign = ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+    let why = if foreign {
+        format!("it belongs to another user, {}", metadata.uid())
+    } else if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        format!("others than its owner may replace files in it, mode {mode:o}; chmod 700")
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+#[cfg(not(unix))]
+fn closed(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 impl Journal {
@@ -165,6 +165,9 @@ impl Journal {
             return Err(fault(&runs, "used")(error));
         }
         make_folder(&runs).map_err(fault(&self.folder, "made"))?;
+        for folder in [&self.folder, &runs] {
+            closed(folder).map_err(fault(folder, "used"))?;
+        }
         let lock_path = runs.join(format!("{run}.lock"));
         let mut options = private();
         options.create(true).truncate(false).write(true);
@@ -434,6 +437,33 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
         assert_eq!(mode(&journal.path()), 0o600);
         assert_eq!(mode(&folder.path().join("state")), 0o700);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_in_which_others_may_replace_files_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let state = folder.path().join("state");
+        let journal = Journal::new(&state);
+        drop(journal.open("r", at(0)).expect("opens"));
+        for loose in [state.clone(), state.join("runs")] {
+            for (mode, is_used) in [
+                (0o777, false),
+                (0o770, false),
+                (0o1777, true),
+                (0o755, true),
+            ] {
+                fs::set_permissions(&loose, fs::Permissions::from_mode(mode)).expect("is ours");
+                let opened = journal.open("s", at(0)).map(drop);
+                assert_eq!(opened.is_ok(), is_used, "{} {mode:o}", loose.display());
+                if let Err(refused) = opened {
+                    let words = refused.to_string();
+                    assert!(words.contains(&format!("mode {mode:o}")), "{words}");
+                }
+            }
+            fs::set_permissions(&loose, fs::Permissions::from_mode(0o700)).expect("is ours");
+        }
     }
 
     #[cfg(unix)]

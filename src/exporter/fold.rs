@@ -258,6 +258,9 @@ fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
         .map(|(at, one)| (one.core, one.pod, one.item, at, one.value))
         .collect();
     parts.sort_by_key(|part| (part.0, part.1, part.2, part.3));
+    // Two runtimes on one core may say more than all of it together. (The sums behind a mean are no ratios.)
+    let is_ratio = map.signal.name().ends_with("_ratio") && !map.total && !map.mean;
+    let bound = |value: f64| if is_ratio { value.min(1.0) } else { value };
     let cores: Vec<f64> = parts
         .chunk_by(|a, b| a.0 == b.0)
         .filter_map(|core| {
@@ -272,11 +275,12 @@ fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
                 })
                 .reduce(f64::max)
         })
+        .map(bound)
         .collect();
     if cores.len() == 1 {
         return cores.first().copied();
     }
-    gather(map.rollup.unwrap_or(Rollup::Mean), &cores)
+    gather(map.rollup.unwrap_or(Rollup::Mean), &cores).map(bound)
 }
 
 /// Reduces values that come with their order on the page.

@@ -94,11 +94,13 @@ pub(crate) fn objects_of(file: &File, path: &Path, at: u64) -> Result<Vec<u8>, R
     unpack(packed, head.plain, None).map_err(|damage| RecordFault::of(path, damage))
 }
 
-/// The whole frames of a segment from a place on, and how many bytes behind them are none.
+/// The whole frames of a segment from a place on, none of which ends before `after` or the one before it, and how many bytes
+/// behind them are none: a recorder whose clock goes back begins another segment.
 fn whole_frames(
     path: &Path,
     file: &File,
     begin: u64,
+    mut after: Moment,
 ) -> Result<(Vec<(u64, FrameHead)>, u64), RecordFault> {
     let failed = || RecordFault::io("read", path);
     let size = file.metadata().map_err(failed())?.len();
@@ -109,14 +111,14 @@ fn whole_frames(
             break;
         };
         let end = at + (HEAD + frame.body()) as u64;
-        if end > size {
+        if end > size || frame.to < after {
             break;
         }
         if end == size && !is_sound(&bytes, &frame, &body(file, at, &frame).map_err(failed())?) {
             break;
         }
         frames.push((at, frame));
-        at = end;
+        (at, after) = (end, frame.to);
     }
     Ok((frames, size.saturating_sub(at)))
 }
@@ -126,7 +128,7 @@ impl Segment {
     /// or is writing now.
     fn open(path: &Path, warnings: &mut Vec<String>) -> Result<Self, RecordFault> {
         let (file, head, begin) = head_of(path)?;
-        let (frames, left) = whole_frames(path, &file, begin)?;
+        let (frames, left) = whole_frames(path, &file, begin, Moment::from_millis(i64::MIN))?;
         if left > 0 {
             warnings.push(format!(
                 "{}: the last {left} bytes are not whole and are left out",
@@ -145,7 +147,8 @@ impl Segment {
         let (file, head, begin) = head_of(&self.path)?;
         let last = self.frames.last();
         let from = last.map_or(begin, |(at, frame)| at + (HEAD + frame.body()) as u64);
-        let (more, _) = whole_frames(&self.path, &file, from)?;
+        let after = last.map_or(Moment::from_millis(i64::MIN), |(_, frame)| frame.to);
+        let (more, _) = whole_frames(&self.path, &file, from, after)?;
         if more.is_empty() {
             return Ok(None);
         }

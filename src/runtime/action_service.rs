@@ -91,7 +91,8 @@ impl ActionService {
 
     /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.
     pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
-        let connection = client::client_for(service.clone(), context, clock::shared(), []);
+        let clock = service.cluster().machine_clock();
+        let connection = client::client_for(service.clone(), context, clock, []);
         let right = Grant::from_settings(settings, &connection.context, true).map(|grant| {
             let stats = Arc::clone(&connection.stats);
             let writing = exec::client_for(&grant, service, stats);

@@ -36,7 +36,7 @@ pub fn load(path: Option<&Path>, context: &str) -> Silences {
     })
 }
 
-/// Writes one change. Another console may have written meanwhile: the file is read anew, and replaced as a whole.
+/// Writes one change. Several consoles may: each takes a lock, reads the file anew and replaces it as a whole.
 ///
 /// # Errors
 /// What is in the way, in words.
@@ -48,13 +48,17 @@ pub fn save(
     now: Moment,
 ) -> Result<(), String> {
     let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    local::make_folder(folder).map_err(said)?;
+    let mut options = local::private();
+    options.write(true).create(true).truncate(false);
+    let lock = options.open(path.with_extension("lock")).map_err(said)?;
+    lock.lock().map_err(said)?;
     let before = text(path).map_err(said)?;
     let after = Silences::written(&before, context, id, entry, now)
         .map_err(|error| format!("{} is left as it is: {error}", path.display()))?;
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    fs::create_dir_all(folder).map_err(said)?;
-    let part = path.with_extension(format!("part-{}", std::process::id()));
-    let mut file = fs::File::create(&part).map_err(said)?;
+    let part = path.with_extension("part");
+    let mut file = options.truncate(true).open(&part).map_err(said)?;
     file.write_all(after.as_bytes()).map_err(said)?;
     file.sync_all().map_err(said)?;
     fs::rename(&part, path).map_err(said)
@@ -69,7 +73,7 @@ const LARGEST: u64 = 8 << 20;
 /// The text of the log in the directory of a record; empty where there is none, or where it cannot be read.
 pub(super) fn log_of(folder: &Path) -> String {
     let mut text = String::new();
-    if let Ok(file) = fs::File::open(folder.join(LOG))
+    if let Ok(file) = local::private().read(true).open(folder.join(LOG))
         && let Err(error) = file.take(LARGEST).read_to_string(&mut text)
     {
         tracing::warn!(%error, folder = %folder.display(), "what was muted is not known of the record");
@@ -83,13 +87,14 @@ pub(super) fn log_of(folder: &Path) -> String {
 /// What is in the way, in words.
 fn add_to_log(folder: &Path, lines: &str) -> Result<(), String> {
     let path = folder.join(LOG);
-    let mut options = fs::OpenOptions::new();
-    let mut file =
-        std::os::unix::fs::OpenOptionsExt::mode(options.append(true).create(true), 0o600)
-            .open(&path)
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    file.write_all(lines.as_bytes())
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let mut options = local::private();
+    let mut file = options
+        .append(true)
+        .create(true)
+        .open(&path)
+        .map_err(said)?;
+    file.write_all(lines.as_bytes()).map_err(said)
 }
 
 /// Writes into the log of a record what was done with one finding at `now`; `None` took it back.
@@ -187,5 +192,57 @@ mod tests {
         assert!(save(&path, "prod", "a", None, at).is_err());
         assert_eq!(fs::read_to_string(&path).expect("is there"), "mine");
         assert_eq!(load(Some(&path), "prod"), Silences::default());
+    }
+
+    #[test]
+    fn consoles_that_mute_at_once_lose_nothing() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let path = folder.path().join("alerts.json");
+        let at = Moment::from_seconds(1_800_000_000);
+        let entry = Entry {
+            silence: Silence::Muted,
+            at,
+        };
+        std::thread::scope(|scope| {
+            for console in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    for finding in 0..10 {
+                        let id = format!("xid-79 n{console}/gpu{finding}");
+                        save(path, "prod", &id, Some(entry), at).expect("is written");
+                    }
+                });
+            }
+        });
+        assert_eq!(load(Some(&path), "prod").iter().count(), 40);
+    }
+
+    #[test]
+    fn what_was_muted_is_its_owners_alone_and_no_link_leads_elsewhere() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let path = folder.path().join("state").join("alerts.json");
+        let at = Moment::from_seconds(1_800_000_000);
+        let entry = Entry {
+            silence: Silence::Muted,
+            at,
+        };
+        save(&path, "prod", "a", Some(entry), at).expect("is written");
+        let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().expect("a folder")), 0o700);
+        let elsewhere = folder.path().join("elsewhere");
+        fs::write(&elsewhere, "mine").expect("is written");
+        for name in ["alerts.part", "alerts.lock"] {
+            let link = path.with_file_name(name);
+            let _ = fs::remove_file(&link);
+            symlink(&elsewhere, &link).expect("is linked");
+            assert!(save(&path, "prod", "b", Some(entry), at).is_err(), "{name}");
+            fs::remove_file(&link).expect("is removed");
+        }
+        symlink(&elsewhere, folder.path().join(LOG)).expect("is linked");
+        assert!(log(folder.path(), "b", Some(entry), at).is_err());
+        assert_eq!(log_of(folder.path()), "");
+        assert_eq!(fs::read_to_string(&elsewhere).expect("is there"), "mine");
     }
 }

@@ -97,7 +97,8 @@ pub(super) fn simulated(
 ) -> (Connection, Option<ActionService>) {
     let action_service =
         acts.then(|| ActionService::on_simulated(settings, "demo", service.clone()));
-    let connection = client_for(service, "demo", clock::shared(), proxied);
+    let clock = service.cluster().machine_clock();
+    let connection = client_for(service, "demo", clock, proxied);
     (connection, action_service)
 }
 

@@ -296,7 +296,7 @@ pub async fn run(
             }
         }
         let begun = Instant::now();
-        let facts = tokio::task::block_in_place(|| {
+        let facts = apart(|| {
             let now = clock.now();
             let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
             if let Some(tape) = &mut tape {
@@ -318,6 +318,14 @@ pub async fn run(
     }
     if let Some(tape) = &mut tape {
         tape.close();
+    }
+}
+
+/// Does work that takes a while without keeping others waiting: on a runtime of one thread, as under virtual time, there are none.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use console::pod_access::ShellTarget;
 use console::{App, Effect, KeyPress, Msg};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
+use source::local;
 
 use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
@@ -430,14 +431,43 @@ impl Outside {
             Effect::SavePicture(svg) => {
                 let stamp = self.connections.now().rfc3339().replace(':', "");
                 let path = self.pictures.join(format!("stokehold-{stamp}.svg"));
-                let said = match std::fs::write(&path, svg) {
-                    Ok(()) => format!("picture saved as {}", path.display()),
-                    Err(error) => format!("cannot write {}: {error}", path.display()),
-                };
-                return Ok(vec![Msg::Notice(said)]);
+                return Ok(vec![Msg::Notice(saved_picture(&path, &svg))]);
             }
             other => return Ok(effects::perform(&mut self.connections, other)),
         }
         Ok(Vec::new())
+    }
+}
+
+/// Writes a picture for its owner alone, beside whatever is there; what is to be said of it.
+fn saved_picture(path: &Path, svg: &str) -> String {
+    let mut options = local::private();
+    let file = options.write(true).create_new(true).open(path);
+    match file.and_then(|mut file| file.write_all(svg.as_bytes())) {
+        Ok(()) => format!("picture saved as {}", path.display()),
+        Err(error) => format!("cannot write {}: {error}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_picture_is_its_owners_alone_and_replaces_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.svg");
+        assert!(saved_picture(&path, "<svg/>").starts_with("picture saved as "));
+        let mode = fs::metadata(&path).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(saved_picture(&path, "<other/>").starts_with("cannot write "));
+        assert_eq!(fs::read_to_string(&path).expect("is there"), "<svg/>");
+        let link = folder.path().join("b.svg");
+        symlink(folder.path().join("elsewhere"), &link).expect("is linked");
+        assert!(saved_picture(&link, "<svg/>").starts_with("cannot write "));
+        assert!(!folder.path().join("elsewhere").exists());
     }
 }

@@ -1,8 +1,7 @@
 //! The file that keeps what receivers were told, so that a restart sends nothing twice: one directory a cluster, one process in it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
@@ -45,11 +44,9 @@ impl WatchState {
         let at = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
             failed(format!("cannot {what} {}: {error}", path.display()))
         };
-        let mut all = fs::DirBuilder::new();
-        let made = all.recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| at("make", folder, &error))?;
+        local::make_folder(folder).map_err(|error| at("make", folder, &error))?;
         let path = folder.join("lock");
-        let options = private()
+        let options = local::private()
             .write(true)
             .create(true)
             .truncate(false)
@@ -110,7 +107,7 @@ impl WatchState {
     pub fn write(&self, saved: Vec<SavedDelivery>) -> Result<(), String> {
         let written = || -> io::Result<()> {
             let part = self.path.with_extension("json.part");
-            let mut options = private();
+            let mut options = local::private();
             let mut file = options
                 .write(true)
                 .create(true)
@@ -124,13 +121,6 @@ impl WatchState {
         };
         written().map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
-}
-
-/// For files that only their owner may read.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
 }
 
 #[cfg(test)]

@@ -159,6 +159,11 @@ impl Cluster {
         self.core().scene.now()
     }
 
+    /// The clock of the machine that it runs on, by which its own goes.
+    pub fn machine_clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     /// How often a watch that asked for bookmarks gets one: each minute, as on a real server, unless set.
     pub fn bookmark_every(&self) -> Duration {
         Duration::from_millis(self.bookmarks.load(Ordering::Relaxed).max(1))

@@ -49,6 +49,7 @@ struct NamedGroup {
 /// # Errors
 /// Why it cannot be read, and the mend.
 pub async fn yaml(client: &Client, thing: &ObjectRef) -> Result<Vec<String>, String> {
+    nameable(&thing.key)?;
     let path = path_of(client, thing).await?;
     let text = text(client, &path, thing).await?;
     let object: Value = serde_json::from_str(&text)
@@ -70,6 +71,7 @@ pub async fn events(
     let mut all = Vec::new();
     let mut more = false;
     for thing in things {
+        nameable(&thing.key)?;
         let path = events_path(thing);
         let text = text(client, &path, thing).await?;
         let list: EventList = serde_json::from_str(&text).map_err(|error| {
@@ -93,7 +95,7 @@ fn name(thing: &ObjectRef) -> String {
 fn events_path(thing: &ObjectRef) -> String {
     let base = match thing.key.namespace.as_str() {
         "" => String::from("/api/v1/events"),
-        namespace => format!("/api/v1/namespaces/{namespace}/events"),
+        namespace => format!("/api/v1/namespaces/{}/events", escaped(namespace)),
     };
     let fields = format!(
         "involvedObject.kind={},involvedObject.name={}",
@@ -102,7 +104,21 @@ fn events_path(thing: &ObjectRef) -> String {
     format!("{base}?fieldSelector={}&limit={EVENTS}", escaped(&fields))
 }
 
-/// A value of a query, with everything escaped that could end it.
+/// Refuses what Kubernetes takes as the name of no object: it would be another path, or none.
+///
+/// # Errors
+/// Which name that is.
+pub(super) fn nameable(key: &ObjectKey) -> Result<(), String> {
+    let is_path = |text: &str| matches!(text, "." | "..") || text.contains(['/', '%']);
+    if key.name.is_empty() || is_path(&key.name) || is_path(&key.namespace) {
+        return Err(format!(
+            "{key} is no name of an object in Kubernetes: it is not asked for"
+        ));
+    }
+    Ok(())
+}
+
+/// A part of a path or a value of a query, with everything escaped that could end it.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for byte in text.bytes() {
@@ -142,9 +158,10 @@ fn object_path(group: &str, version: &str, plural: &str, key: &ObjectKey) -> Str
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
     };
-    match key.namespace.as_str() {
-        "" => format!("{base}/{plural}/{}", key.name),
-        namespace => format!("{base}/namespaces/{namespace}/{plural}/{}", key.name),
+    let (namespace, name) = (escaped(&key.namespace), escaped(&key.name));
+    match namespace.as_str() {
+        "" => format!("{base}/{plural}/{name}"),
+        namespace => format!("{base}/namespaces/{namespace}/{plural}/{name}"),
     }
 }
 
@@ -163,10 +180,12 @@ async fn search(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let groups: Groups = serde_json::from_str(&text(client, "/apis", thing).await?)
         .map_err(|error| format!("the list of API groups is not as it should be: {error}"))?;
     for group in groups.groups {
-        let Ok(version) = version_of(client, &group.name, thing).await else {
+        let group = escaped(&group.name);
+        let Ok(version) = version_of(client, &group, thing).await else {
             continue;
         };
-        let Ok(text) = text(client, &format!("/apis/{}/{version}", group.name), thing).await else {
+        let version = escaped(&version);
+        let Ok(text) = text(client, &format!("/apis/{group}/{version}"), thing).await else {
             continue;
         };
         let served: Resources = serde_json::from_str(&text).unwrap_or_default();
@@ -175,7 +194,8 @@ async fn search(client: &Client, thing: &ObjectRef) -> Result<String, String> {
             .iter()
             .find(|served| served.kind == thing.kind.as_str() && !served.name.contains('/'));
         if let Some(found) = found {
-            return Ok(object_path(&group.name, &version, &found.name, &thing.key));
+            let plural = escaped(&found.name);
+            return Ok(object_path(&group, &version, &plural, &thing.key));
         }
     }
     Err(format!("the cluster does not serve {}", thing.kind))
@@ -398,6 +418,31 @@ mod tests {
         assert_eq!(old.last, Moment::parse("2026-11-21T06:40:00Z"));
         assert_eq!(new.last, Moment::parse("2026-11-21T06:10:00Z"));
         assert_eq!((&*new.by, &*old.about), ("scheduler", "Pod a"));
+    }
+
+    #[test]
+    fn a_hostile_name_leads_to_no_other_path() {
+        for (namespace, name) in [
+            ("ml", "../../../kube-system/secrets/token"),
+            ("..", "p"),
+            ("ml", ".."),
+            ("ml", "p%2f..%2fx"),
+            ("ml", ""),
+        ] {
+            let key = ObjectKey::new(namespace, name);
+            assert!(nameable(&key).is_err(), "{key}");
+        }
+        // What is left is one part of one path, and never the root for want of a better one.
+        for name in ["p?watch=true", "p 0", "p#x", "p\n", "日本"] {
+            let key = ObjectKey::new("ml", name);
+            assert_eq!(nameable(&key), Ok(()));
+            let path = object_path("", "v1", "pods", &key);
+            let request = get(&path);
+            assert_eq!(request.uri().path(), path);
+            assert_eq!(request.uri().query(), None);
+            let events = events_path(&ObjectRef::new("Pod", key));
+            assert_eq!(get(&events).uri(), events.as_str());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Files of this machine that people name, read within a limit: regular files only, so that neither a device without an
-//! end nor a pipe that nothing writes to stops the program.
+//! Files of this machine. Those that people name are read within a limit: regular files only, so that neither a device
+//! without an end nor a pipe that nothing writes to stops the program. Those that the program keeps are their owner's alone.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -32,6 +32,34 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// As [`read`]; it is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::other("is not UTF-8 text"))
+}
+
+/// How files are opened that the program keeps: a new one is its owner's alone (mode 0600), no symbolic link is followed to a
+/// file elsewhere, and a pipe is not waited for.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    options
+}
+
+/// Makes a folder that is its owner's alone (mode 0700), with those above it. One that is there stays as it is.
+///
+/// # Errors
+/// Those of the file system.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(path)
 }
 
 /// Opens it without waiting for a writer, where it is a pipe.

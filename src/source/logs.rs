@@ -13,7 +13,7 @@ use model::base::name::printable;
 use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews};
 
-use super::fetch::{escaped, get, trouble};
+use super::fetch::{escaped, get, nameable, trouble};
 
 /// A line longer than this is cut; what follows up to its end is thrown away.
 const LONGEST: usize = 8 << 10;
@@ -75,7 +75,11 @@ pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<ObjectNews>
     let Some(first) = want.pods.first() else {
         return;
     };
-    let path = format!("/api/v1/namespaces/{}/pods/{}", first.namespace, first.name);
+    if let Some(Err(why)) = want.pods.iter().map(nameable).find(Result::is_err) {
+        let _ = out.send(ObjectNews::Failed(why)).await;
+        return;
+    }
+    let path = pod_path(first);
     let text = match client.request_text(get(&path)).await {
         Ok(text) => text,
         Err(error) => {
@@ -112,6 +116,11 @@ pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<ObjectNews>
         streams.spawn(stream.run());
     }
     while streams.join_next().await.is_some() {}
+}
+
+fn pod_path(key: &ObjectKey) -> String {
+    let (namespace, name) = (escaped(&key.namespace), escaped(&key.name));
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
 struct Stream {
@@ -161,9 +170,8 @@ impl Stream {
 
     fn path(&self, since: Option<Moment>) -> String {
         let mut path = format!(
-            "/api/v1/namespaces/{}/pods/{}/log?container={}&timestamps=true",
-            self.key.namespace,
-            self.key.name,
+            "{}/log?container={}&timestamps=true",
+            pod_path(&self.key),
             escaped(&self.container)
         );
         match since {

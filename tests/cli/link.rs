@@ -32,7 +32,8 @@ pub(super) struct Link {
     pty: Option<Pty>,
     pub(super) child: Child,
     pub(super) screen: Parser,
-    _home: TempDir,
+    /// Its home, in which it runs.
+    pub(super) home: TempDir,
 }
 
 impl Link {
@@ -48,6 +49,7 @@ impl Link {
             .expect("a size");
         let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"))
             .args(arguments)
+            .current_dir(home.path())
             .env("HOME", home.path())
             .env("XDG_CONFIG_HOME", home.path())
             .env("TERM", "xterm-256color")
@@ -64,7 +66,7 @@ impl Link {
             pty: Some(pty),
             child,
             screen: Parser::new(size(SIZE.1), size(SIZE.0), 0),
-            _home: home,
+            home,
         }
     }
 

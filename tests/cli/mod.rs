@@ -13,6 +13,7 @@ mod profiles;
 mod record_service;
 mod recorded;
 mod rights;
+mod secrets;
 mod served;
 mod shell;
 mod simulated;

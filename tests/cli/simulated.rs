@@ -56,7 +56,7 @@ impl Sim {
     }
 
     /// The address of its Prometheus API, which it says on standard error.
-    fn with_prometheus(home: &Home, name: &str) -> (Self, String) {
+    pub(super) fn with_prometheus(home: &Home, name: &str) -> (Self, String) {
         let kubeconfig = home.path(name).display().to_string();
         let mut child = home
             .command(&["sim", "--nodes", "12", "--seed", "3", "--speed", "0"])

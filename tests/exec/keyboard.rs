@@ -29,14 +29,25 @@ pub struct Keyboard {
     /// Set once it has asked to leave.
     pub has_left: bool,
     /// Where its journal is, as long as it is open.
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Keyboard {
     /// Opens it; `flags` are settings, as (flag, key, value). Returns once the fleet has been read.
     pub async fn open(service: &Service, flags: &[(&str, &str, &str)]) -> Self {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let place = folder.path().display().to_string();
+        let mut keyboard = Self::open_with(service, flags, folder.path()).await;
+        keyboard._folder = Some(folder);
+        keyboard
+    }
+
+    /// The same with a journal that outlives it.
+    pub async fn open_with(
+        service: &Service,
+        flags: &[(&str, &str, &str)],
+        folder: &std::path::Path,
+    ) -> Self {
+        let place = folder.display().to_string();
         let mut all = flags.to_vec();
         all.push(("--journal-dir", "journal_dir", &place));
         let setup = setup(settings(&all));
@@ -58,7 +69,7 @@ impl Keyboard {
             connections: Connections::begin(open),
             ahead: Duration::ZERO,
             has_left: false,
-            _folder: folder,
+            _folder: None,
         };
         keyboard
             .until("the fleet", |it| it.app.facts().fleet.is_complete())
@@ -144,6 +155,12 @@ impl Keyboard {
 
     /// Confirms the plan that is on screen (typing what must be typed) and waits until it is carried out.
     pub async fn confirm(&mut self) {
+        self.begin().await;
+        self.sees("done; U undoes it").await;
+    }
+
+    /// Confirms the plan that is on screen, and does not wait for what comes of it.
+    pub async fn begin(&mut self) {
         // What comes sooner was typed for something else.
         tokio::time::sleep(Duration::from_millis(400)).await;
         let typed = typed(&self.text());
@@ -153,7 +170,6 @@ impl Keyboard {
             // It asks for a reason, once.
             self.press("\n\n");
         }
-        self.sees("done; U undoes it").await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod actions;
 mod behind;
+mod chaos;
 mod churn;
 mod commands;
 mod compile_fail;

@@ -300,6 +300,7 @@ test_util{instance_id="i-1",neuroncore="0",runtime_tag="a"} 0.25
 test_util{instance_id="i-1",neuroncore="0",runtime_tag="b"} 0.5
 test_util{instance_id="i-1",neuroncore="1",runtime_tag="a"} 0.25
 test_util{instance_id="i-1",neuroncore="2",runtime_tag="a"} 0.125
+test_util{instance_id="i-1",neuroncore="2",runtime_tag="b"} 1
 test_mem_model{instance_id="i-1",neuroncore="0",runtime_tag="a"} 1
 test_mem_tensors{instance_id="i-1",neuroncore="0",runtime_tag="a"} 10
 test_mem_tensors{instance_id="i-1",neuroncore="1",runtime_tag="b"} 100
@@ -311,7 +312,8 @@ test_ecc{instance_id="i-1",neuron_device_index="1",event="mem_uncorrected"} 9
     assert_eq!(read.readings.len(), 2, "{:?}", read.readings);
     assert_eq!(read.readings[0].host.as_deref(), Some("i-1"));
     assert_eq!(get(&read, 0, Signal::Util), Some(0.5));
-    assert_eq!(get(&read, 1, Signal::Util), Some(0.125));
+    // No core is used more than wholly.
+    assert_eq!(get(&read, 1, Signal::Util), Some(1.0));
     assert_eq!(get(&read, 0, Signal::MemUsed), Some(111.0));
     assert_eq!(get(&read, 1, Signal::MemTotal), Some(8_589_934_592.0));
     assert_eq!(get(&read, 1, Signal::EccCorrected), Some(7.0));

@@ -4,7 +4,6 @@
 
 mod dialects;
 mod fleet;
-mod fuzz;
 mod pages;
 mod serving;
 mod text;

@@ -194,3 +194,37 @@ fn a_later_version_and_a_foreign_file_are_told_of_and_left_alone() {
     let fault = Archive::open(folder.path()).err().expect("is empty");
     assert!(fault.to_string().contains("stokehold record"), "{fault}");
 }
+
+#[test]
+fn a_frame_that_goes_back_in_time_ends_its_segment() {
+    let Small {
+        mut bytes,
+        steps,
+        all,
+        name,
+    } = small();
+    let [.., (last, said), _] = steps[..] else {
+        panic!("has frames");
+    };
+    // The last frame with another span and a right checksum: magic, kind, then `from` and `to`; the checksum is at 44.
+    let long_ago = at(0)
+        .minus(Duration::from_secs(3600))
+        .millis()
+        .to_le_bytes();
+    bytes[last + 8..last + 16].copy_from_slice(&long_ago);
+    bytes[last + 16..last + 24].copy_from_slice(&long_ago);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[last..last + 44]);
+    hasher.update(&bytes[last + 48..]);
+    bytes[last + 44..last + 48].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join(name), &bytes).expect("is written");
+    let archive = Archive::open(folder.path()).expect("can be read");
+    assert!(archive.start() <= archive.end());
+    assert_eq!(everything(&archive), all[..said]);
+    assert!(
+        archive.warnings()[0].contains("left out"),
+        "{:?}",
+        archive.warnings()
+    );
+}

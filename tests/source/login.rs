@@ -302,6 +302,43 @@ async fn a_refused_token_is_renewed_and_the_request_repeated() {
 }
 
 #[tokio::test]
+async fn a_proxy_is_asked_for_a_tunnel_and_is_never_shown_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = proxy.local_addr().unwrap().port();
+    let behind = server.port;
+    let asked = tokio::spawn(async move {
+        let (mut client, _) = proxy.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut server = tokio::net::TcpStream::connect(("127.0.0.1", behind))
+            .await
+            .unwrap();
+        tokio::spawn(async move {
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+        String::from_utf8(head).unwrap()
+    });
+    let choice = write_config(folder.path(), server.port, "    token: one");
+    let file = choice.kubeconfig.clone().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let proxied = format!("cluster: {{proxy-url: \"http://127.0.0.1:{port}\", server:");
+    std::fs::write(&file, text.replace("cluster: {server:", &proxied)).unwrap();
+    version(&choice).await.expect("answered through the proxy");
+    let asked = asked.await.unwrap();
+    assert!(
+        asked.starts_with(&format!("CONNECT 127.0.0.1:{behind} ")),
+        "{asked}"
+    );
+    assert!(!asked.to_lowercase().contains("authorization"), "{asked}");
+    assert_eq!(*server.shown.lock().unwrap(), ["one"]);
+}
+
+#[tokio::test]
 async fn a_token_file_is_read_again_when_it_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let server = gatekeeper("one").await;

@@ -9,7 +9,6 @@ mod again;
 mod api;
 mod claims;
 mod config;
-mod fuzz_watch;
 mod kinds;
 mod login;
 mod notify;

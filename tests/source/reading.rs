@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::api::clock;
+use super::api::{Asked, Reply, Server, clock};
 use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogWant, ObjectNews, ObjectRef};
+use serde_json::json;
 use sim::serve::embed;
 use sim::world::{Options, World};
 use source::client::{Connection, client_for};
@@ -160,4 +161,68 @@ async fn logs_of_a_gang_come_as_they_are_written() {
     // Nobody listens any more: the requests end.
     drop(news);
     tokio::time::timeout(deadline, task).await.unwrap().unwrap();
+}
+
+/// A pod whose log never ends, in one line or in many, and which as an object never ends.
+fn endless(asked: &Asked, line: &'static [u8]) -> Reply {
+    let is_log = asked.path.ends_with("/log");
+    if !is_log && !asked.path.ends_with("/endless") {
+        return Reply::Json(200, json!({"spec": {"containers": [{"name": "main"}]}}));
+    }
+    let (feed, stream) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        // 64 MiB are without end for whoever reads.
+        let piece = bytes::Bytes::from(line.repeat((1 << 16) / line.len()));
+        for _ in 0..1024 {
+            if feed.send(Ok(piece.clone())).is_err() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    Reply::Stream(stream)
+}
+
+#[tokio::test]
+async fn logs_and_objects_without_an_end_are_cut() {
+    const LINES: [&[u8]; 2] = [
+        b"\x1b]52;c;aGk=\x07\xff evil \xe2\x80\xae ",
+        b"2026-11-21T08:00:00Z a\x1b[2Jb\x9b31mc\xc2\x9b31m\xe2\x80\xaed\n",
+    ];
+    for (line, longest) in [(LINES[0], 8 << 10), (LINES[1], 40)] {
+        let server = Server::new(move |asked| endless(asked, line));
+        let connection = client_for(server, "demo", clock(), []);
+        let (out, mut news) = mpsc::channel(1);
+        let want = LogWant {
+            pods: vec![ObjectKey::new("ml", "p")],
+            container: None,
+            previous: true,
+            tail: 5,
+        };
+        let task = tokio::spawn(logs::follow(connection.client.clone(), want, out));
+        let mut lines = 0;
+        while let Some(piece) = news.recv().await {
+            let ObjectNews::Lines(some) = piece else {
+                continue;
+            };
+            assert!(some.len() <= 256, "{} lines at once", some.len());
+            for line in &some {
+                let words = &line.words;
+                assert!(words.chars().count() <= longest + 1, "{}", words.len());
+                assert_eq!(model::base::name::printable(words), *words);
+            }
+            lines += some.len();
+            if lines > 1_000 {
+                break;
+            }
+        }
+        assert!(lines > 0);
+        drop(news);
+        let ends = tokio::time::timeout(Duration::from_secs(20), task).await;
+        ends.expect("nobody listens: it ends").expect("no panic");
+        let thing = ObjectRef::new("Pod", ObjectKey::new("ml", "endless"));
+        let said = fetch::yaml(&connection.client, &thing).await;
+        let said = said.expect_err("has no end");
+        assert!(said.contains("larger than 8 MiB"), "{said}");
+    }
 }

@@ -548,4 +548,22 @@ mod tests {
         );
         assert_eq!(grade("2026-11-21 WARNING slow dataloader"), Role::Warn);
     }
+
+    #[test]
+    fn of_a_log_without_an_end_the_latest_is_kept() {
+        let mut view = LogView::new(ViewId::Jobs, Selection::Pod(ObjectKey::new("ml", "p")));
+        for (length, lines, kept) in [(1, 20_000, LINES), (8 << 10, 2_000, BYTES / (8 << 10))] {
+            for _ in 0..lines {
+                view.push(LogLine {
+                    pod: 0,
+                    at: None,
+                    words: "x".repeat(length),
+                });
+            }
+            assert_eq!(view.lines.len(), kept);
+            assert_eq!(view.visible, kept);
+            assert!(view.bytes <= BYTES);
+        }
+        assert_eq!(view.dropped as usize + view.lines.len(), 22_000);
+    }
 }
