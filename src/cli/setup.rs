@@ -43,7 +43,7 @@ pub enum FactsSource {
 }
 
 /// Prometheus' past of a whole fleet comes in parts: so long at most.
-const PAST_WAIT: Duration = Duration::from_secs(60);
+const PAST_WAIT: Duration = Duration::from_secs(180);
 
 /// Everything that is settled before a command runs.
 #[derive(Clone, Debug)]

@@ -51,8 +51,9 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
         }
         let ran = job.running_since.map(|since| snapshot.at.since(since));
         // What was written on before waits in its queue again, however long its last pods take to end.
-        let was_there =
-            !governed.was_governed() && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
+        // What holds no devices is not stopped: that its pods do not run is not known.
+        let was_there = job.asks_nothing
+            || !governed.was_governed() && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
         return match observe || was_there {
             true if queue.is_some_and(|queue| queue.admits) => Class::Adopted,
             true => Class::Refused(format!("it runs, and there is no queue {}", governed.queue)),

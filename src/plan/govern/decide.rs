@@ -162,7 +162,8 @@ fn refuse_adoptions(
     let mut late = Vec::new();
     for (&key, class) in classes.iter() {
         let job = by_key.get(key);
-        if let Some(job) = job.filter(|job| job.governed.created > rules.since)
+        let is_late = |job: &&&GovernedJob| job.governed.created > rules.since && !job.asks_nothing;
+        if let Some(job) = job.filter(is_late)
             && *class == Class::Adopted
         {
             late.push((job.running_since, key));

@@ -42,6 +42,8 @@ pub struct GovernedJob {
     pub is_gang: bool,
     /// What it asks for is known: without that it would be admitted as if it asked for nothing.
     pub is_known: bool,
+    /// It asks for no devices: no quota is held by it, and whether its pods run is not known here.
+    pub asks_nothing: bool,
     /// It has ended, and its last pods go.
     pub is_over: bool,
     /// Why it is left alone; nothing for one that is governed.
@@ -131,6 +133,8 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     let running_since = stays.filter_map(|pod| pod.seen.started).min();
     let is_unresolved =
         |set: &PodSet| !set.request.claims.is_empty() && set.request.device_count() == 0;
+    let devices = |set: &PodSet| u64::from(set.request.device_count()) * u64::from(set.count);
+    let asked: u64 = job.pod_sets.iter().map(devices).sum();
     let pods: u64 = job.pod_sets.iter().map(|set| u64::from(set.count)).sum();
     Some(GovernedJob {
         object: object.within(&job.id.key.namespace).with_uid(&job.uid),
@@ -143,6 +147,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         missing_reason: job.reason.clone(),
         is_gang: job.is_gang(),
         is_known: pods > 0 && !job.pod_sets.iter().any(is_unresolved),
+        asks_nothing: pods > 0 && asked == 0 && !job.pod_sets.iter().any(is_unresolved),
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
         refused: refusal(job, &governed, (place.group, plural)),
         denied: None,

@@ -133,6 +133,17 @@ fn what_slipped_through_keeps_no_more_than_its_queue_has() {
     world.is_sound(false);
 }
 
+/// Pods without devices are not looked at: a job of them may have run for hours.
+#[test]
+fn a_job_without_devices_is_never_stopped() {
+    let mut world = world(8);
+    let job = world.submit("reads", "a", 0, 1, 0);
+    job.governed.suspended = false;
+    assert_eq!(said(&world.turn()), ["adopt reads"]);
+    world.submit("waits", "a", 0, 1, 0);
+    assert_eq!(said(&world.turn()), ["admit waits"]);
+}
+
 #[test]
 fn pods_that_have_done_their_work_hold_nothing() {
     let mut world = world(8);

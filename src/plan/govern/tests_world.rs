@@ -309,6 +309,7 @@ impl World {
                 missing_reason: Name::default(),
                 is_gang: job.pods > 1,
                 is_known: job.is_known,
+                asks_nothing: job.gpus == 0,
                 is_over: false,
                 refused: job.refused.clone(),
                 denied: job.denied.clone(),
