@@ -261,14 +261,31 @@ fn jobs_are_what_kubectl_says() {
     }
 }
 
+/// Nodes and pools between which no device began or ceased to be idle: readings go on while one command follows another.
+fn of_one_moment(user: &str) -> (Vec<Value>, Vec<Value>) {
+    let idle = |nodes: &[Value]| -> Vec<Value> {
+        let of = |node: &Value| node["devices"]["idle_allocated"].clone();
+        nodes.iter().map(of).collect()
+    };
+    let mut nodes = rows(user, "nodes");
+    for _ in 0..5 {
+        let pools = rows(user, "pools");
+        let after = rows(user, "nodes");
+        if idle(&nodes) == idle(&after) {
+            return (after, pools);
+        }
+        nodes = after;
+    }
+    panic!("devices became idle or busy between any two commands");
+}
+
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn pools_are_the_sums_of_their_nodes() {
     let _plane = calm();
     let devices = Truth::now().devices();
     for user in SEERS {
-        let nodes = rows(user, "nodes");
-        let pools = rows(user, "pools");
+        let (nodes, pools) = of_one_moment(user);
         let billing: Vec<_> = pools
             .iter()
             .map(|pool| (text(pool, "/name"), text(pool, "/billing")))
