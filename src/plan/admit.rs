@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explanations;
 use engine::forecast;
@@ -18,6 +20,7 @@ use model::plan::{
 };
 
 use super::choice::{Choice, choose, explained, hopeless, kept, lost_words};
+use super::contention::Rivals;
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
 use super::leavers::seat_victims;
@@ -74,10 +77,14 @@ fn chosen(
     );
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
-    let mut stopped = Vec::new();
+    let rivals = Rivals::of(&CompiledFleet::new(snapshot.clone()), work, &victims.chosen);
+    hold_back(&mut plan, snapshot, &rivals, job)?;
+    let held: Vec<u32> = (1..=number(&plan)).collect();
+    let mut stopped = held.clone();
     for victim in &victims.chosen {
         let other = &snapshot.workloads[*victim];
         let mut stop = planner_context::stop(snapshot, other)?;
+        stop.needs.clone_from(&held);
         stop.reason = format!("its devices are what {job} lacks");
         plan.steps.push(stop);
         stopped.push(number(&plan));
@@ -99,9 +106,11 @@ fn chosen(
             let mut again = planner_context::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
             again.reason = format!("it is queued again, behind {job}");
-            again.waits.extend(victims.for_nodes.then(head_start));
+            let others_come = victims.for_nodes || victims.chosen.len() > 1;
+            again.waits.extend(others_come.then(head_start));
             plan.steps.push(again);
         }
+        let_go_on(&mut plan, snapshot, &rivals, &[admitted])?;
     } else {
         if victims.chosen.is_empty() {
             let sentence = format!(
@@ -126,7 +135,45 @@ fn chosen(
             });
         }
     }
-    finish(plan, snapshot, work, (&before, then), (victims, leavers))
+    let changes = (victims, leavers, rivals);
+    finish(plan, snapshot, work, (&before, then), changes)
+}
+
+/// The steps that keep rivals waiting until the job has its devices.
+fn hold_back(
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    rivals: &Rivals,
+    job: &JobName,
+) -> Result<(), Refusal> {
+    for rival in &rivals.hold {
+        let other = &snapshot.workloads[*rival];
+        let mut hold = planner_context::stop(snapshot, other)?;
+        // One that starts meanwhile is not stopped.
+        let waits = fact(&hold.object, "/status/admission", Value::Null);
+        hold.guards.push(waits);
+        hold.reason =
+            format!("it waits, and would take what {job} needs before all of that is free");
+        plan.steps.push(hold);
+    }
+    Ok(())
+}
+
+/// The steps that let rivals go on, once these are over and the job's pods had time to be placed.
+fn let_go_on(
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    rivals: &Rivals,
+    needs: &[u32],
+) -> Result<(), Refusal> {
+    for rival in &rivals.hold {
+        let mut again = planner_context::again(snapshot, &snapshot.workloads[*rival])?;
+        again.needs = needs.to_vec();
+        again.waits.push(head_start());
+        again.reason = "it waits in its queue again, at its old place".to_owned();
+        plan.steps.push(again);
+    }
+    Ok(())
 }
 
 /// What becomes of the fleet, and what could be done instead.
@@ -135,7 +182,7 @@ fn finish(
     snapshot: &Snapshot,
     work: WorkloadId,
     (before, mut then): (&Picture, Snapshot),
-    (victims, leavers): (Choice, Vec<Leaver>),
+    (victims, leavers, held): (Choice, Vec<Leaver>, Rivals),
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
@@ -173,9 +220,23 @@ fn finish(
                 first_named(&rivals, 5)
             ));
         }
-        _ => plan.warnings.push(format!(
+        _ if held.more => plan.warnings.push(format!(
             "devices become free one job after the other: others that wait for them may take some before {job} can start"
         )),
+        _ => plan.warnings.push(format!(
+            "devices become free one job after the other: a job that is created meanwhile may take some before {job} can start"
+        )),
+    }
+    if !held.hold.is_empty() {
+        let names = held.hold.iter();
+        let names: Vec<JobName> = names
+            .map(|rival| planner_context::name(&snapshot.workloads[*rival].key))
+            .collect();
+        let verb = if names.len() == 1 { "waits" } else { "wait" };
+        plan.reasons.push(format!(
+            "{} {verb} until it has its devices: they would take some of them as soon as they are free",
+            first_named(&names, 5)
+        ));
     }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
@@ -285,8 +346,13 @@ fn seat(
     );
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
+    let leave: Vec<WorkloadId> = found.list.iter().map(|victim| victim.work).collect();
+    let rivals = Rivals::of(&CompiledFleet::new(snapshot.clone()), work, &leave);
+    hold_back(&mut plan, snapshot, &rivals, &job)?;
+    let held: Vec<u32> = (1..=number(&plan)).collect();
     for victim in &found.list {
         let mut stop = planner_context::stop(snapshot, &snapshot.workloads[victim.work])?;
+        stop.needs.clone_from(&held);
         stop.reason = format!("{job} is admitted and needs its nodes");
         plan.steps.push(stop);
         leavers.extend(Leaver::whole(snapshot, victim.work));
@@ -300,6 +366,7 @@ fn seat(
         again.reason = format!("it is queued again, behind {job}");
         plan.steps.push(again);
     }
+    let_go_on(&mut plan, snapshot, &rivals, &stopped)?;
     let mut choice = Choice {
         chosen: Vec::new(),
         evicted,
@@ -314,7 +381,8 @@ fn seat(
             .reasons
             .push("no other set of these loses less: all were looked at".to_owned());
     }
-    finish(plan, snapshot, work, (before, then), (choice, leavers))
+    let changes = (choice, leavers, rivals);
+    finish(plan, snapshot, work, (before, then), changes)
 }
 
 /// Those who left are queued again only when the job's own pods had time to be placed.

@@ -114,6 +114,82 @@ fn an_eviction_helps_only_where_nobody_else_takes_what_becomes_free() {
     );
 }
 
+/// A gang of two nodes is admitted; two others hold them, and one more waits for as much quota as each of these gives back.
+fn gang_with_rival() -> Snapshot {
+    let under = |name: &str, on: &[&str], more: Value| {
+        let mut all = json!({ "queue": "ml", "admission": kueue(name) });
+        let own = all.as_object_mut().expect("an object");
+        own.extend(more.as_object().cloned().unwrap_or_default());
+        work(name, "Job", 8, on, all)
+    };
+    let mut document = json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue(json!({ "within": "never" }))],
+        "workloads": [
+            under("low1", &["a"], json!({ "priority": 10 })),
+            under("low2", &["b"], json!({ "priority": 10 })),
+            under("rival", &[], json!({ "priority": 0 })),
+            under("gang", &[], json!({
+                "priority": 50, "pods": 2, "state": "running", "admitted_at": "2026-11-21T06:00:00Z",
+            })),
+        ],
+    });
+    document["queues"][0]["quota"][0]["nominal"] = json!(32);
+    fleet(document)
+}
+
+/// Victims end one after the other: who waits behind the job would be admitted on the quota of the first, and have its node.
+#[test]
+fn jobs_that_would_take_what_becomes_free_first_are_held_until_the_job_has_it() {
+    let snapshot = gang_with_rival();
+    let plan = planned(&snapshot, "admit ml/gang --preempt");
+    assert_eq!(
+        lines(&plan),
+        [
+            "suspend Workload ml/wl-rival",
+            "suspend Workload ml/wl-low1",
+            "suspend Workload ml/wl-low2",
+            "resume Workload ml/wl-low1",
+            "resume Workload ml/wl-low2",
+            "resume Workload ml/wl-rival",
+        ]
+    );
+    let guard = serde_json::to_string(&plan.steps[0].guards).expect("JSON");
+    assert!(guard.contains("/status/admission"), "{guard}");
+    assert_eq!(plan.steps[1].needs, [1], "nobody leaves before it is held");
+    let last = &plan.steps[5];
+    assert_eq!(last.needs, [1, 2, 3]);
+    assert_eq!(last.waits[0].until, Until::Elapsed { seconds: 120 });
+    let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
+    assert!(
+        told("ml/rival waits until it has its devices"),
+        "{:?}",
+        plan.reasons
+    );
+    let left = forecast(&plan).displaced.iter();
+    let left: Vec<String> = left.map(|one| one.job.to_string()).collect();
+    assert_eq!(left, ["ml/low1", "ml/low2"], "it holds nothing to lose");
+}
+
+/// One that no queue keeps cannot be held: the plan warns of it.
+#[test]
+fn a_rival_that_cannot_be_held_is_warned_of() {
+    let mut snapshot = gang_with_rival();
+    let mut all = snapshot.workloads.iter_mut();
+    let rival = all.find(|work| &*work.key.key.name == "rival");
+    let rival = rival.expect("there");
+    (rival.queue, rival.admission) = (None, None);
+    let plan = planned(&snapshot, "admit ml/gang --preempt");
+    assert_eq!(plan.steps.len(), 4);
+    let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
+    assert!(
+        told("others that wait for them may take some"),
+        "{:?}",
+        plan.warnings
+    );
+}
+
 #[test]
 fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
     let mut snapshot = admitted();
