@@ -13,7 +13,7 @@ use model::base::{Moment, Name};
 use model::plan::{Object, RefusalCode};
 use plan::grant::Grant;
 
-use super::lease::Lead;
+use super::lease::Term;
 use super::machine::Seen;
 use super::response::{ServerResponse, Verdict};
 use super::writer::{Writer, WritingClient};
@@ -44,7 +44,7 @@ pub struct GovernWriter {
     versions: Mutex<BTreeMap<(Name, Name), Name>>,
 }
 
-/// How long one request may take. [`LASTS`](super::lease::LASTS) is longer than [`LEADS`](super::lease::LEADS) by more.
+/// How long one request may take: less than the time from the end of our leadership to the beginning of another's.
 const ANSWERS: Duration = Duration::from_secs(4);
 
 impl GovernWriter {
@@ -66,7 +66,7 @@ impl GovernWriter {
         if !object.place.version.is_empty() {
             return Some(object.clone());
         }
-        let kind = (object.place.group.clone(), object.place.plural.clone());
+        let kind = kind_of(object);
         let known = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let version = known().get(&kind).cloned();
         let version = match version {
@@ -84,9 +84,8 @@ impl GovernWriter {
 
     /// A kind that is not found where it was served is looked for anew.
     fn forget_version(&self, object: &Object) {
-        let kind = (object.place.group.clone(), object.place.plural.clone());
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        versions.remove(&kind);
+        versions.remove(&kind_of(object));
     }
 
     /// The job as it is now.
@@ -110,21 +109,21 @@ impl GovernWriter {
         }
     }
 
-    /// Carries out one write, while `lead` says that we may.
-    pub async fn write(&self, write: &GovernWrite, lead: &Lead) -> GovernOutcome {
-        self.sent(write, lead, false).await
+    /// Carries out one write, while the term lasts in which it was decided.
+    pub async fn write(&self, write: &GovernWrite, term: &Term) -> GovernOutcome {
+        self.sent(write, term, false).await
     }
 
     /// What would become of a write: nothing is changed. What can only be tried for good counts as written.
-    pub async fn probe(&self, write: &GovernWrite, lead: &Lead) -> GovernOutcome {
-        match self.sent(write, lead, true).await {
+    pub async fn probe(&self, write: &GovernWrite, term: &Term) -> GovernOutcome {
+        match self.sent(write, term, true).await {
             // A webhook with side effects is not asked in a dry run, and the server refuses in its place.
             GovernOutcome::Refused(why) if why.contains("dry run") => GovernOutcome::Written,
             outcome => outcome,
         }
     }
 
-    async fn sent(&self, write: &GovernWrite, lead: &Lead, dry_run: bool) -> GovernOutcome {
+    async fn sent(&self, write: &GovernWrite, term: &Term, dry_run: bool) -> GovernOutcome {
         let Some(object) = self.served(&write.object).await else {
             let group = &write.object.place.group;
             return GovernOutcome::Unknown(format!(
@@ -144,7 +143,7 @@ impl GovernWriter {
             Err(outcome) => return outcome,
         };
         // The answer may have taken its time: another may lead by now, and must not while this one is on its way.
-        let span = lead.left(ANSWERS);
+        let span = term.left(ANSWERS);
         if span.is_zero() {
             return GovernOutcome::Ceased;
         }
@@ -159,7 +158,7 @@ impl GovernWriter {
                 GovernOutcome::Busy(words, wait)
             }
             Verdict::Conflict(words) | Verdict::Gone(words) => GovernOutcome::Stale(words),
-            // So is a test of the patch that fails told, and what a policy denies.
+            // A patch whose test failed is answered so, and what a policy denies: the job as it is now tells them apart.
             Verdict::Invalid(words) => match self.read(&write.object).await {
                 Ok(now) if composed(&write, &now).is_ok() => GovernOutcome::Refused(words),
                 _ => GovernOutcome::Stale(words),
@@ -205,6 +204,11 @@ impl GovernWriter {
         });
         let _ = self.writer.tell(&object.namespace, &event).await;
     }
+}
+
+/// Group and plural of an object's kind.
+fn kind_of(object: &Object) -> (Name, Name) {
+    (object.place.group.clone(), object.place.plural.clone())
 }
 
 /// The call of a write on its job as it was just read, or why none is sent.

@@ -36,7 +36,7 @@ pub const LASTS: Duration = Duration::from_secs(15);
 pub const LEADS: Duration = Duration::from_secs(10);
 /// How often it is renewed, and looked at by those who wait.
 pub const PACE: Duration = Duration::from_secs(2);
-/// How long who lets go of it because the work does not go on leaves it to others.
+/// Who has let go of it because its work was stuck does not try to hold it again for so long.
 pub const RESTS: Duration = Duration::from_secs(300);
 /// How long one request may take.
 const ANSWERS: Duration = Duration::from_secs(5);
@@ -97,11 +97,11 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Held by `holder`; we lead until then.
-    pub fn held(holder: String, until: Option<Instant>) -> Self {
+    /// Held by `holder`; we lead until then, for the `term`th time.
+    pub const fn held(holder: String, until: Option<Instant>, term: u32) -> Self {
         Self {
             until,
-            term: 0,
+            term,
             holder,
             fault: None,
         }
@@ -133,19 +133,46 @@ impl Lead {
         Some(self.0.as_ref()?.borrow().leads())
     }
 
-    /// How long we still lead if nothing renews it, at most `most`: zero where we do not.
-    pub fn left(&self, most: Duration) -> Duration {
-        let Some(leadership) = &self.0 else {
-            return most;
-        };
-        let until = leadership.borrow().until;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.unwrap_or_default().min(most)
+    /// This time of our leadership: what was decided in an earlier one is decided anew.
+    pub fn term(&self) -> Term {
+        Term {
+            lead: self.clone(),
+            number: self.number(),
+        }
     }
 
-    /// How often we have begun to lead: what was decided in an earlier term is decided anew.
-    pub fn term(&self) -> u32 {
+    fn number(&self) -> u32 {
         self.0.as_ref().map_or(0, |state| state.borrow().term)
+    }
+}
+
+/// One time of our leadership. Another may have led, and written, between two.
+#[derive(Clone, Debug)]
+pub struct Term {
+    lead: Lead,
+    number: u32,
+}
+
+impl Term {
+    /// Which: 1 is the first; 0 where we have never led, and without a Lease.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether we have led without a break until this moment.
+    pub fn lasts(&self) -> bool {
+        self.lead.leads() && self.lead.number() == self.number
+    }
+
+    /// How long it still lasts if nothing renews it, at most `most`: zero where it is over.
+    pub fn left(&self, most: Duration) -> Duration {
+        let Some(leadership) = &self.lead.0 else {
+            return most;
+        };
+        let state = leadership.borrow();
+        let until = state.until.filter(|_| state.term == self.number);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or_default().min(most)
     }
 }
 
@@ -158,11 +185,11 @@ pub struct Elector {
     /// The version that was seen last, and since when it has not changed.
     seen: Option<(String, Instant)>,
     state: watch::Sender<Leadership>,
-    /// Why who leads is to let go of it, where the work does not go on.
+    /// Asked while we lead: why to let go of the Lease.
     stuck: Option<Stuck>,
 }
 
-/// Why the work of who leads does not go on; nothing while it does.
+/// Why the work of the leader is stuck; nothing while it goes on.
 type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Elector {
@@ -285,17 +312,12 @@ impl Elector {
         self.state.send_if_modified(|state| {
             let before = state.clone();
             match outcome {
-                Ok(None) => {
-                    let term = before.term + u32::from(!before.leads());
-                    let held = Leadership::held(self.identity.clone(), Some(begun + LEADS));
-                    *state = Leadership { term, ..held };
-                }
-                Ok(Some(holder)) => {
-                    let term = before.term;
-                    *state = Leadership {
-                        term,
-                        ..Leadership::held(holder, None)
-                    };
+                Ok(other) => {
+                    let is_ours = other.is_none();
+                    let term = before.term + u32::from(is_ours && !before.leads());
+                    let until = is_ours.then_some(begun + LEADS);
+                    let holder = other.unwrap_or_else(|| self.identity.clone());
+                    *state = Leadership::held(holder, until, term);
                 }
                 // It may still be ours, until its time is over.
                 Err(why) => state.fault = Some(why),

@@ -8,6 +8,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use cluster::discovery::Groups;
 use cluster::kinds;
 use cluster::mutations::{entry, text};
 use model::base::{Exit, Failure, Name, Names, SmallSort};
@@ -144,22 +145,9 @@ impl Looker {
                     return Err(failed("asking what the cluster serves", &answer));
                 }
                 let mut served = BTreeMap::from([(String::new(), vec!["v1".to_owned()])]);
-                let groups = answer.body.get("groups").and_then(Value::as_array);
-                for group in groups.into_iter().flatten() {
-                    let mut versions = vec![text(group, "/preferredVersion/version").to_owned()];
-                    let all = group.get("versions").and_then(Value::as_array);
-                    for version in all.into_iter().flatten() {
-                        versions.push(text(version, "/version").to_owned());
-                    }
-                    versions.retain(|version| !version.is_empty());
-                    let mut unique = Vec::new();
-                    for version in versions {
-                        if !unique.contains(&version) {
-                            unique.push(version);
-                        }
-                    }
-                    served.insert(text(group, "/name").to_owned(), unique);
-                }
+                let told: Groups = serde_json::from_value(answer.body).unwrap_or_default();
+                let groups = told.groups.iter();
+                served.extend(groups.map(|group| (group.name.to_string(), group.versions())));
                 Ok(served)
             })
             .await

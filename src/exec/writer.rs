@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
-use cluster::discovery::PlainGroup;
+use cluster::discovery::{PlainGroup, Resources};
 use cluster::mutations::{Call, text};
 use model::base::Moment;
 use model::plan::Object;
@@ -217,9 +217,8 @@ impl Writer {
             for version in &versions {
                 let path = format!("/apis/{group}/{version}");
                 let answer = get(&self.client.client, &path).await;
-                let resources = answer.body.pointer("/resources").and_then(Value::as_array);
-                let mut names = resources.into_iter().flatten().map(|it| text(it, "/name"));
-                if names.any(|name| name == plural) {
+                let told: Option<Resources> = serde_json::from_value(answer.body).ok();
+                if told.is_some_and(|all| all.has(plural)) {
                     return Some(version.clone());
                 }
             }

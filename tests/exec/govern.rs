@@ -279,14 +279,14 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     let mut stage = Stage::new().await;
     stage.quota(4).await;
     stage.submit("one", Some("a"), 0, 2).await;
-    let other = Leadership::held("other".into(), None);
+    let other = Leadership::held("other".into(), None, 0);
     let (leads, leadership) = watch::channel(other.clone());
     stage.lead = Lead::by(leadership);
     stage.govern(30, true).await;
     assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
     let now = tokio::time::Instant::now();
     let soon = Some(now + Duration::from_secs(20));
-    leads.send_replace(Leadership::held("own".into(), soon));
+    leads.send_replace(Leadership::held("own".into(), soon, 1));
     stage.govern(15, true).await;
     let log = stage.said.join("\n");
     assert!(!stage.suspended("one").await, "{log}");
@@ -308,12 +308,12 @@ async fn a_write_is_not_sent_once_another_may_govern() {
     stage.submit("one", Some("a"), 0, 2).await;
     let now = tokio::time::Instant::now();
     let soon = Some(now + Duration::from_secs(600));
-    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon));
+    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon, 1));
     stage.lead = Lead::by(leadership);
     let ceases = leads.clone();
     stage.road.rule(move |method: &Method, path: &str| {
         if *method == Method::GET && path.contains("/jobs/one") {
-            ceases.send_replace(Leadership::held("other".into(), None));
+            ceases.send_replace(Leadership::held("other".into(), None, 0));
         }
         Fate::Pass
     });
@@ -321,6 +321,37 @@ async fn a_write_is_not_sent_once_another_may_govern() {
     assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
     stage.road.rule(|_: &Method, _: &str| Fate::Pass);
     assert!(!stage.suspended("one").await);
+}
+
+/// Somebody else may have led and written between two turns.
+#[tokio::test(start_paused = true)]
+async fn who_lost_the_lease_and_holds_it_again_takes_over_anew() {
+    let mut stage = Stage::new().await;
+    stage.quota(4).await;
+    stage.submit("one", Some("a"), 0, 2).await;
+    let soon = Some(tokio::time::Instant::now() + Duration::from_secs(600));
+    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon, 1));
+    stage.lead = Lead::by(leadership);
+    let again = Arc::new(std::sync::Mutex::new(None));
+    let (told, clock) = (Arc::clone(&again), stage.clock.clone());
+    stage.road.rule(move |method: &Method, path: &str| {
+        if *method == Method::GET && path.contains("/jobs/one") {
+            told.lock().unwrap().get_or_insert_with(|| {
+                leads.send_replace(Leadership::held("own".into(), soon, 2));
+                clock()
+            });
+        }
+        Fate::Pass
+    });
+    stage.govern(20, true).await;
+    let again = again.lock().unwrap().expect("a write was about to be sent");
+    let written: Vec<Moment> = stage.writes().into_iter().map(|(at, _)| at).collect();
+    assert!(!written.is_empty(), "{}", stage.said.join("\n"));
+    let looked = written[0].since(again);
+    assert!(
+        looked >= Duration::from_secs(2).into(),
+        "wrote after {looked:?}"
+    );
 }
 
 /// Nobody waits for the room of a job that the server does not let start, and all are told where they stand.
@@ -405,7 +436,7 @@ async fn a_kind_is_written_on_in_the_version_that_has_it() {
         notes: Vec::new(),
         nodes: None,
     };
-    let outcome = writer.write(&write, &Lead::default()).await;
+    let outcome = writer.write(&write, &Lead::default().term()).await;
     assert_eq!(outcome, GovernOutcome::Written);
 }
 

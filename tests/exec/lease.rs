@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exec::lease::{Elector, LASTS, LEADS, Leadership, PACE, RESTS};
+use exec::lease::{Elector, LASTS, LEADS, Lead, Leadership, PACE, RESTS};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
@@ -196,9 +196,11 @@ async fn one_whose_work_is_stuck_lets_go_and_stays_away_for_a_while() {
     });
     let leadership = first.leadership();
     tokio::spawn(first.run(std::future::pending(), |_| {}));
+    let lead = Lead::by(leadership.clone());
     until(|| leadership.borrow().leads()).await;
     let second = Process::start(&server, "b", 0);
     sleep(Duration::from_secs(10)).await;
+    assert_eq!(lead.term().number(), 1, "however often it is renewed");
     stuck.store(true, std::sync::atomic::Ordering::SeqCst);
     let took = until(|| second.leads()).await;
     assert!(took <= 3 * PACE, "{took:?}");
@@ -210,6 +212,7 @@ async fn one_whose_work_is_stuck_lets_go_and_stays_away_for_a_while() {
     assert!(!leadership.borrow().leads(), "it stays away for a while");
     sleep(RESTS).await;
     assert!(leadership.borrow().leads());
+    assert_eq!(lead.term().number(), 2);
 }
 
 #[tokio::test(start_paused = true)]

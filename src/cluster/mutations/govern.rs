@@ -65,13 +65,13 @@ impl GovernSeen {
             });
         }
         if note(ADMITTED) != self.admitted.as_deref() {
-            return Some("was admitted or taken back by somebody else meanwhile");
+            return Some("was admitted or suspended by somebody else meanwhile");
         }
         if note(HOLD) != self.hold.as_deref() {
             return Some("was held or released meanwhile");
         }
         if self.generation > 0 && generation > 0 && generation != self.generation {
-            return Some("asks for something else than it was decided on");
+            return Some("has another spec than it was decided on");
         }
         None
     }
@@ -372,13 +372,13 @@ mod tests {
             ("was moved to another queue", |job| {
                 job["metadata"]["labels"][QUEUE] = json!("other");
             }),
-            ("was admitted or taken back", |job| {
+            ("was admitted or suspended by somebody else", |job| {
                 job["metadata"]["annotations"] = json!({ADMITTED: "2026-11-21T05:00:00Z"});
             }),
             ("was held or released", |job| {
                 job["metadata"]["annotations"] = json!({HOLD: "true"});
             }),
-            ("asks for something else", |job| {
+            ("has another spec", |job| {
                 job["metadata"]["generation"] = json!(4);
             }),
         ];

@@ -94,7 +94,7 @@ pub struct Governed {
     pub scheduler: Option<Name>,
     /// It carries Kueue's label too.
     pub is_kueues: bool,
-    /// Pods of it that have done their work and are not made again.
+    /// Pods of it that succeeded and are not replaced.
     pub succeeded: u32,
     /// It has run, so its pod template may not be changed.
     pub has_started: bool,

@@ -33,11 +33,11 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
     if job.is_over {
         return Class::Over;
     }
-    // Nobody waits for room that is kept for it, and it is nobody's victim; what was admitted holds its quota.
+    // No room is kept for a job that cannot be changed, and it is not preempted; one that was admitted still holds its quota.
     if let Some(why) = &job.denied
         && !governed.is_admitted()
     {
-        let words = format!("the server refuses to have it changed: {why}");
+        let words = format!("it could not be changed, and is tried again later: {why}");
         return match governed.suspended && !governed.was_admitted() {
             true => Class::Held(words),
             false => Class::Refused(words),

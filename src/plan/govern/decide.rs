@@ -151,8 +151,8 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     decision
 }
 
-/// Of those that run without having been admitted and were made since there are queues, those beyond what their queue has are to wait
-/// in it: they slipped through while nobody looked.
+/// Jobs that run, were not admitted, and were made after the queues: those beyond the quota of their queue count as new, and wait in it.
+/// They started while `govern` did not run or could not write.
 fn refuse_adoptions(
     snapshot: &Snapshot,
     by_key: &BTreeMap<&JobKey, &GovernedJob>,
@@ -400,7 +400,7 @@ impl Run<'_> {
         self.send_back(job, Purpose::Preempt, words);
     }
 
-    /// Whether a job is to be given time to save its state before it goes. Asks it for that where nobody has.
+    /// Whether a job still has time to save a checkpoint before it is suspended. Asks it for one where that was not done yet.
     fn awaits_checkpoint(&mut self, job: &GovernedJob, why: impl Fn() -> String) -> bool {
         let now = self.now();
         let asked = job.governed.moment(PREEMPTING);

@@ -48,7 +48,7 @@ pub struct GovernedJob {
     pub is_over: bool,
     /// Why it is left alone; nothing for one that is governed.
     pub refused: Option<String>,
-    /// Why the server refuses to have it changed, for as long as it is not tried again; nothing where it does not.
+    /// Why it could not be changed: the server refused or did not answer. Nothing once it may be changed again.
     pub denied: Option<String>,
 }
 
@@ -136,6 +136,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     let devices = |set: &PodSet| u64::from(set.request.device_count()) * u64::from(set.count);
     let asked: u64 = job.pod_sets.iter().map(devices).sum();
     let pods: u64 = job.pod_sets.iter().map(|set| u64::from(set.count)).sum();
+    let is_known = pods > 0 && !job.pod_sets.iter().any(is_unresolved);
     Some(GovernedJob {
         object: object.within(&job.id.key.namespace).with_uid(&job.uid),
         queue: titles.of_job(QueueSystem::Stokehold, &governed.queue),
@@ -146,8 +147,8 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         missing_since: None,
         missing_reason: job.reason.clone(),
         is_gang: job.is_gang(),
-        is_known: pods > 0 && !job.pod_sets.iter().any(is_unresolved),
-        asks_nothing: pods > 0 && asked == 0 && !job.pod_sets.iter().any(is_unresolved),
+        is_known,
+        asks_nothing: is_known && asked == 0,
         is_over: governed.is_deleted || job.state == JobState::Finishing && !governed.suspended,
         refused: refusal(job, &governed, (place.group, plural)),
         denied: None,

@@ -29,7 +29,7 @@ fn a_job_whose_writes_are_refused_keeps_nothing_from_others() {
     world.submit("high", "a", 9, 1, 8).denied = refused.clone();
     let decision = world.turn();
     assert_eq!(said(&decision), ["admit low"]);
-    let words = "the server refuses to have it changed: a policy denies it";
+    let words = "it could not be changed, and is tried again later: a policy denies it";
     assert_eq!(standing(&decision, "high"), &Standing::Held(words.into()));
     // Nor is anything planned on one going that cannot be made to go.
     world.pass(AGED);

@@ -98,15 +98,15 @@ pub struct GovernStatus {
     pub jobs: BTreeMap<(String, &'static str), u64>,
     /// Whether this process governs; `None` where it is the only one.
     pub leads: Option<bool>,
-    /// Since when it does by the Lease.
-    pub led: Option<Instant>,
+    /// The term of our leadership by the Lease, and since when it lasts.
+    pub led: Option<(u32, Instant)>,
 }
 
 impl GovernStatus {
     /// Why who leads does not govern; nothing while it does, and for one that does not lead.
     pub fn stuck(&self) -> Option<String> {
         let is_late = |at: Instant| at.elapsed() > LATE;
-        if !self.led.is_some_and(is_late) || !self.decided.is_none_or(is_late) {
+        if !self.led.is_some_and(|(_, since)| is_late(since)) || !self.decided.is_none_or(is_late) {
             return None;
         }
         let seconds = LATE.as_secs();
@@ -147,8 +147,6 @@ pub struct Governor {
     compared: Option<Comparison>,
     /// Who governs, where several may.
     lead: Lead,
-    /// Since when we do.
-    led: Option<Instant>,
     /// We are told to end: nothing more is sent.
     ends: Arc<AtomicBool>,
     status: watch::Sender<GovernStatus>,
@@ -181,7 +179,6 @@ impl Governor {
             proposed: BTreeSet::new(),
             compared: None,
             lead: Lead::default(),
-            led: None,
             ends: Arc::default(),
             status: watch::Sender::default(),
         }
@@ -198,25 +195,27 @@ impl Governor {
         let Some(leads) = self.lead.told() else {
             return true;
         };
+        let term = self.lead.term().number();
+        let before = self.status.borrow().led;
+        // Who has lost the Lease and holds it again takes over anew: somebody else may have led between two turns.
+        let goes_on = before.filter(|led| led.0 == term);
+        let led = leads.then(|| goes_on.unwrap_or_else(|| (term, Instant::now())));
         self.status.send_if_modified(|status| {
-            let before = status.leads.replace(leads);
-            before != Some(leads)
+            let told = (
+                status.leads.replace(leads),
+                std::mem::replace(&mut status.led, led),
+            );
+            told != (Some(leads), led)
         });
-        let led = leads.then(|| *self.led.get_or_insert_with(Instant::now));
-        self.status.send_if_modified(|status| {
-            let before = std::mem::replace(&mut status.led, led);
-            before != led
-        });
-        if led.is_none() {
-            // What stands is read anew by the next who leads, ourselves too.
-            self.led = None;
+        if led.is_none() || led != before {
+            // What stands is read anew.
             self.revision = None;
             self.unseen.clear();
             self.untold.clear();
             self.missing.clear();
             self.explained = None;
         }
-        led.is_some_and(|led| led.elapsed() >= TAKES_OVER)
+        led.is_some_and(|(_, since)| since.elapsed() >= TAKES_OVER)
     }
 
     /// How it goes, from now on.

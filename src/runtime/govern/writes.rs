@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use cluster::mutations::{GovernSeen, GovernWrite};
 use exec::govern::GovernOutcome;
+use exec::lease::Term;
 use model::base::Moment;
 use model::fleet::job::JobKey;
 use plan::govern::{Decision, GovernedJob, PlannedWrite, Purpose, answers, status_writes};
@@ -75,7 +76,7 @@ impl Governor {
         let keys: BTreeSet<&JobKey> = jobs.iter().map(|job| &job.key).collect();
         self.denied.retain(|key, _| keys.contains(key));
         self.stale.retain(|key, _| keys.contains(key));
-        if !self.probe(term, jobs).await {
+        if !self.probe(&term, jobs).await {
             return;
         }
         let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
@@ -86,7 +87,7 @@ impl Governor {
         let rest = all().filter(|write| !is_new(write)).take(self.batch);
         let writes: Vec<PlannedWrite> = rest.chain(new).cloned().collect();
         for write in &writes {
-            if !self.send(write, term, decision.snapshot.at, say).await {
+            if !self.send(write, &term, decision.snapshot.at, say).await {
                 return;
             }
         }
@@ -101,7 +102,7 @@ impl Governor {
                 return;
             };
             self.told.insert(write.job.clone(), Instant::now());
-            if !self.send(&write, term, decision.snapshot.at, say).await {
+            if !self.send(&write, &term, decision.snapshot.at, say).await {
                 return;
             }
         }
@@ -146,7 +147,7 @@ impl Governor {
 
     /// Asks of each job that was left alone long enough whether the server would have it changed now: until it would, nothing is
     /// decided for its sake. False where nothing more is to be sent.
-    async fn probe(&mut self, term: u32, jobs: &[GovernedJob]) -> bool {
+    async fn probe(&mut self, term: &Term, jobs: &[GovernedJob]) -> bool {
         let now = Instant::now();
         let is_due = |(_, denied): &(&JobKey, &Denied)| denied.until <= now;
         let due: Vec<JobKey> = self
@@ -169,7 +170,7 @@ impl Governor {
             let Some(writer) = self.writer.as_ref().filter(|_| may) else {
                 return false;
             };
-            match writer.probe(&write, &self.lead).await {
+            match writer.probe(&write, term).await {
                 GovernOutcome::Busy(_, wait) => {
                     self.rest(wait);
                     return false;
@@ -194,17 +195,17 @@ impl Governor {
     }
 
     /// Waits for our turn to write; whether we still may by then.
-    async fn may_send(&mut self, term: u32) -> bool {
+    async fn may_send(&mut self, term: &Term) -> bool {
         self.pacer.turn().await;
         let ends = self.ends.load(Ordering::SeqCst);
-        !ends && self.lead.leads() && self.lead.term() == term
+        !ends && term.lasts()
     }
 
     /// Sends one write of the term that it was decided in; false where the server is to be left alone, or others govern.
     async fn send(
         &mut self,
         write: &PlannedWrite,
-        term: u32,
+        term: &Term,
         at: Moment,
         say: &mut dyn FnMut(&str),
     ) -> bool {
@@ -212,7 +213,7 @@ impl Governor {
         let Some(writer) = self.writer.as_ref().filter(|_| may) else {
             return false;
         };
-        let outcome = writer.write(&write.write, &self.lead).await;
+        let outcome = writer.write(&write.write, term).await;
         let is_status = write.purpose == Purpose::Status;
         let (word, why) = match &outcome {
             GovernOutcome::Written => ("done", write.reason.as_str()),

@@ -15,6 +15,7 @@ use model::fleet::observe::{Observation, Pending, Table};
 
 use super::super::again::Again;
 use super::super::api_stats::Clock;
+use super::super::fetch::escaped;
 
 /// The API group that Kueue serves beside its own.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
@@ -156,8 +157,10 @@ impl WatchRequest {
             self.tell(Observation::OrderNotTold).await;
             return AGAIN;
         };
-        let path =
-            format!("/apis/{GROUP}/{served}/clusterqueues/{queue}/pendingworkloads?limit={MOST}");
+        let path = format!(
+            "/apis/{GROUP}/{served}/clusterqueues/{}/pendingworkloads?limit={MOST}",
+            escaped(&queue)
+        );
         match self.ask::<PendingList>(&path).await {
             Some(list) => {
                 let pending = {
