@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "placement: stokehold (default)",
-                "backfill: 4 (fleet document)",
+                "placement policy: stokehold (default)",
+                "backfill: never delays the first 4 jobs of a queue (fleet document)",
                 "fair sharing: less-than-or-equal-to-final-share, less-than-initial-share (fleet document)",
                 "queue order: best-effort (ClusterQueue nlp)",
                 "preemption: within lower-priority, reclaim any, borrow never (ClusterQueue nlp)",

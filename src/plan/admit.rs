@@ -234,7 +234,7 @@ fn finish(
             .collect();
         let verb = if names.len() == 1 { "waits" } else { "wait" };
         plan.reasons.push(format!(
-            "{} {verb} until it has its devices: they would take some of them as soon as they are free",
+            "{} {verb} until {job} has its devices, so that none of them is taken first",
             first_named(&names, 5)
         ));
     }

@@ -124,7 +124,7 @@ pub(super) fn choose(
     };
     choice
         .reasons
-        .push(format!("leaves for it: {}", lost_words(picked)));
+        .push(format!("evicted for it: {}", lost_words(picked)));
     if picked.proven {
         choice
             .reasons

@@ -13,8 +13,8 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until, Verb, Wait,
-    When,
+    Alternative, Displaced, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until,
+    Verb, Wait, When,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
@@ -338,7 +338,7 @@ impl Drain<'_> {
             Some(size) => format!("its gang of {size} has pods here and needs all of them"),
             None => "it runs here".to_owned(),
         };
-        if let Some(wait) = self.checkpoint(model.checkpoint) {
+        if let Some(wait) = self.checkpoint(planner_context::saves(self.snapshot, model)) {
             match &leave.way {
                 // The mark stands on the job, not on what Kueue keeps of it.
                 Way::Kueue(_) => {
@@ -520,13 +520,14 @@ impl Drain<'_> {
             }
         }
         plan.reasons.extend(news(&forecast, self.snapshot.at));
-        let saves = forecast
-            .displaced
-            .iter()
-            .any(|one| one.loss.since.is_some());
-        if saves && self.deadline.is_none() {
+        let saves = |one: &Displaced| {
+            let mut works = self.snapshot.workloads.iter();
+            let work = works.find(|work| work.key.key == one.job.0);
+            work.is_some_and(|work| planner_context::saves(self.snapshot, work).is_some())
+        };
+        if self.deadline.is_none() && forecast.displaced.iter().any(saves) {
             plan.alternatives.push(Alternative {
-                sentence: "wait for the next checkpoints, and lose less".to_owned(),
+                sentence: "wait until its jobs save checkpoints, and lose less".to_owned(),
                 command: Some(format!("{} --deadline 30m", command(&plan.intent))),
             });
         }

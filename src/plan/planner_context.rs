@@ -209,6 +209,16 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
     pod.grips.iter().map(of).sum()
 }
 
+/// When it last saved a checkpoint, where another may come: a job with a pod on a node that is not ready saves none.
+pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
+    let nodes = &snapshot.nodes;
+    let is_ready = |(_, pod): (&PodSet, &Placement)| {
+        let at = nodes.binary_search_by(|node| node.name.cmp(&pod.node));
+        at.is_ok_and(|at| nodes[at].ready)
+    };
+    work.checkpoint.filter(|_| seated(work).all(is_ready))
+}
+
 /// What is lost when these pods of a workload end now: what each has done since it began or, later, since the workload's last
 /// checkpoint.
 pub(super) fn loss<'a>(

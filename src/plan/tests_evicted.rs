@@ -163,7 +163,7 @@ fn jobs_that_would_take_what_becomes_free_first_are_held_until_the_job_has_it() 
     assert_eq!(last.waits[0].until, Until::Elapsed { seconds: 120 });
     let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
     assert!(
-        told("ml/rival waits until it has its devices"),
+        told("ml/rival waits until ml/gang has its devices"),
         "{:?}",
         plan.reasons
     );

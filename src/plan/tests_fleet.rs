@@ -270,6 +270,18 @@ fn with_a_deadline_a_drain_asks_for_a_checkpoint_and_waits() {
     );
 }
 
+/// A gang with a pod on a node that is not ready saves nothing more: nobody waits for that.
+#[test]
+fn no_checkpoint_is_waited_for_of_a_gang_that_a_dead_node_stops() {
+    let mut snapshot = mixed();
+    let mut nodes = snapshot.nodes.iter_mut();
+    nodes.find(|node| &*node.name == "a").expect("there").ready = false;
+    let plan = planned(&snapshot, "drain b --deadline 30m");
+    assert!(plan.steps.iter().all(|step| step.verb != Verb::Mark));
+    let mut instead = planned(&snapshot, "drain b").alternatives.into_iter();
+    assert!(instead.all(|one| one.command.as_deref() != Some("plan drain b --deadline 30m")));
+}
+
 #[test]
 fn racks_and_pools_are_nodes_and_wrong_names_are_told() {
     let snapshot = mixed();

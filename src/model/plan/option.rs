@@ -110,7 +110,18 @@ impl Used {
 impl fmt::Display for Used {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
-        let name = self.option.replace('_', " ");
-        write!(f, "{name}: {} ({origin})", self.value)
+        match (self.option.as_str(), self.value.as_str()) {
+            ("placement", policy) => write!(f, "placement policy: {policy}")?,
+            ("backfill", "none") => f.write_str("backfill: whatever fits, nothing is reserved")?,
+            ("backfill", "head") => {
+                f.write_str("backfill: never delays the first job of a queue")?
+            }
+            ("backfill", depth) => write!(
+                f,
+                "backfill: never delays the first {depth} jobs of a queue"
+            )?,
+            (name, value) => write!(f, "{}: {value}", name.replace('_', " "))?,
+        }
+        write!(f, " ({origin})")
     }
 }
