@@ -70,7 +70,7 @@ pub struct DeviceRow<'a> {
     pub signals: Cow<'a, Signals>,
 }
 
-fn by_name<S: Serializer>(signals: &Cow<'_, Signals>, out: S) -> Result<S::Ok, S::Error> {
+fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(Some(signals.len()))?;
     for (signal, value) in signals.iter() {
         map.serialize_entry(signal.name(), &value)?;
