@@ -191,7 +191,7 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     };
     let words = |unblock: &Unblock| {
         // As in the console: what was estimated, not simulated, is marked.
-        let mark = if unblock.proven { "" } else { "est. " };
+        let mark = if unblock.proven { "" } else { "estimated: " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
         let others = others.map_or_else(String::new, |words| format!(" ({words})"));
         let sentence = format!("{mark}{}{others}", unblock.sentence);

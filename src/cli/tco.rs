@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use model::base::name::printable;
 use model::base::{Exit, Failure};
 use model::usage::{Span, UsageFilter, hour_of};
 use table::explanations::JobExplanations;
@@ -79,6 +80,23 @@ pub(super) fn run(
             })
             .collect(),
     };
+    let catalog = &facts.fleet.policy.catalog;
+    for one in &settings.owned {
+        let class = &one.class;
+        let mut of_fleet = facts.fleet.devices().map(|(_, device)| &device.class);
+        let is_there = of_fleet.any(|known| known.eq_ignore_ascii_case(class));
+        let mut known = catalog
+            .accelerators
+            .iter()
+            .map(|known| known.class.as_str());
+        if !is_there && !known.clone().any(|known| known.eq_ignore_ascii_case(class)) {
+            let near = model::base::document::nearest(class, known.by_ref());
+            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let class = printable(class);
+            let message = format!("tco.owned: no class of devices is called `{class}`{near}");
+            out::say(err, &message);
+        }
+    }
     let mut rows = tco::rows(&facts, &at.rulebook.prices, &inputs, &months);
     if let Some(class) = &flags.class {
         let known: Vec<String> = rows.iter().map(|row| row.class.clone()).collect();

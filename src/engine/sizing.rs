@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::base::{Name, natural};
 use model::fleet::job::JobKey;
+use model::fleet::node::Billing;
 use model::plan::JobName;
 
 use super::compiled::CompiledFleet;
@@ -54,6 +55,8 @@ pub struct Shrink {
     pub class: Name,
     /// What they cost an hour, micro-USD; unknown where a price is.
     pub rate: Option<i64>,
+    /// What of that is no longer paid without them: reserved and owned nodes are paid all the same.
+    pub saves: Option<i64>,
 }
 
 /// Who starts at once in a fleet, and on which nodes. With `sparing` nobody is preempted for it.
@@ -242,8 +245,12 @@ pub fn growth(snapshot: &Snapshot) -> Vec<Growth> {
 }
 
 /// Idle nodes of each pool without which nobody starts later and nobody else is preempted, by pool: those of all pools together. `least`
-/// is how many nodes a pool must keep. The snapshot must be settled. Nothing where not all of the fleet may be seen.
-pub fn shrink(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
+/// is how many nodes a pool must keep; nodes of `spared` are not idle, whatever runs there: their devices are out of use. The snapshot must be settled. Nothing where not all of the fleet may be seen.
+pub fn shrink(
+    snapshot: &Snapshot,
+    least: &BTreeMap<Name, u32>,
+    spared: &BTreeSet<Name>,
+) -> Vec<Shrink> {
     if !snapshot.not_visible.is_empty() {
         return Vec::new();
     }
@@ -277,7 +284,9 @@ pub fn shrink(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
             let unit = unit(snapshot, node);
             seen.extend(unit.iter().map(|node| &node.name));
             let idle = |node: &&Node| {
-                node.is_open() && !node.devices.is_empty() && !busy.contains(&node.name)
+                let sound = !spared.contains(&node.name)
+                    && node.devices.iter().all(|one| one.health != Health::Fault);
+                node.is_open() && sound && !node.devices.is_empty() && !busy.contains(&node.name)
             };
             if unit.iter().all(idle) {
                 units.push(unit);
@@ -331,6 +340,15 @@ pub fn shrink(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
             devices: devices(&nodes),
             class: class(&nodes),
             rate: rate(&nodes),
+            saves: {
+                let committed = |node: &&&Node| node.billing.is_some_and(Billing::is_committed);
+                let paid: Vec<&Node> = nodes
+                    .iter()
+                    .filter(|node| !committed(node))
+                    .copied()
+                    .collect();
+                rate(&paid)
+            },
             nodes: nodes.into_iter().map(|node| node.name.clone()).collect(),
         });
     }
@@ -414,6 +432,10 @@ mod tests {
         document::from_value(&document, "test").expect("a document")
     }
 
+    fn shrunk(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
+        shrink(snapshot, least, &BTreeSet::new())
+    }
+
     #[test]
     fn the_fewest_nodes_on_which_gangs_start_and_what_they_cost() {
         let nodes = [node("a", "h100", json!({})), node("b", "cold", json!({}))];
@@ -461,16 +483,16 @@ mod tests {
         let found = growth(&full);
         assert_eq!((found[0].nodes, found[0].devices), (2, 16), "{found:?}");
         assert!(
-            shrink(&full, &BTreeMap::new()).is_empty(),
+            shrunk(&full, &BTreeMap::new()).is_empty(),
             "half of s2 is in use"
         );
         let idle = fleet(&nodes, &[work("x", 1, 8, &["a"], "tpu")]);
-        let found = shrink(&idle, &BTreeMap::new());
+        let found = shrunk(&idle, &BTreeMap::new());
         let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
         assert_eq!(names, ["c", "d"]);
         let keeps = BTreeMap::from([(Name::new("tpu"), 3)]);
         assert!(
-            shrink(&idle, &keeps).is_empty(),
+            shrunk(&idle, &keeps).is_empty(),
             "its bound is in the slice"
         );
     }
@@ -485,7 +507,7 @@ mod tests {
         ];
         let none = BTreeMap::new();
         let idle = fleet(&nodes, &[work("x", 1, 8, &["a"], "h100")]);
-        let found = shrink(&idle, &none);
+        let found = shrunk(&idle, &none);
         let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
         assert_eq!(names, ["b", "c"], "d is cordoned: somebody works on it");
         assert_eq!(found[0].rate, Some(16 * 2_000_000));
@@ -497,7 +519,7 @@ mod tests {
                 work("y", 1, 8, &[], "h100"),
             ],
         );
-        assert_eq!(shrink(&waits, &none)[0].nodes.len(), 1);
+        assert_eq!(shrunk(&waits, &none)[0].nodes.len(), 1);
         let both = fleet(
             &nodes,
             &[
@@ -505,9 +527,32 @@ mod tests {
                 work("y", 2, 8, &[], "h100"),
             ],
         );
-        assert!(shrink(&both, &none).is_empty());
+        assert!(shrunk(&both, &none).is_empty());
         let keeps = BTreeMap::from([(Name::new("h100"), 3)]);
-        assert_eq!(shrink(&idle, &keeps)[0].nodes.len(), 1);
+        assert_eq!(shrunk(&idle, &keeps)[0].nodes.len(), 1);
+    }
+
+    #[test]
+    fn devices_that_are_out_of_use_are_not_idle_and_committed_nodes_save_nothing() {
+        let mut broken = node("c", "h100", json!({}));
+        broken["devices"][3]["health"] = json!("fault");
+        let nodes = [
+            node("a", "h100", json!({ "billing": "reserved" })),
+            node("b", "h100", json!({})),
+            broken,
+            node("d", "h100", json!({})),
+        ];
+        let idle = fleet(&nodes, &[]);
+        let spared = BTreeSet::from([Name::new("d")]);
+        let found = shrink(&idle, &BTreeMap::new(), &spared);
+        let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
+        assert_eq!(names, ["a", "b"], "c has a fault, d offers nothing");
+        assert_eq!(found[0].rate, Some(16 * 2_000_000));
+        assert_eq!(
+            found[0].saves,
+            Some(8 * 2_000_000),
+            "a is paid all the same"
+        );
     }
 
     /// On generated fleets of many shapes: without the advised nodes nobody starts later than with them, by `what-if` on the fleet.
@@ -526,7 +571,7 @@ mod tests {
                 seed,
             };
             let snapshot = recipe.snapshot();
-            let found = shrink(&snapshot, &BTreeMap::new());
+            let found = shrunk(&snapshot, &BTreeMap::new());
             let gone: BTreeSet<Name> = found.iter().flat_map(|one| one.nodes.clone()).collect();
             if gone.is_empty() {
                 kept += 1;

@@ -1,7 +1,7 @@
 //! What to do about a job's devices: each advice with what speaks for it, what would disprove it, the command that does it, and
 //! what it saves at the devices' present price.
 //!
-//! What is saved is what the devices cost an hour: of reserved and owned ones it is what they could do for others, not cash.
+//! What is saved is what is no longer paid: releasing reserved or owned devices frees them for others, and saves no money.
 
 use crate::base::quantities::{counted, first_named};
 use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
@@ -151,6 +151,8 @@ pub struct Advice {
     pub costs: Option<Rate>,
     /// What it saves an hour; `None` where that is not known before it is tried.
     pub saves: Option<Rate>,
+    /// Its devices are all reserved or owned, which are paid whether they are used or not.
+    pub commitment: Option<Billing>,
     /// How sure it is.
     pub certainty: Certainty,
 }
@@ -183,8 +185,31 @@ impl Advice {
         self.saves.map(a_month)
     }
 
-    /// What to do, as a sentence.
+    /// Takes back what a job's reserved and owned devices would save: all of it, or, where others are among them, what is known of it.
+    fn pay(&mut self, job: &Job, fleet: &Fleet) {
+        let nodes = job.places.iter().map(|place| fleet.node(&place.node));
+        let billings = nodes.map(|node| node.and_then(|node| node.billing));
+        let mut any = billings.clone().flatten();
+        if !any.any(Billing::is_committed) {
+            return;
+        }
+        self.commitment = committed(billings);
+        self.saves = match self.commitment {
+            Some(_) => self.saves.map(|_| Rate::ZERO),
+            None => None,
+        };
+    }
+
+    /// What to do, as a sentence, with what it does where it saves no money.
     pub fn words(&self) -> String {
+        let what = self.what();
+        match self.commitment.filter(|_| self.saves.is_some()) {
+            Some(billing) => format!("{what}; {}: frees them, saves no money", billing.name()),
+            None => what,
+        }
+    }
+
+    fn what(&self) -> String {
         let class = self.class.as_ref().map_or("", |class| class.as_str());
         let devices = counted(u64::from(self.devices), "device");
         match &self.action {
@@ -294,6 +319,16 @@ impl Advice {
     }
 }
 
+/// How these are paid where all are reserved or owned: by the first of them.
+pub fn committed(billings: impl Iterator<Item = Option<Billing>>) -> Option<Billing> {
+    let mut first = None;
+    for billing in billings {
+        let billing = billing.filter(|billing| billing.is_committed())?;
+        first = first.or(Some(billing));
+    }
+    first
+}
+
 /// What a rate comes to in a month of [`MONTH_HOURS`].
 pub const fn a_month(rate: Rate) -> Rate {
     Rate::from_micros(rate.micros().saturating_mul(MONTH_HOURS))
@@ -313,6 +348,11 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
     }
     for finding in fleet.findings.iter() {
         all.extend(slow_device(finding, fleet, burn, profiles));
+    }
+    for advice in &mut all {
+        if let Some(job) = fleet.job(&advice.job) {
+            advice.pay(job, fleet);
+        }
     }
     all.small_sort_by(|a, b| {
         (b.saves.cmp(&a.saves))
@@ -358,6 +398,7 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
         evidence: Some(evidence),
         costs,
         saves,
+        commitment: None,
         certainty,
     };
     match bound {
@@ -560,6 +601,7 @@ fn slow_device(
         evidence: profile.map(|profile| profile.evidence),
         costs: costs_of(job, burn),
         saves: None,
+        commitment: None,
         certainty: Certainty::Medium,
     })
 }

@@ -32,11 +32,24 @@ macro_rules! number {
                 if valid(value) {
                     Ok(Self(value))
                 } else {
-                    Err(D::Error::custom(format_args!(concat!("{} is not ", $what), value)))
+                    // (Where that is all that is wrong with it.)
+                    let most = if value > MOST && valid(MOST) { " up to 1e12" } else { "" };
+                    Err(D::Error::custom(format_args!(concat!("{} is not ", $what, "{}"), told(value), most)))
                 }
             }
         }
     };
+}
+
+/// No sum or size of a fleet is larger: what is, is a slip.
+const MOST: f64 = 1e12;
+
+/// A number as it may have been written: not 300 digits of it.
+fn told(value: f64) -> String {
+    match value.abs() > MOST {
+        true => format!("{value:e}"),
+        false => value.to_string(),
+    }
 }
 
 number! {
@@ -45,11 +58,11 @@ number! {
 }
 number! {
     /// A number above 0.
-    Positive, "a number above 0", |value| value > 0.0 && value.is_finite()
+    Positive, "a number above 0", |value| value > 0.0 && value <= MOST
 }
 number! {
     /// A number that is not below 0.
-    Amount, "a number from 0", |value| value >= 0.0 && value.is_finite()
+    Amount, "a number from 0", |value| (0.0..=MOST).contains(&value)
 }
 number! {
     /// A power usage effectiveness: energy of a building over that of its equipment.

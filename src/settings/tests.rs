@@ -233,6 +233,10 @@ fn a_mistake_names_file_line_key_and_mend() {
             "stokehold.toml:4: pool.price.usd_per_device_hour: 0 is not a sum above 0 USD an hour",
         ),
         (
+            "[[tco.owned]]\nclass = \"H100\"\ndevices = 8\nmachine = { capex_usd = 1e300, kw = 1 }\n",
+            "stokehold.toml:4: tco.owned.machine.capex_usd: 1e300 is not a number above 0 up to 1e12",
+        ),
+        (
             "[[pool]]\nname = \"a\"\nmatch = { x = \"\" }\nmin = 3\nmax = 2\n",
             "stokehold.toml:1: pool: pool `a`: min 3 is above max 2",
         ),

@@ -102,8 +102,10 @@ pub struct AdviceRow<'a> {
     pub class: Option<&'a str>,
     /// What the job's devices cost in 730 hours, or the nodes that are added or removed.
     pub costs_usd_per_month: Option<f64>,
-    /// What it saves in 730 hours; `None` where that is not known before it is tried.
+    /// What it saves in 730 hours; `None` where that is not known before it is tried, 0 for `commitment`.
     pub saves_usd_per_month: Option<f64>,
+    /// `reserved` or `owned` where all its devices are, which are paid whether they are used or not: it frees them, and saves no money.
+    pub commitment: Option<&'static str>,
     /// `high` or `medium`.
     pub certainty: &'static str,
     /// What would show that it is wrong.
@@ -142,6 +144,7 @@ pub(super) const FIELDS: &[&str] = &[
     "class",
     "costs_usd_per_month",
     "saves_usd_per_month",
+    "commitment",
     "certainty",
     "refuted_by",
     "command",
@@ -163,27 +166,27 @@ pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
         })
         .by("object.name"),
         Column::text("TEAM", |row| row.team.to_owned()),
-        Column::text("BOUND BY", |row: &AdviceRow<'_>| word(row.bound)).by("bound"),
+        Column::text("BOUND BY 30m", |row: &AdviceRow<'_>| word(row.bound)).by("bound"),
         Column::text("ADVICE", |row: &AdviceRow<'_>| row.advice.clone()).by("advice"),
         Column::wide_text("CERTAINTY", |row: &AdviceRow<'_>| row.certainty.to_owned())
             .by("certainty"),
-        Column::wide_number("COSTS $/MONTH", |row: &AdviceRow<'_>| {
+        Column::wide_number("DEVICES $/MONTH", |row: &AdviceRow<'_>| {
             usd(row.costs_usd_per_month)
         })
         .by("costs_usd_per_month"),
-        Column::wide_number("UTIL", |row: &AdviceRow<'_>| {
+        Column::wide_number("UTIL 30m", |row: &AdviceRow<'_>| {
             percent(row.evidence.util_ratio)
         })
         .by("evidence.util_ratio"),
-        Column::wide_number("SM", |row: &AdviceRow<'_>| {
+        Column::wide_number("SM 30m", |row: &AdviceRow<'_>| {
             percent(row.evidence.sm_active_ratio)
         })
         .by("evidence.sm_active_ratio"),
-        Column::wide_number("TENSOR", |row: &AdviceRow<'_>| {
+        Column::wide_number("TENSOR 30m", |row: &AdviceRow<'_>| {
             percent(row.evidence.tensor_active_ratio)
         })
         .by("evidence.tensor_active_ratio"),
-        Column::wide_number("DRAM", |row: &AdviceRow<'_>| {
+        Column::wide_number("DRAM 30m", |row: &AdviceRow<'_>| {
             percent(row.evidence.dram_active_ratio)
         })
         .by("evidence.dram_active_ratio"),
@@ -246,6 +249,7 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
         class: advice.class.as_deref().and_then(said),
         costs_usd_per_month: advice.costs.map(a_month).map(Rate::usd),
         saves_usd_per_month: advice.saves_a_month().map(Rate::usd),
+        commitment: advice.commitment.map(|billing| billing.name()),
         certainty: advice.certainty.name(),
         refuted_by: advice.refuted_by(),
         command: advice.command(),
@@ -287,30 +291,49 @@ pub fn evidence_words(evidence: &Evidence) -> String {
 /// The advice about a job, as the foot of its page tells it: what to do, and what it saves.
 pub fn told(advice: &Advice) -> String {
     match advice.saves_a_month() {
+        // Its words say that it saves none.
+        Some(_) if advice.commitment.is_some() => advice.words(),
         Some(saves) => format!("{}; saves ${saves} a month", advice.words()),
         None => advice.words(),
     }
 }
 
-/// What these save together: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried`. `None`
-/// without any.
+/// What these save together: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried; 2 free
+/// reserved or owned devices and save no money`. `None` without any.
 pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
-    let (mut sum, mut count, mut unknown) = (Rate::ZERO, 0_usize, 0_usize);
+    let (mut sum, mut count, mut unknown, mut committed) = (Rate::ZERO, 0_usize, 0_usize, 0_usize);
     // Nodes that are added cost, and save nothing.
     for advice in all.filter(|advice| !matches!(advice.action, Action::AddNodes { .. })) {
+        if advice.commitment.is_some() && advice.saves.is_some() {
+            committed += 1;
+            continue;
+        }
         count += 1;
         match advice.saves_a_month() {
             Some(saves) => sum += saves,
             None => unknown += 1,
         }
     }
-    Some(match (count, unknown) {
-        (0, _) => return None,
+    let freed = match committed {
+        0 => None,
+        1 => Some(String::from(
+            "1 frees reserved or owned devices and saves no money",
+        )),
+        count => Some(format!(
+            "{count} free reserved or owned devices and save no money"
+        )),
+    };
+    let saved = match (count, unknown) {
+        (0, _) => return freed,
         (_, 0) => format!("all of it saves ${sum} a month"),
         _ if unknown == count => String::from("what it saves is not known before it is tried"),
         _ => format!(
             "what is known saves ${sum} a month; {unknown} of {count} save a sum that is not known before they are tried"
         ),
+    };
+    Some(match freed {
+        Some(freed) => format!("{saved}; {freed}"),
+        None => saved,
     })
 }
 

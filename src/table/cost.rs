@@ -23,6 +23,9 @@ pub struct CostRow<'a> {
     /// It holds parts of devices alone; each device counts in the row of its first holder.
     #[serde(skip)]
     pub is_part: bool,
+    /// Devices of it that are held in slices.
+    #[serde(skip)]
+    pub shared: u32,
     /// USD an hour of all of them; `None` when none has a price.
     pub burn_usd_per_hour: Option<f64>,
     /// USD an hour of those that nobody holds.
@@ -36,8 +39,8 @@ pub struct CostRow<'a> {
     pub price_as_of: Option<&'a str>,
 }
 
-/// What stands for a number of devices where parts of devices are held.
-pub const PART: &str = "part";
+/// What stands for a number of devices where slices of devices are held.
+pub const PART: &str = "slices";
 
 /// Columns as CSV.
 pub(super) const FIELDS: &[&str] = &[
@@ -58,6 +61,7 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
         Column::text("NAME", |row| row.name.to_owned()),
         Column::number("DEVICES", |row| match row.is_part {
             true => PART.to_owned(),
+            false if row.shared > 0 => format!("{} ({} sliced)", row.devices, row.shared),
             false => row.devices.to_string(),
         }),
         Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
@@ -101,6 +105,7 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         name: &row.name,
         devices: row.devices,
         is_part: row.is_part(),
+        shared: row.shared,
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),

@@ -67,10 +67,10 @@ pub struct DeviceRow<'a> {
     pub age_seconds: Option<u64>,
     /// Its readings by canonical name.
     #[serde(serialize_with = "by_name")]
-    pub signals: &'a Signals,
+    pub signals: Cow<'a, Signals>,
 }
 
-fn by_name<S: Serializer>(signals: &&Signals, out: S) -> Result<S::Ok, S::Error> {
+fn by_name<S: Serializer>(signals: &Signals, out: S) -> Result<S::Ok, S::Error> {
     let mut map = out.serialize_map(Some(signals.len()))?;
     for (signal, value) in signals.iter() {
         map.serialize_entry(signal.name(), &value)?;
@@ -132,12 +132,13 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         .by("signals.power_watts"),
         Column::text("POD", |row| match (row.namespace, row.pod) {
             (Some(namespace), Some(pod)) => {
+                // The node's count says that it holds one, not which.
                 let mark = if row.attribution == "counted" {
-                    "~"
+                    " (by count)"
                 } else {
                     ""
                 };
-                format!("{mark}{namespace}/{pod}")
+                format!("{namespace}/{pod}{mark}")
             }
             _ => UNKNOWN.to_owned(),
         }),
@@ -185,11 +186,18 @@ pub fn slice_row<'a>(
     slice: &'a Slice,
 ) -> DeviceRow<'a> {
     let holder = slice.holder.as_ref().map(|pod| (pod, slice.attribution));
+    let is_its = match &slice.holder {
+        Some(pod) => device.read_at >= Some(pod.held_since()),
+        None => true,
+    };
     DeviceRow {
         id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
         slice: Some(&slice.name),
-        util: slice.signals.get(Signal::Util),
-        signals: &slice.signals,
+        util: slice.signals.get(Signal::Util).filter(|_| is_its),
+        signals: match is_its {
+            true => Cow::Borrowed(&slice.signals),
+            false => Cow::Owned(without_work(&slice.signals)),
+        },
         ..bare(facts, node, device, holder)
     }
 }
@@ -210,6 +218,8 @@ fn bare<'a>(
 ) -> DeviceRow<'a> {
     let (pod, attribution) = holder.unzip();
     let pod = pod.map(|pod| &**pod);
+    // A reading from before its pod was there is another's.
+    let is_its = !device.is_read_before_held();
     DeviceRow {
         id: Cow::Borrowed(device.id.as_str()),
         node: node.name(),
@@ -231,9 +241,49 @@ fn bare<'a>(
         attribution: attribution.unwrap_or(Attribution::None).name(),
         health: device.health.name(),
         health_words: health_words(device),
-        util: device.util(),
+        util: device.util().filter(|_| is_its),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
         age_seconds: device.age(facts.now).map(|age| age.seconds()),
-        signals: &device.signals,
+        signals: match is_its {
+            true => Cow::Borrowed(&device.signals),
+            false => Cow::Owned(without_work(&device.signals)),
+        },
+    }
+}
+
+/// The readings that a device has whoever holds it: heat, power, faults; not what its holder makes it do.
+fn without_work(signals: &Signals) -> Signals {
+    let stays = |signal: &Signal| {
+        matches!(
+            signal,
+            Signal::Temp
+                | Signal::TempSlowdown
+                | Signal::Power
+                | Signal::PowerLimit
+                | Signal::MemTotal
+        )
+    };
+    signals.iter().filter(|(signal, _)| stays(signal)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_reading_from_before_its_pod_is_not_the_pods() {
+        let mut facts = crate::sample::facts();
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
+        let device = &mut Arc::make_mut(&mut nodes[0]).devices[0];
+        assert!(device.util().is_some() && device.is_allocated());
+        let since = device.held_since().expect("is held");
+        device.read_at = Some(since.minus(std::time::Duration::from_secs(10)));
+        fleet.nodes = nodes.into();
+        let row = &rows(&facts)[0];
+        assert_eq!((row.util, row.signals.get(Signal::Util)), (None, None));
+        assert!(row.signals.get(Signal::Temp).is_some(), "the device's own");
     }
 }

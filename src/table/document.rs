@@ -36,6 +36,8 @@ pub struct Figures {
     pub allocated: Option<u32>,
     /// Held by nobody.
     pub free: Option<u32>,
+    /// Held by nobody, and a new pod could use it now.
+    pub free_usable: Option<u32>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Held, but doing no work.
@@ -258,6 +260,7 @@ pub(super) const FIELDS: &[&str] = &[
     "figures.devices",
     "figures.allocated",
     "figures.free",
+    "figures.free_usable",
     "figures.unhealthy",
     "figures.idle_allocated",
     "figures.unpriced",
@@ -276,7 +279,9 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
         Column::number("NODES", |row| or_unknown(row.figures.nodes)),
         Column::number("DEVICES", |row| or_unknown(row.figures.devices)),
         Column::number("ALLOCATED", |row| or_unknown(row.figures.allocated)),
-        Column::number("FREE", |row| or_unknown(row.figures.free)),
+        Column::number("FREE", |row: &Document<'_>| {
+            or_unknown(row.figures.free_usable)
+        }),
         Column::number("UNHEALTHY", |row| or_unknown(row.figures.unhealthy)),
         Column::number("IDLE", |row| or_unknown(row.figures.idle_allocated)),
         Column::wide_number("UNPRICED", |row| or_unknown(Some(row.figures.unpriced))),
@@ -307,6 +312,7 @@ pub fn figures(facts: &Facts) -> Figures {
         devices: counts.total,
         allocated: counts.allocated,
         free: counts.free,
+        free_usable: counts.free_usable,
         unhealthy: counts.unhealthy,
         idle_allocated: counts.idle_allocated,
         unpriced: facts.burn.unpriced,

@@ -97,6 +97,9 @@ pub struct JobRow<'a> {
     pub devices_requested: u32,
     /// Devices or slices that it holds.
     pub devices_allocated: u32,
+    /// They are slices of devices.
+    #[serde(skip)]
+    pub is_sliced: bool,
     /// Class of those devices.
     pub class: Option<&'a str>,
     /// Its gang.
@@ -165,7 +168,11 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         Column::wide_number("PRIO", |row: &JobRow<'_>| or_unknown(row.priority)).by("priority"),
         Column::text("STATE", |row| row.state.to_owned()),
         Column::number("DEVICES", |row: &JobRow<'_>| {
-            format!("{}/{}", row.devices_allocated, row.devices_requested)
+            let slices = if row.is_sliced { " slices" } else { "" };
+            format!(
+                "{}/{}{slices}",
+                row.devices_allocated, row.devices_requested
+            )
         })
         .by("devices_allocated"),
         Column::text("CLASS", |row| word(row.class)),
@@ -183,7 +190,7 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
         Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
-        Column::number("COST", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
+        Column::number("COST SINCE START", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
         Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().map(FailureCell::words);
@@ -206,6 +213,13 @@ pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
     jobs.small_sort_by(|a, b| {
         natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
     });
+    jobs.into_iter().map(|job| row(facts, job)).collect()
+}
+
+/// Every job, the one that failed last first; those of which nothing says when they failed last.
+pub(super) fn newest_failure_first(facts: &Facts) -> Vec<JobRow<'_>> {
+    let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
+    jobs.small_sort_by_key(|job| (std::cmp::Reverse(failed_at(job)), job.id.clone()));
     jobs.into_iter().map(|job| row(facts, job)).collect()
 }
 
@@ -309,6 +323,19 @@ pub fn why_failed(failure: &observe::Failure) -> String {
     FailureCell::from(failure).words()
 }
 
+/// True where what it holds, or asks for while it holds nothing, are slices of devices alone.
+pub fn is_sliced(job: &Job) -> bool {
+    if !job.places.is_empty() {
+        return job.places.iter().all(|place| place.slice.is_some());
+    }
+    let asked = || {
+        let sets = job.pod_sets.iter();
+        sets.flat_map(|set| set.request.devices.iter())
+            .filter(|(_, count)| *count > 0)
+    };
+    asked().next().is_some() && asked().all(|(resource, _)| resource.contains("/mig-"))
+}
+
 /// Mean utilization of the devices that it holds.
 pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
@@ -340,6 +367,7 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         state: job.state.name(),
         devices_requested: job.devices_requested,
         devices_allocated: job.devices_allocated,
+        is_sliced: is_sliced(job),
         class: job.class.as_deref(),
         gang: job.gang.map(GangCell::from),
         age_seconds: facts.now.since(job.created).seconds(),

@@ -12,6 +12,7 @@ use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::node::{Cordon, Node};
 use model::fleet::observe::Table;
+use model::fleet::pool::{DeviceCounts, PoolSight, Unusable, VisibleCounts};
 use model::fleet::signal::Signal;
 
 use super::Facts;
@@ -54,6 +55,8 @@ pub struct NodeDevices {
     pub allocated: Option<u32>,
     /// Held by nobody.
     pub free: Option<u32>,
+    /// Held by nobody, and a new pod could use it now.
+    pub free_usable: Option<u32>,
     /// Faulty, or all of them when the node is not ready.
     pub unhealthy: Option<u32>,
     /// Held, but doing no work.
@@ -101,6 +104,9 @@ pub struct NodeRow<'a> {
     pub age_seconds: Option<u64>,
     /// Its devices.
     pub devices: NodeDevices,
+    /// Why free devices of it cannot be used.
+    #[serde(skip)]
+    pub unusable: Option<Unusable>,
     /// Pods on it that are not over; `None` where not all may be seen.
     pub pods: Option<u32>,
     /// Mean utilization of its devices, 0 to 1.
@@ -141,6 +147,7 @@ pub(super) const FIELDS: &[&str] = &[
     "devices.total",
     "devices.allocated",
     "devices.free",
+    "devices.free_usable",
     "devices.unhealthy",
     "devices.idle_allocated",
     "pods",
@@ -168,6 +175,9 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         Column::wide_number("AGE", |row: &NodeRow<'_>| age(row.age_seconds)).by("age_seconds"),
         Column::number("DEVICES", |row: &NodeRow<'_>| {
             match (row.devices.allocated, row.devices.total) {
+                (Some(held), Some(all)) if row.offers_none() => {
+                    format!("{held}/{all}, none allocatable")
+                }
                 (Some(held), Some(all)) => format!("{held}/{all}"),
                 _ => word(None),
             }
@@ -179,6 +189,15 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         })
         .by("devices.allocatable")
         .whole("NODE ALLOCATABLE"),
+        Column::wide_number("FREE", |row: &NodeRow<'_>| count(row.devices.free_usable))
+            .by("devices.free_usable")
+            .whole("NODE FREE"),
+        Column::wide_text("FREE BUT NOT USABLE", |row: &NodeRow<'_>| {
+            let unusable = row.unusable.and_then(|unusable| unusable.words());
+            word(unusable.as_deref())
+        })
+        .by("")
+        .whole("NODE FREE BUT NOT USABLE"),
         Column::wide_number("UNHEALTHY", |row: &NodeRow<'_>| {
             count(row.devices.unhealthy)
         })
@@ -201,6 +220,14 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         })
         .by("cordoned"),
     ]
+}
+
+impl NodeRow<'_> {
+    /// It has devices, and offers none of them to pods.
+    fn offers_none(&self) -> bool {
+        let devices = &self.devices;
+        devices.allocatable == Some(0) && devices.total.max(devices.capacity) > Some(0)
+    }
 }
 
 fn count(count: Option<u32>) -> String {
@@ -273,10 +300,20 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
         (_, faults @ 2.., _) => (NodeState::Faulty, Cow::Owned(format!("{faults} faults"))),
         (_, _, cordon) => match (alarm(facts, node), cordon) {
             (Some(finding), _) => (NodeState::Alarmed, Cow::Borrowed(finding.code.as_str())),
+            // Whatever of it was muted or has not been so for long: no pod with devices starts there.
+            (None, _) if offers_none(node) => {
+                (NodeState::Faulty, Cow::Borrowed("none allocatable"))
+            }
             (None, Some(_)) => (NodeState::Cordoned, Cow::Borrowed("cordoned")),
             (None, None) => (NodeState::Ready, Cow::Borrowed("ready")),
         },
     }
+}
+
+/// True for a node that has devices and offers none of them to pods.
+fn offers_none(node: &Node) -> bool {
+    let has = node.device_capacity > 0 || !node.devices.is_empty();
+    has && node.device_allocatable == 0 && node.is_counted() && node.ignored.is_empty()
 }
 
 /// The finding that says that somebody has to act on this node or a device of it, unless it is muted or acknowledged.
@@ -359,6 +396,24 @@ pub fn created(node: &Node) -> Option<Moment> {
     Some(node.seen.created).filter(|at| *at != Moment::default())
 }
 
+/// What may be said of a node's free devices, whoever holds the others.
+pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
+    let all = node.devices.iter();
+    let allocated = all.filter(|device| device.is_allocated()).count() as u32;
+    let total = node.devices.len() as u32;
+    let counts = DeviceCounts {
+        total,
+        allocated,
+        free: total - allocated,
+        unusable: Unusable::of(node),
+        ..DeviceCounts::default()
+    };
+    counts.seen_with(PoolSight {
+        nodes: !facts.fleet.is_hidden(Table::Nodes) && node.is_counted(),
+        pods: facts.fleet.sees_all_work(),
+    })
+}
+
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
@@ -368,19 +423,19 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         idle += u32::from(facts.fleet.is_idle(device));
     }
     let total = node.devices.len() as u32;
-    let all = node.devices.iter();
-    let held_by_all = all.filter(|device| device.is_allocated()).count() as u32;
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let sees_pods = facts.fleet.sees_all_work();
     let known = |count: u32| (listed && node.is_counted()).then_some(count);
     let said = |count: u32| known(count).filter(|_| node.ignored.is_empty());
     let held_of = |count: u32| known(count).filter(|_| sees_pods);
+    let counts = counts(facts, node);
     let devices = NodeDevices {
         capacity: said(node.device_capacity),
         allocatable: said(node.device_allocatable),
         total: known(total),
         allocated: held_of(held),
-        free: held_of(total - held_by_all),
+        free: counts.free,
+        free_usable: counts.free_usable,
         unhealthy: known(unhealthy),
         idle_allocated: held_of(idle),
     };
@@ -403,6 +458,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         driver_version: node.driver.as_deref(),
         age_seconds: created(node).map(|at| facts.now.since(at).seconds()),
         devices,
+        unusable: counts.unusable,
         pods: sees_pods.then_some(node.pod_count),
         util_ratio: mean(facts.devices_of(node), Device::util),
         mem_used_ratio: mean(facts.devices_of(node), Device::memory_ratio),

@@ -157,7 +157,10 @@ pub fn output_table(
             };
             build(
                 facts,
-                jobs::rows(facts),
+                match query.select.asks("state", "failed") {
+                    true => jobs::newest_failure_first(facts),
+                    false => jobs::rows(facts),
+                },
                 &shape,
                 jobs::columns(),
                 query,

@@ -1,14 +1,15 @@
 //! Advice about pools: nodes to add for work that waits, idle nodes to remove.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::sizing::{self, Growth, Shrink};
 use engine::snapshot::Snapshot;
-use model::advice::{Action, Advice, Certainty, POOL};
+use model::advice::{Action, Advice, Certainty, POOL, committed};
 use model::base::{Name, ObjectKey, Rate};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
+use model::fleet::pool::Unusable;
 
 /// Which pools to make larger or smaller; nothing where not everything is read yet.
 pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
@@ -28,9 +29,9 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
         .collect();
     let growths = sizing::growth(snapshot);
     // Idle nodes of a pool that is to grow are part of what its pending work would start on.
-    let mut shrinks = sizing::shrink(snapshot, &least);
+    let mut shrinks = sizing::shrink(snapshot, &least, &out_of_use(fleet));
     shrinks.retain(|shrink| growths.iter().all(|growth| growth.pool != shrink.pool));
-    let down = shrinks.into_iter().map(removal);
+    let down = shrinks.into_iter().map(|shrink| removal(shrink, fleet));
     let up = growths.into_iter().map(|growth| {
         let nodes = bounds(&growth.pool);
         let above = nodes.and_then(|nodes| {
@@ -40,6 +41,13 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
         addition(growth, above)
     });
     down.chain(up).collect()
+}
+
+/// Nodes with free devices that no pod can use: somebody has to mend them, and what they are worth to the pool shows only then.
+fn out_of_use(fleet: &Fleet) -> BTreeSet<Name> {
+    let nodes = fleet.nodes.iter();
+    let unusable = nodes.filter(|node| Unusable::of(node).total() > 0);
+    unusable.map(|node| node.name().clone()).collect()
 }
 
 fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64>) -> Advice {
@@ -59,15 +67,18 @@ fn about(pool: Name, action: Action, devices: u32, class: Name, rate: Option<i64
         evidence: None,
         costs: rate.map(Rate::from_micros),
         saves: None,
+        commitment: None,
         certainty: Certainty::Medium,
     }
 }
 
-fn removal(shrink: Shrink) -> Advice {
+fn removal(shrink: Shrink, fleet: &Fleet) -> Advice {
+    let billing = |name: &Name| fleet.node(name).and_then(|node| node.billing);
+    let commitment = committed(shrink.nodes.iter().map(billing));
     let action = Action::RemoveNodes(shrink.nodes.into());
-    let saves = shrink.rate.map(Rate::from_micros);
     Advice {
-        saves,
+        saves: shrink.saves.map(Rate::from_micros),
+        commitment,
         ..about(
             shrink.pool,
             action,

@@ -6,7 +6,9 @@ use model::base::natural;
 use model::base::{Rate, SmallSort};
 use model::cost::{Scope, Spend};
 use model::fleet::job::JobState;
-use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, VisibleCounts};
+use model::fleet::pool::{
+    ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, Unusable, VisibleCounts,
+};
 
 use super::table::Column;
 use super::text::{celsius, or_unknown, percent, usd, watts, word};
@@ -73,6 +75,8 @@ pub struct DevicesCell {
     pub allocated: Option<u32>,
     /// Held by nobody.
     pub free: Option<u32>,
+    /// Held by nobody, and a new pod could use it now.
+    pub free_usable: Option<u32>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Held, but doing no work.
@@ -85,6 +89,7 @@ impl From<VisibleCounts> for DevicesCell {
             total: counts.total,
             allocated: counts.allocated,
             free: counts.free,
+            free_usable: counts.free_usable,
             unhealthy: counts.unhealthy,
             idle_allocated: counts.idle_allocated,
         }
@@ -108,6 +113,9 @@ pub struct PoolRow<'a> {
     pub nodes: NodesCell,
     /// Its devices.
     pub devices: DevicesCell,
+    /// Why the others of the free cannot be used.
+    #[serde(skip)]
+    pub unusable: Option<Unusable>,
     /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
     /// Memory in use, 0 to 1.
@@ -146,6 +154,7 @@ pub(super) const FIELDS: &[&str] = &[
     "devices.total",
     "devices.allocated",
     "devices.free",
+    "devices.free_usable",
     "devices.unhealthy",
     "devices.idle_allocated",
     "util_ratio",
@@ -159,10 +168,16 @@ pub(super) const FIELDS: &[&str] = &[
     "idle_allocated_usd_per_hour",
 ];
 
+/// What the table calls the row of waiting devices that no pool can serve.
+const NO_POOL: &str = "(no eligible pool)";
+
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
     vec![
-        Column::text("NAME", |row: &PoolRow<'_>| row.name.to_owned()),
+        Column::text("NAME", |row: &PoolRow<'_>| match row.name {
+            UNATTRIBUTED => NO_POOL.to_owned(),
+            name => name.to_owned(),
+        }),
         Column::text("CLASS", |row: &PoolRow<'_>| {
             let classes: Vec<&str> = row.classes.iter().map(|class| class.class).collect();
             classes.join(",")
@@ -184,10 +199,16 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
         Column::wide_number("MIN", |row: &PoolRow<'_>| or_unknown(row.nodes.min)).by("nodes.min"),
         Column::wide_number("MAX", |row: &PoolRow<'_>| or_unknown(row.nodes.max)).by("nodes.max"),
         Column::number("FREE/TOTAL", |row: &PoolRow<'_>| {
-            part(row.devices.free, row.devices.total)
+            part(row.devices.free_usable, row.devices.total)
         })
-        .by("devices.free")
+        .by("devices.free_usable")
         .whole("POOL FREE/TOTAL"),
+        Column::wide_text("FREE BUT NOT USABLE", |row: &PoolRow<'_>| {
+            let unusable = row.unusable.and_then(|unusable| unusable.words());
+            word(unusable.as_deref())
+        })
+        .by("")
+        .whole("POOL FREE BUT NOT USABLE"),
         Column::number("ALLOC", |row: &PoolRow<'_>| {
             let whole = row.devices.total.filter(|total| *total > 0);
             let share = |(part, whole)| f64::from(part) / f64::from(whole);
@@ -231,10 +252,12 @@ fn part(part: Option<u32>, whole: Option<u32>) -> String {
     )
 }
 
-/// Every pool by name, of a scope those that it has jobs in, and an `unattributed` row for waiting devices that no pool counts as its own.
+/// Every pool by name, of a scope those that its jobs hold devices of or wait for, and an `unattributed` row for waiting devices that no pool counts as its own.
 pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let part = facts.part.as_ref();
-    let reached = |pool: &&Pool| part.is_none_or(|part| part.reach.has_pool(&pool.name));
+    let reached = |pool: &&Pool| {
+        part.is_none_or(|part| part.reach.has_pool(&pool.name) || pool.waiting_devices > 0)
+    };
     let pools = facts.pools().iter().filter(reached);
     let mut rows: Vec<PoolRow<'_>> = pools.map(|pool| row(facts, pool)).collect();
     rows.small_sort_by(|a, b| natural(a.name, b.name));
@@ -251,6 +274,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
             devices: DeviceCounts::default()
                 .seen_with(PoolSight::default())
                 .into(),
+            unusable: None,
             util_ratio: None,
             mem_used_ratio: None,
             temp_max_celsius: None,
@@ -324,6 +348,7 @@ fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         classes: pool.classes.iter().map(ClassCell::from).collect(),
         nodes: NodesCell::of(pool.visible_nodes()),
         devices: pool.counts().into(),
+        unusable: pool.counts().unusable,
         util_ratio: pool.util,
         mem_used_ratio: pool.mem_used,
         temp_max_celsius: pool.temp_max,

@@ -98,9 +98,9 @@ pub struct QueueRow<'a> {
     pub quota: Vec<QuotaCell<'a>>,
     /// How far its use is above its own, against its weight, as its system says.
     pub share: Option<f64>,
-    /// Jobs that hold devices.
+    /// Jobs of it and of all queues below it that hold devices.
     pub running: u32,
-    /// Jobs that wait.
+    /// Jobs of these that wait.
     pub waiting: u32,
     /// How long the one that waits longest has waited.
     pub oldest_waiting_seconds: Option<u64>,
@@ -120,6 +120,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts what another has counted in.
+    pub fn merge(&mut self, other: &Self) {
+        self.running += other.running;
+        self.waiting += other.waiting;
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+    }
+
     /// Counts a job in.
     pub fn add(&mut self, job: &Job) {
         match job.state {
@@ -181,16 +188,17 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
     ]
 }
 
-/// `h100 8+4/8`: in use of its own and what is borrowed beside it, and its own, flavor by flavor, as the console has it.
+/// `h100 12/8 (4 borrowed)`: in use, its own, and what of the use is borrowed, flavor by flavor.
 fn quotas(cells: &[QuotaCell<'_>]) -> String {
     let cell = |cell: &QuotaCell<'_>| {
         let used = match (
             cell.used,
             cell.borrowed.filter(|borrowed| *borrowed != Count(0)),
         ) {
-            (Some(used), Some(borrowed)) => format!("{}+{borrowed}", Count(used.0 - borrowed.0)),
-            (used, _) => or_unknown(used),
+            (Some(used), Some(borrowed)) => (used.to_string(), format!(" ({borrowed} borrowed)")),
+            (used, _) => (or_unknown(used), String::new()),
         };
+        let (used, borrowed) = used;
         let own = cell
             .nominal
             .map_or_else(|| "any".to_owned(), |own| own.to_string());
@@ -203,11 +211,11 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
             }
             Some(flavor) => flavor.to_owned(),
         };
-        format!("{name} {used}/{own}")
+        format!("{name} {used}/{own}{borrowed}")
     };
     match cells {
         [] => "-".to_owned(),
-        cells => cells.iter().map(cell).collect::<Vec<_>>().join(" "),
+        cells => cells.iter().map(cell).collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -236,7 +244,17 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
     let mut all: Vec<_> = places.into_iter().collect();
     all.small_sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
-    for ((name, system), (queue, tally)) in &all {
+    for ((name, system), (queue, own)) in &all {
+        let mut tally = *own;
+        // What lends to others has their work too, as the console counts it.
+        let below = queue.map_or_else(Vec::new, |queue| below(facts, queue));
+        let counted = all.iter().filter(|(_, (other, _))| {
+            other.is_some_and(|other| below.iter().any(|one| std::ptr::eq(*one, other)))
+        });
+        for (_, (_, other)) in counted {
+            tally.merge(other);
+        }
+        let tally = &tally;
         let burn = burn(facts, name, *system).map(Rate::usd);
         rows.push(row(facts, name, *system, *queue, tally, burn));
     }
@@ -246,6 +264,33 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         rows.push(rest);
     }
     rows
+}
+
+/// Every queue below this one, at any depth.
+fn below<'a>(facts: &'a Facts, queue: &Queue) -> Vec<&'a Queue> {
+    let all = &facts.fleet.queues;
+    if all
+        .iter()
+        .all(|other| other.parent_key().as_ref() != Some(&queue.key))
+    {
+        return Vec::new();
+    }
+    let is_below = |other: &&Queue| {
+        let mut at = *other;
+        // Queues may stand in a circle.
+        for _ in 0..all.len() {
+            match at
+                .parent_key()
+                .and_then(|key| all.iter().find(|one| one.key == key))
+            {
+                Some(above) if above.key == queue.key => return above.key != other.key,
+                Some(above) => at = above,
+                None => return false,
+            }
+        }
+        false
+    };
+    all.iter().map(|queue| &**queue).filter(is_below).collect()
 }
 
 /// The system of a job's queue. A job whose label names no system is in the one queue of that name, where there is one.
@@ -354,7 +399,66 @@ mod tests {
         let cells: Vec<QuotaCell<'_>> = all.iter().map(QuotaCell::from).collect();
         assert_eq!(
             quotas(&cells),
-            "h100 3/8 mig:mig-1g.10gb 3/8 mig:mig-3g.40gb 3/8"
+            "h100 3/8, mig:mig-1g.10gb 3/8, mig:mig-3g.40gb 3/8"
         );
+    }
+
+    #[test]
+    fn what_is_borrowed_is_said_and_not_added_up_by_the_reader() {
+        let quota = Quota {
+            flavor: Name::new("h100"),
+            resource: Name::new("nvidia.com/gpu"),
+            nominal: Some(131_000),
+            used: Some(138_000),
+            borrowed: Some(7_000),
+            ..Quota::default()
+        };
+        assert_eq!(
+            quotas(&[QuotaCell::from(&quota)]),
+            "h100 138/131 (7 borrowed)"
+        );
+    }
+
+    #[test]
+    fn a_queue_counts_the_work_below_it() {
+        let mut facts = crate::sample::facts();
+        let queue = |name: &str, parent: Option<&str>| {
+            std::sync::Arc::new(Queue {
+                key: model::fleet::queue::QueueKey {
+                    system: QueueSystem::Kai,
+                    kind: QueueKind::Queue,
+                    name: Name::new(name),
+                },
+                parent: parent.map(Name::new),
+                ..Queue::default()
+            })
+        };
+        let job = |name: &str, queue: &str, state: JobState| {
+            let mut job = Job::unknown(model::fleet::job::JobKey {
+                kind: Name::new("Job"),
+                key: model::base::ObjectKey::new("nlp", name),
+            });
+            job.queue = Some(Name::new(queue));
+            job.queue_system = QueueSystem::Kai;
+            job.state = state;
+            std::sync::Arc::new(job)
+        };
+        let fleet = std::sync::Arc::make_mut(&mut facts.fleet);
+        fleet.queues = std::sync::Arc::from([
+            queue("all", None),
+            queue("mid", Some("all")),
+            queue("leaf", Some("mid")),
+        ]);
+        fleet.jobs = std::sync::Arc::from([
+            job("a", "leaf", JobState::Running),
+            job("b", "leaf", JobState::Waiting),
+            job("c", "mid", JobState::Running),
+        ]);
+        let told: Vec<(&str, u32, u32)> = rows(&facts)
+            .iter()
+            .filter(|row| row.name != UNATTRIBUTED)
+            .map(|row| (row.name, row.running, row.waiting))
+            .collect();
+        assert_eq!(told, [("all", 2, 1), ("leaf", 1, 1), ("mid", 2, 1)]);
     }
 }

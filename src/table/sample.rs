@@ -17,7 +17,7 @@ use model::fleet::node::{Billing, Cordon};
 use model::fleet::observe::{
     Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
 };
-use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, Unusable};
 use model::fleet::profile::{Bound, Evidence};
 use model::fleet::queue::QueueSystem;
 use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerState, Scaling};
@@ -81,11 +81,11 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 
 fn counts(nodes: &[model::fleet::node::Node], pool: &str, fleet: &Fleet) -> DeviceCounts {
     let mut counts = DeviceCounts::default();
-    for device in nodes
-        .iter()
-        .filter(|node| node.pool.as_str() == pool)
-        .flat_map(|node| node.devices.iter())
-    {
+    let own = nodes.iter().filter(|node| node.pool.as_str() == pool);
+    for node in own.clone() {
+        counts.unusable += Unusable::of(node);
+    }
+    for device in own.flat_map(|node| node.devices.iter()) {
         counts.total += 1;
         counts.allocated += u32::from(device.is_allocated());
         counts.free += u32::from(!device.is_allocated());
@@ -287,6 +287,7 @@ pub fn advised(facts: &Facts) -> Facts {
             evidence: Some(Evidence::default()),
             costs: burn,
             saves: burn,
+            commitment: None,
             certainty: Certainty::Medium,
         }
     };

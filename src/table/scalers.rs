@@ -143,7 +143,15 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
 pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     let scaling = &facts.fleet.scaling;
     match at {
-        ScalerAt::Nodes(at) => Some(of_nodes(scaling.scalers.get(at)?, scaling, facts.now)),
+        ScalerAt::Nodes(at) => {
+            let scaler = scaling.scalers.get(at)?;
+            let mut row = of_nodes(scaler, scaling, facts.now);
+            // A node pool of Karpenter has no number of nodes: what its limit leaves its one pool, as the pool's own bounds say.
+            if let ([pool], None) = (&*scaler.pools, row.max) {
+                row.max = facts.fleet.pool(pool).and_then(|pool| pool.nodes.max);
+            }
+            Some(row)
+        }
         ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?)),
         ScalerAt::Scaled(at) => Some(of_scaled(scaling.scaled_objects.get(at)?, scaling)),
         ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),

@@ -37,8 +37,8 @@ pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
         }
     }
     for (node, device) in facts.fleet.devices() {
-        // A device that several hold counts where its first holder does, as in the rows of the whole fleet.
-        let holder = device.first_holder().filter(|(pod, _)| scope.has_pod(pod));
+        // A device that several hold counts once, where the first of the scope's holders does: their sum is the header's.
+        let holder = device.holders().find(|(pod, _)| scope.has_pod(pod));
         let Some((pod, _)) = holder else { continue };
         let unpriced = !whole.nodes.contains_key(node.name());
         part.devices += 1;

@@ -114,6 +114,12 @@ impl Select {
         self.fields.iter().map(|field| field.name.as_str())
     }
 
+    /// True when a field is to have this value.
+    pub fn asks(&self, name: &str, value: &str) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|field| field.is && field.name == name && field.value == value)
+    }
+
     /// As it was asked: `-l team=nlp`.
     pub fn words(&self) -> &str {
         &self.words

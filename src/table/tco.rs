@@ -182,6 +182,24 @@ fn held<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, Held<'a>> {
             }
         }
     }
+    // Pools at zero nodes have none, and their jobs wait all the same.
+    for job in facts
+        .fleet
+        .jobs
+        .iter()
+        .filter(|job| job.state == JobState::Waiting)
+    {
+        let Some(class) = job.class.as_ref().filter(|class| !class.is_empty()) else {
+            continue;
+        };
+        let known = facts.fleet.policy.catalog.of_class(class);
+        all.entry(class).or_insert_with(|| Held {
+            devices: 0,
+            usd: Some(0.0),
+            pools: BTreeMap::new(),
+            kind: known.map_or(DeviceKind::Other, |known| known.kind),
+        });
+    }
     all
 }
 
@@ -273,8 +291,11 @@ struct Offers {
 
 fn source(price: &Price) -> String {
     match &price.as_of {
-        Some(as_of) => format!("{} {as_of}", price.source),
-        None => price.source.to_string(),
+        // (Some notes in books begin with the date.)
+        Some(as_of) if !price.source.contains(as_of.as_str()) => {
+            format!("{} {as_of}", price.source)
+        }
+        _ => price.source.to_string(),
     }
 }
 
@@ -284,7 +305,11 @@ fn offers(class: &str, held: &Held<'_>, prices: &Prices, inputs: &TcoInputs) -> 
         .values()
         .max_by_key(|(count, node, _)| (*count, node.name()));
     let listed = |purchase: Purchase| -> Offer {
-        let price = largest.and_then(|(_, node, device)| prices.offer(node, device, purchase));
+        let price = match largest {
+            Some((_, node, device)) => prices.offer(node, device, purchase),
+            // None of it is there to say what machine it is in.
+            None => prices.of_class(class, purchase),
+        };
         let told = price.map(|price| (price.rate.usd(), source(&price)));
         told.ok_or_else(|| {
             format!(
@@ -430,7 +455,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
                 percent(Some(month.observed_ratio))
             );
         }
-        let mut titles = vec![("WAY", false), ("$/DEVICE-H", true), ("$/MONTH", true)];
+        let mut titles = vec![("WAY", false), ("$/DEVICE-H", true), ("HELD $/MONTH", true)];
         if row.ledger_month.is_some() {
             titles.push(("$ LEDGER MONTH", true));
         }

@@ -426,10 +426,10 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
 fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
-NAME           CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   FREE $/H   IDLE $/H
-h100           H100    dynamic   spot        1/1          1/3     67%    63%     -    66C   15.3kW      0     $21      $7.00      $7.00
-mixed          H100    dynamic   mixed       1/1          1/2     50%    63%     -    66C   15.3kW      0   $7.10         $0         $0
-unattributed   -       -         -           0/0          0/0       -      -     -      -        -     64      $0         $0         $0
+NAME                 CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   FREE $/H   IDLE $/H
+h100                 H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21      $7.00      $7.00
+mixed                H100    dynamic   mixed       1/1          0/2     50%    63%     -    66C   15.3kW      0   $7.10         $0         $0
+(no eligible pool)   -       -         -           0/0          0/0       -      -     -      -        -     64      $0         $0         $0
 ";
     assert_eq!(text, expected);
     let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");
@@ -438,6 +438,8 @@ unattributed   -       -         -           0/0          0/0       -      -    
             .next()
             .is_some_and(|line| line.contains("UNHEALTHY"))
     );
+    // The one that nobody holds is on a cordoned node.
+    assert!(wide.contains(" 1 cordoned "), "{wide}");
 }
 
 #[test]
@@ -557,4 +559,40 @@ fn watching_tells_what_changed_and_not_that_time_went_by() {
     assert_eq!(line["at"], "2026-11-21T06:41:00Z");
     assert_eq!(line["object"]["name"], gone.name().as_str());
     assert_eq!(jobs.update(look(&later, Kind::Jobs)), []);
+}
+
+#[test]
+fn failed_jobs_stand_with_the_newest_failure_first() {
+    use model::fleet::job::{Job, JobKey, JobState};
+    let mut facts = facts();
+    let job = |name: &str, state: JobState, minutes: u64| {
+        let mut job = Job::unknown(JobKey {
+            kind: model::base::Name::new("Job"),
+            key: model::base::ObjectKey::new("nlp", name),
+        });
+        job.state = state;
+        job.failure = Some(model::fleet::observe::Failure::default());
+        job.finished = Some(
+            facts
+                .now
+                .minus(std::time::Duration::from_secs(60 * minutes)),
+        );
+        std::sync::Arc::new(job)
+    };
+    let jobs = [
+        job("a", JobState::Failed, 50),
+        job("b", JobState::Failed, 5),
+        job("c", JobState::Running, 1),
+        job("d", JobState::Failed, 20),
+    ];
+    std::sync::Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
+    let query = Query {
+        select: Select::parse(Kind::Jobs, "", "state=failed").expect("is a selector"),
+        ..Query::all(Kind::Jobs)
+    };
+    let text = render(&facts, &query, Format::Name).expect("no name");
+    let names: Vec<&str> = text.lines().collect();
+    assert_eq!(names.len(), 3, "{text}");
+    let at = |name: &str| names.iter().position(|line| line.ends_with(name));
+    assert!(at("/b") < at("/d") && at("/d") < at("/a"), "{text}");
 }

@@ -182,7 +182,7 @@ fn every_queue_has_a_row_with_its_quota_and_its_jobs() {
     assert_eq!((&kai["running"], &kai["waiting"]), (&json!(0), &json!(0)));
     assert_eq!(rows[2]["quota"][0]["used"], json!(0));
     let table = render(&facts(), &Query::all(Kind::Queues), Format::Table).expect("found");
-    assert!(table.contains("h100 4+4/4"), "{table}");
+    assert!(table.contains("h100 8/4 (4 borrowed)"), "{table}");
 }
 
 #[test]

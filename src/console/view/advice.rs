@@ -40,7 +40,7 @@ pub static KIND: Kind = Kind {
                 None => Value::text(advice.team.as_str()),
             })
         }),
-        Column::words("bound", "BOUND BY", 3, (6, 13), |facts, row| {
+        Column::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.bound, |bound| Value::text(bound.name()))
             })
@@ -59,7 +59,7 @@ pub static KIND: Kind = Kind {
             };
             of(facts, row, |advice| Value::text(advice.certainty.name())).role(role)
         }),
-        Column::number("costs", "COSTS $/MONTH", 6, 9, |facts, row| {
+        Column::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
             of(facts, row, |own| {
                 Value::known(own.costs.map(model::advice::a_month), Value::Sum)
             })
@@ -95,7 +95,7 @@ pub static KIND: Kind = Kind {
     last: |facts, row| silence(facts, row).is_some(),
     searched: None,
     sort: None,
-    none: "no advice: it needs half an hour of readings, and a job that could do better",
+    none: "no advice: the last half hour is not read yet (then BOUND BY of view 5 is empty), or no job could do better",
 };
 
 fn advice_of(facts: &Facts, row: Row) -> Option<&Advice> {

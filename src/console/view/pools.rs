@@ -193,7 +193,7 @@ fn billing(facts: &Facts, row: Row) -> Cell<'_> {
 fn free(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
         let counts = pool.counts();
-        Value::known(counts.free.zip(counts.total), |(free, total)| {
+        Value::known(counts.free_usable.zip(counts.total), |(free, total)| {
             Value::Part(u64::from(free), u64::from(total))
         })
     })

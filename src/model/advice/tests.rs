@@ -257,3 +257,49 @@ fn what_saves_most_stands_first_and_an_unknown_sum_last() {
     assert_eq!(codes, ["fewer-devices", "faster-input"]);
     assert_eq!(input[1].saves, None);
 }
+
+#[test]
+fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
+    let told = |billings: &[Billing]| {
+        let (mut fleet, burn, mut job, mut profile) = fleet("A100", 2);
+        profile.evidence.util_most = Some(0.01);
+        profile.verdict = profile::judge(profile.known, &profile.evidence);
+        let nodes = billings.iter().enumerate().map(|(at, billing)| {
+            let devices = vec![crate::cost::sample::device(&format!("n{at}"), 0, "A100")];
+            let mut node = crate::cost::sample::node(&format!("n{at}"), "a100", None, devices);
+            node.billing = Some(*billing);
+            Arc::new(node)
+        });
+        fleet.nodes = nodes.collect();
+        let places = (0..billings.len()).map(|at| HeldDevice {
+            node: Name::from(format!("n{at}")),
+            device: 0,
+            slice: None,
+        });
+        job.places = places.collect();
+        job.pools = Box::from([Name::new("A100")]);
+        let profiles: Profiles = std::iter::once((job.id.clone(), profile)).collect();
+        fleet.jobs = Arc::from([Arc::new(job)]);
+        let all = advise(&fleet, &burn, &profiles);
+        let one = only(&all);
+        (one.saves_a_month(), one.commitment, one.words())
+    };
+    let release = "release its 2 devices: they are idle";
+    assert_eq!(
+        told(&[Billing::OnDemand, Billing::Spot]),
+        (month(8.0), None, release.to_owned())
+    );
+    assert_eq!(
+        told(&[Billing::Reserved, Billing::Owned]),
+        (
+            Some(Rate::ZERO),
+            Some(Billing::Reserved),
+            format!("{release}; reserved: frees them, saves no money")
+        )
+    );
+    // What part of it is paid all the same is not known.
+    assert_eq!(
+        told(&[Billing::Reserved, Billing::OnDemand]),
+        (None, None, release.to_owned())
+    );
+}

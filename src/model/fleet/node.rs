@@ -42,6 +42,11 @@ impl Billing {
         }
     }
 
+    /// True where an hour is paid whether it is used or not.
+    pub const fn is_committed(self) -> bool {
+        matches!(self, Self::Reserved | Self::Owned)
+    }
+
     /// The billing of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {

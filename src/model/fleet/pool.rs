@@ -3,7 +3,8 @@
 use crate::base::Name;
 
 use super::accelerator::{DeviceKind, Vendor};
-use super::node::Billing;
+use super::device::Device;
+use super::node::{Billing, Node};
 
 /// Whether a pool's size changes by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,7 +55,83 @@ pub struct NodeCounts {
     pub max: Option<u32>,
 }
 
-/// Counts of devices. `total = allocated + free`; the other two overlap with both.
+/// Devices that no pod holds and that a new pod cannot use, each by the first reason that holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unusable {
+    /// Their node is not ready, or it is not known whether it is.
+    pub not_ready: u32,
+    /// Their node is cordoned.
+    pub cordoned: u32,
+    /// Faulty.
+    pub unhealthy: u32,
+    /// Their node does not offer them: its device plugin has taken them out of use, or is not up.
+    pub not_allocatable: u32,
+}
+
+impl Unusable {
+    /// Those of one node. Of a node with slices it is not known which device a slice that is not offered is of: there only a node that
+    /// offers nothing counts.
+    pub fn of(node: &Node) -> Self {
+        let is_free = |device: &&Device| !device.is_allocated();
+        let free = node.devices.iter().filter(is_free).count() as u32;
+        if node.ready != Some(true) {
+            return Self {
+                not_ready: free,
+                ..Self::default()
+            };
+        }
+        if node.cordon.is_some() {
+            return Self {
+                cordoned: free,
+                ..Self::default()
+            };
+        }
+        let mut devices = node.devices.iter().filter(is_free);
+        let sound = devices.by_ref().filter(|device| !device.health.is_fault());
+        let sound = sound.count() as u32;
+        let is_whole = node.devices.iter().all(|device| device.slices.is_empty());
+        let offered = match node.device_allocatable {
+            0 => 0,
+            // What the scheduler counts with: allocatable less what is requested.
+            most if is_whole => most.saturating_sub(node.devices.len() as u32 - free),
+            _ => sound,
+        };
+        Self {
+            unhealthy: free - sound,
+            not_allocatable: sound.saturating_sub(offered),
+            ..Self::default()
+        }
+    }
+
+    /// All of them.
+    pub const fn total(&self) -> u32 {
+        self.not_ready + self.cordoned + self.unhealthy + self.not_allocatable
+    }
+
+    /// Why, with how many each: `8 cordoned, 1 unhealthy`; `None` where all are usable.
+    pub fn words(&self) -> Option<String> {
+        let all = [
+            (self.not_ready, "on nodes that are not ready"),
+            (self.cordoned, "cordoned"),
+            (self.unhealthy, "unhealthy"),
+            (self.not_allocatable, "not allocatable"),
+        ];
+        let named = all.iter().filter(|(count, _)| *count > 0);
+        let named: Vec<String> = named.map(|(count, why)| format!("{count} {why}")).collect();
+        (!named.is_empty()).then(|| named.join(", "))
+    }
+}
+
+impl std::ops::AddAssign for Unusable {
+    fn add_assign(&mut self, other: Self) {
+        self.not_ready += other.not_ready;
+        self.cordoned += other.cordoned;
+        self.unhealthy += other.unhealthy;
+        self.not_allocatable += other.not_allocatable;
+    }
+}
+
+/// Counts of devices. `total = allocated + free`; the others overlap with both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
     /// All.
@@ -63,6 +140,8 @@ pub struct DeviceCounts {
     pub allocated: u32,
     /// Held by nobody.
     pub free: u32,
+    /// Those of the free that a new pod cannot use.
+    pub unusable: Unusable,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: u32,
     /// Held, but doing no work.
@@ -78,6 +157,10 @@ pub struct VisibleCounts {
     pub allocated: Option<u32>,
     /// Held by none.
     pub free: Option<u32>,
+    /// Held by none, and a new pod could use it now.
+    pub free_usable: Option<u32>,
+    /// Why the others of the free cannot be used.
+    pub unusable: Option<Unusable>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Held, but doing no work.
@@ -85,6 +168,17 @@ pub struct VisibleCounts {
 }
 
 impl VisibleCounts {
+    /// `38 free`, and where a new pod cannot use all of them why: `38 free, 30 usable: 8 cordoned`.
+    pub fn free_words(&self) -> Option<String> {
+        let (free, usable) = self.free.zip(self.free_usable)?;
+        let why = self.unusable.and_then(|unusable| unusable.words());
+        Some(match (why, usable) {
+            (None, _) => format!("{free} free"),
+            (Some(why), 0) => format!("{free} free, none usable: {why}"),
+            (Some(why), _) => format!("{free} free, {usable} usable: {why}"),
+        })
+    }
+
     /// Allocated devices as a share of all.
     pub fn allocation(&self) -> Option<f64> {
         let total = self.total.filter(|total| *total > 0)?;
@@ -100,6 +194,8 @@ impl DeviceCounts {
             total: nodes.then_some(self.total),
             allocated: held.then_some(self.allocated),
             free: held.then_some(self.free),
+            free_usable: held.then(|| self.free.saturating_sub(self.unusable.total())),
+            unusable: held.then_some(self.unusable),
             unhealthy: nodes.then_some(self.unhealthy),
             idle_allocated: held.then_some(self.idle_allocated),
         }
@@ -111,6 +207,7 @@ impl std::ops::AddAssign for DeviceCounts {
         self.total += other.total;
         self.allocated += other.allocated;
         self.free += other.free;
+        self.unusable += other.unusable;
         self.unhealthy += other.unhealthy;
         self.idle_allocated += other.idle_allocated;
     }
@@ -180,5 +277,54 @@ impl Default for PoolSight {
             nodes: true,
             pods: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::sample::{device, held, node, pod};
+    use crate::fleet::device::Health;
+    use crate::fleet::node::Cordon;
+
+    #[test]
+    fn a_free_device_is_usable_where_a_new_pod_could_start_on_it() {
+        let own = pod("nlp", "train-0", None, "nlp");
+        let devices = vec![
+            held(device("n", 0, "H100"), &own),
+            device("n", 1, "H100"),
+            device("n", 2, "H100"),
+            device("n", 3, "H100"),
+        ];
+        let mut node = node("n", "h100", None, devices);
+        let why = |node: &Node| Unusable::of(node).words();
+        assert_eq!(why(&node), None);
+        // Of the four that it offers a pod has one: the scheduler counts with two when it offers three.
+        node.device_allocatable = 3;
+        assert_eq!(why(&node).as_deref(), Some("1 not allocatable"));
+        node.devices[2].health = Health::Fault(Name::new("XID 79"));
+        assert_eq!(why(&node).as_deref(), Some("1 unhealthy"), "it is that one");
+        node.device_allocatable = 0;
+        assert_eq!(
+            why(&node).as_deref(),
+            Some("1 unhealthy, 2 not allocatable")
+        );
+        node.cordon = Some(Cordon::default());
+        assert_eq!(why(&node).as_deref(), Some("3 cordoned"));
+        node.ready = None;
+        assert_eq!(why(&node).as_deref(), Some("3 on nodes that are not ready"));
+        let counts = DeviceCounts {
+            total: 4,
+            allocated: 1,
+            free: 3,
+            unusable: Unusable::of(&node),
+            ..DeviceCounts::default()
+        };
+        let seen = counts.seen_with(PoolSight::default());
+        assert_eq!((seen.free, seen.free_usable), (Some(3), Some(0)));
+        assert_eq!(
+            seen.free_words().as_deref(),
+            Some("3 free, none usable: 3 on nodes that are not ready")
+        );
     }
 }

@@ -94,7 +94,7 @@ impl Steady {
     pub const fn words(self) -> &'static str {
         match self {
             Self::AtMax => "at max",
-            Self::AtMin => "at min",
+            Self::AtMin => "at min: its metrics ask for no more",
             Self::MetricMissing => "metric missing",
             Self::WithinTolerance => "within tolerance",
             Self::Stabilizing => "stabilizing",

@@ -137,3 +137,30 @@ fn a_month_of_the_ledger_is_its_mean_over_what_was_observed_and_its_busiest_hour
     assert!(!all.contains_key("L4"), "nothing of it was held");
     assert!(months(&rows, span, 0.0).is_empty(), "nothing was observed");
 }
+
+#[test]
+fn a_class_of_pools_without_nodes_is_told_where_a_job_waits_for_it() {
+    let mut facts = facts();
+    let catalog = Catalog::embedded();
+    let prices = Prices::new(model::cost::PriceBook::embedded(), &catalog);
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    fleet.policy = Arc::new(Policy {
+        catalog,
+        ..(*fleet.policy).clone()
+    });
+    let mut job = model::fleet::job::Job::unknown(model::fleet::job::JobKey {
+        kind: Name::new("Job"),
+        key: model::base::ObjectKey::new("nlp", "later"),
+    });
+    job.class = Some(Name::new("B200"));
+    job.devices_requested = 16;
+    fleet.jobs = Arc::from([Arc::new(job)]);
+    let all = rows(&facts, &prices, &TcoInputs::default(), &BTreeMap::new());
+    let row = all.iter().find(|row| row.class == "B200").expect("waits");
+    assert_eq!((row.devices, row.devices_waiting), (0, 16));
+    let on_demand = row.ways.iter().find(|way| way.way == "on-demand");
+    assert!(
+        on_demand.is_some_and(|way| way.usd_per_device_hour.is_some()),
+        "{row:?}"
+    );
+}

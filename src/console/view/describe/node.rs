@@ -104,13 +104,15 @@ pub(super) fn lines(
     } else {
         String::new()
     };
+    let free = table::nodes::counts(facts, node).free_words();
+    let free = free.map_or_else(String::new, |words| format!(" · {words}"));
     let pods = match facts.fleet.sees_all_work() {
         true => format!(" · {}", counted(u64::from(node.pod_count), "pod")),
         false => String::new(),
     };
     table.words(
         "in use",
-        format!("{held} held{idle_words} · {util}{pods}"),
+        format!("{held} held{idle_words}{free} · {util}{pods}"),
         if idle > 0 {
             Role::IdleMoney
         } else {

@@ -57,11 +57,13 @@ pub(super) fn lines(
     table.words(
         "devices",
         format!(
-            "{}: {} held, of them {} idle; {} free, {} unhealthy",
+            "{}: {} held, of them {} idle; {}; {} unhealthy",
             number(counts.total),
             number(counts.allocated),
             number(counts.idle_allocated),
-            number(counts.free),
+            counts
+                .free_words()
+                .unwrap_or_else(|| format!("{UNKNOWN} free")),
             number(counts.unhealthy)
         ),
         Role::Text,

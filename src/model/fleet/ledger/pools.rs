@@ -10,7 +10,9 @@ use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
 use crate::fleet::observe::{Labels, Resources, Table};
 use crate::fleet::policy::Policy;
-use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight};
+use crate::fleet::pool::{
+    ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight, Unusable,
+};
 use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
 use crate::fleet::{Fleet, Known};
@@ -89,6 +91,7 @@ impl Kept {
                     for device in &node.devices {
                         sum.take(node, device, policy, at);
                     }
+                    sum.devices.unusable += Unusable::of(node);
                 }
                 let mut pool = Pool {
                     devices: sum.devices,
@@ -143,6 +146,7 @@ impl Fleet {
                 devices: DeviceCounts {
                     total: pool.devices.total,
                     free: pool.devices.free,
+                    unusable: pool.devices.unusable,
                     ..sum.devices
                 },
                 stale: sum.stale || nodes_lost,
