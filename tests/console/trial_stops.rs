@@ -1,0 +1,300 @@
+//! What users of a trial stopped at: what became of stopped jobs, what may be typed, which command is unknown, what is grave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::view::ViewId;
+use console::{App, AppOptions, Effect, Msg, render_text};
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobState;
+use model::fleet::observe::SourceState;
+use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
+use model::plan::JobName;
+use table::Facts;
+use table::actions::{ActionState, May, RunRow, RunState};
+use table::explanations::Now;
+
+use crate::frames::{LARGE, SMALL, console, press};
+
+const SIZE: (u16, u16) = (160, 44);
+
+fn app(facts: &Facts, view: ViewId) -> App {
+    console(facts, view, SIZE, AppOptions::default())
+}
+
+fn text(app: &App) -> String {
+    render_text(app, SIZE.0, SIZE.1)
+}
+
+fn first(facts: &Facts, state: JobState) -> JobName {
+    let mut jobs = facts.fleet.jobs.iter();
+    let job = jobs.find(|job| job.state == state);
+    JobName(job.expect("one is so").id.key.clone())
+}
+
+/// A run that was to start one job and has stopped others.
+fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow {
+    RunRow {
+        name: String::from("run-1"),
+        title: String::from("admit it"),
+        begun,
+        by: String::from("kim"),
+        reason: String::new(),
+        state: RunState::Done,
+        words: String::new(),
+        steps: Vec::new(),
+        cordons: Vec::new(),
+        starts,
+        stopped,
+    }
+}
+
+fn with_run(facts: &Facts, run: RunRow) -> App {
+    let mut app = app(facts, ViewId::Plans);
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
+        may: May::Yes,
+        runs: vec![run],
+        ..ActionState::default()
+    })));
+    app
+}
+
+#[test]
+fn a_run_says_what_became_of_the_jobs_that_it_started_and_stopped() {
+    let waiting = first(&LARGE, JobState::Waiting);
+    let running = first(&LARGE, JobState::Running);
+    let gone = JobName(ObjectKey::new("nobody", "knows"));
+    let long_ago = LARGE.now.minus(Duration::from_secs(800_000));
+    let stopped = vec![waiting.clone(), running.clone(), gone];
+    let mut app = with_run(
+        &LARGE,
+        run(long_ago, Some(running.clone()), stopped.clone()),
+    );
+    let shown = text(&app);
+    assert!(
+        shown.contains("3 jobs stopped: 1 running again, 1 waiting, 1 not back"),
+        "{shown}"
+    );
+    press(&mut app, "d");
+    let shown = text(&app);
+    for words in [
+        format!("{waiting}: waiting again: "),
+        format!("{running}: running again on "),
+        format!("{running}: running on "),
+    ] {
+        assert!(shown.contains(&words), "{words}\n{shown}");
+    }
+    // The pods that run were there before the run: it has not stopped them.
+    let mut app = with_run(&LARGE, run(LARGE.now, None, stopped));
+    press(&mut app, "d");
+    assert!(
+        text(&app).contains("running with the pods that it had"),
+        "{}",
+        text(&app)
+    );
+}
+
+#[test]
+fn the_prompt_of_a_priority_offers_what_the_job_accepts() {
+    let class = |name: &str, value, kind| {
+        Arc::new(PriorityClass {
+            kind,
+            name: Name::new(name),
+            value,
+            ..PriorityClass::default()
+        })
+    };
+    let mut facts = SMALL.clone();
+    let of = first(&facts, JobState::Waiting);
+    let mut asked = |system, typed: &str| {
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        fleet.priority_classes = Arc::from([
+            class("low", 10, PriorityKind::Pod),
+            class("high", 90, PriorityKind::Pod),
+        ]);
+        let mut jobs = fleet.jobs.to_vec();
+        let job = jobs
+            .iter_mut()
+            .find(|job| job.id.key == of.0)
+            .expect("it is there");
+        let job = Arc::make_mut(job);
+        (job.queue_system, job.admission) = (system, None);
+        jobs.sort_by(|a, b| a.id.key.cmp(&b.id.key));
+        fleet.jobs = jobs.into();
+        let mut app = app(&facts, ViewId::Jobs);
+        let _ = app.update(Msg::ActionState(Arc::new(ActionState {
+            may: May::Yes,
+            ..ActionState::default()
+        })));
+        press(&mut app, &format!("/{}\nP", of.0.name));
+        let before = text(&app);
+        let effects = press(&mut app, &format!("{typed}\n"));
+        let _ = effects;
+        (before, text(&app))
+    };
+    let (hint, after) = asked(QueueSystem::Volcano, "55");
+    assert!(
+        hint.contains("Volcano takes one of these PriorityClasses") && hint.contains("high (90)"),
+        "{hint}"
+    );
+    assert!(
+        after.contains("no PriorityClass has the value 55"),
+        "{after}"
+    );
+    let (_, after) = asked(QueueSystem::Volcano, "high");
+    assert!(after.contains("computing plan"), "{after}");
+    let (hint, after) = asked(QueueSystem::Kueue, "55");
+    assert!(hint.contains("type a number"), "{hint}");
+    assert!(after.contains("computing plan"), "{after}");
+    let (hint, _) = asked(QueueSystem::None, "");
+    assert!(
+        hint.contains("no queueing system is seen to order this job"),
+        "{hint}"
+    );
+}
+
+#[test]
+fn what_if_begins_with_what_is_under_the_cursor() {
+    let pool = SMALL.fleet.pools[0].name.clone();
+    let mut pools = app(&SMALL, ViewId::Pools);
+    press(&mut pools, "u");
+    let effects = press(&mut pools, "+4\n");
+    let asked: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Suppose(changes) => Some(changes.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked, [format!("nodes {pool} +4")]);
+}
+
+#[test]
+fn a_job_that_a_starts_is_marked_at_every_size() {
+    let mut answers = crate::keys::answer_for("llm-70b-sft-next");
+    for told in answers.jobs.values_mut() {
+        told.now = Some(Now {
+            jobs: 2,
+            lost_ms: 0,
+            lost: None,
+            proven: true,
+        });
+    }
+    let answers = Arc::new(answers);
+    for size in [(80, 24), SIZE] {
+        let mut app = console(&LARGE, ViewId::Jobs, size, AppOptions::default());
+        let _ = app.update(Msg::JobExplanations(Arc::clone(&answers)));
+        press(&mut app, "/state:waiting\n");
+        let shown = render_text(&app, size.0, size.1);
+        assert_eq!(shown.matches("A starts it").count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn the_gravest_stand_first_among_faults() {
+    let mut nodes = app(&LARGE, ViewId::Nodes);
+    press(&mut nodes, "z");
+    let shown = text(&nodes);
+    let at = |words: &str| shown.lines().position(|line| line.contains(words));
+    let (down, fault) = (
+        at("not ready").expect("one is"),
+        at("1 fault").expect("one has"),
+    );
+    let warned = at("idle-allocated").expect("one is warned of");
+    assert!(down < fault && fault < warned, "{shown}");
+    // Whoever sorts gets that order.
+    press(&mut nodes, "s");
+    assert!(
+        nodes
+            .view()
+            .table()
+            .is_some_and(|it| it.table_model.sorted().is_some())
+    );
+}
+
+#[test]
+fn nothing_needs_you_only_once_every_source_has_answered() {
+    let mut facts = SMALL.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    fleet.findings = Arc::from([]);
+    let mut sources = fleet.sources.to_vec();
+    let source = sources.last_mut().expect("there are sources");
+    (source.state, source.last_ok) = (SourceState::Stale, None);
+    let count = sources.len();
+    fleet.sources = sources.into();
+    let shown = text(&app(&facts, ViewId::Alerts));
+    let words = format!("reading… {} of {count} sources have answered", count - 1);
+    assert!(
+        shown.contains(&words) && !shown.contains("nothing needs you"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_source_that_never_answered_is_not_lost_at_first() {
+    let mut facts = SMALL.clone();
+    let mut told = |since: u64| {
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut sources = fleet.sources.to_vec();
+        let source = sources.iter_mut().find(|it| it.gives_readings());
+        let source = source.expect("an exporter");
+        (source.state, source.last_ok) = (SourceState::Lost, None);
+        source.failing_since = Some(facts.now.minus(Duration::from_secs(since)));
+        let name = source.name.clone();
+        fleet.sources = sources.into();
+        let mut app = app(&facts, ViewId::Sources);
+        press(&mut app, &format!("/{name}\n"));
+        text(&app)
+    };
+    assert!(told(18).contains("no answer yet"));
+    assert!(told(300).contains("never answered"));
+}
+
+#[test]
+fn the_same_place_twice_is_one_step_of_the_trail() {
+    let mut app = app(&SMALL, ViewId::Fleet);
+    press(&mut app, ":advice\n:advice\n");
+    assert_eq!(app.trail(), ["advice"]);
+}
+
+#[test]
+fn the_palette_says_what_is_unknown_and_takes_nothing_that_was_not_meant() {
+    let palette = |typed: &str| {
+        let mut app = app(&LARGE, ViewId::Fleet);
+        press(&mut app, &format!(":{typed}"));
+        let offered = text(&app);
+        let effects = press(&mut app, "\n");
+        (offered, effects, text(&app), app.view().id())
+    };
+    let (offered, effects, after, _) = palette("ns");
+    assert!(offered.contains("which namespace?"), "{offered}");
+    assert!(effects.is_empty() && after.contains("ns all"), "{after}");
+    let (offered, effects, ..) = palette("ctx");
+    assert!(offered.contains("context"), "{offered}");
+    assert!(effects.is_empty());
+    let (offered, effects, _, view) = palette("pvc");
+    assert!(
+        offered.contains("no view here: persistentvolumeclaims"),
+        "{offered}"
+    );
+    assert!(effects.is_empty() && view == ViewId::Fleet);
+    let (offered, effects, after, _) = palette("ndoes");
+    assert!(
+        offered.contains("unknown command; enter types the nearest: nodes"),
+        "{offered}"
+    );
+    assert!(effects.is_empty() && after.contains(": nodes"), "{after}");
+}
+
+#[test]
+fn help_is_searched() {
+    let mut app = app(&SMALL, ViewId::Jobs);
+    press(&mut app, "?/priority\n");
+    let shown = text(&app);
+    assert!(
+        shown.contains("priority") && !shown.contains("the heatmap of every device"),
+        "{shown}"
+    );
+    press(&mut app, "\u{1b}");
+    assert!(!text(&app).contains("in every view"));
+}
