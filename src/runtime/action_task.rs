@@ -13,7 +13,7 @@ use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
 use exec::{self, End, Progress, Run, StepResult};
 use model::base::{Exit, Failure, Name};
-use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
@@ -333,6 +333,11 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
     RunRow {
         cordons,
+        starts: match &run.plan.intent {
+            Intent::Admit { job, .. } => Some(job.clone()),
+            _ => None,
+        },
+        stopped: stopped(run),
         name: run.name.clone(),
         title: run.plan.title.clone(),
         begun: run.begun,
@@ -359,6 +364,22 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
             })
             .collect(),
     }
+}
+
+/// The jobs that a run has stopped: by a step that was sent, or by the scheduler once a step was.
+fn stopped(run: &Run) -> Vec<JobName> {
+    let steps = || run.steps.iter().zip(&run.plan.steps);
+    if !steps().any(|(trace, _)| trace.has_written()) {
+        return Vec::new();
+    }
+    let is_sent = |job: &&JobName| {
+        let mut own = steps()
+            .filter(|(_, step)| step.job.as_ref().is_some_and(|own| own.name == **job))
+            .peekable();
+        own.peek().is_none() || own.any(|(trace, _)| trace.has_written())
+    };
+    let all = run.plan.evicts();
+    all.into_iter().filter(is_sent).cloned().collect()
 }
 
 /// A verb on a resource that a command cannot do without.

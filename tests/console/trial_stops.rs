@@ -298,3 +298,52 @@ fn help_is_searched() {
     press(&mut app, "\u{1b}");
     assert!(!text(&app).contains("in every view"));
 }
+
+#[test]
+fn the_box_of_a_run_says_what_became_of_its_jobs_at_every_size() {
+    let waiting = first(&LARGE, JobState::Waiting);
+    for size in [(80, 24), SIZE] {
+        let stopped = RunRow {
+            state: RunState::Stopped,
+            ..run(LARGE.now, None, vec![waiting.clone(); 20])
+        };
+        let mut app = with_run(&LARGE, stopped);
+        let _ = app.update(Msg::Resize(size.0, size.1));
+        press(&mut app, "H");
+        let shown = render_text(&app, size.0, size.1);
+        assert!(
+            shown.contains(&format!("{waiting}: waiting again")),
+            "{shown}"
+        );
+        assert!(shown.contains("more: d on this run in view 9"), "{shown}");
+    }
+}
+
+#[test]
+fn a_return_that_nobody_knows_is_said_in_plain_words() {
+    use model::plan::{Displaced, Effect as Planned, Forecast, Intent, Loss, Plan};
+    let intent = Intent::Rebalance { pool: None };
+    let mut plan = Plan::new("rebalance", intent, SMALL.now);
+    plan.effect = Planned::Forecast(Forecast {
+        displaced: vec![Displaced {
+            job: JobName(ObjectKey::new("prod", "a")),
+            devices: 8,
+            loss: Loss::default(),
+            back: None,
+        }],
+        ..Forecast::default()
+    });
+    let mut app = app(&SMALL, ViewId::Nodes);
+    let effects = press(&mut app, "D");
+    let number = effects.iter().find_map(|effect| match effect {
+        Effect::Plan(ask) => Some(ask.number),
+        _ => None,
+    });
+    let outcome = console::action_keys::PlanOutcome::Plan(Box::new(plan));
+    let _ = app.update(Msg::PlanOutcome(number.expect("asked"), outcome));
+    let shown = text(&app);
+    assert!(
+        shown.contains("prod/a frees 8 devices, then waits: no ETA"),
+        "{shown}"
+    );
+}
