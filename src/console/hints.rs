@@ -239,6 +239,11 @@ fn draw_deeds(
     for (key, title, free) in keys {
         let style = if *free { bold } else { grey };
         let left = line.right().saturating_sub(x + 1);
+        // A hint that has no room whole is not told in half.
+        if painter.width(key) + 1 + painter.width(title) > left {
+            painter.say(x, line.y, left.min(1), "…", Role::Muted);
+            return;
+        }
         x += painter.pieces(
             x,
             line.y,
