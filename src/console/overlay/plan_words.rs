@@ -173,12 +173,12 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "because";
     for reason in plan.reasons.iter().take(4) {
-        say(label, reason.clone(), Role::Muted);
+        say(label, by_key(reason, &app.options.keys), Role::Muted);
         label = "";
     }
     let mut label = "warning";
     for warning in &plan.warnings {
-        say(label, warning.clone(), Role::Warn);
+        say(label, by_key(warning, &app.options.keys), Role::Warn);
         label = "";
     }
     let fine: Vec<String> = plan

@@ -36,7 +36,7 @@ pub(super) fn not_here(word: &str) -> Option<Offer> {
     let names = NOT_HERE.iter().find(|names| names.contains(&word))?;
     Some(Offer {
         label: word.to_owned(),
-        doc: format!("no view here: {} are seen with kubectl or k9s", names[0]),
+        doc: format!("{}: no view here, use kubectl or k9s", names[0]),
         go: Navigation::Palette(word.to_owned()),
     })
 }
@@ -45,8 +45,8 @@ pub(super) fn not_here(word: &str) -> Option<Offer> {
 pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Offer {
     let near = nearest(typed, known);
     let doc = match near {
-        Some(near) => format!("unknown command; enter types the nearest: {near}"),
-        None => String::from("unknown command; ? lists what there is"),
+        Some(near) => format!("unknown; enter types {near}"),
+        None => String::from("unknown command; ? lists all"),
     };
     Offer {
         label: typed.to_owned(),
@@ -58,9 +58,7 @@ pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
 /// Asks which of a verb's choices is meant.
 pub(super) fn which(verb: &str, choices: usize) -> Offer {
     let doc = match (verb, choices) {
-        ("ctx", 0) => {
-            "no other context is known here: `stokehold --context NAME` opens one".to_owned()
-        }
+        ("ctx", 0) => "no other context; `stokehold --context NAME`".to_owned(),
         (_, 0) => format!("{verb}: there is none to choose"),
         ("ns", _) => "which namespace? enter, then choose or type it".to_owned(),
         ("ctx", _) => "which context? enter, then choose or type it".to_owned(),

@@ -33,8 +33,9 @@ pub static KIND: Kind = Kind {
         }),
         Column::words("reason", "REASON", 5, (8, 30), |facts, row| {
             of(facts, row, |run| Value::text(run.reason.as_str())).role(Role::Muted)
-        }),
-        Column::words("now", "PROGRESS", 3, (16, 60), |facts, row| {
+        })
+        .rare(),
+        Column::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
             of(facts, row, |run| Value::text(stands(facts, run)))
         }),
         Column::words("run", "RUN", 6, (21, 24), |facts, row| {

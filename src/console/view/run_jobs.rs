@@ -1,6 +1,5 @@
 //! What became of the jobs that a run has started or stopped, by the present picture: running again, waiting, not back.
 
-use crate::text::counted;
 use crate::theme::Role;
 use model::base::Moment;
 use model::fleet::job::{Job, JobState};
@@ -67,8 +66,11 @@ pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
             }
         })
         .collect();
-    let jobs = counted(all.len() as u64, "job");
-    Some(format!("{jobs} stopped: {}", parts.join(", ")))
+    let parts = parts.join(", ");
+    Some(match all.len() {
+        1 => format!("stopped job {parts}"),
+        more => format!("{more} jobs stopped: {parts}"),
+    })
 }
 
 fn find<'a>(facts: &'a Facts, job: &JobName) -> Result<&'a Job, (Back, String, Role)> {

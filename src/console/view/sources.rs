@@ -229,8 +229,7 @@ pub fn words_of(facts: &Facts, source: &SourceHealth) -> (Role, &'static str) {
     let state = shown(facts, source);
     let (_, role, word) = state_of(state);
     match (state, source.last_ok) {
-        (SourceState::Stale, None) => (role, "no answer yet"),
-        (SourceState::Lost, None) => (role, "never answered"),
+        (SourceState::Stale | SourceState::Lost, None) => (role, "no answer"),
         _ => (role, word),
     }
 }

@@ -242,7 +242,7 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let mark = if change.proven || only_waits(change) {
         ""
     } else {
-        "estimated: "
+        "est. "
     };
     let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
     let victims = match change.changes.iter().any(by_hand) {

@@ -184,7 +184,7 @@ fn short_of(facts: &Facts, outcome: &Outcome) -> String {
     for job in waiting {
         let what = match facts.answers.job(&job.id) {
             Some(told) => lacks(told, job.class.as_deref()),
-            None => String::from("for reasons not worked out yet"),
+            None => String::from("for reasons still being worked out"),
         };
         match kinds.iter_mut().find(|(known, _)| *known == what) {
             Some((_, count)) => *count += 1,
