@@ -436,3 +436,77 @@ pub(super) const NO_PICTURE: &str = "the fleet has not been read yet";
 pub(super) fn no_picture() -> Unseen {
     Unseen::Failed(Failure::new(Exit::Unreachable, NO_PICTURE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::record::Who;
+    use exec::{Cluster, Trace};
+    use model::base::{Moment, ObjectKey};
+    use model::plan::{Displaced, Effect, Forecast, JobRef, Loss, Object, Step, Verb};
+
+    fn job(name: &str) -> JobName {
+        JobName(ObjectKey::new("nlp", name))
+    }
+
+    /// A run that suspends two jobs one after the other, for which the scheduler evicts a third.
+    fn run(sent: usize) -> Run {
+        let intent = Intent::Admit {
+            job: job("new"),
+            preempt: true,
+        };
+        let mut plan = Plan::new("start nlp/new", intent, Moment::default());
+        for name in ["a", "b"] {
+            let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
+            let mut step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
+            step.job = Some(JobRef {
+                name: job(name),
+                devices: Some(8),
+                gang: None,
+            });
+            step.side_effects.interrupts = true;
+            plan.steps.push(step);
+        }
+        plan.effect = Effect::Forecast(Forecast {
+            displaced: vec![Displaced {
+                job: job("c"),
+                devices: 8,
+                loss: Loss::default(),
+                back: None,
+            }],
+            ..Forecast::default()
+        });
+        let trace = |at: usize| Trace {
+            accepted: (at < sent).then_some(true),
+            ..Trace::default()
+        };
+        Run {
+            name: "run-1".to_owned(),
+            begun: Moment::default(),
+            last: Moment::default(),
+            cluster: Cluster {
+                context: "demo".to_owned(),
+                server: String::new(),
+                uid: String::new(),
+            },
+            who: Who {
+                user: "kim".to_owned(),
+                local: String::new(),
+            },
+            reason: String::new(),
+            plan,
+            steps: vec![trace(0), trace(1)],
+            end: None,
+            aftermath: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_has_stopped_what_a_step_that_was_sent_stops() {
+        assert_eq!(row(&run(0), true, None).stopped, []);
+        assert_eq!(row(&run(1), true, None).stopped, [job("a"), job("c")]);
+        let row = row(&run(2), true, None);
+        assert_eq!(row.stopped, [job("a"), job("b"), job("c")]);
+        assert_eq!(row.starts, Some(job("new")));
+    }
+}
