@@ -115,6 +115,14 @@ fn has_replicas(id: &JobKey) -> bool {
 
 /// False where a deed plainly has nothing to do: a job that waits cannot be preempted, one that runs cannot be started.
 pub fn makes_sense(command: Command, selection: &Selection, facts: &Facts) -> bool {
+    if let Selection::Run(name) = selection {
+        let run = facts.acts.run(name);
+        return run.is_none_or(|run| match command {
+            Command::Hold => run.state.can_go_on(),
+            Command::Undo => run.state != RunState::Undone,
+            _ => true,
+        });
+    }
     let Some(job) = job_of(selection, facts).filter(|job| !has_ended(job)) else {
         return true;
     };

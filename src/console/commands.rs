@@ -160,7 +160,7 @@ commands! {
     Earlier "earlier" "way back" [Global] 0 "back";
     Later "later" "way forward" [Global] 0 "forward, after back";
     Open "open" "open" [Global] 1 "open the selection";
-    Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
+    Filter "filter" "filter" [Global Popup] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
     Palette "palette" "command" [Global] 6 "go anywhere: views, nodes, jobs, pods, devices; ctx, ns, team, theme, sort; commands";
     Help "help" "help" [Global] 7 "this list of keys";
     Facts "facts" "facts" [Global] 0 "all facts about the selection, in a popup";

@@ -239,6 +239,11 @@ fn draw_deeds(
     for (key, title, free) in keys {
         let style = if *free { bold } else { grey };
         let left = line.right().saturating_sub(x + 1);
+        // A hint that has no room whole is not told in half.
+        if painter.width(key) + 1 + painter.width(title) > left {
+            painter.say(x, line.y, left.min(1), "…", Role::Muted);
+            return;
+        }
         x += painter.pieces(
             x,
             line.y,
@@ -246,8 +251,10 @@ fn draw_deeds(
             &[(key, style), (" ", muted), (title, muted)],
         ) + 2;
     }
-    if let Some(why) = why {
-        let left = line.right().saturating_sub(x + 1);
+    let left = line.right().saturating_sub(x + 1);
+    // Of a reason a word or two tell nothing.
+    let is_told = |why: &&str| left >= 16 || painter.width(why) <= left;
+    if let Some(why) = why.filter(is_told) {
         painter.right(line.right().saturating_sub(1), line.y, left, why, muted);
     }
 }

@@ -337,7 +337,7 @@ mod tests {
             view::LOGS,
         ];
         let dialogs = [
-            Overlay::Help(0),
+            Overlay::Help(Box::default()),
             Overlay::filter(""),
             Overlay::Copy,
             Overlay::Columns(0),

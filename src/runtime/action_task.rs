@@ -13,7 +13,7 @@ use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
 use exec::{self, End, Progress, Run, StepResult};
 use model::base::{Exit, Failure, Name};
-use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
@@ -333,6 +333,11 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
     RunRow {
         cordons,
+        starts: match &run.plan.intent {
+            Intent::Admit { job, .. } => Some(job.clone()),
+            _ => None,
+        },
+        stopped: stopped(run),
         name: run.name.clone(),
         title: run.plan.title.clone(),
         begun: run.begun,
@@ -359,6 +364,22 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
             })
             .collect(),
     }
+}
+
+/// The jobs that a run has stopped: by a step that was sent, or by the scheduler once a step was.
+fn stopped(run: &Run) -> Vec<JobName> {
+    let steps = || run.steps.iter().zip(&run.plan.steps);
+    if !steps().any(|(trace, _)| trace.has_written()) {
+        return Vec::new();
+    }
+    let is_sent = |job: &&JobName| {
+        let mut own = steps()
+            .filter(|(_, step)| step.job.as_ref().is_some_and(|own| own.name == **job))
+            .peekable();
+        own.peek().is_none() || own.any(|(trace, _)| trace.has_written())
+    };
+    let all = run.plan.evicts();
+    all.into_iter().filter(is_sent).cloned().collect()
 }
 
 /// A verb on a resource that a command cannot do without.
@@ -414,4 +435,78 @@ pub(super) const NO_PICTURE: &str = "the fleet has not been read yet";
 /// That a plan needs the fleet, and there is none yet.
 pub(super) fn no_picture() -> Unseen {
     Unseen::Failed(Failure::new(Exit::Unreachable, NO_PICTURE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exec::record::Who;
+    use exec::{Cluster, Trace};
+    use model::base::{Moment, ObjectKey};
+    use model::plan::{Displaced, Effect, Forecast, JobRef, Loss, Object, Step, Verb};
+
+    fn job(name: &str) -> JobName {
+        JobName(ObjectKey::new("nlp", name))
+    }
+
+    /// A run that suspends two jobs one after the other, for which the scheduler evicts a third.
+    fn run(sent: usize) -> Run {
+        let intent = Intent::Admit {
+            job: job("new"),
+            preempt: true,
+        };
+        let mut plan = Plan::new("start nlp/new", intent, Moment::default());
+        for name in ["a", "b"] {
+            let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
+            let mut step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
+            step.job = Some(JobRef {
+                name: job(name),
+                devices: Some(8),
+                gang: None,
+            });
+            step.side_effects.interrupts = true;
+            plan.steps.push(step);
+        }
+        plan.effect = Effect::Forecast(Forecast {
+            displaced: vec![Displaced {
+                job: job("c"),
+                devices: 8,
+                loss: Loss::default(),
+                back: None,
+            }],
+            ..Forecast::default()
+        });
+        let trace = |at: usize| Trace {
+            accepted: (at < sent).then_some(true),
+            ..Trace::default()
+        };
+        Run {
+            name: "run-1".to_owned(),
+            begun: Moment::default(),
+            last: Moment::default(),
+            cluster: Cluster {
+                context: "demo".to_owned(),
+                server: String::new(),
+                uid: String::new(),
+            },
+            who: Who {
+                user: "kim".to_owned(),
+                local: String::new(),
+            },
+            reason: String::new(),
+            plan,
+            steps: vec![trace(0), trace(1)],
+            end: None,
+            aftermath: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_has_stopped_what_a_step_that_was_sent_stops() {
+        assert_eq!(row(&run(0), true, None).stopped, []);
+        assert_eq!(row(&run(1), true, None).stopped, [job("a"), job("c")]);
+        let row = row(&run(2), true, None);
+        assert_eq!(row.stopped, [job("a"), job("b"), job("c")]);
+        assert_eq!(row.starts, Some(job("new")));
+    }
 }

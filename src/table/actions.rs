@@ -135,6 +135,10 @@ pub struct RunRow {
     pub steps: Vec<StepRow>,
     /// The nodes that it has cordoned, which its undo opens again.
     pub cordons: Vec<Name>,
+    /// The job that it was to start.
+    pub starts: Option<JobName>,
+    /// The jobs whose work it stopped, or had its scheduler stop.
+    pub stopped: Vec<JobName>,
 }
 
 impl RunRow {

@@ -322,6 +322,12 @@ pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
     alerts.find(|finding| finding.severity == Severity::Crit)
 }
 
+/// The finding of a node of its own that warns, unless it is muted or acknowledged.
+pub fn warning<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
+    alerts_of(facts, node)
+        .find(|finding| finding.severity == Severity::Warn && finding.subject.kind == "Node")
+}
+
 /// True for a node with a finding of its own or a critical one of a device of it.
 pub fn has_alert(facts: &Facts, node: &Node) -> bool {
     alerts_of(facts, node).any(|finding| {

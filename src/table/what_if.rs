@@ -147,8 +147,8 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
             tenth(held[1]),
             by_held,
         ],
-        count("running after next cycle", |side| side.running),
-        count("waiting after next cycle", |side| side.waiting),
+        count("jobs running", |side| side.running),
+        count("jobs waiting", |side| side.waiting),
         count("of these without ETA", |side| side.unknown),
         [
             "median wait".to_owned(),
@@ -241,7 +241,7 @@ pub const NOBODY: &str = "no job starts, waits or runs otherwise";
 pub fn nobody(outcome: &Outcome) -> String {
     let waiting = outcome.after.waiting;
     match waiting {
-        0 => format!("{NOBODY}: none waits after the next cycle"),
+        0 => format!("{NOBODY}: none waits"),
         1 => format!(
             "{NOBODY}: the job that waits is short of something else, see `stokehold explain job`"
         ),

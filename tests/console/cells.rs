@@ -115,6 +115,7 @@ fn all() -> Vec<Compared> {
             &[
                 ("node", As::Is("name")),
                 ("state", As::Title("STATE")),
+                ("warning", As::Own),
                 ("pool", As::Is("pool")),
                 ("rack", As::Is("rack")),
                 ("zone", As::Is("zone")),

@@ -396,6 +396,8 @@ fn hints_offer_nothing_that_cannot_be_done() {
         words: String::new(),
         steps: Vec::new(),
         cordons: Vec::new(),
+        starts: None,
+        stopped: Vec::new(),
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
@@ -434,6 +436,8 @@ fn a_finished_run_is_not_confirmed_again() {
         words: String::new(),
         steps: Vec::new(),
         cordons: Vec::new(),
+        starts: None,
+        stopped: Vec::new(),
     };
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,

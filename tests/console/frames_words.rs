@@ -630,7 +630,7 @@ fn a_row_of_cost_says_what_is_left_of_the_quota() {
     let by_team = render_text(&app, 200, 50);
     let vision = by_team.lines().find(|line| line.contains("vision"));
     assert!(
-        vision.expect("a row").contains("h100 0, a100 0"),
+        vision.expect("a row").contains("no h100, a100"),
         "{by_team}"
     );
     let free = by_team.lines().find(|line| line.contains("unattributed"));

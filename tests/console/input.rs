@@ -102,7 +102,7 @@ fn views_come_before_objects_and_the_nearest_first() {
         .expect("sorted");
     assert!(!falls, "the second time turns it round");
     press(&mut app, ":zzzzqqq");
-    assert!(text(&app).contains("no match"));
+    assert!(text(&app).contains("unknown command"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_kind_before_a_name_finds_that_kind_alone() {
         );
     }
     press(&mut app, "xid");
-    assert!(text(&app).contains("no match"));
+    assert!(text(&app).contains("unknown command"));
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn the_palette_searches_thousands_and_narrows_as_one_types() {
     let mut app = app(&facts, ViewId::Fleet);
     // Letter by letter, and back: what was narrowed away comes again.
     press(&mut app, &format!(":{}x", last.id));
-    assert!(text(&app).contains("no match"));
+    assert!(text(&app).contains("unknown command"));
     let _ = app.update(Msg::Key(KeyPress::plain(Key::Backspace)));
     assert!(text(&app).contains(last.id.as_str()));
-    assert!(!text(&app).contains("no match"));
+    assert!(!text(&app).contains("unknown command"));
     press(&mut app, "\n");
     let (node, _) = last.id.split_once('/').expect("node and device");
     assert!(text(&app).contains(&format!("{node} / gpu")));

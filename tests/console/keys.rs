@@ -100,6 +100,8 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         words: String::new(),
         steps: Vec::new(),
         cordons: Vec::new(),
+        starts: None,
+        stopped: Vec::new(),
     }];
     // Letters are keys in a plan that may not be confirmed: it has no field.
     let may = match (context, command) {
@@ -447,7 +449,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// What the engine says of this job.
-fn answer_for(name: &str) -> JobExplanations {
+pub fn answer_for(name: &str) -> JobExplanations {
     let job = LARGE.fleet.jobs.iter().find(|job| **job.name() == *name);
     let key = &job.expect("it is there").id;
     let change = Change::Priority { from: 72, to: 91 };

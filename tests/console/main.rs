@@ -21,3 +21,4 @@ mod spent;
 mod suppose;
 mod tables;
 mod tree;
+mod trial_stops;

@@ -375,6 +375,8 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         words: String::new(),
         steps: Vec::new(),
         cordons: vec![Name::clone(&node)],
+        starts: None,
+        stopped: Vec::new(),
     };
     for (state, warns) in [(RunState::Done, true), (RunState::Undone, false)] {
         let mut app = console(&LARGE, ViewId::Plans, SIZE, AppOptions::default());

@@ -111,7 +111,7 @@ fn an_answer_shows_figures_of_both_sides_and_who_is_evicted() {
         "AFTER",
         "median wait",
         "cost",
-        "running after next cycle",
+        "jobs running",
         "evicted",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");

@@ -262,7 +262,7 @@ impl App {
             Command::Earlier => self.along(true),
             Command::Later => self.along(false),
             Command::Palette => self.overlay = Overlay::palette(self, ""),
-            Command::Help => self.overlay = Overlay::Help(0),
+            Command::Help => self.overlay = Overlay::Help(Box::default()),
             Command::Missing => self.overlay = Overlay::Missing(0),
             Command::Contexts => self.overlay = Overlay::palette(self, "ctx "),
             Command::Demo => self.switch(Switch::Demo, effects),
@@ -287,7 +287,10 @@ impl App {
                 true => self.notify(String::from("nothing is under the cursor")),
             },
             Command::LongestWait => self.longest_wait(),
-            Command::WhatIf => self.overlay = Overlay::palette(self, "what-if "),
+            Command::WhatIf => {
+                let words = format!("what-if {}", self.supposed_of_cursor());
+                self.overlay = Overlay::palette(self, &words);
+            }
             Command::Waste => self.waste(),
             Command::Advice => self.go(Destination::Part(ViewId::Alerts, RowScope::Advice)),
             Command::Services => {
@@ -314,6 +317,26 @@ impl App {
                 self.everywhere(command, effects);
             }
             _ => {}
+        }
+    }
+
+    /// How a supposition about what is under the cursor begins.
+    fn supposed_of_cursor(&self) -> String {
+        let fleet = &self.facts.fleet;
+        let mut meant = self.acted_on().into_iter();
+        let (Some(of), None) = (meant.next(), meant.next()) else {
+            return String::new();
+        };
+        let nodes = |node: &str| {
+            let pool = fleet.node(node).map(|node| node.pool.clone());
+            pool.map_or_else(String::new, |pool| format!("nodes {pool} "))
+        };
+        match of {
+            Selection::Pool(pool) => format!("nodes {pool} "),
+            Selection::Node(node) | Selection::Device(node, _) => nodes(&node),
+            Selection::Job(id) => format!("job {} ", id.key),
+            Selection::Queue(queue) => format!("quota {queue}/"),
+            _ => String::new(),
         }
     }
 

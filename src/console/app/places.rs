@@ -137,7 +137,10 @@ impl App {
             let named = trail
                 .last()
                 .and_then(|last| words.strip_suffix(last.as_str()));
-            trail.push(named.map_or(words.clone(), |rest| rest.trim_end().to_owned()));
+            let words = named.map_or(words.clone(), |rest| rest.trim_end().to_owned());
+            if !words.is_empty() {
+                trail.push(words);
+            }
         }
         trail
     }
@@ -178,6 +181,13 @@ impl App {
     pub(super) fn go(&mut self, to: Destination) {
         if let Destination::Facts(selection) = to {
             self.overlay = Overlay::Facts(selection, 0);
+        } else if self
+            .places
+            .stack
+            .last()
+            .is_some_and(|(here, _)| *here == to)
+        {
+            self.enter();
         } else if let Some(view) = view::at(&to) {
             self.places.leave();
             self.places.stack.push((to, view));

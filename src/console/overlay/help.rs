@@ -1,16 +1,18 @@
 //! Help: every key of the view in front, then all others.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
-use crate::commands::Context;
+use crate::commands::{Command, Context};
+use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::text::wrap;
 use crate::theme::Role;
+use crate::widget::field::Field;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
 
-use super::first_line;
+use super::{Verdict, first_line, scrolled};
 
 /// What the signs mean, wherever they stand.
 const SIGNS: [(&str, &str); 12] = [
@@ -46,12 +48,79 @@ const SIGNS: [(&str, &str); 12] = [
     ),
 ];
 
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize) {
-    enum Row {
-        Head(&'static str),
-        Key(String, String),
-        Gap,
+/// Help as it is shown: from which line on, and which lines of it.
+#[derive(Default)]
+pub struct Help {
+    pub(super) skip: usize,
+    /// Only lines with this are shown.
+    filter: Field,
+    /// Letters go to the filter.
+    pub(super) types: bool,
+}
+
+impl Help {
+    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>) -> Verdict {
+        match (self.types, command) {
+            (false, Some(Command::Filter)) => self.types = true,
+            (false, command) => return scrolled(&mut self.skip, command),
+            (true, Some(Command::Accept)) => self.types = false,
+            (true, Some(Command::Close)) => *self = Self::default(),
+            (true, _) => {
+                self.filter.key(press);
+                self.skip = 0;
+            }
+        }
+        Verdict::Stay
     }
+
+    pub(super) fn paste(&mut self, words: &str) {
+        if self.types {
+            self.filter.insert(words);
+            self.skip = 0;
+        }
+    }
+}
+
+/// A line of help.
+enum Row {
+    Head(&'static str),
+    /// Keys, and what they do; what goes on below begins without keys.
+    Key(String, String),
+    Gap,
+}
+
+/// The rows with these words; a head stays where something below it does.
+fn only(rows: Vec<(Row, String)>, words: &str) -> Vec<Row> {
+    let words = words.trim().to_lowercase();
+    if words.is_empty() {
+        return rows.into_iter().map(|(row, _)| row).collect();
+    }
+    let mut kept = Vec::new();
+    let mut head = None;
+    for (row, whole) in rows {
+        match row {
+            Row::Head(title) => head = Some(title),
+            Row::Key(..) if whole.to_lowercase().contains(&words) => {
+                if let Some(title) = head.take() {
+                    if !kept.is_empty() {
+                        kept.push(Row::Gap);
+                    }
+                    kept.push(Row::Head(title));
+                }
+                kept.push(row);
+            }
+            Row::Key(..) | Row::Gap => {}
+        }
+    }
+    kept
+}
+
+pub(super) fn draw(
+    app: &App,
+    painter: &mut Painter<'_>,
+    area: Rect,
+    help: &Help,
+) -> Option<Position> {
     let frame = centred(
         area,
         wide(area.width, 96),
@@ -67,34 +136,38 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
     // What a key does is told whole, on as many lines as it needs.
-    let told = |rows: &mut Vec<Row>, keys: String, doc: &str| {
+    let told = |rows: &mut Vec<(Row, String)>, keys: String, doc: &str| {
+        let whole = format!("{keys} {doc}");
         let mut keys = Some(keys);
         for line in wrap(doc, usize::from(room.max(8))) {
-            rows.push(Row::Key(keys.take().unwrap_or_default(), line));
+            let row = Row::Key(keys.take().unwrap_or_default(), line);
+            rows.push((row, whole.clone()));
         }
     };
+    let plain = |row: Row| (row, String::new());
     let here = app.view().contexts();
     let rest = Context::ALL
         .iter()
         .filter(|context| !here.contains(context));
     for (place, context) in here.iter().chain(rest).enumerate() {
         if place == here.len() {
-            rows.extend([Row::Gap, Row::Head("signs")]);
+            rows.extend([plain(Row::Gap), plain(Row::Head("signs"))]);
             for (sign, doc) in SIGNS {
                 told(&mut rows, sign.to_owned(), doc);
             }
         }
         if !rows.is_empty() {
-            rows.push(Row::Gap);
+            rows.push(plain(Row::Gap));
         }
-        rows.push(Row::Head(context.title()));
+        rows.push(plain(Row::Head(context.title())));
         for (spec, keys) in app.options.keys.listed(*context) {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             told(&mut rows, keys.join(" "), spec.doc);
         }
     }
+    let rows = only(rows, help.filter.text());
     let height = usize::from(inside.height);
-    let skip = first_line(skip, rows.len().saturating_sub(height));
+    let skip = first_line(help.skip, rows.len().saturating_sub(height));
     for (line, row) in rows.iter().skip(skip).take(height).enumerate() {
         let y = inside.y + line as u16;
         match row {
@@ -109,19 +182,39 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize
             }
         }
     }
-    if rows.len() > height && frame.height > 0 {
+    if rows.is_empty() {
+        painter.say(
+            inside.x,
+            inside.y,
+            inside.width,
+            "no line has these words",
+            Role::Muted,
+        );
+    }
+    if frame.height == 0 {
+        return None;
+    }
+    let foot = frame.bottom() - 1;
+    if help.types || !help.filter.text().is_empty() {
+        painter.say(frame.x + 3, foot, 3, " / ", Role::Accent);
+        let room = frame.width.saturating_sub(10).min(30);
+        let position = help.filter.draw(painter, frame.x + 6, foot, room);
+        return help.types.then_some(position);
+    }
+    if rows.len() > height {
         let words = format!(
-            " {} to {} of {}   j k scroll ",
+            " {} to {} of {}   j k scroll   / search ",
             skip + 1,
             (skip + height).min(rows.len()),
             rows.len()
         );
         painter.say(
             frame.x + 3,
-            frame.bottom() - 1,
-            frame.width / 2,
+            foot,
+            frame.width.saturating_sub(6),
             &words,
             Role::Muted,
         );
     }
+    None
 }

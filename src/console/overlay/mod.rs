@@ -16,8 +16,11 @@ mod plan_run;
 mod plan_sum;
 mod plan_words;
 mod port_forward;
+mod priority_prompt;
 mod suppose;
 mod time_prompt;
+mod unknown;
+mod view_offers;
 
 use ratatui::layout::{Position, Rect};
 
@@ -30,6 +33,7 @@ use super::painter::Painter;
 use super::pod_access::Ports;
 use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
+use help::Help;
 use model::base::{Moment, Name, ObjectKey, When};
 use palette::Palette;
 use table::actions::May;
@@ -39,8 +43,8 @@ use time_prompt::TimePrompt;
 pub enum Overlay {
     /// Nothing.
     None,
-    /// The keys, from a line on.
-    Help(usize),
+    /// The keys.
+    Help(Box<Help>),
     /// An object's facts, from a line on.
     Facts(Selection, usize),
     /// The palette.
@@ -154,6 +158,7 @@ impl Overlay {
     pub fn contexts(&self, may: &May) -> Option<&'static [Context]> {
         match self {
             Self::None => None,
+            Self::Help(help) if help.types => Some(PROMPT),
             Self::Help(_) | Self::Facts(..) => Some(POPUP),
             Self::Palette(_) | Self::Filter(_) | Self::Time(_) => Some(PROMPT),
             Self::Copy => Some(COPY),
@@ -166,7 +171,8 @@ impl Overlay {
     /// True where nothing is typed and nothing is left to confirm: the key of a view closes it.
     pub fn gives_way(&self) -> bool {
         match self {
-            Self::Help(_) | Self::Facts(..) => true,
+            Self::Help(help) => !help.types,
+            Self::Facts(..) => true,
             Self::Plan(dialog) => dialog.gives_way(),
             _ => false,
         }
@@ -180,6 +186,7 @@ impl Overlay {
                 command,
                 Command::Copy | Command::Yaml | Command::Events | Command::Logs | Command::Tree
             ),
+            Self::Facts(..) => command != Command::Filter,
             _ => true,
         }
     }
@@ -201,6 +208,10 @@ impl Overlay {
                 Verdict::Stay
             }
             Self::Filter(line) => line.paste(words),
+            Self::Help(help) => {
+                help.paste(words);
+                Verdict::Stay
+            }
             Self::Time(line) => {
                 line.paste(words);
                 Verdict::Stay
@@ -217,7 +228,7 @@ impl Overlay {
     pub fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
         match self {
             Self::None => Verdict::Close,
-            Self::Help(skip) => scrolled(skip, command),
+            Self::Help(help) => help.key(press, command),
             Self::Facts(selection, skip) => match command {
                 Some(Command::Copy) => Verdict::Copy(selection.title(&app.facts)),
                 Some(
@@ -244,7 +255,7 @@ impl Overlay {
     pub fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
         match self {
             Self::None => return None,
-            Self::Help(skip) => help::draw(app, painter, area, *skip),
+            Self::Help(help) => return help::draw(app, painter, area, help),
             Self::Facts(selection, skip) => facts::draw(app, painter, area, selection, *skip),
             Self::Palette(palette) => return Some(palette.draw(painter, area)),
             Self::Filter(line) => return Some(line.draw(app, painter, area)),

@@ -10,6 +10,8 @@ use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
 use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
 
+use super::unknown::{not_here, unknown, which};
+use super::view_offers::{VIEWS, view_of, views};
 use super::{Navigation, port_forward, suppose};
 
 /// Offers that are listed at most.
@@ -66,101 +68,6 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("alert", &["alert", "alerts"]),
     ("source", &["source", "sources"]),
 ];
-
-/// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
-const VIEWS: [(&[&str], ViewId); 11] = [
-    (&["fleet", "pulse", "pulses", "pu"], ViewId::Fleet),
-    (&["pods", "pod", "po"], ViewId::Jobs),
-    (&["services", "service", "svc"], ViewId::Jobs),
-    (&["jobs", "job", "jo"], ViewId::Jobs),
-    (&["nodes", "node", "no"], ViewId::Nodes),
-    (&["queues", "queue", "q", "cq", "lq"], ViewId::Queues),
-    (&["devices", "device", "dev", "gpu"], ViewId::Devices),
-    (&["pools", "pool"], ViewId::Pools),
-    (&["alerts", "alert"], ViewId::Alerts),
-    (&["advice", "advise"], ViewId::Alerts),
-    (&["scalers", "scaler", "hpa", "nodepools"], ViewId::Pools),
-];
-
-/// The part that a kind under the tab of jobs is, of a namespace or of all, and what it shows.
-type Under = (fn(Option<Name>) -> RowScope, &'static str);
-
-/// The kinds that stand under the tab of jobs.
-fn under_jobs(name: &str) -> Option<Under> {
-    match name {
-        "pods" => Some((
-            RowScope::Pods,
-            "view · pods that ask for devices: node, readiness, restarts, job, money",
-        )),
-        "services" => Some((
-            RowScope::Services,
-            "view · models that are served: requests, cache, latencies, tokens, $ for a million of them",
-        )),
-        _ => None,
-    }
-}
-
-/// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
-fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
-    let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
-    let (name, id) = (words[0], *id);
-    let under = under_jobs(name);
-    let offer = |label: String, doc: String, row_scope: RowScope, filter: &str| Offer {
-        label,
-        doc,
-        go: Navigation::Destination(Destination::Part(id, row_scope), filter.to_owned()),
-    };
-    let (whole, doc) = match (under, name) {
-        (Some((part, doc)), _) => (part(None), doc),
-        (None, "advice") => (
-            RowScope::Advice,
-            "view · what to do about jobs' devices and about pools, what saves most first",
-        ),
-        (None, "scalers") => (
-            RowScope::Scalers,
-            "view · autoscalers of nodes and pods: desired counts, and why they do not scale",
-        ),
-        (None, _) => (RowScope::All, "view"),
-    };
-    if rest.is_empty() {
-        return Some(offer(name.to_owned(), doc.to_owned(), whole, ""));
-    }
-    if rest.starts_with(['-', '/', '!']) {
-        let filter = rest.trim_start_matches('/').trim();
-        let doc = String::from("view, filtered");
-        return Some(offer(format!("{name} {rest}"), doc, whole, filter));
-    }
-    // `nodes @CONTEXT`, as in k9s.
-    if let Some(context) = rest.strip_prefix('@').filter(|context| !context.is_empty()) {
-        return Some(Offer {
-            label: format!("{name} {rest}"),
-            doc: format!("view · {name} of context {context}"),
-            go: Navigation::There(id, Switch::Context(Name::new(context))),
-        });
-    }
-    // `pods app=web,tier=front`, as in k9s.
-    if rest.contains('=') && !rest.contains(char::is_whitespace) {
-        let labels: Vec<String> = rest.split(',').map(|one| format!("-l {one}")).collect();
-        let doc = String::from("view, only what has these labels");
-        return Some(offer(
-            format!("{name} {rest}"),
-            doc,
-            whole,
-            &labels.join(" "),
-        ));
-    }
-    // `pods NAMESPACE`, as in k9s; another word is looked for among the names of that kind.
-    let mut jobs = app.facts.fleet.jobs.iter();
-    let known = jobs.any(|job| job.namespace().as_str() == rest);
-    let namespace = Name::new(rest);
-    let row_scope = match (id, under) {
-        (ViewId::Jobs, Some((part, _))) if known => part(Some(namespace)),
-        (ViewId::Jobs, None) if known => RowScope::Namespace(namespace),
-        _ => return None,
-    };
-    let doc = format!("view · {name} of namespace {rest}");
-    Some(offer(format!("{name} {rest}"), doc, row_scope, ""))
-}
 
 /// The names of all objects, each with the letters it has.
 pub(super) struct Index {
@@ -321,6 +228,15 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let (found, count) = index.offers(kind, name);
         return (trees(app, found), count);
     }
+    // The word alone: which of them is asked first, none is taken unsaid.
+    if let Some((verb, _)) = VERBS.iter().find(|(_, words)| words.contains(&text.trim())) {
+        let (mut all, count) = chosen(app, verb, "");
+        all.insert(0, which(verb, count));
+        return (all, count + 1);
+    }
+    if let Some(offer) = not_here(text.trim()) {
+        return (vec![offer], 1);
+    }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
     let behind = typed.trim_start();
     let behind = behind
@@ -394,6 +310,26 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         count += begun.len() + all.len() - before;
         all.splice(0..0, begun);
     }
+    // Letters that only stand somewhere in a name are no command: enter does not take what was not meant.
+    let holds = |offer: &Offer| {
+        let label = offer.label.to_ascii_lowercase();
+        text.split_whitespace().all(|word| label.contains(word))
+    };
+    let shortens = |name: &str| name.starts_with(&text[..1]) && query.cost(name).is_some();
+    let is_view = || ViewId::ALL.iter().any(|id| shortens(id.name()));
+    if !text.is_empty()
+        && text.is_char_boundary(1)
+        && view.is_none()
+        && !all.iter().any(holds)
+        && !is_view()
+    {
+        let commands = COMMANDS.iter().map(|spec| spec.name);
+        let words = VIEWS.iter().flat_map(|(words, _)| words.iter());
+        let verbs = VERBS.iter().flat_map(|(_, words)| words.iter());
+        let known = commands.chain(words.chain(verbs).copied());
+        all.insert(0, unknown(text, known));
+        count += 1;
+    }
     // A name that is typed whole stands first, and once.
     if let Some(view) = view {
         let before = all.len();
@@ -423,24 +359,15 @@ fn trees(app: &App, mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
     found.filter_map(tree).collect()
 }
 
-fn views() -> impl Iterator<Item = Offer> {
-    ViewId::ALL.iter().filter_map(|id| {
-        let spec = COMMANDS
-            .iter()
-            .find(|spec| spec.command.view() == Some(*id))?;
-        Some(Offer {
-            label: id.name().to_owned(),
-            doc: format!("view · {}", spec.doc),
-            go: Navigation::Command(spec.command),
-        })
-    })
-}
-
 fn of_command(spec: &crate::commands::Spec) -> Offer {
     Offer {
         label: spec.name.to_owned(),
         doc: spec.doc.to_owned(),
-        go: Navigation::Command(spec.command),
+        // Typed, it is about nothing that is under the cursor.
+        go: match spec.command {
+            Command::WhatIf => Navigation::Palette(String::from("what-if ")),
+            command => Navigation::Command(command),
+        },
     }
 }
 

@@ -18,7 +18,7 @@ use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
 
-use super::{PLAN, PROMPT, Verdict, plan_draw};
+use super::{PLAN, PROMPT, Verdict, plan_draw, priority_prompt};
 
 /// A confirmation that comes sooner after the plan than this was typed for something else.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -320,11 +320,13 @@ impl Dialog {
         match &self.phase {
             Phase::Value(wanted) => {
                 let said = self.value.text().trim().to_owned();
+                if let Wanted::Priority(job) = wanted
+                    && let Some(why) = priority_prompt::refused(job, &said, &app.facts)
+                {
+                    self.error = Some(why);
+                    return Verdict::Stay;
+                }
                 self.intent = Some(match wanted {
-                    Wanted::Priority(_) if said.is_empty() => {
-                        self.error = Some(String::from("a number, or the name of a class"));
-                        return Verdict::Stay;
-                    }
                     Wanted::Priority(job) => Intent::Reprioritise {
                         job: job.clone(),
                         priority: said,

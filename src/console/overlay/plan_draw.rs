@@ -12,8 +12,7 @@ use crate::widget::field::Field;
 use crate::widget::panel::{self, centred, popup};
 use crate::widget::table::{Align, Head, Width};
 use model::fleet::job::JobKey;
-use model::fleet::queue::{PriorityKind, QueueSystem};
-use model::plan::{JobName, Plan, Refusal};
+use model::plan::{Plan, Refusal};
 use table::actions::May;
 use table::text::with_hours;
 
@@ -22,6 +21,7 @@ use super::key_hints::by_key;
 use super::plan::{Dialog, Focus, Phase, Wanted};
 use super::plan_layout::Extent;
 use super::plan_run::draw_run;
+use super::priority_prompt;
 
 pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
     Head {
@@ -64,7 +64,7 @@ pub(super) fn draw(
         }
         Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, app, painter, area),
         Phase::Runs(name) | Phase::Stands(name) => {
-            draw_run(dialog, app.facts.acts.run(name), name, painter, area);
+            draw_run(dialog, &app.facts, name, painter, area);
             None
         }
     }
@@ -105,7 +105,10 @@ fn draw_value(
     area: Rect,
 ) -> Position {
     let (title, hint) = match wanted {
-        Wanted::Priority(job) => (format!("PLAN  priority of {job}"), priorities(job, app)),
+        Wanted::Priority(job) => (
+            format!("PLAN  priority of {job}"),
+            priority_prompt::hint(job, &app.facts),
+        ),
         Wanted::Replicas(id) => (format!("PLAN  replicas of {}", id.key), replicas(id, app)),
         Wanted::Cordon(nodes) => {
             let what = match nodes.as_slice() {
@@ -156,36 +159,6 @@ fn replicas(id: &JobKey, app: &App) -> String {
             )
         }
         None => format!("now {pods}; the number of replicas"),
-    }
-}
-
-/// What a priority may be: a number, and the classes that order what the job is ordered by.
-fn priorities(name: &JobName, app: &App) -> String {
-    let fleet = &app.facts.fleet;
-    let job = fleet.jobs.iter().find(|known| known.id.key == name.0);
-    let now = job.and_then(|job| job.priority);
-    let now = now.map_or(UNKNOWN.to_owned(), |now| now.to_string());
-    let queued = job.is_some_and(|job| {
-        let admission = job.admission.as_ref();
-        admission.is_some_and(|known| known.seen.system == QueueSystem::Kueue)
-    });
-    let kind = match queued {
-        true => PriorityKind::Workload,
-        false => PriorityKind::Pod,
-    };
-    let classes: Vec<String> = fleet
-        .priority_classes
-        .iter()
-        .filter(|class| class.kind == kind && !class.name.starts_with("system-"))
-        .map(|class| format!("{} {}", class.name, class.value))
-        .collect();
-    match (classes.is_empty(), queued) {
-        (true, true) => format!("now {now}; a number (there is no WorkloadPriorityClass to name)"),
-        (true, false) => format!("now {now}; a number"),
-        (false, _) => format!(
-            "now {now}; a number, or the name of a class: {}",
-            classes.join(", ")
-        ),
     }
 }
 

@@ -6,9 +6,11 @@ use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
 use crate::view::plans::color;
+use crate::view::run_jobs;
 use crate::widget::panel::{centred, popup};
 use crate::widget::table::{Align, Head, Look, Width, table};
 use crate::widget::{Cell, Value};
+use table::Facts;
 use table::actions::{RunRow, RunState};
 use table::text::with_hours;
 
@@ -25,7 +27,7 @@ const PROGRESS: &[Head] = &[
 /// Draws a run; `None` before its first word has come.
 pub(super) fn draw_run(
     dialog: &Dialog,
-    run: Option<&RunRow>,
+    facts: &Facts,
     name: &str,
     painter: &mut Painter<'_>,
     area: Rect,
@@ -34,14 +36,31 @@ pub(super) fn draw_run(
         .width
         .saturating_sub(if area.width > 100 { 8 } else { 0 })
         .min(130);
-    let Some(run) = run else {
+    let Some(run) = facts.acts.run(name) else {
         let frame = centred(area, 60.min(area.width), 3);
         let inside = popup(painter, frame, "PLAN  begins", "");
         let words = format!("run {name}");
         painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
     };
-    let wanted = run.steps.len() as u16 + 1 + 3 + 2;
+    // Who was stopped and what became of them; while it runs the steps say that.
+    let jobs = match run.state {
+        RunState::Running => Vec::new(),
+        _ => run_jobs::lines(facts, run),
+    };
+    let named = match usize::from(area.height / 3) {
+        most if jobs.len() <= most => jobs.len(),
+        most => most.saturating_sub(1),
+    };
+    let below = match jobs.is_empty() {
+        true => 0,
+        // A head, and how many more there are.
+        false => 2 + named + usize::from(named < jobs.len()),
+    };
+    let below = below as u16;
+    let wanted = (run.steps.len() as u16)
+        .saturating_add(1 + 3 + 2)
+        .saturating_add(below);
     let frame = centred(area, width, wanted);
     let title = format!("PLAN  {}", run.title);
     let note = format!(
@@ -51,7 +70,7 @@ pub(super) fn draw_run(
         painter.age(run.begun)
     );
     let inside = popup(painter, frame, &title, &note);
-    let high = inside.height.saturating_sub(3);
+    let high = inside.height.saturating_sub(3 + below);
     let shown = usize::from(high.saturating_sub(1));
     let open = run.steps.iter().position(|step| !step.stand.is_over());
     // The step that it is at stays in sight, unless somebody scrolls.
@@ -86,7 +105,23 @@ pub(super) fn draw_run(
         ),
         (None, state) => ends(run, state),
     };
-    let foot = Rect::new(inside.x, inside.y + high + 1, inside.width, 2);
+    let mut y = inside.y + high + 1;
+    if below > 0 {
+        let head = "jobs that it started or stopped, as they are now";
+        painter.say(inside.x, y, inside.width, head, Role::Muted);
+        for (job, words, role) in jobs.iter().take(named) {
+            y += 1;
+            let words = format!("{job}: {words}");
+            painter.say(inside.x, y, inside.width, &words, *role);
+        }
+        if named < jobs.len() {
+            y += 1;
+            let words = format!("and {} more: d on this run in view 9", jobs.len() - named);
+            painter.say(inside.x, y, inside.width, &words, Role::Muted);
+        }
+        y += 2;
+    }
+    let foot = Rect::new(inside.x, y, inside.width, 2);
     let words = text::clean(&words, painter.render_style.ascii).into_owned();
     let parts = text::wrap(&words, usize::from(foot.width));
     for (at, part) in parts.iter().take(2).enumerate() {

@@ -6,10 +6,10 @@ use crate::theme::Role;
 use crate::view::describe::Line;
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
-use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
+use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Used, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
-use table::text::{start, start_moves, with_hours};
+use table::text::{NO_ETA, start, start_moves, with_hours};
 
 use super::key_hints::{by_key, key_of};
 use super::plan::Dialog;
@@ -173,12 +173,12 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "because";
     for reason in plan.reasons.iter().take(4) {
-        say(label, reason.clone(), Role::Muted);
+        say(label, by_key(reason, &app.options.keys), Role::Muted);
         label = "";
     }
     let mut label = "warning";
     for warning in &plan.warnings {
-        say(label, warning.clone(), Role::Warn);
+        say(label, by_key(warning, &app.options.keys), Role::Warn);
         label = "";
     }
     let fine: Vec<String> = plan
@@ -228,10 +228,30 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "options";
     for used in &plan.options {
-        say(label, used.to_string(), Role::Muted);
+        say(label, option_words(used), Role::Muted);
         label = "";
     }
     lines
+}
+
+/// An option that the forecast was made with, in words: its name in the settings alone says little.
+fn option_words(used: &Used) -> String {
+    let what = match (used.option.as_str(), used.value.as_str()) {
+        ("placement", policy) => format!("the forecast places pods by policy {policy}"),
+        ("backfill", "none") => String::from("no devices are kept free for jobs that wait"),
+        ("backfill", "head") => {
+            String::from("devices are kept free for the first waiting job of each queue")
+        }
+        ("backfill", depth) => {
+            format!("devices are kept free for the first {depth} waiting jobs of each queue")
+        }
+        ("fair_sharing", "off") => String::from("queues do not share by weight"),
+        ("fair_sharing", how) => format!("queues share by weight: {how}"),
+        _ => return used.to_string(),
+    };
+    let whole = used.to_string();
+    let origin = whole.rfind(" (").map_or("", |at| &whole[at..]);
+    format!("{what}{origin}")
 }
 
 /// The first four of a list on jobs, and of how many more `what` is said, of one and of several.
@@ -254,11 +274,16 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
             let devices = counted(u64::from(change.devices), "device");
             let job = &change.job;
             if plan.adds_replicas(job) {
-                return Some(format!("new replicas of {job} ({devices}) start {after}"));
+                return Some(match change.after {
+                    Some(_) => format!("new replicas of {job} ({devices}) start {after}"),
+                    None => format!("new replicas of {job} ({devices}) wait: {NO_ETA}"),
+                });
             }
-            Some(format!(
-                "{job} ({devices}) starts {after} instead of {before}"
-            ))
+            Some(match (change.after, change.before) {
+                (None, _) => format!("{job} ({devices}) then has {NO_ETA}, was {before}"),
+                (_, None) => format!("{job} ({devices}) starts {after}, had {NO_ETA}"),
+                _ => format!("{job} ({devices}) starts {after} instead of {before}"),
+            })
         }),
         ["starts at another time", "start at another time"],
     ));
@@ -268,14 +293,17 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
                 true => "is evicted by its scheduler, ",
                 false => "",
             };
-            format!(
-                "{} {besides}frees {}, back {}",
-                displaced.job,
-                counted(u64::from(displaced.devices), "device"),
-                start(now, displaced.back)
-            )
+            let job = &displaced.job;
+            let devices = counted(u64::from(displaced.devices), "device");
+            match displaced.back {
+                Some(_) => format!(
+                    "{job} {besides}frees {devices}, back {}",
+                    start(now, displaced.back)
+                ),
+                None => format!("{job} {besides}frees {devices}, then waits: {NO_ETA}"),
+            }
         }),
-        ["leaves its devices", "leave their devices"],
+        ["is evicted", "are evicted"],
     ));
     let mut rest: Vec<String> = forecast
         .pools

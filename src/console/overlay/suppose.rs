@@ -135,10 +135,7 @@ fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
             all
         }
         ["job"] => jobs(),
-        ["nodes", _] => plain(
-            &["+1", "+4", "-1"],
-            "so many nodes more or fewer; any number with its sign",
-        ),
+        ["nodes", _] => plain(&["+1", "+4", "-1"], "nodes more or fewer; any +N or -N"),
         ["pool" | "zone" | "node", _] => plain(&["lost"], "all its nodes are gone"),
         ["quota", target] if target.contains("->") => {
             plain(&["8"], "so many devices move; any number")

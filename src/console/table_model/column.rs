@@ -16,8 +16,8 @@ use table::Facts;
 /// Where a row's object stands in the facts: its table's index, and a second one for what is within.
 pub type Row = (u32, u32);
 
-/// How bad a faulty row is: those that failed (`false`) before those that go on, and of several the one that failed last.
-pub type Worst = (bool, Reverse<Option<Moment>>);
+/// How grave the state of a faulty row is, 0 being the gravest, and of several as grave the one that failed last.
+pub type Worst = (u8, Reverse<Option<Moment>>);
 
 /// The sign and the color of a row's state.
 type SignOf = fn(&Facts, Row) -> (&'static str, Role);

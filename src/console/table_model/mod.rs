@@ -89,7 +89,13 @@ impl TableModel {
 
     /// The column that it is sorted by, and whether it falls.
     pub fn sorted(&self) -> Option<(usize, bool)> {
-        self.sort
+        self.order()
+    }
+
+    /// The order as asked for. While only faults are shown, the gravest stand first unless another order was chosen.
+    fn order(&self) -> Option<(usize, bool)> {
+        let gravest = self.faults && self.kind.worst.is_some() && self.sort == self.kind.sort;
+        self.sort.filter(|_| !gravest)
     }
 
     /// True when the order is no longer that of the values.
@@ -184,18 +190,18 @@ impl TableModel {
 
     /// Puts the rows in order.
     fn settle(&mut self, facts: &Facts, rows: Vec<Row>) {
-        let kind = self.kind;
+        let (kind, sort) = (self.kind, self.order());
         let mut keyed: Vec<(bool, Value<'_>, Row)> = rows
             .into_iter()
             .map(|row| {
-                let value = match self.sort {
+                let value = match sort {
                     Some((column, _)) => (kind.columns[column].cell)(facts, row).value,
                     None => Value::Empty,
                 };
                 ((kind.last)(facts, row), value, row)
             })
             .collect();
-        let falls = self.sort.is_some_and(|(_, falls)| falls);
+        let falls = sort.is_some_and(|(_, falls)| falls);
         // Stable, so equal values stand in their natural order.
         keyed.small_sort_by(|a, b| {
             a.0.cmp(&b.0)
@@ -229,7 +235,7 @@ impl TableModel {
             self.ids = order.iter().map(|place| ids[*place]).collect();
             places_now = order;
         }
-        self.unsettled = match self.sort {
+        self.unsettled = match self.order() {
             None => {
                 let mut keys = self.rows.iter().zip(&places_now);
                 !keys

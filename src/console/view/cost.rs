@@ -40,7 +40,7 @@ pub static KIND: Kind = Kind {
                 false => Value::Count(i64::from(row.devices)),
             })
         }),
-        Column::graphic("share", "SHARE", 4, (4, 24), share),
+        Column::graphic("share", "SHARE", 5, (4, 24), share),
         Column::number("burn", "$/h", 0, 7, |facts, at| {
             money(row(facts, at), |spend| Some(spend.burn)).role(Role::Accent)
         }),
@@ -50,7 +50,7 @@ pub static KIND: Kind = Kind {
         Column::number("idle", "IDLE $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
-        Column::words("quota-left", "QUOTA LEFT", 4, (16, 80), quota_left).rare(),
+        Column::words("quota-left", "QUOTA LEFT", 2, (32, 80), quota_left).rare(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),

@@ -11,6 +11,7 @@ use crate::painter::Painter;
 use crate::table_model::{Row, fields, matches};
 use model::base::{Name, SmallSort};
 use model::fleet::history::Track;
+use model::fleet::job::JobState;
 use table::Facts;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
@@ -65,6 +66,16 @@ pub struct Heatmap {
 const LASTING: Duration = Duration::from_secs(300);
 /// So many devices are looked at for one that lasts.
 const TRIED: usize = 256;
+
+/// False while the job on a device is starting, or ended its start only some minutes ago: until then its pods differ anyway.
+fn has_settled(facts: &Facts, row: Row) -> bool {
+    let device = devices::device(facts, row).map(|(_, device)| device);
+    let job = device.and_then(|device| facts.fleet.job(&device.first_holder()?.0.job));
+    let Some(job) = job else { return true };
+    let begun = job.pods.iter().filter_map(|pod| pod.seen.started).max();
+    let is_young = begun.is_some_and(|at| facts.now.since(at) < LASTING.into());
+    job.state == JobState::Running && !is_young && job.pods.iter().all(|pod| pod.seen.ready)
+}
 
 impl Heatmap {
     /// A heatmap of this part.
@@ -197,6 +208,7 @@ impl Heatmap {
         };
         let mut ranked: Vec<_> = ranked
             .map(|(row, apart)| (counts(row), row, apart))
+            .filter(|((alerted, _), row, _)| *alerted || has_settled(facts, *row))
             .collect();
         let furthest_first = |a: &((bool, bool), Row, f64), b: &((bool, bool), Row, f64)| {
             (b.0.cmp(&a.0))

@@ -107,11 +107,16 @@ pub static KIND: Kind = Kind {
     faulty: |facts, row| {
         job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
     },
-    // Those that failed, the newest failure on top; then those that go on.
+    // Those that failed, the newest failure on top; then those that fail and do not run; then those that run.
     worst: Some(|facts, row| {
-        job(facts, row).map_or((true, Reverse(None)), |job| {
-            let failed = job.state == JobState::Failed;
-            (!failed, Reverse(jobs::failed_at(job)))
+        job(facts, row).map_or((u8::MAX, Reverse(None)), |job| {
+            let gravity = match job.state {
+                JobState::Failed => 0,
+                JobState::Waiting | JobState::Starting => 1,
+                JobState::Running => 2,
+                JobState::Suspended | JobState::Finishing | JobState::Done => 3,
+            };
+            (gravity, Reverse(jobs::failed_at(job)))
         })
     }),
     last: |_, _| false,
@@ -291,7 +296,7 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
         _ => Role::Muted,
     };
     of(facts, row, |job| {
-        let place = waiting::why(facts, job);
+        let place = waiting::why_and_start(facts, job);
         Value::text(match runs_and_fails(job) {
             Some(failure) => format!("{} · {place}", why_failed(failure)),
             None => place,

@@ -39,6 +39,7 @@ pub mod pods;
 pub mod pools;
 mod queue_quotas;
 pub mod queues;
+pub mod run_jobs;
 pub mod scalers;
 mod scroll;
 pub mod services;

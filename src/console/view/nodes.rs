@@ -2,6 +2,7 @@
 
 use model::fleet::judge;
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use crate::painter::Painter;
 use crate::table_model::{Column, Kind, Row, id_of};
@@ -26,6 +27,13 @@ pub static KIND: Kind = Kind {
             })
         }),
         Column::words("state", "STATE", 2, (8, 18), state),
+        // A state that an alert names needs no second word.
+        Column::words("warning", "WARNING", 2, (7, 18), |facts, row| {
+            let warning = node(facts, row).and_then(|node| nodes::warning(facts, node));
+            let words = warning.map_or(Value::Empty, |it| Value::text(it.code.as_str()));
+            Cell::new(words).role(Role::Warn)
+        })
+        .rare(),
         Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
         }),
@@ -124,7 +132,17 @@ pub static KIND: Kind = Kind {
                 || nodes::has_alert(facts, node)
         })
     },
-    worst: None,
+    worst: Some(|facts, row| {
+        let gravity = node(facts, row).map(|node| match nodes::state(facts, node).0 {
+            NodeState::Down => 0,
+            NodeState::Faulty => 1,
+            NodeState::Alarmed => 2,
+            NodeState::Ready => 3,
+            NodeState::Cordoned => 4,
+            NodeState::Hidden | NodeState::Lost => 5,
+        });
+        (gravity.unwrap_or(u8::MAX), Reverse(None))
+    }),
     last: |_, _| false,
     // By name as people count: node-2 before node-10.
     searched: None,
@@ -190,6 +208,7 @@ pub fn state_of<'a>(facts: &'a Facts, node: &Node) -> (&'static str, Role, Cow<'
         NodeState::Down | NodeState::Alarmed => ("▲", Role::Crit),
         NodeState::Faulty => ("×", Role::Crit),
         NodeState::Cordoned => ("◐", Role::Warn),
+        NodeState::Ready if nodes::warning(facts, node).is_some() => ("●", Role::Warn),
         NodeState::Ready => ("●", Role::Ok),
     };
     (sign, role, words)

@@ -7,7 +7,7 @@ use model::base::Name;
 use table::Facts;
 use table::actions::{RunRow, RunState, StepState};
 
-use super::{Destination, RowScope, Selection};
+use super::{Destination, RowScope, Selection, run_jobs};
 
 /// The table of runs.
 pub static KIND: Kind = Kind {
@@ -33,9 +33,10 @@ pub static KIND: Kind = Kind {
         }),
         Column::words("reason", "REASON", 5, (8, 30), |facts, row| {
             of(facts, row, |run| Value::text(run.reason.as_str())).role(Role::Muted)
-        }),
-        Column::words("now", "PROGRESS", 3, (16, 60), |facts, row| {
-            of(facts, row, |run| Value::text(stands(run)))
+        })
+        .rare(),
+        Column::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
+            of(facts, row, |run| Value::text(stands(facts, run)))
         }),
         Column::words("run", "RUN", 6, (21, 24), |facts, row| {
             of(facts, row, |run| Value::text(run.name.as_str())).role(Role::Muted)
@@ -90,8 +91,21 @@ pub const fn color(stand: StepState) -> Role {
     }
 }
 
-/// What it is at, or why it stands.
-fn stands(run: &RunRow) -> String {
+/// What it is at, or why it stands, and what became of the jobs that it has stopped.
+fn stands(facts: &Facts, run: &RunRow) -> String {
+    let jobs = match run.state {
+        RunState::Running => None,
+        _ => run_jobs::in_sum(facts, run),
+    };
+    let own = at(run);
+    match (own.is_empty(), jobs) {
+        (_, None) => own,
+        (true, Some(jobs)) => jobs,
+        (false, Some(jobs)) => format!("{jobs}; {own}"),
+    }
+}
+
+fn at(run: &RunRow) -> String {
     if !run.words.is_empty() {
         return run.words.clone();
     }

@@ -1,5 +1,7 @@
 //! Pods that ask for devices: where they run, whether they are ready, what they hold and what that costs.
 
+use std::cmp::Reverse;
+
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
@@ -80,8 +82,12 @@ pub static KIND: Kind = Kind {
         pod(facts, row).map(|pod| Destination::Facts(Selection::Pod(pod.key().clone())))
     },
     faulty: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.failure.is_some()),
-    worst: None,
-    last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase.is_over()),
+    worst: Some(|facts, row| {
+        pod(facts, row).map_or((u8::MAX, Reverse(None)), |pod| {
+            (gravity(pod), Reverse(pod.seen.started))
+        })
+    }),
+    last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase == Phase::Succeeded),
     searched: None,
     sort: None,
     none: "no pod asks for an accelerator",
@@ -116,6 +122,18 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pod) -> Value<'a>) -
 
 fn phase(pod: &Pod) -> &'static str {
     stage(phase_name(pod.seen.phase), pod.seen.deleted.is_some())
+}
+
+/// How grave the state of a pod with a failure is: failed, failing, running, ending.
+fn gravity(pod: &Pod) -> u8 {
+    let seen = &pod.seen;
+    match seen.phase {
+        Phase::Failed => 0,
+        Phase::Succeeded => 4,
+        _ if seen.deleted.is_some() => 3,
+        Phase::Running if seen.ready => 2,
+        Phase::Pending | Phase::Running | Phase::Unknown => 1,
+    }
 }
 
 /// A pod's state as a sign.

@@ -175,7 +175,7 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `a100 3, h100 0`; borrowing may give more. What others have borrowed is not left.
+/// What is left of each quota of a row: `a100 3; no h100`; borrowing may give more. What others have borrowed is not left.
 pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
     Cell::text(match queue(facts, row).map(|queue| queue.key.kind) {
@@ -195,16 +195,23 @@ fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) ->
         let left = left(part)?;
         let words = match left {
             Left::None => return None,
+            Left::Devices(0, _) => return Some((true, part.name().to_owned())),
             Left::Unknown => String::from(UNKNOWN),
             Left::Devices(left, _) => grouped(left as i64),
         };
-        let is_none = matches!(left, Left::Devices(0, _));
-        Some((is_none, format!("{} {words}", part.name())))
+        Some((false, format!("{} {words}", part.name())))
     });
-    // A narrow column cuts the end: what is left comes first.
+    // A narrow column cuts the end: what is left comes first, and of what nothing is left the names are enough.
     let (none, some): (Vec<_>, Vec<_>) = words.partition(|(is_none, _)| *is_none);
-    let all = some.into_iter().chain(none).map(|(_, words)| words);
-    all.collect::<Vec<_>>().join(", ")
+    let listed = |all: Vec<(bool, String)>| {
+        let all: Vec<String> = all.into_iter().map(|(_, words)| words).collect();
+        all.join(", ")
+    };
+    match (some.is_empty(), none.is_empty()) {
+        (_, true) => listed(some),
+        (true, false) => format!("no {}", listed(none)),
+        (false, false) => format!("{}; no {}", listed(some), listed(none)),
+    }
 }
 
 /// What is left of a quota.
@@ -346,7 +353,7 @@ mod tests {
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
-        assert_eq!(left_of(&facts, &[2]), "h100 0");
+        assert_eq!(left_of(&facts, &[2]), "no h100");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
         assert_eq!(left_of(&facts, &[1, 3]), "h100 14");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
@@ -365,7 +372,7 @@ mod tests {
         });
         two.quotas = quotas.into();
         Arc::make_mut(&mut facts.fleet).queues = Arc::from([Arc::new(two.clone())]);
-        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24, mig-3g.40gb 0");
+        assert_eq!(left_of(&facts, &[0]), "mig-1g.10gb 24; no mig-3g.40gb");
         // Without flavors they are one.
         for quota in &mut two.quotas {
             quota.flavor = Name::default();

@@ -196,10 +196,21 @@ pub struct Past {
     pub to: Moment,
 }
 
-/// Steps of time that a chart's cell may stand for, seconds.
-const STEPS: [i64; 12] = [
-    15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800,
+/// Steps of time that a chart's cell may stand for, seconds: none is more than half as long again as the one before, so that a span
+/// fills two thirds of the width at least.
+const STEPS: [i64; 20] = [
+    15, 20, 30, 40, 60, 90, 120, 180, 240, 360, 480, 720, 900, 1200, 1800, 2700, 3600, 5400, 7200,
+    10_800,
 ];
+
+/// The step, in milliseconds, with which a span fits into fewer than `width` cells.
+fn step_of(span: i64, width: i64) -> i64 {
+    let steps = STEPS.iter().map(|seconds| seconds * 1000);
+    let last = STEPS[STEPS.len() - 1] * 1000;
+    let mut steps = steps.chain((2..).map(|times| times * last));
+    let fits = |step: &i64| span.div_euclid(*step) < width;
+    steps.find(fits).unwrap_or(last)
+}
 
 impl Past {
     /// The span that history holds in at most `width` values. It moves only when a step is full.
@@ -212,11 +223,7 @@ impl Past {
         let since = facts.history.since()?;
         let span = end.since(since).millis() as i64;
         let width = i64::from(width.max(1));
-        let step = STEPS
-            .iter()
-            .map(|seconds| seconds * 1000)
-            .find(|step| span.div_euclid(*step) < width)
-            .unwrap_or(28_800_000);
+        let step = step_of(span, width);
         let to = (end.millis().div_euclid(step) + 1) * step;
         let points = ((to - since.millis().div_euclid(step) * step) / step).clamp(1, width);
         let values = facts.history.window(
@@ -414,5 +421,25 @@ pub fn device_tile(
             |(pod, attribution)| format!("{}{}", pod.key(), attribution.mark()),
         );
         painter.say(x, area.y + 3, room, &holder, Role::Muted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_fills_most_of_the_width() {
+        for width in [40, 76, 120, 196] {
+            // From where the finest step fills it on.
+            for minutes in (width / 4 + 1)..3_000 {
+                let step = step_of(minutes * 60_000, width);
+                let cells = minutes * 60_000 / step + 1;
+                assert!(
+                    cells <= width && cells * 3 >= width * 2 - 6,
+                    "{minutes} min in {width}: {cells}"
+                );
+            }
+        }
     }
 }

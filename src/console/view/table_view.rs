@@ -12,7 +12,7 @@ use crate::widget::table::{Look, table};
 use crate::widget::{Cell, Head, Value};
 use model::base::{Moment, Name};
 use model::fleet::Known;
-use model::fleet::observe::Table;
+use model::fleet::observe::{SourceState, Table};
 use model::fleet::sight::HELP;
 use table::Facts;
 
@@ -300,6 +300,21 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
             }
             Known::Live | Known::Absent | Known::NotVisible(_) => {}
         }
+    }
+    // That nothing needs somebody is known once every source has answered.
+    let sources = &facts.fleet.sources;
+    let ours = || {
+        sources
+            .iter()
+            .filter(|it| it.state != SourceState::NotVisible)
+    };
+    let spoken = ours().filter(|source| source.has_spoken()).count();
+    if id == ViewId::Alerts && (spoken < ours().count() || !facts.fleet.is_complete()) {
+        let words = format!(
+            "reading… {spoken} of {} sources have answered",
+            ours().count()
+        );
+        return Some((words, Role::Muted));
     }
     None
 }

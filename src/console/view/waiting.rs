@@ -75,6 +75,15 @@ pub fn why(facts: &Facts, job: &Job) -> String {
     }
 }
 
+/// Why it waits, and before that whether `A` starts it: a table cuts the end.
+pub fn why_and_start(facts: &Facts, job: &Job) -> String {
+    let why = why(facts, job);
+    match told(facts, job).is_some_and(|told| told.now.is_some() && !is_stuck(facts, job, told)) {
+        true => format!("A starts it · {why}"),
+        false => why,
+    }
+}
+
 /// A reason in few words.
 fn brief(reason: &Reason, class: Option<&Name>) -> String {
     let class = class.map_or("devices", Name::as_str);
@@ -218,13 +227,23 @@ fn short_change(change: &Change, proven: bool, now: Moment) -> String {
     }
 }
 
+/// True for a change that is nothing but time.
+pub(super) fn only_waits(change: &Unblock) -> bool {
+    let mut all = change.changes.iter();
+    all.all(|change| matches!(change, Change::Wait { .. }))
+}
+
 /// A change in few words; what was reckoned and not tried is marked.
 pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let all = change.changes.iter();
     let all: Vec<String> = all
         .map(|one| short_change(one, change.proven, now))
         .collect();
-    let mark = if change.proven { "" } else { "est. " };
+    let mark = if change.proven || only_waits(change) {
+        ""
+    } else {
+        "est. "
+    };
     let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
     let victims = match change.changes.iter().any(by_hand) {
         true => None,
@@ -313,12 +332,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     Some(match (&told.now, &explanation.unblock) {
         _ if near => when,
         (Some(now), _) => format!("{when}, or now by preempting {}", victims_words(now)),
-        (None, Some(change))
-            if !change
-                .changes
-                .iter()
-                .all(|change| matches!(change, Change::Wait { .. })) =>
-        {
+        (None, Some(change)) if !only_waits(change) => {
             if let Some(later) = told.answer.later.first() {
                 return Some(format!("{NO_ETA}; {}", later_words(later, facts.now)));
             }

@@ -6,14 +6,17 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::table_model::{Column, Kind, Row, id_of};
-use crate::text::wrap;
+use crate::text::{counted, wrap};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use engine::what_if::{Effect, Outcome, Shift};
+use engine::explain::Reason;
+use engine::what_if::{Effect, Outcome, Shift, Suppose, parse};
 use model::base::{Moment, Name};
-use model::fleet::job::JobKey;
+use model::fleet::job::{JobKey, JobState};
+use model::fleet::pool::PoolMode;
 use table::Facts;
-use table::what_if::{Figure, NOBODY, Supposed, figures, nobody, title, when};
+use table::explanations::JobExplanation;
+use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
 
 use super::table_view::TableView;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
@@ -117,12 +120,141 @@ const fn sign(effect: Effect) -> (&'static str, Role) {
     }
 }
 
+/// What is said above the figures.
+fn head(facts: &Facts, outcome: &Outcome, at: Moment, gaps: &[String]) -> Vec<(String, Role)> {
+    let mut head = vec![
+        (title(outcome, at), Role::Title),
+        comes_of_it(facts, outcome),
+    ];
+    for change in &outcome.changes {
+        head.extend(grows_by_hand(facts, change).map(|words| (words, Role::Warn)));
+    }
+    let notes: Vec<&str> = outcome
+        .notes
+        .iter()
+        .chain(gaps)
+        .map(String::as_str)
+        .collect();
+    if !notes.is_empty() {
+        head.push((notes.join(" · "), Role::Muted));
+    }
+    head
+}
+
+/// How many jobs start, and what becomes of others; where none starts, what those that wait are short of.
+fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
+    let count = |effects: &[Effect]| {
+        let jobs = outcome.jobs.iter();
+        jobs.filter(|shift| effects.contains(&shift.effect)).count() as u64
+    };
+    let starts = count(&[Effect::Starts]);
+    let mut parts = vec![match starts {
+        0 => String::from("no job starts"),
+        1 => String::from("1 job starts"),
+        more => format!("{more} jobs start"),
+    }];
+    for (effects, words) in [
+        (
+            &[Effect::Earlier, Effect::Known][..],
+            "earlier or with an ETA",
+        ),
+        (&[Effect::Later, Effect::Unknown], "later or without an ETA"),
+        (&[Effect::Evicted], "evicted"),
+    ] {
+        match count(effects) {
+            0 => {}
+            some => parts.push(format!("{some} {words}")),
+        }
+    }
+    let words = parts.join(", ");
+    if starts > 0 {
+        return (words, Role::Ok);
+    }
+    (format!("{words}{}", short_of(facts, outcome)), Role::Warn)
+}
+
+/// What the jobs that wait are short of now, the most frequent first.
+fn short_of(facts: &Facts, outcome: &Outcome) -> String {
+    if outcome.after.waiting == 0 {
+        return String::from(": no job waits");
+    }
+    let waiting = facts.fleet.jobs.iter();
+    let waiting = waiting.filter(|job| job.state == JobState::Waiting);
+    let mut kinds: Vec<(String, u64)> = Vec::new();
+    for job in waiting {
+        let what = match facts.answers.job(&job.id) {
+            Some(told) => lacks(told, job.class.as_deref()),
+            None => String::from("for reasons still being worked out"),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((what, 1)),
+        }
+    }
+    kinds.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let rest: u64 = kinds.iter().skip(SHORT).map(|(_, count)| count).sum();
+    let named = kinds.iter().take(SHORT);
+    let mut words: Vec<String> = named
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if rest > 0 {
+        words.push(format!("{rest} for other reasons"));
+    }
+    let jobs = counted(outcome.after.waiting as u64, "job");
+    match words.is_empty() {
+        true => format!(": {jobs} wait"),
+        false => format!("; {jobs} wait: {}", words.join(", ")),
+    }
+}
+
+/// Of so many things that are short it is said how many jobs wait for them.
+const SHORT: usize = 3;
+
+/// What a job that waits is short of first, in a few words.
+fn lacks(told: &JobExplanation, class: Option<&str>) -> String {
+    match told.answer.explanation.reasons.first() {
+        None => String::from("for the scheduler's next cycle"),
+        Some(Reason::Quota { queue, .. } | Reason::OverMost { queue, .. }) => {
+            format!("for quota of {queue}")
+        }
+        Some(Reason::Fragmented(_) | Reason::NoRoom(_) | Reason::Absent(_)) => {
+            format!("for {} devices", class.unwrap_or("other"))
+        }
+        Some(Reason::Held) => String::from("on hold"),
+        Some(_) => String::from("for other reasons"),
+    }
+}
+
+/// That nobody adds the supposed nodes by itself: their pool has a fixed size, or is at its autoscaler's maximum.
+fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
+    let Ok(Suppose::Nodes { like, by }) = parse(change) else {
+        return None;
+    };
+    let pool = facts.fleet.pools.iter().find(|pool| *pool.name == *like)?;
+    let wanted = i64::from(pool.nodes.total) + by;
+    match (pool.mode, pool.nodes.max) {
+        _ if by <= 0 => None,
+        (_, Some(max)) if wanted > i64::from(max) => Some(format!(
+            "{like} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
+            pool.nodes.total
+        )),
+        (Some(PoolMode::Static), _) => Some(format!(
+            "{like} is a static pool: no autoscaler adds nodes to it, they are added by hand"
+        )),
+        _ => None,
+    }
+}
+
 /// What some changes would do.
 pub struct WhatIfView {
     changes: Name,
     table: TableView,
     /// Lines of figures that stand above the table: as many as the answer has, as far as there is room.
     figures: u16,
+    /// What is said above them: what is supposed, what comes of it, what is to be known.
+    head: Vec<(String, Role)>,
+    /// Jobs that are listed below.
+    jobs: u16,
 }
 
 impl WhatIfView {
@@ -132,6 +264,8 @@ impl WhatIfView {
             table: TableView::new(ViewId::Jobs, &KIND, RowScope::WhatIf(changes.clone())),
             changes,
             figures: 0,
+            head: Vec::new(),
+            jobs: 0,
         }
     }
 
@@ -139,19 +273,35 @@ impl WhatIfView {
         facts.supposed.get(&self.changes).map(|(_, told)| told)
     }
 
-    /// Above the table: the title, air, the heads, the figures, air.
+    /// The head as lines of this width.
+    fn head(&self, area: Rect) -> Vec<(String, Role)> {
+        let room = usize::from(area.width.saturating_sub(4));
+        let lines = self.head.iter().flat_map(|(words, role)| {
+            let lines = wrap(words, room).into_iter();
+            lines.map(move |line| (line, *role))
+        });
+        lines.collect()
+    }
+
+    /// Above the table: the head, air, the heads of the figures, the figures, air.
     fn below(&self, area: Rect) -> Rect {
-        let above = match self.lines(area) {
-            0 => 2,
-            lines => lines + 4,
-        };
+        let above = self.head(area).len() as u16
+            + match self.lines(area) {
+                0 => 1,
+                lines => lines + 3,
+            };
         let above = above.min(area.height);
         Rect::new(area.x, area.y + above, area.width, area.height - above)
     }
 
     /// Figures that are drawn: where there is no room for all and some jobs, the jobs matter more.
     fn lines(&self, area: Rect) -> u16 {
-        match area.height >= self.figures + 10 {
+        let jobs = match self.jobs {
+            0 => 0,
+            jobs => 1 + jobs.min(5),
+        };
+        let head = self.head(area).len() as u16;
+        match area.height >= head + 3 + self.figures + jobs {
             true => self.figures,
             false => 0,
         }
@@ -159,6 +309,7 @@ impl WhatIfView {
 
     fn draw_figures(&self, outcome: &Outcome, painter: &mut Painter<'_>, area: Rect) {
         let lines = self.lines(area);
+        let top = area.y + self.head(area).len() as u16;
         let rows = figures(outcome);
         let width = |at: usize, head: &str| {
             let cells = rows.iter().map(|row| painter.width(&row[at]));
@@ -188,11 +339,11 @@ impl WhatIfView {
         if lines == 0 {
             return;
         }
-        draw(area.y + 2, heads, [Role::Muted; 4]);
+        draw(top + 1, heads, [Role::Muted; 4]);
         for (line, row) in rows.iter().take(usize::from(lines)).enumerate() {
             let [name, before, after, by]: &Figure = row;
             let roles = [Role::Muted, Role::Text, Role::Title, Role::Accent];
-            draw(area.y + 3 + line as u16, [name, before, after, by], roles);
+            draw(top + 2 + line as u16, [name, before, after, by], roles);
         }
     }
 }
@@ -208,9 +359,13 @@ impl View for WhatIfView {
         TABLE
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.figures = match self.answer(facts) {
-            Some(Supposed::Told(outcome, ..)) => figures(outcome).len() as u16,
-            _ => 0,
+        (self.figures, self.jobs, self.head) = match self.answer(facts) {
+            Some(Supposed::Told(outcome, at, gaps)) => (
+                figures(outcome).len() as u16,
+                u16::try_from(outcome.jobs.len()).unwrap_or(u16::MAX),
+                head(facts, outcome, *at, gaps),
+            ),
+            _ => (0, 0, Vec::new()),
         };
         self.table.refresh(facts, settle);
     }
@@ -258,20 +413,16 @@ impl View for WhatIfView {
                 );
                 say(painter, 2, why, Role::Crit);
             }
-            Some(Supposed::Told(outcome, at, gaps)) => {
-                let notes = outcome.notes.iter().chain(gaps);
-                let notes: String = notes.map(|note| format!(" · {note}")).collect();
-                let (bold, muted) = (
-                    painter.render_style.bold(Role::Title),
-                    painter.render_style.fg(Role::Muted),
-                );
-                let title = title(outcome, *at);
-                painter.pieces(area.x + 2, area.y, room, &[(&title, bold), (&notes, muted)]);
+            Some(Supposed::Told(outcome, ..)) => {
+                for (line, (words, role)) in self.head(area).iter().enumerate() {
+                    let y = area.y.saturating_add(line as u16);
+                    if y < area.bottom() {
+                        painter.say(area.x + 2, y, room, words, *role);
+                    }
+                }
                 self.draw_figures(outcome, painter, area);
-                let below = self.below(area);
-                if outcome.jobs.is_empty() {
-                    painter.say(below.x + 2, below.y, room, &nobody(outcome), Role::Muted);
-                } else {
+                if !outcome.jobs.is_empty() {
+                    let below = self.below(area);
                     self.table.paint(facts, painter, below, true);
                 }
             }

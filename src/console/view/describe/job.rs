@@ -5,7 +5,7 @@ use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
-use model::base::{ObjectKey, SmallSort};
+use model::base::{Age, Moment, ObjectKey, SmallSort};
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
@@ -304,7 +304,8 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         table.words("evicts", words, Role::Warn);
     }
     let mut label = "start now";
-    for change in explanation.unblock.iter().chain(&explanation.alternatives) {
+    let changes = || explanation.unblock.iter().chain(&explanation.alternatives);
+    for change in changes().filter(|change| !waiting::only_waits(change)) {
         table.words(
             label,
             waiting::change_words(change, job, facts.now),
@@ -321,14 +322,37 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = format!("preempt {}{proven}", victims_words(now));
         table.words(label, words, Role::Info);
     }
+    for change in changes().filter(|change| waiting::only_waits(change)) {
+        let words = waiting::change_words(change, job, facts.now);
+        table.words("by itself", words, Role::Text);
+    }
     let mut label = "later";
     for later in &told.answer.later {
         table.words(label, waiting::later_words(later, facts.now), Role::Info);
         label = "or";
     }
     if let Some(at) = facts.answers.at {
-        let words = format!("worked out {} ago", painter.age(at));
-        table.words("", words, Role::Muted);
+        let (words, role) = worked_out(facts, job, at, painter);
+        table.words("", words, role);
+    }
+}
+
+/// An answer that is older than this is said to be old.
+const OLD: Age = Age::from_seconds(60);
+
+/// How old the engine's answer is, and whether the job has changed since.
+fn worked_out(facts: &Facts, job: &Job, at: Moment, painter: &mut Painter<'_>) -> (String, Role) {
+    let words = format!("worked out {} ago", painter.age(at));
+    if job.waiting_since.is_some_and(|since| since > at) {
+        let words = format!("{words}, before this job came to wait: a newer answer is on its way");
+        return (words, Role::Warn);
+    }
+    match facts.now.since(at) > OLD {
+        true => (
+            format!("{words}: old, the fleet may have changed since"),
+            Role::Warn,
+        ),
+        false => (words, Role::Muted),
     }
 }
 

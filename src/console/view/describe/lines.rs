@@ -66,7 +66,14 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                     painter.say(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     let beside = painter.width(words) + 1;
-                    let cells = room.saturating_sub(beside).min(values.len() as u16);
+                    // Where there is more room than points, each point is some cells wide.
+                    let least = room.saturating_sub(beside);
+                    let wide = (usize::from(least) / values.len().max(1)).max(1);
+                    let values: Vec<Option<f32>> = values
+                        .iter()
+                        .flat_map(|value| std::iter::repeat_n(*value, wide))
+                        .collect();
+                    let cells = least.min(values.len() as u16);
                     let skip = values.len() - usize::from(cells);
                     spark(painter, x, y, &values[skip..], false);
                     painter.say(x + cells + 1, y, beside, words, Role::Text);

@@ -19,7 +19,9 @@ use table::Facts;
 use table::actions::{RunState, still_faulty};
 use table::sources::message;
 
-use super::{Selection, alerts, object_tree, plans, queue_quotas, sources, subject, table_view};
+use super::{
+    Selection, alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view,
+};
 
 pub use lines::{draw_columns, draw_lines, draw_panel};
 
@@ -213,7 +215,7 @@ pub fn describe(
                 .sources
                 .iter()
                 .find(|source| source.name == *name)?;
-            let (_, role, word) = sources::state_of(source.state);
+            let (role, word) = sources::words_of(facts, source);
             table.words("state", word, role);
             // What is wrong comes first: a small screen cuts the end.
             let message = message(facts, source);
@@ -281,6 +283,13 @@ pub fn describe(
                 format!("{} ago", painter.age(run.begun)),
                 Role::Text,
             );
+            let jobs = run_jobs::lines(facts, run);
+            if !jobs.is_empty() {
+                table.head("jobs that it started or stopped, as they are now");
+                for (job, words, role) in jobs {
+                    table.words("", format!("{job}: {words}"), role);
+                }
+            }
             table.head("steps");
             for (at, step) in run.steps.iter().enumerate() {
                 let words = match step.note.is_empty() {

@@ -13,6 +13,9 @@ use super::{Check, Verdict, Walk};
 const REPAIR: &str =
     "its last values stay, with their age; the sources view (0) shows its last error";
 
+/// The same of a source that never answered: it has no values.
+const NEVER: &str = "it has no values; the sources view (0) shows its last error";
+
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
     walk: Walk::Fleet(look),
@@ -42,7 +45,10 @@ fn look(context: &mut CheckContext<'_>) {
                     &on.unwrap_or_default(),
                     &source.message,
                 ),
-                REPAIR,
+                match source.last_ok {
+                    Some(_) => REPAIR,
+                    None => NEVER,
+                },
             );
             if source.gives_readings() {
                 return draft.group(subject("Source", &source.kind), "sources unreachable");

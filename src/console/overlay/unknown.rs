@@ -1,0 +1,72 @@
+//! What the palette says of a word that is not enough, or is no command: which choice is meant, what is nearest.
+
+use model::base::document::nearest;
+
+use super::Navigation;
+use super::offers::Offer;
+
+/// Kinds that kubectl and k9s list and this console does not, by their names and short names.
+const NOT_HERE: &[&[&str]] = &[
+    &["persistentvolumeclaims", "persistentvolumeclaim", "pvc"],
+    &["persistentvolumes", "persistentvolume", "pv"],
+    &["storageclasses", "storageclass", "sc"],
+    &["deployments", "deployment", "deploy", "dp"],
+    &["statefulsets", "statefulset", "sts"],
+    &["daemonsets", "daemonset", "ds"],
+    &["replicasets", "replicaset", "rs"],
+    &["cronjobs", "cronjob", "cj"],
+    &["configmaps", "configmap", "cm"],
+    &["secrets", "secret", "sec"],
+    &["serviceaccounts", "serviceaccount", "sa"],
+    &["ingresses", "ingress", "ing"],
+    &["endpoints", "ep"],
+    &["networkpolicies", "networkpolicy", "netpol", "np"],
+    &["poddisruptionbudgets", "poddisruptionbudget", "pdb"],
+    &["customresourcedefinitions", "crds", "crd"],
+    &["clusterroles", "clusterrole", "cr"],
+    &["clusterrolebindings", "clusterrolebinding", "crb"],
+    &["roles", "role", "ro"],
+    &["rolebindings", "rolebinding", "rb"],
+    &["resourcequotas", "resourcequota", "quota"],
+    &["limitranges", "limitrange", "limits"],
+];
+
+/// A kind of Kubernetes that has no view here; enter leaves the words as they are.
+pub(super) fn not_here(word: &str) -> Option<Offer> {
+    let names = NOT_HERE.iter().find(|names| names.contains(&word))?;
+    Some(Offer {
+        label: word.to_owned(),
+        doc: format!("{}: no view here, use kubectl or k9s", names[0]),
+        go: Navigation::Palette(word.to_owned()),
+    })
+}
+
+/// A word that nothing here is called by; enter types the nearest that is, where one is near.
+pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Offer {
+    let near = nearest(typed, known);
+    let doc = match near {
+        Some(near) => format!("unknown; enter types {near}"),
+        None => String::from("unknown command; ? lists all"),
+    };
+    Offer {
+        label: typed.to_owned(),
+        doc,
+        go: Navigation::Palette(near.unwrap_or(typed).to_owned()),
+    }
+}
+
+/// Asks which of a verb's choices is meant.
+pub(super) fn which(verb: &str, choices: usize) -> Offer {
+    let doc = match (verb, choices) {
+        ("ctx", 0) => "no other context; `stokehold --context NAME`".to_owned(),
+        (_, 0) => format!("{verb}: there is none to choose"),
+        ("ns", _) => "which namespace? enter, then choose or type it".to_owned(),
+        ("ctx", _) => "which context? enter, then choose or type it".to_owned(),
+        _ => "which? enter, then choose or type it".to_owned(),
+    };
+    Offer {
+        label: verb.to_owned(),
+        doc,
+        go: Navigation::Palette(format!("{verb} ")),
+    }
+}

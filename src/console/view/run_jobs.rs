@@ -1,0 +1,162 @@
+//! What became of the jobs that a run has started or stopped, by the present picture: running again, waiting, not back.
+
+use crate::theme::Role;
+use model::base::Moment;
+use model::fleet::job::{Job, JobState};
+use model::plan::JobName;
+use table::Facts;
+use table::actions::{RunRow, RunState, not_started};
+
+use super::{jobs, waiting};
+
+/// How a job that was stopped stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Back {
+    Running,
+    Starting,
+    Waiting,
+    /// Suspended, failed or gone: it does not come back by itself.
+    Not,
+    Ended,
+    /// Its pods are those that it had before.
+    Kept,
+    Unknown,
+}
+
+/// The job that a run was to start, then each that it has stopped: its name, and what became of it.
+pub fn lines(facts: &Facts, run: &RunRow) -> Vec<(String, String, Role)> {
+    let started = run.starts.iter().map(|job| {
+        let (words, role) = started(facts, job);
+        (job.to_string(), words, role)
+    });
+    let stopped = run.stopped.iter().map(|job| {
+        let (_, words, role) = became(facts, run, job);
+        (job.to_string(), words, role)
+    });
+    started.chain(stopped).collect()
+}
+
+/// The same in sum: `2 jobs stopped: 1 running again, 1 waiting`; nothing where a run has stopped none.
+pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
+    if run.stopped.is_empty() {
+        return None;
+    }
+    const WORDS: [(Back, &str); 7] = [
+        (Back::Running, "running again"),
+        (Back::Starting, "starting again"),
+        (Back::Waiting, "waiting"),
+        (Back::Not, "not back"),
+        (Back::Ended, "ended"),
+        (Back::Kept, "not stopped yet"),
+        (Back::Unknown, "not known"),
+    ];
+    let all: Vec<Back> = run
+        .stopped
+        .iter()
+        .map(|job| became(facts, run, job).0)
+        .collect();
+    let parts: Vec<String> = WORDS
+        .iter()
+        .filter_map(|(back, word)| {
+            let count = all.iter().filter(|known| *known == back).count();
+            match (count, all.len()) {
+                (0, _) => None,
+                (_, 1) => Some((*word).to_owned()),
+                (count, _) => Some(format!("{count} {word}")),
+            }
+        })
+        .collect();
+    let parts = parts.join(", ");
+    Some(match all.len() {
+        1 => format!("stopped job {parts}"),
+        more => format!("{more} jobs stopped: {parts}"),
+    })
+}
+
+fn find<'a>(facts: &'a Facts, job: &JobName) -> Result<&'a Job, (Back, String, Role)> {
+    match facts.fleet.job_named(&job.to_string()) {
+        Some(job) => Ok(job),
+        None if facts.fleet.is_complete() => {
+            Err((Back::Not, String::from("gone: it was deleted"), Role::Warn))
+        }
+        None => {
+            let words = String::from("not known: the fleet has not been read yet");
+            Err((Back::Unknown, words, Role::Muted))
+        }
+    }
+}
+
+/// Whether a job that was to be started runs.
+fn started(facts: &Facts, name: &JobName) -> (String, Role) {
+    let job = match find(facts, name) {
+        Ok(job) => job,
+        Err((_, words, role)) => return (words, role),
+    };
+    match (not_started(&facts.fleet, name), job.state) {
+        (Some(why), _) => (format!("not started: {why}"), Role::Warn),
+        (None, JobState::Done) => (String::from("ran, and has ended"), Role::Ok),
+        (None, JobState::Starting) => (
+            format!("starting on {}", jobs::where_or_why(job)),
+            Role::Info,
+        ),
+        (None, _) => (format!("running on {}", jobs::where_or_why(job)), Role::Ok),
+    }
+}
+
+/// What became of a job that was stopped.
+fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
+    let job = match find(facts, name) {
+        Ok(job) => job,
+        Err(told) => return told,
+    };
+    let short = match job.devices_allocated < job.devices_requested {
+        true => format!(
+            ", {} of {} devices",
+            job.devices_allocated, job.devices_requested
+        ),
+        false => String::new(),
+    };
+    match job.state {
+        JobState::Running | JobState::Finishing if !has_new_pods(job, run.begun) => {
+            let words = match run.state {
+                RunState::Undone | RunState::Done => "running with the pods that it had",
+                _ => "not stopped yet",
+            };
+            (Back::Kept, words.to_owned(), Role::Muted)
+        }
+        JobState::Running | JobState::Finishing => {
+            let words = format!("running again on {}{short}", jobs::where_or_why(job));
+            (Back::Running, words, Role::Ok)
+        }
+        JobState::Starting => {
+            let words = format!("starting again on {}{short}", jobs::where_or_why(job));
+            (Back::Starting, words, Role::Info)
+        }
+        JobState::Waiting => {
+            let when = match waiting::eta(facts, job).as_deref() {
+                None => String::new(),
+                Some("unknown" | crate::text::UNKNOWN) => String::from("no ETA; "),
+                Some("now" | "any moment") => String::from("starts in the next cycle; "),
+                Some(eta) => format!("starts {eta}; "),
+            };
+            let words = format!("waiting again: {when}{}", waiting::why(facts, job));
+            (Back::Waiting, words, Role::Warn)
+        }
+        JobState::Suspended => {
+            let words = String::from("on hold: it does not come back until it is resumed (H)");
+            (Back::Not, words, Role::Warn)
+        }
+        JobState::Failed => {
+            let words = format!("failed: {}", jobs::where_or_why(job));
+            (Back::Not, words, Role::Crit)
+        }
+        JobState::Done => (Back::Ended, String::from("ended well"), Role::Muted),
+    }
+}
+
+/// Some pod of it was made since; the server's clock has whole seconds.
+fn has_new_pods(job: &Job, begun: Moment) -> bool {
+    let pods = job.pods.iter().map(|pod| &pod.seen);
+    pods.filter(|seen| seen.deleted.is_none())
+        .any(|seen| seen.created.millis() >= begun.millis() / 1_000 * 1_000)
+}
