@@ -95,9 +95,9 @@ pub(super) fn run(
     let explained = &answer.explanation;
     let waits = matches!(explained.state, StartState::Waiting) && job.output == FigureFormat::Table;
     if let Some(now) = waits.then(|| seen.now(explained)).flatten() {
-        let words = format!("evict {}", victims_words(&now));
+        let words = format!("evict {}: starts now", victims_words(&now));
         let command = format!("stokehold plan admit {} --preempt", explained.job);
-        let _ = writeln!(text, "  {:<10} {words}: {}", "or now", printable(&command));
+        let _ = writeln!(text, "  {:<10} {words} · {}", "or", printable(&command));
     }
     out::write(out, &text)?;
     Ok(if blind { Exit::Refused } else { Exit::Done })
@@ -114,10 +114,10 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
     }
 }
 
-/// `raise queue research's quota by 64 h100, then it starts ~14:40 (13:55–15:30)`.
+/// `raise queue research's quota by 64 h100: starts ~14:40 (13:55–15:30)`.
 fn later_words(later: &Later, now: Moment) -> String {
     format!(
-        "{}, then it starts {}",
+        "{}: starts {}",
         later.change.sentence(),
         start_words(&later.start, now)
     )
@@ -191,44 +191,48 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     };
     let words = |unblock: &Unblock| {
         // As in the console: what was estimated, not simulated, is marked.
-        let mark = if unblock.proven { "" } else { "estimated: " };
+        let mark = if unblock.proven { "" } else { "about " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
         let others = others.map_or_else(String::new, |words| format!(" ({words})"));
-        let sentence = format!("{mark}{}{others}", unblock.sentence);
+        let then = match unblock.changes[..] {
+            [Change::Wait { .. }] => "",
+            _ => ": starts now",
+        };
+        let sentence = format!("{mark}{}{others}{then}", unblock.sentence);
         match command(unblock) {
-            Some(command) => format!("{sentence}: stokehold {command}"),
+            Some(command) => format!("{sentence} · stokehold {command}"),
             None => sentence,
         }
     };
+    let start = answer.start.as_ref();
+    if let Some(start) = start.filter(|_| it.state != StartState::Ready) {
+        line("starts", &start_words(start, now));
+    }
+    let mut title = "change";
     match &it.unblock {
-        Some(unblock) => line("start now", &words(unblock)),
+        Some(unblock) => {
+            line(title, &words(unblock));
+            title = "or";
+        }
         None if it.reasons.iter().any(Reason::is_blind) => {}
         None if matches!(it.state, StartState::Waiting) => {
-            line("start now", "no single known change would do");
+            line(title, "no single known change starts it now");
+            title = "or";
         }
         None => {}
     }
-    let has_eta = answer
-        .start
-        .as_ref()
-        .is_some_and(|start| start.p50.is_some());
+    let has_eta = start.is_some_and(|start| start.p50.is_some());
     let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [Change::Wait { .. }]);
     for other in &it.alternatives {
-        // Its start stands below, with its range.
+        // Its start stands above, with its range.
         if !(has_eta && says_eta(&other)) {
-            line("or", &words(other));
+            line(title, &words(other));
+            title = "or";
         }
     }
-    if let Some(start) = answer
-        .start
-        .as_ref()
-        .filter(|_| it.state != StartState::Ready)
-    {
-        line("starts", &start_words(start, now));
-    }
-    for (at, later) in answer.later.iter().enumerate() {
-        let title = if at == 0 { "later" } else { "or" };
+    for later in &answer.later {
         line(title, &later_words(later, now));
+        title = "or";
     }
     for used in &answer.options {
         line("settings", &used.to_string());

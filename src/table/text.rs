@@ -1,9 +1,10 @@
 //! Values as cells of a printed table: numbers with their unit, `-` for unknown, plain ASCII.
 
+use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
 use model::fleet::signal::Signal;
-use model::plan::StartChange;
+use model::plan::{Plan, StartChange};
 
 /// The cell of a value that is not known.
 pub const UNKNOWN: &str = "-";
@@ -135,21 +136,47 @@ pub fn with_hours(words: &str, now: Moment) -> String {
     out
 }
 
-/// When something starts by a forecast: `~21:40`, `now`, `at an unknown time`.
-pub fn start(now: Moment, at: Option<Moment>) -> String {
+/// When something starts by a forecast: `~21:40`, `now`, `no ETA`.
+fn start(now: Moment, at: Option<Moment>) -> String {
     match at {
         Some(_) => eta(now, [None, at, None]),
-        None => "at an unknown time".to_owned(),
+        None => NO_ETA.to_owned(),
     }
 }
 
-/// When a job starts whose start moves, and when it would have; `None` where both read the same or lie within a minute.
+/// When a job starts whose start a plan moves, and when it would have; `None` where both read the same or lie within a minute.
+pub fn start_change(now: Moment, plan: &Plan, change: &StartChange) -> Option<String> {
+    let (after, before) = start_moves(now, change)?;
+    let devices = counted(u64::from(change.devices), "device");
+    let job = &change.job;
+    if plan.adds_replicas(job) {
+        return Some(match change.after {
+            Some(_) => format!("new replicas of {job} ({devices}) start {after}"),
+            None => format!("new replicas of {job} ({devices}) wait: {NO_ETA}"),
+        });
+    }
+    Some(match (change.after, change.before) {
+        (None, _) => format!("{job} ({devices}) then has {NO_ETA}, was {before}"),
+        (_, None) => format!("{job} ({devices}) starts {after}, had {NO_ETA}"),
+        _ => format!("{job} ({devices}) starts {after} instead of {before}"),
+    })
+}
+
+/// The two moments of a start that moves.
 pub fn start_moves(now: Moment, change: &StartChange) -> Option<(String, String)> {
     if !change.is_notable() {
         return None;
     }
     let (after, before) = (start(now, change.after), start(now, change.before));
     (after != before).then_some((after, before))
+}
+
+/// When a job runs again that a plan takes off its devices: `back ~21:40`, `then waits: no ETA`.
+pub fn back(now: Moment, at: Option<Moment>) -> String {
+    match at {
+        Some(_) => format!("back {}", start(now, at)),
+        None => format!("then waits: {NO_ETA}"),
+    }
 }
 
 /// A text, or `-` when there is none.
@@ -255,7 +282,7 @@ mod tests {
         };
         let words = |after: &str, before: &str| Some((after.to_owned(), before.to_owned()));
         assert_eq!(told(at(3_600), at(1_440)), words("~12:08", "~12:44"));
-        assert_eq!(told(None, at(0)), words("now", "at an unknown time"));
+        assert_eq!(told(None, at(0)), words("now", NO_ETA));
         assert_eq!(told(at(1_440), at(1_470)), None, "half a minute");
         assert_eq!(told(at(200_000), at(200_090)), None, "both read the same");
         assert_eq!(told(None, None), None);

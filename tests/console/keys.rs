@@ -386,7 +386,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         "what would start it",
         "b",
         &[
-            "start now",
+            "starts now",
             "research/llm-70b-sft-next",
             "priority 91 instead of 72",
         ],

@@ -10,7 +10,7 @@ use model::base::{Exit, Failure, Moment};
 use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
 use model::usage::{ASSUMPTION, BudgetChange};
 use model::value::Value;
-use table::text::{start, start_moves, with_hours};
+use table::text::{back, start_change, with_hours};
 
 use super::PlanFormat;
 use crate::cli::out;
@@ -54,34 +54,21 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
             false => "",
         };
         lines.push(format!(
-            "{} {besides}frees {}, loses {lost}{cost}, back {}",
+            "{} {besides}frees {}, loses {lost}{cost}, {}",
             one.job,
             counted(one.devices.into(), "device"),
-            start(now, one.back)
+            back(now, one.back)
         ));
     }
-    let moved = forecast.starts.iter();
-    let moved: Vec<_> = moved
-        .filter_map(|one| Some((one, start_moves(now, one)?)))
+    let starts = forecast.starts.iter();
+    let mut moved: Vec<String> = starts
+        .filter_map(|one| start_change(now, plan, one))
         .collect();
-    for (one, (after, before)) in moved.iter().take(MOST) {
-        if plan.adds_replicas(&one.job) {
-            let devices = counted(one.devices.into(), "device");
-            lines.push(format!(
-                "new replicas of {} ({devices}) start {after}",
-                one.job
-            ));
-            continue;
-        }
-        lines.push(format!(
-            "{} ({}) starts {after}, before: {before}",
-            one.job,
-            counted(one.devices.into(), "device")
-        ));
-    }
     let more = forecast.displaced.len().saturating_sub(MOST) + moved.len().saturating_sub(MOST);
+    moved.truncate(MOST);
+    lines.extend(moved);
     if more > 0 {
-        lines.push(format!("and {more} jobs more"));
+        lines.push(format!("and {}", counted(more as u64, "other job")));
     }
     for pool in &forecast.pools {
         lines.push(format!(

@@ -9,7 +9,7 @@ use model::base::{Age, Moment, Rate};
 use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Used, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
-use table::text::{NO_ETA, start, start_moves, with_hours};
+use table::text::{back, start_change, with_hours};
 
 use super::key_hints::{by_key, key_of};
 use super::plan::Dialog;
@@ -269,22 +269,10 @@ fn first_four(mut lines: impl Iterator<Item = String>, [one, several]: [&str; 2]
 fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(first_four(
-        forecast.starts.iter().filter_map(|change| {
-            let (after, before) = start_moves(now, change)?;
-            let devices = counted(u64::from(change.devices), "device");
-            let job = &change.job;
-            if plan.adds_replicas(job) {
-                return Some(match change.after {
-                    Some(_) => format!("new replicas of {job} ({devices}) start {after}"),
-                    None => format!("new replicas of {job} ({devices}) wait: {NO_ETA}"),
-                });
-            }
-            Some(match (change.after, change.before) {
-                (None, _) => format!("{job} ({devices}) then has {NO_ETA}, was {before}"),
-                (_, None) => format!("{job} ({devices}) starts {after}, had {NO_ETA}"),
-                _ => format!("{job} ({devices}) starts {after} instead of {before}"),
-            })
-        }),
+        forecast
+            .starts
+            .iter()
+            .filter_map(|change| start_change(now, plan, change)),
         ["starts at another time", "start at another time"],
     ));
     lines.extend(first_four(
@@ -295,13 +283,8 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
             };
             let job = &displaced.job;
             let devices = counted(u64::from(displaced.devices), "device");
-            match displaced.back {
-                Some(_) => format!(
-                    "{job} {besides}frees {devices}, back {}",
-                    start(now, displaced.back)
-                ),
-                None => format!("{job} {besides}frees {devices}, then waits: {NO_ETA}"),
-            }
+            let back = back(now, displaced.back);
+            format!("{job} {besides}frees {devices}, {back}")
         }),
         ["is evicted", "are evicted"],
     ));

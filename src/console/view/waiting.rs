@@ -242,7 +242,7 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let mark = if change.proven || only_waits(change) {
         ""
     } else {
-        "est. "
+        "about "
     };
     let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
     let victims = match change.changes.iter().any(by_hand) {
@@ -259,11 +259,11 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     )
 }
 
-/// A change with which it starts by itself later: `+64 h100 quota for research, then it starts ~14:40 (13:55–15:30)`.
+/// A change with which it starts by itself later: `+64 h100 quota for research: starts ~14:40 (13:55–15:30)`.
 pub(super) fn later_words(later: &Later, now: Moment) -> String {
     let start = &later.start;
     format!(
-        "{}, then it starts {}",
+        "{}: starts {}",
         short_change(&later.change, false, now),
         eta_words(now, [start.p10, start.p50, start.p90])
     )

@@ -254,7 +254,7 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let Some(told) = waiting::told(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
-            table.words("start now", waiting::mend(facts, job), Role::Info);
+            table.words("change", waiting::mend(facts, job), Role::Info);
         }
         return;
     };
@@ -303,33 +303,30 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = evicted_words(&explanation.victims);
         table.words("evicts", words, Role::Warn);
     }
-    let mut label = "start now";
+    let mut label = "change";
     let changes = || explanation.unblock.iter().chain(&explanation.alternatives);
     for change in changes().filter(|change| !waiting::only_waits(change)) {
-        table.words(
-            label,
-            waiting::change_words(change, job, facts.now),
-            Role::Info,
-        );
+        let words = waiting::change_words(change, job, facts.now);
+        table.words(label, format!("{words}: starts now"), Role::Info);
         label = "or";
     }
     if let Some(now) = &told.now {
         let proven = if now.proven {
-            ": no smaller loss does"
+            "; no other set loses less"
         } else {
             ""
         };
-        let words = format!("preempt {}{proven}", victims_words(now));
+        let words = format!("preempt {}: starts now{proven}", victims_words(now));
         table.words(label, words, Role::Info);
+        label = "or";
+    }
+    for later in &told.answer.later {
+        table.words(label, waiting::later_words(later, facts.now), Role::Info);
+        label = "or";
     }
     for change in changes().filter(|change| waiting::only_waits(change)) {
         let words = waiting::change_words(change, job, facts.now);
         table.words("by itself", words, Role::Text);
-    }
-    let mut label = "later";
-    for later in &told.answer.later {
-        table.words(label, waiting::later_words(later, facts.now), Role::Info);
-        label = "or";
     }
     if let Some(at) = facts.answers.at {
         let (words, role) = worked_out(facts, job, at, painter);
