@@ -245,7 +245,8 @@ pub fn growth(snapshot: &Snapshot) -> Vec<Growth> {
 }
 
 /// Idle nodes of each pool without which nobody starts later and nobody else is preempted, by pool: those of all pools together. `least`
-/// is how many nodes a pool must keep; nodes of `spared` are not idle, whatever runs there: their devices are out of use. The snapshot must be settled. Nothing where not all of the fleet may be seen.
+/// is how many nodes a pool must keep; the devices of `spared` are out of use. The snapshot must be settled. Nothing where not all of
+/// the fleet may be seen.
 pub fn shrink(
     snapshot: &Snapshot,
     least: &BTreeMap<Name, u32>,
@@ -342,12 +343,8 @@ pub fn shrink(
             rate: rate(&nodes),
             saves: {
                 let committed = |node: &&&Node| node.billing.is_some_and(Billing::is_committed);
-                let paid: Vec<&Node> = nodes
-                    .iter()
-                    .filter(|node| !committed(node))
-                    .copied()
-                    .collect();
-                rate(&paid)
+                let paid = nodes.iter().filter(|node| !committed(node));
+                rate(&paid.copied().collect::<Vec<_>>())
             },
             nodes: nodes.into_iter().map(|node| node.name.clone()).collect(),
         });

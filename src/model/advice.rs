@@ -6,12 +6,16 @@
 use crate::base::quantities::{counted, first_named};
 use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
 use crate::cost::{Burn, PriceGroup};
-use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::finding::Finding;
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::node::Billing;
 use crate::fleet::profile::{self, Bound, Evidence, JobProfile, Profiles};
+
+mod smaller;
+
+pub use smaller::ROOM;
+use smaller::smaller;
 
 /// Hours of a month in which savings are told: 365 days over 12.
 pub const MONTH_HOURS: i64 = 730;
@@ -19,33 +23,8 @@ pub const MONTH_HOURS: i64 = 730;
 /// So much of a job's devices must be idle before fewer are advised, 0 to 1: one of many is a matter of the moment.
 pub const FEW_IDLE: f64 = 0.1;
 
-/// What a job needs may fill this much of a smaller device, 0 to 1.
-pub const ROOM: f64 = 0.8;
-
 /// From this share of the window on, all of it counts as read, 0 to 1.
 const NEARLY_ALL: f64 = 0.95;
-
-/// More than this over its links, bytes a second, and a device without links does not do.
-const NEEDS_LINKS: f64 = 1e9;
-
-/// Classes whose devices can be cut into seven compute and eight memory slices; NVIDIA's MIG guide.
-const MIG: &[&str] = &[
-    "A100",
-    "A100-40GB",
-    "A100-PCIe",
-    "A800",
-    "H100",
-    "H100-NVL",
-    "H100-PCIe",
-    "H800",
-    "H200",
-    "H200-NVL",
-    "GH200",
-    "B200",
-];
-
-/// Compute slices of seven and memory slices of eight of the profiles that a job may move to.
-const MIG_SLICES: [(u32, u32); 3] = [(1, 1), (2, 2), (3, 4)];
 
 /// How sure it is that what is said is so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -435,112 +414,6 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
     } else if let Some(saves) = spot(job, profile, costs, fleet, burn) {
         all.push(advice(Action::Spot, Some(saves), Certainty::Medium));
     }
-}
-
-/// The cheapest device or slice that the job fits on, with what it saves an hour. `None` where what it needs is not known: a server
-/// of models takes all memory that it finds.
-fn smaller(
-    job: &Job,
-    profile: &JobProfile,
-    costs: Option<Rate>,
-    fleet: &Fleet,
-    burn: &Burn,
-) -> Option<(Action, Rate)> {
-    if job.serving.is_some() {
-        return None;
-    }
-    let devices = u64::from(profile.devices);
-    let own_rate = costs?.share(1, devices.max(1));
-    let catalog = &fleet.policy.catalog;
-    let own = catalog.of_class(job.class.as_deref()?)?;
-    let memory = memory_gib(job, fleet).or(own.memory_gib)?;
-    let needs = Needs::of(&profile.evidence, memory)?;
-    let mut best: Option<(Action, Rate)> = None;
-    let mut offer = |action: Action, rate: Rate| {
-        if rate < own_rate && best.as_ref().is_none_or(|(_, known)| rate < *known) {
-            best = Some((action, rate));
-        }
-    };
-    for group in &burn.prices {
-        let other = fitting(group, own, &needs, profile, catalog);
-        if let Some((class, rate)) = other.filter(|(class, _)| Some(class) != job.class.as_ref()) {
-            offer(Action::SmallerDevice(class), rate);
-        }
-    }
-    if devices == 1 && MIG.contains(&own.class.as_str()) {
-        for (compute, parts) in MIG_SLICES {
-            let (by_compute, by_memory) = (f64::from(compute) / 7.0, f64::from(parts) / 8.0);
-            if needs.memory_gib <= ROOM * memory * by_memory
-                && needs.sm <= ROOM * by_compute
-                && needs.dram <= ROOM * by_memory
-            {
-                let gib = (memory * by_memory).round();
-                let name = Name::from(format!("{compute}g.{gib}gb"));
-                offer(
-                    Action::MigSlice(name),
-                    own_rate.share(u64::from(compute), 7),
-                );
-                break;
-            }
-        }
-    }
-    let (action, rate) = best?;
-    let less = own_rate - rate;
-    Some((action, less.times(devices)))
-}
-
-/// The memory that a device of the job tells to have, GiB, rounded up as vendors name it.
-fn memory_gib(job: &Job, fleet: &Fleet) -> Option<f64> {
-    let place = job.places.first()?;
-    let device = fleet.node(&place.node)?.device(place.device)?;
-    device
-        .memory()
-        .1
-        .map(|bytes| (bytes / 1_073_741_824.0).ceil())
-}
-
-/// What a job needs of a device: memory and compute by the 95th percentile, bandwidth by the mean.
-struct Needs {
-    memory_gib: f64,
-    /// Share of its own device's compute and memory bandwidth.
-    sm: f64,
-    dram: f64,
-}
-
-impl Needs {
-    /// `None` where any of it is not known; its own devices have `memory` GiB.
-    fn of(evidence: &Evidence, memory: f64) -> Option<Self> {
-        Some(Self {
-            memory_gib: evidence.memory_p95? * memory,
-            sm: evidence.sm_p95?,
-            dram: evidence.dram?,
-        })
-    }
-}
-
-/// The class and price of a group of devices that the job fits on.
-fn fitting(
-    group: &PriceGroup,
-    own: &Accelerator,
-    needs: &Needs,
-    profile: &JobProfile,
-    catalog: &Catalog,
-) -> Option<(Name, Rate)> {
-    let rate = group.price.as_ref()?.rate;
-    // A spot price against another's is two changes at once.
-    if group.billing == Some(Billing::Spot) {
-        return None;
-    }
-    let other = catalog.of_class(&group.class)?;
-    let linked = profile.devices < 2
-        || profile.evidence.link.is_some_and(|link| link < NEEDS_LINKS)
-        || other.link_gb_s.is_some();
-    let fits = other.vendor == own.vendor
-        && linked
-        && needs.memory_gib <= ROOM * other.memory_gib?
-        && needs.sm * own.bf16_tflops? <= ROOM * other.bf16_tflops?
-        && needs.dram * own.memory_tb_s? <= ROOM * other.memory_tb_s?;
-    fits.then(|| (group.class.clone(), rate))
 }
 
 /// What a job that saves checkpoints and is no gang saves an hour on spot devices of its class.

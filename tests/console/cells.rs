@@ -86,7 +86,7 @@ fn all() -> Vec<Compared> {
                 ("class", As::Own),
                 ("mode", As::Is("mode")),
                 ("billing", As::Is("billing")),
-                ("free", As::Part("devices.free", "devices.total")),
+                ("free", As::Part("devices.free_usable", "devices.total")),
                 ("alloc", As::Own),
                 ("util", As::Is("util_ratio")),
                 ("mem", As::Is("mem_used_ratio")),

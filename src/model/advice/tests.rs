@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Moment, ObjectKey};
 use crate::cost::{Price, Spend};
+use crate::fleet::accelerator::Catalog;
 use crate::fleet::job::HeldDevice;
 use crate::fleet::policy::Policy;
 
