@@ -78,7 +78,7 @@ impl TopName {
                 "DEVICES",
                 "UTIL",
                 "$/H",
-                "COST",
+                "COST SINCE START",
             ],
             Self::Teams => &["NAME", "DEVICES", "$/H", "IDLE $/H"],
         }
