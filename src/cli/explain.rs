@@ -209,30 +209,33 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         line("starts", &start_words(start, now));
     }
     let mut title = "change";
-    match &it.unblock {
-        Some(unblock) => {
-            line(title, &words(unblock));
-            title = "or";
-        }
-        None if it.reasons.iter().any(Reason::is_blind) => {}
-        None if matches!(it.state, StartState::Waiting) => {
-            line(title, "no single known change starts it now");
-            title = "or";
-        }
-        None => {}
+    let mut change = |line: &mut dyn FnMut(&str, &str), words: &str| {
+        line(std::mem::replace(&mut title, "or"), words);
+    };
+    if it.unblock.is_none()
+        && matches!(it.state, StartState::Waiting)
+        && !it.reasons.iter().any(Reason::is_blind)
+    {
+        change(&mut line, "no single known change starts it now");
     }
     let has_eta = start.is_some_and(|start| start.p50.is_some());
     let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [Change::Wait { .. }]);
-    for other in &it.alternatives {
-        // Its start stands above, with its range.
-        if !(has_eta && says_eta(&other)) {
-            line(title, &words(other));
-            title = "or";
-        }
+    // The start of one that waits stands above, with its range. What takes several changes at once is the hardest to do.
+    let others = it
+        .alternatives
+        .iter()
+        .filter(|one| !(has_eta && says_eta(one)));
+    let all: Vec<&Unblock> = it.unblock.iter().chain(others).collect();
+    let (single, several): (Vec<&Unblock>, Vec<&Unblock>) =
+        all.into_iter().partition(|one| one.changes.len() == 1);
+    for one in single {
+        change(&mut line, &words(one));
     }
     for later in &answer.later {
-        line(title, &later_words(later, now));
-        title = "or";
+        change(&mut line, &later_words(later, now));
+    }
+    for one in several {
+        change(&mut line, &words(one));
     }
     for used in &answer.options {
         line("settings", &used.to_string());

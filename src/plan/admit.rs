@@ -99,7 +99,7 @@ fn chosen(
         let admitted = number(&plan);
         then.workloads[work].priority = value;
         plan.reasons.push(format!(
-            "its priority goes from {} to {value}, above all that wait for the same or leave for it",
+            "its priority goes from {} to {value}, above all that wait for the same or are evicted for it",
             model.priority
         ));
         for victim in &victims.chosen {

@@ -304,11 +304,17 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         table.words("evicts", words, Role::Warn);
     }
     let mut label = "change";
+    let mut line = |table: &mut Description, words: String| {
+        table.words(std::mem::replace(&mut label, "or"), words, Role::Info);
+    };
     let changes = || explanation.unblock.iter().chain(&explanation.alternatives);
-    for change in changes().filter(|change| !waiting::only_waits(change)) {
-        let words = waiting::change_words(change, job, facts.now);
-        table.words(label, format!("{words}: starts now"), Role::Info);
-        label = "or";
+    let at_once = |is_single: bool| {
+        let all = changes().filter(move |change| (change.changes.len() == 1) == is_single);
+        all.filter(|change| !waiting::only_waits(change))
+            .map(|change| waiting::change_words(change, job, facts.now))
+    };
+    for words in at_once(true) {
+        line(table, format!("{words}: starts now"));
     }
     if let Some(now) = &told.now {
         let proven = if now.proven {
@@ -317,12 +323,14 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
             ""
         };
         let words = format!("preempt {}: starts now{proven}", victims_words(now));
-        table.words(label, words, Role::Info);
-        label = "or";
+        line(table, words);
     }
     for later in &told.answer.later {
-        table.words(label, waiting::later_words(later, facts.now), Role::Info);
-        label = "or";
+        line(table, waiting::later_words(later, facts.now));
+    }
+    // What takes several changes at once is the hardest to do.
+    for words in at_once(false) {
+        line(table, format!("{words}: starts now"));
     }
     for change in changes().filter(|change| waiting::only_waits(change)) {
         let words = waiting::change_words(change, job, facts.now);
