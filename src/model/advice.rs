@@ -226,7 +226,7 @@ impl Advice {
             } => {
                 let verb = if starts.len() == 1 { "starts" } else { "start" };
                 let raised = above.map_or_else(String::new, |max| {
-                    format!("; its autoscaler's max is {max}: raise it")
+                    format!("; the pool's maximum is {max} nodes: raise it")
                 });
                 format!(
                     "add {} ({devices}): {} {verb} now{raised}",

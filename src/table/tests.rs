@@ -103,7 +103,7 @@ fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
         .expect("a row");
     let words = added["advice"].as_str().expect("words");
     assert!(
-        words.contains("ml/gang starts now; its autoscaler's max is 5"),
+        words.contains("ml/gang starts now; the pool's maximum is 5 nodes"),
         "{words}"
     );
     assert_eq!(added["command"], "stokehold what-if 'nodes h100 +2'");

@@ -234,12 +234,12 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
     let wanted = i64::from(pool.nodes.total) + by;
     match (pool.mode, pool.nodes.max) {
         _ if by <= 0 => None,
+        (Some(PoolMode::Static), _) => Some(format!(
+            "{like} is a static pool: no autoscaler adds nodes to it, they are added by hand"
+        )),
         (_, Some(max)) if wanted > i64::from(max) => Some(format!(
             "{like} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
             pool.nodes.total
-        )),
-        (Some(PoolMode::Static), _) => Some(format!(
-            "{like} is a static pool: no autoscaler adds nodes to it, they are added by hand"
         )),
         _ => None,
     }
