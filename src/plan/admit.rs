@@ -20,11 +20,11 @@ use model::plan::{
 };
 
 use super::choice::{Choice, choose, explained, hopeless, kept, lost_words};
-use super::contention::Rivals;
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
 use super::leavers::seat_victims;
 use super::planner_context::{self, fact};
+use super::rivals::Rivals;
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
 const HEAD_START: u64 = 120;
@@ -77,7 +77,7 @@ fn chosen(
     );
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
-    let rivals = Rivals::of(&CompiledFleet::new(snapshot.clone()), work, &victims.chosen);
+    let rivals = Rivals::of(snapshot, work, &victims.chosen);
     hold_back(&mut plan, snapshot, &rivals, job)?;
     let held: Vec<u32> = (1..=number(&plan)).collect();
     let mut stopped = held.clone();
@@ -347,7 +347,7 @@ fn seat(
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
     let leave: Vec<WorkloadId> = found.list.iter().map(|victim| victim.work).collect();
-    let rivals = Rivals::of(&CompiledFleet::new(snapshot.clone()), work, &leave);
+    let rivals = Rivals::of(snapshot, work, &leave);
     hold_back(&mut plan, snapshot, &rivals, &job)?;
     let held: Vec<u32> = (1..=number(&plan)).collect();
     for victim in &found.list {

@@ -521,8 +521,8 @@ impl Drain<'_> {
         }
         plan.reasons.extend(news(&forecast, self.snapshot.at));
         let saves = |one: &Displaced| {
-            let mut works = self.snapshot.workloads.iter();
-            let work = works.find(|work| work.key.key == one.job.0);
+            let work = planner_context::find(self.snapshot, &one.job).ok();
+            let work = work.map(|work| &self.snapshot.workloads[work]);
             work.is_some_and(|work| planner_context::saves(self.snapshot, work).is_some())
         };
         if self.deadline.is_none() && forecast.displaced.iter().any(saves) {

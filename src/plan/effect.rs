@@ -42,7 +42,7 @@ pub(super) struct Picture {
 }
 
 /// What happens in the first cycle of a fleet.
-struct FirstCycle {
+pub(super) struct FirstCycle {
     started: Vec<(WorkloadId, Arc<Allocation>)>,
     quota_reserved: Vec<WorkloadId>,
     preempted: BTreeMap<JobKey, Option<JobKey>>,
@@ -50,7 +50,7 @@ struct FirstCycle {
 
 impl FirstCycle {
     /// These nodes are opened once it is over, and another one follows.
-    fn of(state: &mut State<'_>, closed: &[NodeId]) -> Self {
+    pub(super) fn of(state: &mut State<'_>, closed: &[NodeId]) -> Self {
         let compiled = state.compiled();
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
         let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
@@ -89,6 +89,14 @@ impl FirstCycle {
             quota_reserved,
             preempted,
         }
+    }
+}
+
+impl FirstCycle {
+    /// Whom it starts, and who has quota and no room on nodes.
+    pub(super) fn admitted(self) -> BTreeSet<WorkloadId> {
+        let started = self.started.into_iter().map(|(work, _)| work);
+        started.chain(self.quota_reserved).collect()
     }
 }
 

@@ -25,6 +25,7 @@ mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
 pub mod resume;
+mod rivals;
 pub mod scale;
 mod subject;
 #[cfg(test)]

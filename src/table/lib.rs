@@ -31,6 +31,7 @@ pub mod pods;
 mod pool_advice;
 pub mod pools;
 mod query;
+pub mod queue_tree;
 pub mod queues;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

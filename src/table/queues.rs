@@ -9,6 +9,7 @@ use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
+use super::queue_tree::Tree;
 use super::table::Column;
 use super::text::{age, or_unknown, usd, word};
 use super::{Facts, UNATTRIBUTED, said};
@@ -224,11 +225,17 @@ type QueueIdentity<'a> = (&'a str, QueueSystem);
 
 /// Every queue by name and system; then `unattributed` for jobs and money of no queue.
 pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
-    let mut places: BTreeMap<QueueIdentity<'_>, (Option<&Queue>, Tally)> = BTreeMap::new();
-    let queues = facts.fleet.queues.iter();
-    for queue in queues.filter(|queue| queue.key.kind == QueueKind::Queue) {
-        let place = (queue.name().as_str(), queue.system());
-        places.entry(place).or_default().0 = Some(queue);
+    let mut places: BTreeMap<QueueIdentity<'_>, (Option<usize>, Tally)> = BTreeMap::new();
+    let queues = &facts.fleet.queues;
+    let identity = |at: usize| -> Option<QueueIdentity<'_>> {
+        let queue = queues.get(at)?;
+        let is_queue = queue.key.kind == QueueKind::Queue;
+        is_queue.then(|| (queue.name().as_str(), queue.system()))
+    };
+    for at in 0..queues.len() {
+        if let Some(place) = identity(at) {
+            places.entry(place).or_default().0 = Some(at);
+        }
     }
     let mut none = Tally::default();
     for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
@@ -242,21 +249,19 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         }
     }
     let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
-    let mut all: Vec<_> = places.into_iter().collect();
+    let tree = Tree::of(queues);
+    let mut all: Vec<_> = places.iter().collect();
     all.small_sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
-    for ((name, system), (queue, own)) in &all {
+    for ((name, system), (at, own)) in all {
         let mut tally = *own;
-        // What lends to others has their work too, as the console counts it.
-        let below = queue.map_or_else(Vec::new, |queue| below(facts, queue));
-        let counted = all.iter().filter(|(_, (other, _))| {
-            other.is_some_and(|other| below.iter().any(|one| std::ptr::eq(*one, other)))
-        });
-        for (_, (_, other)) in counted {
+        // What lends to others has their work too.
+        let below = at.iter().flat_map(|at| tree.below(*at));
+        for (_, other) in below.filter_map(|at| places.get(&identity(at)?)) {
             tally.merge(other);
         }
-        let tally = &tally;
+        let queue = at.map(|at| &*queues[at]);
         let burn = burn(facts, name, *system).map(Rate::usd);
-        rows.push(row(facts, name, *system, *queue, tally, burn));
+        rows.push(row(facts, name, *system, queue, &tally, burn));
     }
     let burn = burn_of(facts, UNATTRIBUTED).map(Rate::usd);
     let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
@@ -264,33 +269,6 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         rows.push(rest);
     }
     rows
-}
-
-/// Every queue below this one, at any depth.
-fn below<'a>(facts: &'a Facts, queue: &Queue) -> Vec<&'a Queue> {
-    let all = &facts.fleet.queues;
-    if all
-        .iter()
-        .all(|other| other.parent_key().as_ref() != Some(&queue.key))
-    {
-        return Vec::new();
-    }
-    let is_below = |other: &&Queue| {
-        let mut at = *other;
-        // Queues may stand in a circle.
-        for _ in 0..all.len() {
-            match at
-                .parent_key()
-                .and_then(|key| all.iter().find(|one| one.key == key))
-            {
-                Some(above) if above.key == queue.key => return above.key != other.key,
-                Some(above) => at = above,
-                None => return false,
-            }
-        }
-        false
-    };
-    all.iter().map(|queue| &**queue).filter(is_below).collect()
 }
 
 /// The system of a job's queue. A job whose label names no system is in the one queue of that name, where there is one.

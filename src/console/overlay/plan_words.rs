@@ -6,7 +6,7 @@ use crate::theme::Role;
 use crate::view::describe::Line;
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
-use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Used, Verb};
+use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
 use table::text::{back, start_change, with_hours};
@@ -228,30 +228,10 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "options";
     for used in &plan.options {
-        say(label, option_words(used), Role::Muted);
+        say(label, used.to_string(), Role::Muted);
         label = "";
     }
     lines
-}
-
-/// An option that the forecast was made with, in words: its name in the settings alone says little.
-fn option_words(used: &Used) -> String {
-    let what = match (used.option.as_str(), used.value.as_str()) {
-        ("placement", policy) => format!("the forecast places pods by policy {policy}"),
-        ("backfill", "none") => String::from("no devices are kept free for jobs that wait"),
-        ("backfill", "head") => {
-            String::from("devices are kept free for the first waiting job of each queue")
-        }
-        ("backfill", depth) => {
-            format!("devices are kept free for the first {depth} waiting jobs of each queue")
-        }
-        ("fair_sharing", "off") => String::from("queues do not share by weight"),
-        ("fair_sharing", how) => format!("queues share by weight: {how}"),
-        _ => return used.to_string(),
-    };
-    let whole = used.to_string();
-    let origin = whole.rfind(" (").map_or("", |at| &whole[at..]);
-    format!("{what}{origin}")
 }
 
 /// The first four of a list on jobs, and of how many more `what` is said, of one and of several.

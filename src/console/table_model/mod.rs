@@ -87,13 +87,9 @@ impl TableModel {
         self.cursor
     }
 
-    /// The column that it is sorted by, and whether it falls.
+    /// The column that it is sorted by, and whether it falls. While only faults are shown, the gravest stand first unless another order
+    /// was chosen.
     pub fn sorted(&self) -> Option<(usize, bool)> {
-        self.order()
-    }
-
-    /// The order as asked for. While only faults are shown, the gravest stand first unless another order was chosen.
-    fn order(&self) -> Option<(usize, bool)> {
         let gravest = self.faults && self.kind.worst.is_some() && self.sort == self.kind.sort;
         self.sort.filter(|_| !gravest)
     }
@@ -190,7 +186,7 @@ impl TableModel {
 
     /// Puts the rows in order.
     fn settle(&mut self, facts: &Facts, rows: Vec<Row>) {
-        let (kind, sort) = (self.kind, self.order());
+        let (kind, sort) = (self.kind, self.sorted());
         let mut keyed: Vec<(bool, Value<'_>, Row)> = rows
             .into_iter()
             .map(|row| {
@@ -235,7 +231,7 @@ impl TableModel {
             self.ids = order.iter().map(|place| ids[*place]).collect();
             places_now = order;
         }
-        self.unsettled = match self.order() {
+        self.unsettled = match self.sorted() {
             None => {
                 let mut keys = self.rows.iter().zip(&places_now);
                 !keys

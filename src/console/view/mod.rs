@@ -48,7 +48,6 @@ pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
 mod table_with_facts;
-mod tree;
 mod unblock;
 mod waiting;
 mod what_if;

@@ -13,8 +13,8 @@ use model::fleet::node::Node;
 use model::fleet::pool::Pool;
 use model::fleet::queue::{Queue, QueueKind};
 use table::Facts;
+use table::queue_tree::Tree;
 
-use super::tree::Tree;
 use super::{RowScope, Selection, ViewId, devices, jobs, nodes, pods, pools, queues, subject};
 
 /// Cells that a level is set in.

@@ -10,9 +10,9 @@ use model::base::quantities::grouped;
 use model::base::{Name, SmallSort};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 use table::Facts;
+use table::queue_tree::Tree;
 
 use super::queues::queue;
-use super::tree::Tree;
 
 /// A flavor, or one resource of it.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -15,13 +15,13 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
 use model::usage::{BudgetScope, BudgetState, Dimension};
 use table::Facts;
+use table::queue_tree::Tree;
 use table::queues::{self, Tally};
 use table::text::or_unknown;
 
 use super::cost_history::each;
 use super::queue_quotas::{flavor, left};
 use super::table_view::TableView;
-use super::tree::Tree;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, waiting};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
