@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc as threads;
 use std::time::Duration;
 
+use crossterm::event::{Event, EventStream};
 use crossterm::{cursor, event, execute, terminal};
+use futures::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
@@ -49,6 +51,28 @@ pub fn look_again() {
         // A terminal that has gone is told of elsewhere.
         let _ =
             rustix::termios::tcsetattr(&terminal, rustix::termios::OptionalActions::Now, &modes);
+    }
+}
+
+/// The reader of what is typed.
+#[derive(Debug)]
+pub struct Keys(Option<EventStream>);
+
+impl Keys {
+    /// Reads from now on. Every other reader must have left before: a new one waits for the lock that one holds while it
+    /// waits for a key.
+    pub fn read() -> Self {
+        Self(Some(EventStream::new()))
+    }
+
+    /// Leaves what is typed to somebody else.
+    pub fn leave(&mut self) {
+        self.0 = None;
+    }
+
+    /// The next event; `None` once the reader has left, or the terminal has gone.
+    pub async fn next(&mut self) -> Option<io::Result<Event>> {
+        self.0.as_mut()?.next().await
     }
 }
 

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossterm::event::{Event, EventStream};
-use futures::StreamExt;
+use crossterm::event::Event;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,7 +24,7 @@ use super::connection::{Connections, Open};
 use super::pace::Pace;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
-use super::terminal::{self, Guard, Screen};
+use super::terminal::{self, Guard, Keys, Screen};
 use super::{clock, effects, session, silence};
 
 /// Frames for new data are at least this far apart; a key does not wait.
@@ -104,7 +103,7 @@ impl From<io::Error> for Leave {
 struct Outside {
     connections: Connections,
     screen: Screen,
-    events: EventStream,
+    keys: Keys,
     mouse: bool,
     silences: Option<PathBuf>,
     pictures: PathBuf,
@@ -131,7 +130,7 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let mut outside = Outside {
         connections: Connections::idle(open),
         screen,
-        events: EventStream::new(),
+        keys: Keys::read(),
         mouse: ui.mouse,
         silences: ui.silences,
         pictures: ui.pictures,
@@ -217,7 +216,7 @@ async fn drive(
         let ready = outside.screen.is_ready();
         let messages = tokio::select! {
             biased;
-            event = outside.events.next() => match event {
+            event = outside.keys.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
                     input(&event, outside.connections.now())
@@ -327,6 +326,7 @@ impl Outside {
 
     /// Gives the terminal back and stops the whole process here, until it is continued.
     fn suspend(&mut self) -> Result<Vec<Msg>, Leave> {
+        self.keys.leave();
         terminal::give_back();
         let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
         self.take_back()
@@ -347,8 +347,8 @@ impl Outside {
         if !self.screen.is_ready() {
             let _ = tokio::time::timeout(PARTING, self.screen.ready()).await;
         }
-        // The reader of keys ends: from now on they are the shell's.
-        self.events = EventStream::new();
+        // From now on keys are the shell's.
+        self.keys.leave();
         terminal::give_back();
         let context = printable(&context);
         let _ = writeln!(
@@ -380,7 +380,7 @@ impl Outside {
         if terminal::take(self.mouse).is_err() {
             return Err(Leave::End(End::Gone));
         }
-        self.events = EventStream::new();
+        self.keys = Keys::read();
         self.look = Some((Instant::now() + LOOKS.0, LOOKS.1));
         let area = size()?;
         self.screen.reset(area);

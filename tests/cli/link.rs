@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use console::app::{App, AppOptions};
 use console::msg::Msg;
 use console::view::ViewId;
-use model::fleet::signal::Signal;
+use model::fleet::signal;
 use pty_process::blocking::{Command, Pty, open};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 use stokehold::runtime::encode::encode;
 use table::Facts;
 use tempfile::TempDir;
@@ -116,6 +117,15 @@ impl Link {
                 self.text()
             );
             self.read(Duration::from_millis(50), 65_536);
+        }
+    }
+
+    /// Reads until the alternate screen has been left, or taken.
+    fn alternate_screen_is(&mut self, taken: bool) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.screen.screen().alternate_screen() != taken {
+            assert!(Instant::now() < end, "taken: {}", !taken);
+            self.read(Duration::from_millis(20), 65_536);
         }
     }
 
@@ -225,6 +235,22 @@ fn a_key_that_comes_with_a_resize_is_not_lost() {
     }
 }
 
+/// Stopped from outside, while nothing is typed, it draws again as soon as it is continued, and takes keys.
+#[test]
+fn a_console_that_is_stopped_and_continued_waits_for_no_key() {
+    let mut link = settled();
+    let pid = Pid::from_raw(i32::try_from(link.child.id()).expect("a number")).expect("a process");
+    for key in ["5", "1"] {
+        kill_process(pid, Signal::TSTP).expect("it runs");
+        link.alternate_screen_is(false);
+        kill_process(pid, Signal::CONT).expect("it is stopped");
+        link.alternate_screen_is(true);
+        link.until(" live ");
+        link.keys(key);
+        link.until(if key == "5" { "WAIT/RUN" } else { "POOL" });
+    }
+}
+
 #[test]
 fn a_terminal_that_goes_away_ends_the_program() {
     let mut link = settled();
@@ -290,7 +316,7 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
             // Within its level, but never what it was.
             let within = 0.3 + f64::from(dice.below(1_000)) / 2_500.0;
             let util = (f64::from(levels[at]) + within) / 16.0;
-            device.signals = [(Signal::Util, util)].into_iter().collect();
+            device.signals = [(signal::Signal::Util, util)].into_iter().collect();
         }
         Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
     };
