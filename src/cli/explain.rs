@@ -5,6 +5,8 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
+use crate::runtime::action_task::holding;
+use crate::runtime::journal_place::journal_of;
 use engine::explain::{Change, Reason, StartState, Unblock};
 use engine::explanations::{self, Answer, Later};
 use engine::forecast::{Basis, Start};
@@ -98,6 +100,13 @@ pub(super) fn run(
         let words = format!("evict {}: starts now", victims_words(&now));
         let command = format!("stokehold plan admit {} --preempt", explained.job);
         let _ = writeln!(text, "  {:<10} {words} · {}", "or", printable(&command));
+    }
+    if job.output == FigureFormat::Table
+        && job.past.at.is_none()
+        && let Ok(journal) = journal_of(&at.settings)
+        && let Some(held) = holding(&journal, &seen.facts.context, &explained.job)
+    {
+        let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }
     out::write(out, &text)?;
     Ok(if blind { Exit::Refused } else { Exit::Done })

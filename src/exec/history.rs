@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use cluster::mutations::{Inverse, fields, inverse};
 use model::base::Moment;
-use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
+use model::plan::{Effect, Intent, JobName, Plan, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::journal::Pages;
 use super::machine::{End, Item, StepResult, StepStatus};
@@ -113,6 +113,29 @@ pub fn undone_by<'r>(all: &'r [Run], name: &str) -> Option<&'r Run> {
 }
 
 impl Run {
+    /// The jobs that it has suspended and would let run again, but has not yet: held until it is continued or undone.
+    pub fn holds(&self) -> Vec<JobName> {
+        let of = |verb| {
+            let steps = self.steps.iter().zip(&self.plan.steps);
+            steps.filter_map(move |(trace, step)| {
+                let job = step.job.as_ref().filter(|_| step.verb == verb)?;
+                Some((trace, &job.name))
+            })
+        };
+        let sent = of(Verb::Suspend).filter(|(trace, _)| {
+            // (Nobody knows: it may be held.)
+            trace.has_written() || trace.is_unresolved()
+        });
+        let is_left = |job: &JobName| {
+            let mut resumes = of(Verb::Resume)
+                .filter(|(_, other)| *other == job)
+                .peekable();
+            resumes.peek().is_some() && resumes.all(|(trace, _)| !trace.has_written())
+        };
+        let held = sent.filter(|(_, job)| is_left(job));
+        held.map(|(_, job)| job.clone()).collect()
+    }
+
     fn trace(&mut self, step: u32) -> Option<&mut Trace> {
         self.steps.get_mut((step as usize).checked_sub(1)?)
     }

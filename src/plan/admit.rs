@@ -19,7 +19,7 @@ use model::plan::{
     Until, Verb, Wait, When, evicted_words,
 };
 
-use super::choice::{Choice, choose, explained, hopeless, kept, lost_words};
+use super::choice::{Choice, choose, explained, hopeless, kept, lesser, lost_words};
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
 use super::leavers::seat_victims;
@@ -30,7 +30,7 @@ use super::rivals::Rivals;
 const HEAD_START: u64 = 120;
 
 /// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows: those of `known`, as long
-/// as that works and loses not much more than another choice.
+/// as that works.
 ///
 /// # Errors
 /// It does not wait, nothing makes it start, or its backend has no way.
@@ -325,6 +325,7 @@ fn seat(
         let explained = explained(&compiled.snapshot, &compiled, work);
         hopeless(&compiled.snapshot, work, &refusal, &explained)
     })?;
+    let least = found.clone();
     let found = kept(&compiled, found, known);
     let evicted = evicted(&compiled, &found.list);
     if !allowed {
@@ -372,6 +373,7 @@ fn seat(
         evicted,
         ..Choice::default()
     };
+    choice.alternatives.extend(lesser(&least, found.lost_ms));
     choice.reasons.push(format!(
         "{job} is admitted, and its pods wait for nodes; of lower priority, or as high and made later: {}",
         lost_words(&found)

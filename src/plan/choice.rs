@@ -29,16 +29,15 @@ pub(super) struct Choice {
     pub(super) alternatives: Vec<Alternative>,
 }
 
-/// Another choice that loses less than this share of what the known one does replaces it.
+/// Another choice is named where it loses less than this share of what the known one does.
 const MUCH_LESS: f64 = 0.75;
 
 /// Those who leave by a plan that is known, and the work that they lose, device-milliseconds; `None` where one of them cannot be taken
-/// any more, and where `found`, whose work would be lost otherwise, are the same or lose much less. Whether the job then starts is for
-/// the plan to see.
+/// any more, and where they are those that were `found`. Whether the job then starts is for the plan to see.
 fn known_leavers(
     compiled: &CompiledFleet,
     known: &BTreeSet<JobName>,
-    found: (&BTreeSet<WorkloadId>, i64),
+    found: &BTreeSet<WorkloadId>,
 ) -> Option<(Vec<WorkloadId>, i64)> {
     let snapshot = &compiled.snapshot;
     let state = State::new(compiled);
@@ -50,9 +49,8 @@ fn known_leavers(
     };
     let works: Vec<WorkloadId> = known.iter().map(leaver).collect::<Option<_>>()?;
     let lost_ms: i64 = works.iter().map(|work| state.lost_ms(*work)).sum();
-    let is_same = works.iter().copied().collect::<BTreeSet<_>>() == *found.0;
-    let stays = !works.is_empty() && !is_same && found.1 as f64 >= lost_ms as f64 * MUCH_LESS;
-    stays.then_some((works, lost_ms))
+    let is_same = works.iter().copied().collect::<BTreeSet<_>>() == *found;
+    (!works.is_empty() && !is_same).then_some((works, lost_ms))
 }
 
 /// The victims that were found, or in their place those of a plan that is known.
@@ -61,7 +59,7 @@ pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<Jo
     let Some(first) = found.list.first() else {
         return found;
     };
-    let Some((works, lost_ms)) = known_leavers(compiled, known, (&works, found.lost_ms)) else {
+    let Some((works, lost_ms)) = known_leavers(compiled, known, &works) else {
         return found;
     };
     let state = State::new(compiled);
@@ -110,7 +108,8 @@ pub(super) fn choose(
             }
         };
     };
-    let picked = &kept(&compiled, picked.clone(), known);
+    let found = picked;
+    let picked = &kept(&compiled, found.clone(), known);
     let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
     let evicted = evicted(&compiled, &picked.list);
     if !allowed {
@@ -122,6 +121,7 @@ pub(super) fn choose(
         for_nodes: sets.by_hand.is_some(),
         ..Choice::default()
     };
+    choice.alternatives.extend(lesser(found, picked.lost_ms));
     choice
         .reasons
         .push(format!("evicted for it: {}", lost_words(picked)));
@@ -145,6 +145,18 @@ pub(super) fn choose(
         }
     }
     Ok(choice)
+}
+
+/// The victims that would be taken anew, where they lose much less by now than those of the plan that is known.
+pub(super) fn lesser(found: &Victims, lost_ms: i64) -> Option<Alternative> {
+    let is_much_less = (found.lost_ms as f64) < lost_ms as f64 * MUCH_LESS;
+    is_much_less.then(|| Alternative {
+        sentence: format!(
+            "make the plan anew: it would evict others by now, {}",
+            lost_words(found)
+        ),
+        command: None,
+    })
 }
 
 /// `3 jobs, 8.1 device-hours of work lost`.
@@ -198,10 +210,9 @@ fn by_hand(
         return None;
     }
     let mut evicted = unblock.victims.clone();
-    let lost_ms = evicted.iter().map(|one| one.lost_device_seconds * 1_000);
-    let found = (&chosen.iter().copied().collect(), lost_ms.sum());
+    let found = chosen.iter().copied().collect();
     if let (Some((works, _)), Some(first)) =
-        (known_leavers(compiled, known, found), evicted.first())
+        (known_leavers(compiled, known, &found), evicted.first())
     {
         let state = State::new(compiled);
         let named = works.iter().filter_map(|work| {

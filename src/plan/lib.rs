@@ -64,8 +64,8 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
     plan_again(snapshot, intent, author, &BTreeSet::new())
 }
 
-/// The same for one who reads a plan already: whoever leaves by it (`known`) leaves by the new one too, as long as that works and
-/// others would not lose much less. Least losses change places from second to second, and a plan that is read should not.
+/// The same for one who reads a plan already: whoever leaves by it (`known`) leaves by the new one too, as long as that works.
+/// Least losses change places from second to second, and a plan that is read should not.
 ///
 /// # Errors
 /// As [`plan`].

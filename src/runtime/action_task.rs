@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use cluster::mutations::Right;
 use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
-use exec::{self, End, Progress, Run, StepResult};
+use exec::{self, End, Journal, Progress, Run, StepResult};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
 use table::Facts;
@@ -311,6 +311,20 @@ async fn acts(
     ActionState { may, lacking, runs }
 }
 
+/// Why a job of this context does not run, where a run of the journal keeps it from that.
+pub fn holding(journal: &Journal, context: &str, job: &JobName) -> Option<String> {
+    let all = exec::runs(&journal.read().ok()?);
+    let here = all
+        .iter()
+        .rev()
+        .filter(|run| run.cluster.context == context);
+    here.filter(|run| run.holds().contains(job))
+        .find_map(|run| {
+            let running = run.end.is_none() && journal.is_running(&run.name);
+            row(run, running, exec::undone_by(&all, &run.name)).holding(job)
+        })
+}
+
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let (state, words) = match (&run.end, undo) {
         (Some(_), Some(undo)) => (RunState::Undone, format!("undone by {}", undo.name)),
@@ -338,6 +352,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
             _ => None,
         },
         stopped: stopped(run),
+        holds: run.holds(),
         name: run.name.clone(),
         title: run.plan.title.clone(),
         begun: run.begun,

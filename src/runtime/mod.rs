@@ -30,6 +30,7 @@ pub mod rewind;
 mod scanner;
 pub mod session;
 pub mod shell;
+pub mod shown_plan;
 pub mod silence;
 mod simulated;
 mod source_options;

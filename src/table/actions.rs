@@ -139,6 +139,8 @@ pub struct RunRow {
     pub starts: Option<JobName>,
     /// The jobs whose work it stopped, or had its scheduler stop.
     pub stopped: Vec<JobName>,
+    /// The jobs that it keeps from running until it goes on or is undone.
+    pub holds: Vec<JobName>,
 }
 
 impl RunRow {
@@ -148,6 +150,24 @@ impl RunRow {
             .iter()
             .filter(|step| step.stand.is_over())
             .count()
+    }
+
+    /// Why a job does not run, where this run keeps it from that, and how that ends.
+    pub fn holding(&self, job: &JobName) -> Option<String> {
+        let name = &self.name;
+        let ends = match self.state {
+            RunState::Running => "until its last step".to_owned(),
+            RunState::BrokenOff | RunState::Stopped => format!(
+                "{}: it goes on with `plan continue {name} --apply`, and is undone with `plan undo {name} --apply`",
+                self.state.name()
+            ),
+            RunState::Failed => {
+                format!("failed: it is undone with `plan undo {name} --apply`")
+            }
+            RunState::Incomplete | RunState::Done | RunState::Undone => return None,
+        };
+        let holds = self.holds.contains(job);
+        holds.then(|| format!("held by run {name} ({}), {ends}", self.title))
     }
 }
 
@@ -166,6 +186,11 @@ impl ActionState {
     /// The run of this name.
     pub fn run(&self, name: &str) -> Option<&RunRow> {
         self.runs.iter().find(|run| run.name == name)
+    }
+
+    /// Why a job does not run, where a run keeps it from that.
+    pub fn holding(&self, job: &JobName) -> Option<String> {
+        self.runs.iter().find_map(|run| run.holding(job))
     }
 
     /// Why a command would change nothing, in a few words; `None` where it may.

@@ -398,6 +398,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        holds: Vec::new(),
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
@@ -438,6 +439,7 @@ fn a_finished_run_is_not_confirmed_again() {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        holds: Vec::new(),
     };
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,

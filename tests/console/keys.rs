@@ -102,6 +102,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
+        holds: Vec::new(),
     }];
     // Letters are keys in a plan that may not be confirmed: it has no field.
     let may = match (context, command) {
@@ -580,6 +581,10 @@ fn the_key_of_a_view_closes_a_page() {
     assert_eq!(app.view().id(), ViewId::Jobs);
     press(&mut app, "?7");
     assert_eq!(app.view().id(), ViewId::Cost, "from the help as well");
+    // So does the palette.
+    press(&mut app, "6.:jobs\n");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    press(&mut app, "7");
     // What is typed is no key of a view.
     press(&mut app, "/5");
     assert_eq!(app.view().id(), ViewId::Cost);

@@ -377,6 +377,7 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         cordons: vec![Name::clone(&node)],
         starts: None,
         stopped: Vec::new(),
+        holds: Vec::new(),
     };
     for (state, warns) in [(RunState::Done, true), (RunState::Undone, false)] {
         let mut app = console(&LARGE, ViewId::Plans, SIZE, AppOptions::default());

@@ -47,6 +47,7 @@ fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow 
         cordons: Vec::new(),
         starts,
         stopped,
+        holds: Vec::new(),
     }
 }
 

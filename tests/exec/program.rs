@@ -1,6 +1,6 @@
 //! The program itself on a simulated cluster that is served over HTTPS by the test: so the server's audit is at hand.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use exec::runs;
@@ -31,6 +31,11 @@ impl Bench {
         let scene = Box::new(world(1, nodes, false));
         let running = Server::start(options, scene, clock).await.expect("serves");
         Self { running, home }
+    }
+
+    /// The home from which it is run.
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     fn journal(&self) -> Journal {

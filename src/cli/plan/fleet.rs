@@ -1,5 +1,6 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -85,13 +86,18 @@ impl Seen {
         Some(job.reason.to_string())
     }
 
-    /// The plan of an intent, with what is not known said in it.
+    /// The plan of an intent, with what is not known said in it; `known` leave by one that was shown before.
     ///
     /// # Errors
-    /// As [`plan::plan`].
-    pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
+    /// As [`plan::plan_again`].
+    pub(super) fn plan(
+        &self,
+        intent: &Intent,
+        author: &Author,
+        known: &BTreeSet<JobName>,
+    ) -> Result<Plan, Refusal> {
         plan::scale::check_owner(&self.snapshot, intent, pod_scalers(&self.facts))?;
-        let mut plan = plan::plan(&self.snapshot, intent, author)?;
+        let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);
         table::budgets::foretell(&self.facts, &mut plan);
@@ -176,7 +182,7 @@ pub(super) fn on_record(
     };
     let made = intent(&seen.snapshot, namespace, action).and_then(|intent| {
         plannable(&intent).map_err(Unseen::Failed)?;
-        Ok(seen.plan(&intent, &Author::default())?)
+        Ok(seen.plan(&intent, &Author::default(), &BTreeSet::new())?)
     });
     match made {
         Ok(plan) => {

@@ -5,9 +5,11 @@ use std::io::Write;
 
 use crate::runtime::clock;
 use crate::runtime::journal_place::journal_of;
-use exec::{End, Run, StepResult, runs};
+use exec::history::Trace;
+use exec::{End, Journal, Run, StepResult, runs};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
+use serde_json::json;
 use settings::Settings;
 
 use super::show::document_text;
@@ -59,6 +61,49 @@ pub(super) fn log(
     Ok(Exit::Done)
 }
 
+/// Prints how far a run has come: what would be done if it was continued.
+///
+/// # Errors
+/// There is no such run, or its journal cannot be read.
+pub(super) fn standing(
+    journal: &Journal,
+    name: &str,
+    format: PlanFormat,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let run = exec::run::find(journal, name)?;
+    if format == PlanFormat::Table {
+        out::write(out, &told(&run, journal.is_running(&run.name)))?;
+    } else {
+        let steps = run.plan.steps.iter().zip(&run.steps).enumerate();
+        let steps = steps.map(|(at, (step, trace))| {
+            json!({"step": at + 1, "words": step.to_string(), "stands": standing_of(trace)})
+        });
+        let document =
+            json!({"run": run.name, "plan": run.plan, "steps": steps.collect::<Vec<_>>()});
+        out::write(out, &document_text(&document, format))?;
+    }
+    match run.end {
+        None | Some(End::Stopped) => out::say(err, "continue it with --apply"),
+        _ => out::say(err, "it is over: nothing is left to continue"),
+    }
+    Ok(Exit::Done)
+}
+
+/// How a step of a run stands, in words.
+fn standing_of(trace: &Trace) -> &'static str {
+    match trace.over {
+        Some(StepResult::Done) => "done",
+        Some(StepResult::Already) => "was so already",
+        Some(StepResult::Left) => "left undone",
+        Some(StepResult::Failed) => "failed",
+        None if trace.is_unresolved() => "sent, not known whether carried out",
+        None if trace.has_written() => "carried out",
+        None => "not done",
+    }
+}
+
 fn told(run: &Run, running: bool) -> String {
     let end = match &run.end {
         Some(End::Done) => match run.undone() {
@@ -84,15 +129,7 @@ fn told(run: &Run, running: bool) -> String {
     }
     text.push('\n');
     for (at, (trace, step)) in run.steps.iter().zip(&run.plan.steps).enumerate() {
-        let state = match trace.over {
-            Some(StepResult::Done) => "done",
-            Some(StepResult::Already) => "was so already",
-            Some(StepResult::Left) => "left undone",
-            Some(StepResult::Failed) => "failed",
-            None if trace.is_unresolved() => "sent, not known whether carried out",
-            None if trace.has_written() => "carried out",
-            None => "not done",
-        };
+        let state = standing_of(trace);
         let _ = write!(
             text,
             "  {} {}: {state}",

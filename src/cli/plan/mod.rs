@@ -4,6 +4,7 @@ mod fleet;
 mod log;
 pub(super) mod show;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -13,16 +14,18 @@ use tokio::sync::watch;
 
 use crate::runtime::action_service::{ActionService, interruptible};
 use crate::runtime::aftermath::Outcome;
+use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
 use exec::{End, Progress, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
-use model::plan::Plan;
+use model::plan::{Plan, Refusal, RefusalCode};
 use plan::Author;
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::Choice;
+use table::text::hour;
 
 use super::patience::patiently;
 use super::record::PastFlags;
@@ -241,8 +244,7 @@ async fn act(
 ) -> Result<Exit, Failure> {
     if let Action::Continue { run } = action {
         if !flags.apply {
-            let message = "continuing a run writes to the cluster: give --apply";
-            return Err(Failure::new(Exit::Usage, message));
+            return log::standing(action_service.journal()?, run, flags.output, out, err);
         }
         if let Some(doubt) = action_service.doubt(run).await? {
             out::say(err, &doubt);
@@ -250,7 +252,23 @@ async fn act(
         return carry_out(action_service, None, run, flags, out, err).await;
     }
     let tell = |line: &str| out::say(&mut std::io::stderr(), line);
-    let made = match patiently(tell, make(settings, action_service, seen, flags, action)).await? {
+    let place = shown_plan::place();
+    let place = place.as_deref();
+    let (here, _) = action_service.cluster().await;
+    // What is carried out is what was read: who leaves by the plan that was shown last leaves by this one, too.
+    let shown = flags
+        .apply
+        .then(|| shown_plan::load(place, &here, action_service.now()));
+    let shown = shown.flatten();
+    let making = make(
+        settings,
+        action_service,
+        seen,
+        flags,
+        action,
+        shown.as_ref(),
+    );
+    let made = match patiently(tell, making).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => {
@@ -263,7 +281,10 @@ async fn act(
         action_service.check(&mut plan).await;
     })
     .await?;
+    let known = shown.filter(|shown| shown_plan::is_same(&shown.intent, &plan.intent));
+    let more = known.and_then(|known| Some((known.evicts_besides(&plan)?, known.computed_at)));
     if !flags.apply {
+        shown_plan::keep(place, &here, &plan);
         out::write(
             out,
             &printed(&plan, Some(action_service.context()), flags.output),
@@ -279,7 +300,18 @@ async fn act(
             &printed(&plan, Some(action_service.context()), flags.output),
         )?;
     }
-    // Whoever may not write is told before being asked.
+    if let Some((more, at)) = more {
+        let at = hour(at);
+        if flags.yes {
+            shown_plan::keep(place, &here, &plan);
+            let sentence = format!("the plan has changed since it was shown at {at}: it {more}");
+            let refusal = Refusal::new(RefusalCode::Changed, sentence)
+                .instead("read it again; the same command then carries it out");
+            return show::refused(&refusal, action_service.now(), flags.output, out);
+        }
+        out::say(err, &format!("changed since {at}: it {more}"));
+    }
+    // Without the right to write nothing is asked.
     if let Err(denied) = action_service.grant() {
         return Err(Failure::new(Exit::Refused, denied.to_string()));
     }
@@ -288,6 +320,7 @@ async fn act(
     } else {
         ask(&plan, action_service, err)?
     };
+    shown_plan::forget(place);
     carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
 }
 
@@ -297,6 +330,7 @@ async fn make(
     seen: Option<&Seen>,
     flags: &PlanFlags,
     action: &Action,
+    shown: Option<&Plan>,
 ) -> Result<Plan, Unseen> {
     let namespace = match settings.scope.namespaces.as_slice() {
         [one] => Some(one.as_str()),
@@ -336,7 +370,9 @@ async fn make(
                 by: action_service.user().await,
                 why: flags.reason.clone().unwrap_or_default(),
             };
-            return Ok(seen.plan(&intent, &author)?);
+            let shown = shown.filter(|shown| shown_plan::is_same(&shown.intent, &intent));
+            let known = shown.map_or_else(BTreeSet::new, |shown| shown.stops().cloned().collect());
+            return Ok(seen.plan(&intent, &author, &known)?);
         }
     };
     if let Some(seen) = seen {
@@ -361,6 +397,9 @@ fn ask(
     } else {
         "yes".to_owned()
     };
+    if let Some(evicted) = plan.evicts_words() {
+        out::say(err, &format!("it evicts {}", printable(&evicted)));
+    }
     let _ = write!(err, "type {} to confirm: ", printable(&wanted));
     let _ = err.flush();
     let mut typed = String::new();

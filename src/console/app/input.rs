@@ -50,13 +50,14 @@ impl App {
             }
             return;
         }
-        // A page, or a plan that has come to its end, gives way to a view.
+        // A page, or a plan that has come to its end, gives way to a view and to the palette.
         let global = self.options.keys.command(press, &[Context::Global]);
-        if let Some(view) = global.filter(|it| it.view().is_some())
+        let leads = |it: &Command| it.view().is_some() || *it == Command::Palette;
+        if let Some(elsewhere) = global.filter(leads)
             && command.is_none()
             && overlay.gives_way()
         {
-            self.command(view, effects);
+            self.command(elsewhere, effects);
             return;
         }
         let verdict = overlay.key(press, command, self);

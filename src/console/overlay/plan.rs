@@ -74,6 +74,8 @@ pub struct Dialog {
     pub(super) value: Field,
     pub(super) reason: Field,
     pub(super) typed: Field,
+    /// What was typed before there was a plan: it is for the field that letters go to then.
+    pub(super) early: Field,
     /// The field that was chosen last; [`Dialog::focus`] tells which of them is shown.
     chosen: Focus,
     pub(super) skip: usize,
@@ -106,6 +108,7 @@ impl Dialog {
             value: Field::default(),
             reason: Field::default(),
             typed: Field::default(),
+            early: Field::default(),
             chosen: Focus::Typed,
             skip: 0,
             known: None,
@@ -121,7 +124,7 @@ impl Dialog {
     /// Whose keys are heard: letters are hot keys only while no field is shown.
     pub fn contexts(&self, may: &May) -> &'static [Context] {
         match (&self.phase, self.focus(may)) {
-            (Phase::Value(_), _) | (_, Focus::Reason | Focus::Typed) => PROMPT,
+            (Phase::Value(_) | Phase::Computing, _) | (_, Focus::Reason | Focus::Typed) => PROMPT,
             _ => PLAN,
         }
     }
@@ -175,6 +178,12 @@ impl Dialog {
             (Phase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
                 self.known = Some(plan.clone());
+                let early = std::mem::take(&mut self.early);
+                match plan.is_grave() {
+                    true => self.typed = early,
+                    false if self.reason.text().is_empty() => self.reason = early,
+                    false => {}
+                }
                 self.phase = Phase::Shown(plan);
             }
             (Phase::Shown(_), PlanOutcome::Plan(plan)) => {
@@ -224,6 +233,7 @@ impl Dialog {
     pub(super) fn paste(&mut self, words: &str, may: &May) {
         match (&self.phase, self.focus(may)) {
             (Phase::Value(_), _) => self.value.insert(words),
+            (Phase::Computing, _) => self.early.insert(words),
             (Phase::Shown(_), Focus::Reason) => self.reason.insert(words),
             (Phase::Shown(_), Focus::Typed) => self.typed.insert(words),
             _ => {}
@@ -252,6 +262,7 @@ impl Dialog {
                 self.error = None;
                 match (&self.phase, self.focus(may)) {
                     (Phase::Value(_), _) => self.value.key(press),
+                    (Phase::Computing, _) => self.early.key(press),
                     (Phase::Shown(_), Focus::Reason) => self.reason.key(press),
                     (Phase::Shown(_), Focus::Typed) => self.typed.key(press),
                     _ => false,
@@ -514,6 +525,22 @@ mod tests {
         dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["b", "a"]))), at(30));
         assert_eq!(dialog.changed, None);
         assert_eq!(dialog.reason.text(), "incident", "what was typed stays");
+    }
+
+    #[test]
+    fn what_is_typed_before_there_is_a_plan_is_kept() {
+        let at = Moment::from_seconds;
+        let mut grave = asked();
+        grave.paste("demo/a1", &May::Yes);
+        let mut stops = plan(&["a"]);
+        stops.steps[0].side_effects.interrupts = true;
+        grave.made(7, PlanOutcome::Plan(Box::new(stops)), at(1));
+        assert_eq!((grave.typed.text(), grave.reason.text()), ("demo/a1", ""));
+
+        let mut light = asked();
+        light.paste("incident", &May::Yes);
+        light.made(7, PlanOutcome::Plan(Box::new(plan(&["a"]))), at(1));
+        assert_eq!((light.typed.text(), light.reason.text()), ("", "incident"));
     }
 
     #[test]

@@ -42,12 +42,14 @@ pub(super) fn draw(
     match &dialog.phase {
         Phase::Value(wanted) => Some(draw_value(dialog, wanted, app, painter, area)),
         Phase::Computing => {
-            let frame = centred(area, 60.min(area.width), 3);
+            let typed = u16::from(!dialog.early.text().is_empty());
+            let frame = centred(area, 60.min(area.width), 3 + typed);
             let inside = popup(painter, frame, "PLAN", "");
             let since = painter.age(dialog.asked_at());
             let words = format!("computing plan… {since}");
             painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
-            None
+            let below = inside.y + 1;
+            (typed > 0).then(|| dialog.early.draw(painter, inside.x, below, inside.width))
         }
         Phase::Refused(refusal) => {
             draw_refused(refusal, app, painter, area);
@@ -214,7 +216,7 @@ fn draw_plan(
     if most > 0 {
         draw_place(app, painter, frame, skip, most);
     }
-    draw_foot(dialog, app, painter, inside);
+    draw_foot(dialog, plan, app, painter, inside);
     let fields = extent.fields;
     if fields == 0 || inside.height < fields + 2 {
         return None;
@@ -260,12 +262,17 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
     );
 }
 
-fn draw_foot(dialog: &Dialog, app: &App, painter: &mut Painter<'_>, inside: Rect) {
+fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>, inside: Rect) {
     let y = inside.bottom().saturating_sub(1);
+    // The name that is typed is that of what the plan is for: those that it stops are named beside it.
+    let evicts = plan
+        .evicts_words()
+        .map(|evicted| format!("enter evicts {evicted}; to undo: U in view 9"));
     let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
         (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
+        (None, ..) if evicts.is_some() => (evicts.as_deref().unwrap_or_default(), Role::Warn),
         (None, ..) if inside.width >= 100 => (
             "nothing is written before you confirm; it stops at the first failure; to undo: U in view 9",
             Role::Muted,
@@ -303,6 +310,7 @@ fn draw_fields(
     }
     // In words, so that it does not look typed where there are no colors.
     let hint = format!("type {wanted}");
+    let named = format!("{hint}: context, then name");
     if least + LEAST_REASON > area.width {
         return match focus {
             Focus::Typed => draw_field(painter, area, &typing, &dialog.typed, true, &hint),
@@ -324,6 +332,11 @@ fn draw_fields(
     let second = Rect::new(area.x + half, area.y, area.width - half, 3);
     // The cursor starts in the left one: what is typed there first must be what it asks for.
     let typed = focus == Focus::Typed;
+    // The first part is no namespace.
+    let hint = match painter.width(&named) + 4 <= first.width {
+        true => named,
+        false => hint,
+    };
     let at = draw_field(painter, first, &typing, &dialog.typed, typed, &hint);
     let beside = draw_field(
         painter,

@@ -4,8 +4,14 @@ use super::*;
 use crate::history::runs;
 use crate::journal::Pages;
 use crate::record::{Cluster, Line, Record, Who};
+use model::base::ObjectKey;
+use model::plan::{JobName, JobRef};
 
 fn told(records: Vec<Record>) -> Option<String> {
+    run_of(plan(vec![evict("a"), evict("b")]), records).undone()
+}
+
+fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {
     let begin = Record::Begin {
         cluster: Cluster {
             context: "c".into(),
@@ -17,7 +23,7 @@ fn told(records: Vec<Record>) -> Option<String> {
             local: "me".into(),
         },
         reason: String::new(),
-        plan: Box::new(plan(vec![evict("a"), evict("b")])),
+        plan: Box::new(plan),
     };
     let lines = std::iter::once(begin).chain(records).map(|record| Line {
         at: Moment::from_seconds(1),
@@ -28,7 +34,7 @@ fn told(records: Vec<Record>) -> Option<String> {
         lines: lines.collect(),
         unreadable: 0,
     };
-    runs(&pages)[0].undone()
+    runs(&pages).remove(0)
 }
 
 fn over(step: u32, how: StepResult) -> Record {
@@ -91,4 +97,38 @@ fn a_deadline_ends_a_wait_that_began_late() {
         wait.limit(Moment::from_seconds(900)),
         Some(Moment::from_seconds(1_000))
     );
+}
+
+/// A job that was stopped so that it is queued again later is held by the run for as long as that has not come.
+#[test]
+fn a_run_says_whom_it_keeps_from_running() {
+    let job = JobName(ObjectKey::new("nlp", "a"));
+    let of = |mut step: Step, verb| {
+        step.verb = verb;
+        step.job = Some(JobRef {
+            name: job.clone(),
+            devices: None,
+            gang: None,
+        });
+        step
+    };
+    let answer = |step| Record::Answer {
+        step,
+        attempt: 1,
+        code: Some(200),
+        accepted: Some(true),
+        words: String::new(),
+    };
+    let both = || {
+        plan(vec![
+            of(suspend("a"), Verb::Suspend),
+            of(suspend("a"), Verb::Resume),
+        ])
+    };
+    let held = |plan: Plan, records| run_of(plan, records).holds();
+    assert_eq!(held(both(), vec![]), [], "nothing was sent");
+    assert_eq!(held(both(), vec![answer(1)]), std::slice::from_ref(&job));
+    assert_eq!(held(both(), vec![answer(1), answer(2)]), []);
+    let for_good = plan(vec![of(suspend("a"), Verb::Suspend)]);
+    assert_eq!(held(for_good, vec![answer(1)]), [], "that is its purpose");
 }

@@ -31,25 +31,51 @@ impl Plan {
         self.stops().chain(displaced).collect()
     }
 
+    /// `3 jobs: nlp/a, nlp/b and 1 other`: whose running work is evicted; `None` where that is none's.
+    pub fn evicts_words(&self) -> Option<String> {
+        let all: Vec<&JobName> = self.evicts().into_iter().collect();
+        match all.as_slice() {
+            [] => None,
+            [one] => Some(one.to_string()),
+            more => Some(format!(
+                "{}: {}",
+                counted(more.len() as u64, "job"),
+                names(more)
+            )),
+        }
+    }
+
     /// Evicted though no step of this plan names it: its scheduler evicts it for another.
     pub fn is_evicted_besides(&self, job: &JobName) -> bool {
         let mut named = self.steps.iter().filter_map(|step| step.job.as_ref());
         self.evicts().contains(job) && !named.any(|one| one.name == *job)
     }
 
+    /// Jobs that `new` evicts and this plan does not, and the other way round.
+    fn moved<'a>(&'a self, new: &'a Self) -> (Vec<&'a JobName>, Vec<&'a JobName>) {
+        let (was, is) = (self.evicts(), new.evicts());
+        let too = is.difference(&was).copied().collect();
+        (too, was.difference(&is).copied().collect())
+    }
+
+    /// What `new` would evict that this plan would not, in one line; `None` where it evicts no more than that.
+    pub fn evicts_besides(&self, new: &Self) -> Option<String> {
+        let (too, spared) = self.moved(new);
+        if !too.is_empty() {
+            return moved_words(&too, &spared);
+        }
+        // A pod without a job is work, too.
+        let come = unlike(&self.steps, &new.steps).come;
+        let mut come = come.into_iter().filter(|step| step.job.is_none());
+        let stops = come.find(|step| step.side_effects.interrupts)?;
+        Some(format!("new: {stops}"))
+    }
+
     /// What `new` would do otherwise than this plan, in one line; `None` where the same is done. Lost work, starts, warnings and the
     /// order of steps move on while a plan is open, and are no difference.
     pub fn difference(&self, new: &Self) -> Option<String> {
-        let (was, is) = (self.evicts(), new.evicts());
-        let too: Vec<&JobName> = is.difference(&was).copied().collect();
-        let spared: Vec<&JobName> = was.difference(&is).copied().collect();
-        let mut said = Vec::new();
-        match (&too[..], &spared[..]) {
-            ([], []) => {}
-            (more, []) => said.push(format!("evicts {} too", names(more))),
-            ([], fewer) => said.push(format!("no longer evicts {}", names(fewer))),
-            (come, gone) => said.push(format!("evicts {} instead of {}", names(come), names(gone))),
-        }
+        let (too, spared) = self.moved(new);
+        let mut said: Vec<String> = moved_words(&too, &spared).into_iter().collect();
         let told = |step: &&Step| {
             let job = step.job.as_ref().map(|job| &job.name);
             !job.is_some_and(|job| too.contains(&job) || spared.contains(&job))
@@ -80,6 +106,16 @@ impl Plan {
         }
         (!said.is_empty()).then(|| said.join("; "))
     }
+}
+
+/// Who is evicted too, and who no longer is; `None` where that is nobody.
+fn moved_words(too: &[&JobName], spared: &[&JobName]) -> Option<String> {
+    Some(match (too, spared) {
+        ([], []) => return None,
+        (more, []) => format!("evicts {} too", names(more)),
+        ([], fewer) => format!("no longer evicts {}", names(fewer)),
+        (come, gone) => format!("evicts {} instead of {}", names(come), names(gone)),
+    })
 }
 
 /// Steps of two plans that are not alike.

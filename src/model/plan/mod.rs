@@ -350,6 +350,8 @@ pub enum RefusalCode {
     Policy,
     /// It cannot be done at all: no such capacity, a budget that allows nothing ever.
     Infeasible,
+    /// More would be done by now than was shown.
+    Changed,
 }
 
 impl Refusal {

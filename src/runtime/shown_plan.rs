@@ -1,0 +1,140 @@
+//! The plan that the command line showed last, so that what is carried out next is what was read.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use exec::{Cluster, Same};
+use model::base::Moment;
+use model::plan::{Intent, Plan};
+use source::local;
+
+/// A plan that was shown longer ago than this is no longer in its reader's mind.
+const KEPT: Duration = Duration::from_mins(15);
+
+/// A plan, and where it was shown.
+#[derive(Deserialize)]
+struct Shown {
+    cluster: Cluster,
+    plan: Plan,
+}
+
+#[derive(Serialize)]
+struct Showing<'a> {
+    cluster: &'a Cluster,
+    plan: &'a Plan,
+}
+
+/// Where it is kept on this machine: with the state of programs. One file: only the last plan counts.
+pub fn place() -> Option<PathBuf> {
+    let own = directories::ProjectDirs::from("", "", "stokehold")?;
+    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+    Some(folder.join("shown-plan.json"))
+}
+
+/// The plan that was shown last, where it was made on this cluster, a short while before `now`.
+pub fn load(place: Option<&Path>, here: &Cluster, now: Moment) -> Option<Plan> {
+    let text = match local::read_text(place?) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(%error, "the plan that was shown last is not known");
+            return None;
+        }
+    };
+    // (One of another version does not count.)
+    let Shown { cluster, plan } = serde_json::from_str(&text).ok()?;
+    let is_fresh = now.since(plan.computed_at) <= KEPT.into();
+    (is_fresh && cluster.compare(here) != Same::No).then_some(plan)
+}
+
+/// Keeps a plan that is shown now.
+pub fn keep(place: Option<&Path>, cluster: &Cluster, plan: &Plan) {
+    let Some(place) = place else {
+        return;
+    };
+    if let Err(error) = written(place, &Showing { cluster, plan }) {
+        tracing::warn!(%error, path = %place.display(), "the plan that is shown is not kept");
+    }
+}
+
+/// Forgets it: it has been carried out, or another was shown that is not kept.
+pub fn forget(place: Option<&Path>) {
+    if let Some(place) = place {
+        let _ = fs::remove_file(place);
+    }
+}
+
+fn written(place: &Path, shown: &Showing<'_>) -> io::Result<()> {
+    let folder = place.parent().unwrap_or_else(|| Path::new("."));
+    local::make_folder(folder)?;
+    let part = place.with_extension(format!("{}.part", std::process::id()));
+    let mut options = local::private();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&part)?;
+    file.write_all(&serde_json::to_vec(shown)?)?;
+    fs::rename(&part, place)
+}
+
+/// Whether two intents ask for the same. A deadline that is given as a duration is another moment each time.
+pub fn is_same(one: &Intent, other: &Intent) -> bool {
+    match (one, other) {
+        (
+            Intent::Drain { nodes, deadline },
+            Intent::Drain {
+                nodes: others,
+                deadline: by,
+            },
+        ) => nodes == others && deadline.is_some() == by.is_some(),
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::ObjectKey;
+    use model::plan::JobName;
+
+    #[test]
+    fn a_plan_is_known_on_its_cluster_for_a_while() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let place = folder.path().join("state/shown-plan.json");
+        let place = Some(place.as_path());
+        let here = |uid: &str| Cluster {
+            context: "prod".into(),
+            server: "https://a".into(),
+            uid: uid.into(),
+        };
+        let job = JobName(ObjectKey::new("nlp", "train"));
+        let at = Moment::from_seconds(1_000_000);
+        let plan = Plan::new("preempt", Intent::Preempt { job }, at);
+        assert_eq!(load(place, &here("1"), at), None, "nothing was shown");
+        keep(place, &here("1"), &plan);
+        assert_eq!(load(place, &here("1"), at).as_ref(), Some(&plan));
+        assert_eq!(load(place, &here("2"), at), None, "another cluster");
+        let later = Moment::from_seconds(1_000_000 + 16 * 60);
+        assert_eq!(load(place, &here("1"), later), None, "long ago");
+        forget(place);
+        assert_eq!(load(place, &here("1"), at), None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_shows_nothing() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let place = folder.path().join("shown-plan.json");
+        fs::write(&place, "{\"plan\": 7").expect("can be written");
+        let here = Cluster {
+            context: "prod".into(),
+            server: "https://a".into(),
+            uid: String::new(),
+        };
+        assert_eq!(load(Some(&place), &here, Moment::default()), None);
+    }
+}
