@@ -7,6 +7,7 @@ pub mod budgets;
 pub mod clipboard;
 pub mod clock;
 pub mod connection;
+mod demo_usage;
 pub mod doctor;
 pub mod effects;
 pub mod election;

@@ -365,7 +365,7 @@ pub(super) fn start(
     let (say, answers) = watch::channel(Arc::default());
     let engine = asks.then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
     let usage = match asks {
-        true => usage_facts::watched(setup, &context, demo, clock.clone()),
+        true => usage_facts::watched(setup, &context, demo, (facts.clone(), clock.clone())),
         false => watch::channel(Arc::default()).1,
     };
     let sources = source::start(StartOptions {

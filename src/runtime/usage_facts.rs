@@ -13,12 +13,13 @@ use model::usage::{Dimension, Period, Span, UsageBudget, UsageFilter, hour_of};
 use record::Archive;
 use record::usage::{UsageFault, UsageFile};
 use settings::Settings;
+use table::Facts;
 use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::session::Setup;
 use super::usage_prometheus::PrometheusUsage;
-use super::{budgets, tape, usage};
+use super::{budgets, demo_usage, tape, usage};
 
 /// It is read so often, and less where reading takes long.
 const EVERY: Duration = Duration::from_secs(60);
@@ -158,6 +159,19 @@ impl UsageReader {
         facts.map(Option::flatten)
     }
 
+    /// What a ledger tells that is kept by this process.
+    pub(super) fn of_ledger(&self, file: &UsageFile, now: Moment) -> UsageFacts {
+        let told = file.until().map_err(|fault| fault.to_string());
+        let told = told.and_then(|until| {
+            let until = until.ok_or_else(|| String::from("the ledger holds nothing yet"))?;
+            self.of_file(file, until, now)
+        });
+        told.unwrap_or_else(|why| UsageFacts {
+            status: UsageStatus::Failed(why),
+            ..UsageFacts::default()
+        })
+    }
+
     fn of_file(&self, file: &UsageFile, until: Moment, now: Moment) -> Result<UsageFacts, String> {
         let failed = |fault: UsageFault| fault.to_string();
         let basis = self.basis.clone()?;
@@ -186,24 +200,23 @@ impl UsageReader {
     }
 }
 
-/// What the ledger tells, again and again. A simulated fleet of this process has no record.
+/// What the ledger tells, again and again. A simulated fleet of this process keeps its own where the settings name no record.
 pub(super) fn watched(
     setup: &Setup,
     context: &str,
     demo: bool,
-    clock: SessionClock,
+    (facts, clock): (watch::Receiver<Option<Arc<Facts>>>, SessionClock),
 ) -> watch::Receiver<Arc<UsageFacts>> {
     let mut reader = UsageReader::new(&setup.settings, context);
-    if demo {
-        reader.prometheus = None;
-        reader.folder = setup
-            .settings
-            .record
-            .dir
-            .clone()
-            .filter(|_| setup.settings.record.enabled);
+    if !demo {
+        return followed(reader, clock);
     }
-    followed(reader, clock)
+    reader.prometheus = None;
+    let record = &setup.settings.record;
+    match record.enabled && record.dir.is_some() {
+        true => followed(reader, clock),
+        false => demo_usage::followed(reader, facts, Arc::clone(&setup.rulebook.prices), clock),
+    }
 }
 
 /// What a reader tells, again and again. Must be called within a tokio runtime.

@@ -25,7 +25,7 @@ mod lifecycle;
 mod logs;
 mod machines;
 mod node;
-mod noise;
+pub mod noise;
 mod options;
 mod outcome;
 mod pages;

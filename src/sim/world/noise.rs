@@ -10,7 +10,7 @@ pub(super) const fn mix(a: u64, b: u64) -> u64 {
 }
 
 /// A word out of a text (FNV-1a, mixed).
-pub(super) fn hash(text: &str) -> u64 {
+pub fn hash(text: &str) -> u64 {
     let mut h = 0xcbf2_9ce4_8422_2325u64;
     for byte in text.bytes() {
         h = (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -29,7 +29,7 @@ pub(super) fn signed(word: u64) -> f64 {
 }
 
 /// Noise in `[-1, 1)` that is continuous in time and decorrelates over `period_ms`.
-pub(super) fn smooth(key: u64, at_ms: i64, period_ms: i64) -> f64 {
+pub fn smooth(key: u64, at_ms: i64, period_ms: i64) -> f64 {
     let step = at_ms.div_euclid(period_ms);
     let part = at_ms.rem_euclid(period_ms) as f64 / period_ms as f64;
     let (a, b) = (
