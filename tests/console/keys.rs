@@ -408,7 +408,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         "$",
         &[
             "idle allocated, by job",
-            "IDLE $/h",
+            "IDLE ALLOC $/h",
             "TEAM",
             "speech/clip-l-15",
         ],
