@@ -47,12 +47,14 @@ pub(super) fn get(
     if any && all.is_empty() {
         out::say(err, &format!("no budget is of {}", scope.words()));
     }
-    if let Some(name) = &get.name {
-        all.retain(|budget| budget.name.as_str() == name);
-        if all.is_empty() {
+    for name in &get.names {
+        if !all.iter().any(|budget| budget.name.as_str() == name) {
             let message = format!("there is no budget `{name}`");
             return Err(Failure::new(Exit::Failed, message));
         }
+    }
+    if !get.names.is_empty() {
+        all.retain(|budget| get.names.iter().any(|name| budget.name.as_str() == name));
     }
     // Without a budget no ledger is needed to say so.
     let (states, now) = match all.is_empty() {

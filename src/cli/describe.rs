@@ -113,7 +113,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
         }
     };
     Ok(Query {
-        name: Some(name),
+        names: vec![name],
         scope: look::scope(settings),
         ..Query::all(kind)
     })
@@ -198,7 +198,10 @@ mod tests {
             (&["pods", "nlp/x"], Kind::Pods, "nlp/x"),
         ] {
             let query = of(words).unwrap_or_else(|failure| panic!("{words:?}: {failure}"));
-            assert_eq!((query.kind, query.name.as_deref()), (kind, Some(name)));
+            assert_eq!(
+                (query.kind, query.names.first().map(String::as_str)),
+                (kind, Some(name))
+            );
         }
         for wrong in [&["node"][..], &["cost", "x"], &["nod", "x"]] {
             assert_eq!(of(wrong).expect_err("is wrong").exit, Exit::Usage);

@@ -32,8 +32,9 @@ use super::{advise, look, out};
 pub struct Get {
     /// What to list
     pub kind: KindName,
-    /// Only the object of this name (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID)
-    pub name: Option<String>,
+    /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID)
+    #[arg(id = "name", value_name = "NAME")]
+    pub names: Vec<String>,
     /// How to print it: one of these, or jsonpath=TEMPLATE
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = OutputParser)]
     pub output: Output,
@@ -326,13 +327,13 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
             "get usage and get budgets read the ledger of a record alone",
         )
     })?;
-    if kind == Kind::Fleet && get.name.is_some() {
+    if kind == Kind::Fleet && !get.names.is_empty() {
         let message = "get fleet takes no name: there is one fleet";
         return Err(Failure::new(Exit::Usage, message));
     }
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let select = Select::parse(kind, &get.selector, &get.field_selector).map_err(usage)?;
-    if get.name.is_some() && !select.is_all() {
+    if !get.names.is_empty() && !select.is_all() {
         let message = "a name goes without -l and --field-selector";
         return Err(usage(message.to_owned()));
     }
@@ -343,13 +344,13 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         Output::Plain(_) => None,
     };
     let of_one = template.as_ref().is_some_and(Template::is_of_one);
-    if of_one && get.name.is_none() {
+    if of_one && get.names.len() != 1 {
         let message =
-            "-o jsonpath: a path begins at one object: write {.items[*]…}, or give a NAME";
+            "-o jsonpath: a path begins at one object: write {.items[*]…}, or give one NAME";
         return Err(usage(message.to_owned()));
     }
     Ok(Query {
-        name: get.name.clone(),
+        names: get.names.clone(),
         scope: look::scope(settings),
         select,
         sort: sort.transpose().map_err(usage)?,

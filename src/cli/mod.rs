@@ -55,12 +55,7 @@ use simulated::{FleetFlags, ServeFlags};
 /// Without a command, opens the console on the current kubeconfig context. Read-only unless --write or the
 /// settings grant writing.
 #[derive(Parser, Clone, Debug)]
-#[command(
-    name = "stokehold",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "stokehold", version, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     global: Global,

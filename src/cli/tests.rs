@@ -249,7 +249,7 @@ fn an_unknown_name_fails_and_offers_the_nearest() {
     let mut facts = facts();
     lose(&mut facts, &[]);
     let query = Query {
-        name: Some("h10".into()),
+        names: vec!["h10".into()],
         ..Query::all(Kind::Pools)
     };
     let (exit, out, _) = printed(&facts, &query);
@@ -390,7 +390,7 @@ fn watching_prints_headers_once_and_then_changes() {
     }
     let mut follower = Follower::new(
         Query {
-            name: Some("nobody".into()),
+            names: vec!["nobody".into()],
             ..Query::all(Kind::Alerts)
         },
         Format::Json,

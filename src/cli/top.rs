@@ -125,7 +125,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
         None => Sort::falling(top.what.most()),
     };
     Ok(Query {
-        name: top.name.clone().filter(|_| !teams),
+        names: top.name.clone().filter(|_| !teams).into_iter().collect(),
         scope: look::scope(settings),
         select,
         sort: Some(sort),

@@ -197,7 +197,7 @@ pub(super) fn get(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let refused = [
-        (get.name.is_some(), "a name"),
+        (!get.names.is_empty(), "a name"),
         (!get.selector.is_empty(), "-l"),
         (!get.field_selector.is_empty(), "--field-selector"),
         (get.sort_by.is_some(), "--sort-by"),

@@ -286,12 +286,25 @@ impl PodObject {
         } else {
             String::new()
         };
+        // A container that runs again tells of its end before: that is over.
+        let stands = waiting.is_some()
+            || !status.reason.is_empty()
+            || all().any(|container| {
+                let now = container.state.terminated.0.as_ref();
+                now.is_some_and(|ended| ended.exit_code.0 != Some(0))
+            });
+        let again = all().filter(|container| container.restarts.count() > Some(0));
+        let restarted = again
+            .filter_map(|container| container.state.running.0.as_ref()?.started.moment())
+            .max()
+            .filter(|_| phase == Phase::Running && !stands);
         let wrong = phase == Phase::Failed || !words.is_empty() || restarts > 0;
         wrong.then(|| Failure {
             exit_code: ended.and_then(|ended| ended.exit_code.small()),
             message: Name::from(words),
             restarts,
             last_eviction,
+            restarted,
             own_words,
         })
     }

@@ -163,6 +163,19 @@ fn failures_say_what_happened() {
     assert_eq!(&*failure.message, "CrashLoopBackOff: OOMKilled");
     assert!(!failure.own_words, "the kubelet wrote that");
 
+    assert_eq!(failure.restarted, None, "it does not run");
+
+    let again = pod(
+        &json!({"metadata": {"name": "p"}, "status": {"phase": "Running", "containerStatuses": [{
+        "restartCount": 1,
+        "state": {"running": {"startedAt": "2026-11-01T00:05:00Z"}},
+        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-11-01T00:00:00Z"}}}]}}),
+    );
+    let failure = again.failure.expect("it restarted");
+    assert_eq!(&*failure.message, "OOMKilled");
+    let at = failure.restarted.expect("it runs again");
+    assert_eq!(at.rfc3339(), "2026-11-01T00:05:00Z");
+
     let evicted = pod(
         &json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted",
         "message": "The node was low on resource: memory.\nsecond line", "startTime": "2026-11-01T00:00:00Z"}}),

@@ -177,8 +177,8 @@ commands! {
     Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume; in a record: pause, or play";
     TimeBack "time-back" "earlier" [Global] 0 "step back in the history of readings; in a record: a minute back";
     TimeForward "time-forward" "later" [Global] 0 "step forward in the history, up to the present; in a record: a minute on";
-    PreviousChange "previous-change" "change before" [Global] 0 "in a record: back to the change before: finding, drain, preemption, node lost, job start or end; from a live console into the record";
-    NextChange "next-change" "next change" [Global] 0 "in a record: on to the next change: finding, drain, preemption, node lost, job start or end";
+    PreviousChange "previous-change" "change before" [Global] 0 "in a record: back to the change before, of any kind; from a live console into the record";
+    NextChange "next-change" "next change" [Global] 0 "in a record: on to the next change, of any kind";
     GoToTime "go-to-time" "time" [Global] 0 "go to a time in the record: 03:12, yesterday 14:00, -2h; now: live again";
     Missing "missing" "missing" [Global] 0 "what is missing and how to fix it";
     Refresh "refresh" "refresh" [Global] 0 "read every source now, within its limits";

@@ -4,7 +4,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
 use model::base::SmallSort;
-use model::base::quantities::grouped;
+use model::base::quantities::{counted, grouped};
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
@@ -21,6 +21,10 @@ use super::view::ViewId;
 
 /// Below this size nothing can be shown.
 const LEAST: (u16, u16) = (40, 10);
+/// Columns of a screen from which on the header has whole words.
+const WIDE: u16 = 160;
+/// Columns of a screen below which the header leaves out of what something is.
+const SMALL: u16 = 100;
 
 /// The room of the view within the frame.
 pub fn body(area: Rect, replays: bool) -> Rect {
@@ -100,7 +104,7 @@ fn width(painter: &Painter<'_>, piece: &Piece) -> u16 {
 
 fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     painter.ground(line, Role::Panel);
-    let wide = line.width >= 160;
+    let wide = line.width >= WIDE;
     let (muted, title) = (
         painter.render_style.fg(Role::Muted),
         painter.render_style.fg(Role::Title),
@@ -214,7 +218,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         words: vec![(String::from("idle "), muted), (idle, blue)],
         drop: 2,
     });
-    let mut right = right_side(app, painter, wide);
+    let mut right = right_side(app, painter, line.width);
     let gap = if wide { 3 } else { 2 };
     keep_what_fits(painter, line.width, gap, &mut left, &mut right);
     let mut x = line.x + 1;
@@ -286,7 +290,8 @@ fn keep_what_fits(
 }
 
 /// Findings, read-only, and how fresh it all is.
-fn right_side(app: &App, painter: &Painter<'_>, wide: bool) -> Vec<Piece> {
+fn right_side(app: &App, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
+    let wide = room >= WIDE;
     let mut pieces = Vec::new();
     if app.summary.crit > 0 || app.summary.warn > 0 {
         let mut words = Vec::new();
@@ -313,7 +318,7 @@ fn right_side(app: &App, painter: &Painter<'_>, wide: bool) -> Vec<Piece> {
         words: vec![(words.to_owned(), painter.render_style.fg(role))],
         drop: 1,
     });
-    let (words, role) = freshness(app);
+    let (words, role) = freshness(app, room);
     pieces.push(Piece {
         words: vec![(words, painter.render_style.fg(role))],
         drop: 0,
@@ -321,7 +326,7 @@ fn right_side(app: &App, painter: &Painter<'_>, wide: bool) -> Vec<Piece> {
     pieces
 }
 
-fn freshness(app: &App) -> (String, Role) {
+fn freshness(app: &App, room: u16) -> (String, Role) {
     let fleet = &app.facts.fleet;
     match (app.timeline.is_some(), app.is_rewound()) {
         (true, true) => {
@@ -371,17 +376,35 @@ fn freshness(app: &App) -> (String, Role) {
         count(SourceState::Lost, true),
         count(SourceState::Stale, true),
     );
+    let of = |count: usize, state: SourceState| {
+        // Money and findings come before what it is of, which view 0 says.
+        if room < SMALL {
+            return format!("{count} {}", state.name());
+        }
+        let mut those = fleet.sources.iter().filter(|source| source.state == state);
+        let what = match those.all(SourceHealth::gives_readings) {
+            true => "exporter",
+            false => "source",
+        };
+        format!("{} {}", counted(count as u64, what), state.name())
+    };
     let asking = count(SourceState::Stale, false);
     match (lost, stale) {
         (0, 0) if asking > 0 => (format!("asking {asking}"), Role::Info),
-        (1.., _) if asking > 0 => (format!("{lost} lost, asking {asking}"), Role::Warn),
-        (_, 1..) if asking > 0 => (format!("{stale} stale, asking {asking}"), Role::Warn),
+        (1.., _) if asking > 0 => {
+            let lost = of(lost, SourceState::Lost);
+            (format!("{lost}, asking {asking}"), Role::Warn)
+        }
+        (_, 1..) if asking > 0 => {
+            let stale = of(stale, SourceState::Stale);
+            (format!("{stale}, asking {asking}"), Role::Warn)
+        }
         (0, 0) if fleet.is_hidden(Table::Nodes) && fleet.is_hidden(Table::Pods) => {
             (String::from("not visible"), Role::Warn)
         }
         (0, 0) => (String::from("live"), Role::Ok),
-        (0, stale) => (format!("{stale} stale"), Role::Warn),
-        (lost, _) => (format!("{lost} lost"), Role::Warn),
+        (0, stale) => (of(stale, SourceState::Stale), Role::Warn),
+        (lost, _) => (of(lost, SourceState::Lost), Role::Warn),
     }
 }
 

@@ -207,9 +207,12 @@ impl Advice {
                 format!("run it on a {profile} slice of {class}: it fits")
             }
             Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
-            Action::LeaveDevice { device, .. } => {
-                format!("move its pod off {device}: a straggler, it slows the whole gang")
-            }
+            // A pod that is only deleted may come back to the same device.
+            Action::LeaveDevice { device, pod } => format!(
+                "cordon {}, then delete pod {}: {device} is a straggler, it slows the whole gang",
+                node_of(device),
+                pod.name
+            ),
             Action::FasterInput => {
                 let waits = if self.devices == 1 { "waits" } else { "wait" };
                 format!(
@@ -289,13 +292,20 @@ impl Advice {
                 key.namespace, key.name
             )),
             (Action::Release, _) => Some(format!("stokehold plan hold {key}")),
-            (Action::LeaveDevice { pod, .. }, _) => {
-                let (namespace, name) = (&pod.namespace, &pod.name);
-                Some(format!("kubectl -n {namespace} delete pod {name}"))
+            (Action::LeaveDevice { device, pod }, _) => {
+                let (node, namespace, name) = (node_of(device), &pod.namespace, &pod.name);
+                Some(format!(
+                    "kubectl cordon {node} && kubectl -n {namespace} delete pod {name}"
+                ))
             }
             _ => None,
         }
     }
+}
+
+/// The node of a device, by the device's id.
+fn node_of(device: &str) -> &str {
+    device.rsplit_once('/').map_or(device, |(node, _)| node)
 }
 
 /// How these are paid where all are reserved or owned: by the first of them.

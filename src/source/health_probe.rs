@@ -79,6 +79,7 @@ pub(super) async fn run(
                 last_ok: stats.heard(),
                 node: None,
                 failing_since: None,
+                last_outage: None,
                 patience: EVERY * 3,
                 latency_ms: figures.latency_ms,
                 errors,

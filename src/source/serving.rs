@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use cluster::pod::PodObject;
 use exporter::Dialects;
-use model::base::{Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::PodSeen;
 
 /// A pod that serves readings.
@@ -26,6 +26,8 @@ pub struct ServingPod {
     pub port: u16,
     /// The pod's `Ready` condition; false while its node is not ready.
     pub ready: bool,
+    /// When its containers first ran.
+    pub started: Option<Moment>,
 }
 
 /// News of pods that serve readings.
@@ -123,6 +125,7 @@ impl Serving {
                     ip: seen.ip.clone(),
                     port,
                     ready: seen.ready,
+                    started: seen.started,
                 })
             }
             _ => ServingNews::Gone(seen.key.clone()),

@@ -135,8 +135,9 @@ pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
             name: &finding.subject.key.name,
         },
         since: (!finding.first_seen).then(|| finding.since.rfc3339()),
-        // The first look at a fault says nothing of its age.
-        first_seen: (finding.first_seen && now.since(finding.since) >= FIRST_LOOK)
+        // The first look at a fault says nothing of its age; a source's first failed answer is a moment of its own.
+        first_seen: (finding.first_seen
+            && (now.since(finding.since) >= FIRST_LOOK || finding.subject.kind == "Source"))
             .then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),

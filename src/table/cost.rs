@@ -66,9 +66,12 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
         }),
         Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
-        Column::number("FREE $/H", |row: &CostRow<'_>| usd(row.free_usd_per_hour))
-            .by("free_usd_per_hour"),
-        Column::number("IDLE $/H", |row: &CostRow<'_>| {
+        Column::number(
+            "UNALLOC $/H",
+            |row: &CostRow<'_>| usd(row.free_usd_per_hour),
+        )
+        .by("free_usd_per_hour"),
+        Column::number("IDLE ALLOC $/H", |row: &CostRow<'_>| {
             usd(row.idle_allocated_usd_per_hour)
         })
         .by("idle_allocated_usd_per_hour"),

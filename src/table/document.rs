@@ -283,7 +283,7 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
             or_unknown(row.figures.free_usable)
         }),
         Column::number("UNHEALTHY", |row| or_unknown(row.figures.unhealthy)),
-        Column::number("IDLE", |row| or_unknown(row.figures.idle_allocated)),
+        Column::number("IDLE ALLOC", |row| or_unknown(row.figures.idle_allocated)),
         Column::wide_number("UNPRICED", |row| or_unknown(Some(row.figures.unpriced))),
         Column::number("WAITING", |row| {
             format!(
@@ -293,8 +293,8 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
             )
         }),
         Column::number("$/H", |row| usd(row.figures.burn_usd_per_hour)),
-        Column::number("FREE $/H", |row| usd(row.figures.free_usd_per_hour)),
-        Column::number("IDLE $/H", |row| {
+        Column::number("UNALLOC $/H", |row| usd(row.figures.free_usd_per_hour)),
+        Column::number("IDLE ALLOC $/H", |row| {
             usd(row.figures.idle_allocated_usd_per_hour)
         }),
     ]

@@ -1,12 +1,16 @@
 //! Rows of `jobs`: what a team submitted, where it stands, why it waits and what it costs.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use model::base::natural;
 use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate, SmallSort};
 use model::cost::Spend;
+use model::fleet::device::{Device, Pod};
 use model::fleet::job::{Gang, Job, JobState};
+use model::fleet::node::Node;
 use model::fleet::observe;
 use model::fleet::profile::Bound;
 
@@ -44,11 +48,21 @@ pub struct FailureCell<'a> {
     pub restarts: u32,
     /// When a pod of it was last evicted, RFC 3339.
     pub last_eviction: Option<String>,
+    /// When what failed last began to run again, RFC 3339; `None` while the failure stands.
+    pub last_restart: Option<String>,
 }
 
 impl FailureCell<'_> {
     /// The same in a few words.
     fn words(&self) -> String {
+        self.words_at(self.last_restart.as_deref())
+    }
+
+    /// The same, with when it restarted as one likes it.
+    fn words_at(&self, restarted: Option<&str>) -> String {
+        if let Some(at) = restarted {
+            return self.over(at);
+        }
         let exit = self.exit_code.map(|code| format!("exit code {code}"));
         let restarts = (self.restarts > 0).then(|| counted(u64::from(self.restarts), "restart"));
         let message = self.message.map(str::to_owned);
@@ -57,6 +71,22 @@ impl FailureCell<'_> {
             true => String::from("failed"),
             false => words.join(", "),
         }
+    }
+
+    /// A failure that is over: `restarted 12m ago after OOMKilled, exit code 137 (3 restarts)`.
+    fn over(&self, at: &str) -> String {
+        let exit = self.exit_code.map(|code| format!("exit code {code}"));
+        let why = self.message.map(str::to_owned).into_iter().chain(exit);
+        let why: Vec<String> = why.collect();
+        let after = match why.is_empty() {
+            true => String::new(),
+            false => format!(" after {}", why.join(", ")),
+        };
+        let times = match self.restarts {
+            0 | 1 => String::new(),
+            count => format!(" ({})", counted(u64::from(count), "restart")),
+        };
+        format!("restarted {at}{after}{times}")
     }
 }
 
@@ -67,6 +97,7 @@ impl<'a> From<&'a observe::Failure> for FailureCell<'a> {
             message: said(&failure.message),
             restarts: failure.restarts,
             last_eviction: failure.last_eviction.map(|at| at.rfc3339()),
+            last_restart: failure.restarted.map(|at| at.rfc3339()),
         }
     }
 }
@@ -116,6 +147,9 @@ pub struct JobRow<'a> {
     pub reason: Option<&'a str>,
     /// Why it failed or restarts.
     pub failure: Option<FailureCell<'a>>,
+    /// When it failed, RFC 3339; `None` where it did not, or nothing says it.
+    #[serde(skip)]
+    pub failed_at: Option<String>,
     /// Mean utilization of its devices, 0 to 1.
     pub util_ratio: Option<f64>,
     /// What bounds it by the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not
@@ -151,6 +185,7 @@ pub(super) const FIELDS: &[&str] = &[
     "failure.message",
     "failure.restarts",
     "failure.last_eviction",
+    "failure.last_restart",
     "util_ratio",
     "bound",
     "burn_usd_per_hour",
@@ -194,7 +229,12 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().map(FailureCell::words);
-            word(row.reason.or(failure.as_deref()))
+            let reason = row.reason.map(plain);
+            let words = word(reason.as_deref().or(failure.as_deref()));
+            match &row.failed_at {
+                Some(at) => format!("failed {at}: {words}"),
+                None => words,
+            }
         }),
     ]
 }
@@ -319,8 +359,70 @@ pub fn failed_at(job: &Job) -> Option<Moment> {
 }
 
 /// A failure in a few words.
-pub fn why_failed(failure: &observe::Failure) -> String {
-    FailureCell::from(failure).words()
+pub fn why_failed(failure: &observe::Failure, now: Moment) -> String {
+    let restarted = failure.restarted;
+    let restarted = restarted.map(|at| format!("{} ago", now.since(at)));
+    FailureCell::from(failure).words_at(restarted.as_deref())
+}
+
+/// A scheduler's sentence of why pods have no node, in short: what is short, and on how many nodes they may run. Other sentences
+/// stay as they are.
+///
+/// `0/497 nodes are available: 32 Insufficient nvidia.com/gpu, 465 node(s) had untolerated taint(s). preemption: …` becomes
+/// `unschedulable: Insufficient nvidia.com/gpu; 32 of 497 nodes eligible`.
+pub fn plain(reason: &str) -> Cow<'_, str> {
+    in_short(reason).map_or(Cow::Borrowed(reason), Cow::Owned)
+}
+
+fn in_short(reason: &str) -> Option<String> {
+    let (head, rest) = reason.split_once(" nodes are available: ")?;
+    let nodes: u64 = head.strip_prefix("0/")?.parse().ok()?;
+    let rest = rest.split(" preemption: ").next().unwrap_or(rest);
+    let clauses = rest.trim_end().trim_end_matches('.').split(", ");
+    let counts = clauses.filter_map(|clause| {
+        let (count, why) = clause.split_once(' ')?;
+        Some((count.parse::<u64>().ok()?, why))
+    });
+    let (short, others): (Vec<_>, Vec<_>) =
+        counts.partition(|(_, why)| why.starts_with("Insufficient "));
+    if short.is_empty() {
+        let (count, why) = others.iter().max_by_key(|(count, _)| *count)?;
+        return Some(format!(
+            "unschedulable: no eligible node: {why} ({count} of {nodes})"
+        ));
+    }
+    let refused: u64 = others
+        .iter()
+        .fold(0, |sum, (count, _)| sum.saturating_add(*count));
+    let what: Vec<&str> = short
+        .iter()
+        .map(|(_, why)| &why["Insufficient ".len()..])
+        .collect();
+    Some(format!(
+        "unschedulable: Insufficient {}; {} of {} eligible",
+        what.join(", "),
+        nodes.saturating_sub(refused),
+        counted(nodes, "node"),
+    ))
+}
+
+/// The devices that hold up a gang, each with its pod, as its findings have it: node, device, pod.
+pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device, &'a Pod)> {
+    if !job.is_gang() || job.devices_allocated == 0 {
+        return Vec::new();
+    }
+    let findings = facts.fleet.findings.iter();
+    let of_devices =
+        findings.filter(|one| one.code.as_str() == "straggler" && one.subject.kind == "Device");
+    let found = of_devices.filter_map(|one| {
+        let (node, _) = one.subject.key.name.rsplit_once('/')?;
+        let node = facts.fleet.node(node)?;
+        let mut devices = node.devices.iter();
+        let device = devices.find(|device| device.id == one.subject.key.name)?;
+        let holder = device.holder.as_deref()?;
+        (holder.job == job.id).then_some((&**node, device, holder))
+    });
+    found.collect()
 }
 
 /// True where what it holds, or asks for while it holds nothing, are slices of devices alone.
@@ -376,9 +478,68 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         reason_code: job.reason_code,
         reason: said(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
+        failed_at: (job.state == JobState::Failed)
+            .then(|| failed_at(job).map(Moment::rfc3339))
+            .flatten(),
         util_ratio: util(job),
         bound: bound(facts, job).map(Bound::name),
         burn_usd_per_hour: money.map(|spend| spend.burn.usd()),
         cost_usd: so_far(facts, job).map(Rate::usd),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scheduler_says_is_short() {
+        let raw = "0/497 nodes are available: 32 Insufficient nvidia.com/gpu, 3 Insufficient cpu, 465 node(s) had untolerated taint(s). preemption: 0/497 nodes are available: 497 Preemption is not helpful for scheduling.";
+        assert_eq!(
+            plain(raw),
+            "unschedulable: Insufficient nvidia.com/gpu, cpu; 32 of 497 nodes eligible"
+        );
+        let raw = "0/4 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable.";
+        assert_eq!(
+            plain(raw),
+            "unschedulable: no eligible node: node(s) didn't match Pod's node affinity/selector (3 of 4)"
+        );
+        for other in [
+            "",
+            "pending",
+            "0/x nodes are available: ",
+            "insufficient quota",
+        ] {
+            assert_eq!(plain(other), other);
+        }
+    }
+
+    #[test]
+    fn a_failure_that_is_over_is_told_as_a_restart() {
+        let restarted = Moment::from_millis(0);
+        let failure = observe::Failure {
+            exit_code: Some(137),
+            message: "OOMKilled".into(),
+            restarts: 3,
+            restarted: Some(restarted),
+            ..observe::Failure::default()
+        };
+        let now = Moment::from_millis(12 * 60_000);
+        assert_eq!(
+            why_failed(&failure, now),
+            "restarted 12m ago after OOMKilled, exit code 137 (3 restarts)"
+        );
+        assert_eq!(
+            FailureCell::from(&failure).words(),
+            "restarted 1970-01-01T00:00:00Z after OOMKilled, exit code 137 (3 restarts)"
+        );
+        let stands = observe::Failure {
+            restarted: None,
+            ..failure
+        };
+        assert_eq!(
+            why_failed(&stands, now),
+            "OOMKilled, exit code 137, 3 restarts"
+        );
     }
 }

@@ -67,7 +67,7 @@ impl Needs {
         let readings = match query.kind {
             // Names alone are known without.
             Kind::Pools | Kind::Nodes | Kind::Devices | Kind::Jobs | Kind::Pods
-                if format == Format::Name && query.name.is_none() && !query.asks_readings() =>
+                if format == Format::Name && query.names.is_empty() && !query.asks_readings() =>
             {
                 Readings::Unnamed
             }
@@ -78,7 +78,7 @@ impl Needs {
             Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Priced,
             Kind::Nodes if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
             Kind::Jobs => Readings::Of(Box::new(query.clone())),
-            Kind::Nodes | Kind::Devices | Kind::Pools if query.name.is_some() => {
+            Kind::Nodes | Kind::Devices | Kind::Pools if !query.names.is_empty() => {
                 Readings::Of(Box::new(query.clone()))
             }
             Kind::Pools
@@ -135,7 +135,22 @@ fn is_sliced(node: &Node) -> bool {
 
 /// The nodes that the rows of a query are about; `None` where its name does not tell.
 fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
-    let name = query.name.as_deref();
+    // Of several names each tells its own; where one does not, all are asked.
+    if query.names.len() > 1 {
+        let one = |name: &String| {
+            let names = vec![name.clone()];
+            asked_of(
+                &Query {
+                    names,
+                    ..query.clone()
+                },
+                fleet,
+            )
+        };
+        let all: Option<Vec<Vec<Name>>> = query.names.iter().map(one).collect();
+        return all.map(|all| all.concat());
+    }
+    let name = query.names.first().map(String::as_str);
     let own = |wanted: &dyn Fn(&Node) -> bool| {
         let nodes = fleet.nodes.iter().filter(|node| wanted(node));
         nodes.map(|node| node.name().clone()).collect()
@@ -187,7 +202,7 @@ mod tests {
 
     fn asked(kind: Kind, name: Option<&str>, format: Format) -> Option<BTreeSet<Name>> {
         let query = Query {
-            name: name.map(str::to_owned),
+            names: name.map(str::to_owned).into_iter().collect(),
             ..Query::all(kind)
         };
         Needs::of(&query, format).nodes(&fleet())

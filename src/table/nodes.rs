@@ -202,7 +202,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             count(row.devices.unhealthy)
         })
         .by("devices.unhealthy"),
-        Column::wide_number("IDLE", |row: &NodeRow<'_>| {
+        Column::wide_number("IDLE ALLOC", |row: &NodeRow<'_>| {
             count(row.devices.idle_allocated)
         })
         .by("devices.idle_allocated"),

@@ -352,11 +352,11 @@ fn build<R: Serialize>(
             query.scope.has(namespace, team)
         });
     }
-    if let Some(wanted) = &query.name {
-        let named = |row: &R| {
-            *(shape.key)(row) == **wanted || (shape.also)(row).iter().any(|name| name == wanted)
-        };
-        if !rows.iter().any(named) {
+    let is_named = |row: &R, wanted: &String| {
+        *(shape.key)(row) == **wanted || (shape.also)(row).iter().any(|name| name == wanted)
+    };
+    for wanted in &query.names {
+        if !rows.iter().any(|row| is_named(row, wanted)) {
             let names: Vec<String> = rows
                 .iter()
                 .flat_map(|row| {
@@ -374,7 +374,9 @@ fn build<R: Serialize>(
                 nearest: nearest(wanted, names.iter().map(String::as_str)).map(str::to_owned),
             });
         }
-        rows.retain(named);
+    }
+    if !query.names.is_empty() {
+        rows.retain(|row| query.names.iter().any(|wanted| is_named(row, wanted)));
     }
     if let Some(labels) = shape.labels.filter(|_| query.select.asks_labels()) {
         rows.retain(|row| query.select.wants_labels(labels(row).all().as_ref()));

@@ -219,7 +219,7 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
             or_unknown(row.devices.unhealthy)
         })
         .by("devices.unhealthy"),
-        Column::wide_number("IDLE", |row: &PoolRow<'_>| {
+        Column::wide_number("IDLE ALLOC", |row: &PoolRow<'_>| {
             or_unknown(row.devices.idle_allocated)
         })
         .by("devices.idle_allocated"),
@@ -234,13 +234,16 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
             .by("waiting_devices"),
         Column::number("$/H", |row: &PoolRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
-        Column::number("FREE $/H", |row: &PoolRow<'_>| usd(row.free_usd_per_hour))
-            .by("free_usd_per_hour"),
-        Column::number("IDLE $/H", |row: &PoolRow<'_>| {
+        Column::number(
+            "UNALLOC $/H",
+            |row: &PoolRow<'_>| usd(row.free_usd_per_hour),
+        )
+        .by("free_usd_per_hour"),
+        Column::number("IDLE ALLOC $/H", |row: &PoolRow<'_>| {
             usd(row.idle_allocated_usd_per_hour)
         })
         .by("idle_allocated_usd_per_hour"),
-        Column::wide_number("WASTE $/H", |row: &PoolRow<'_>| usd(row.waste_usd_per_hour)).by(""),
+        Column::wide_number("IDLE $/H", |row: &PoolRow<'_>| usd(row.waste_usd_per_hour)).by(""),
     ]
 }
 

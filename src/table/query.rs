@@ -8,8 +8,8 @@ use super::{Kind, Scope, Select, Sort, Template};
 pub struct Query {
     /// Kind.
     pub kind: Kind,
-    /// Only objects of this name.
-    pub name: Option<String>,
+    /// Only objects of these names; none is all of them.
+    pub names: Vec<String>,
     /// Only what belongs to a team or to some namespaces; of pools and nodes, those that its jobs are on.
     pub scope: Scope,
     /// Only objects of these labels and fields.
@@ -29,7 +29,7 @@ impl Query {
     pub fn all(kind: Kind) -> Self {
         Self {
             kind,
-            name: None,
+            names: Vec::new(),
             scope: Scope::default(),
             select: Select::default(),
             sort: None,

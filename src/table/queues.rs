@@ -256,11 +256,15 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         let mut tally = *own;
         // What lends to others has their work too.
         let below = at.iter().flat_map(|at| tree.below(*at));
-        for (_, other) in below.filter_map(|at| places.get(&identity(at)?)) {
+        let mut money = burn(facts, name, *system);
+        for (one, (_, other)) in below.filter_map(|at| places.get_key_value(&identity(at)?)) {
             tally.merge(other);
+            money = money
+                .zip(burn(facts, one.0, one.1))
+                .map(|(sum, own)| sum + own);
         }
         let queue = at.map(|at| &*queues[at]);
-        let burn = burn(facts, name, *system).map(Rate::usd);
+        let burn = money.map(Rate::usd);
         rows.push(row(facts, name, *system, queue, &tally, burn));
     }
     let burn = burn_of(facts, UNATTRIBUTED).map(Rate::usd);

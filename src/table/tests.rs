@@ -426,10 +426,10 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
 fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
-NAME                 CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   FREE $/H   IDLE $/H
-h100                 H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21      $7.00      $7.00
-mixed                H100    dynamic   mixed       1/1          0/2     50%    63%     -    66C   15.3kW      0   $7.10         $0         $0
-(no eligible pool)   -       -         -           0/0          0/0       -      -     -      -        -     64      $0         $0         $0
+NAME                 CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   UNALLOC $/H   IDLE ALLOC $/H
+h100                 H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21         $7.00            $7.00
+mixed                H100    dynamic   mixed       1/1          0/2     50%    63%     -    66C   15.3kW      0   $7.10            $0               $0
+(no eligible pool)   -       -         -           0/0          0/0       -      -     -      -        -     64      $0            $0               $0
 ";
     assert_eq!(text, expected);
     let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");
@@ -447,7 +447,7 @@ fn names_find_and_the_nearest_is_offered() {
     let facts = facts();
     let find = |kind, name: &str| {
         let query = Query {
-            name: Some(name.to_owned()),
+            names: vec![name.to_owned()],
             ..Query::all(kind)
         };
         output_table(&facts, &query, Format::Json, true).map(|sheet| sheet.items.len())
@@ -461,6 +461,12 @@ fn names_find_and_the_nearest_is_offered() {
     assert_eq!(find(Kind::Devices, "n1"), Ok(3));
     assert_eq!(find(Kind::Cost, "team"), Ok(3));
     assert_eq!(find(Kind::Alerts, "xid-79"), Ok(1));
+    let several = Query {
+        names: vec!["n2/gpu1/1g.10gb-8".to_owned(), "GPU-n1-2".to_owned()],
+        ..Query::all(Kind::Devices)
+    };
+    let rows = output_table(&facts, &several, Format::Json, true).map(|sheet| sheet.items.len());
+    assert_eq!(rows, Ok(2), "of several names each finds its own");
     let missing = |kind, name| find(kind, name).expect_err("is not there").to_string();
     assert_eq!(
         missing(Kind::Pools, "h10"),

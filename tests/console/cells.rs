@@ -95,7 +95,7 @@ fn all() -> Vec<Compared> {
                 ("wait", As::Is("waiting_devices")),
                 ("burn", As::Is("burn_usd_per_hour")),
                 (
-                    "waste",
+                    "idle",
                     As::Sum("free_usd_per_hour", "idle_allocated_usd_per_hour"),
                 ),
                 ("nodes", As::Part("nodes.ready", "nodes.total")),
@@ -104,7 +104,7 @@ fn all() -> Vec<Compared> {
                 ("owner", As::Is("owner")),
                 ("unhealthy", As::Is("devices.unhealthy")),
                 ("free-usd", As::Is("free_usd_per_hour")),
-                ("idle", As::Is("idle_allocated_usd_per_hour")),
+                ("idle-alloc", As::Is("idle_allocated_usd_per_hour")),
             ],
             |facts, row| first(&pools::KIND, facts, row),
             named,

@@ -628,7 +628,7 @@ fn sources_count_in_the_header() {
     assert!(
         text.lines()
             .next()
-            .is_some_and(|line| line.contains(&format!("{} stale", stale.count())))
+            .is_some_and(|line| line.contains(&format!("{} exporter stale", stale.count())))
     );
 }
 

@@ -520,6 +520,7 @@ fn finish(
         })),
         node: None,
         failing_since: (state != SourceState::Live).then(|| ago(160)),
+        last_outage: None,
         patience: Duration::from_secs(90),
         latency_ms: Some(14),
         errors: if state == SourceState::Live { 0 } else { 12 },

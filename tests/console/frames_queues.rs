@@ -84,6 +84,7 @@ pub(super) fn people(jobs: &mut BTreeMap<JobKey, Job>, nodes: &[Arc<Node>]) {
             message: Name::new("OOMKilled"),
             restarts: 4,
             last_eviction: Some(ago(4_000)),
+            restarted: None,
             own_words: false,
         });
     }

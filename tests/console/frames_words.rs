@@ -461,8 +461,8 @@ fn pods_of_which_the_same_is_said_are_told_once() {
     assert!(text.contains("64 ×"), "{text}");
     assert_eq!(
         text.matches("0/400 nodes are available").count(),
-        2,
-        "once beside the reason: {text}"
+        1,
+        "once: the reason says it in short: {text}"
     );
 }
 

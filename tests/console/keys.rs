@@ -409,7 +409,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         "$",
         &[
             "idle allocated, by job",
-            "IDLE $/h",
+            "IDLE ALLOC $/h",
             "TEAM",
             "speech/clip-l-15",
         ],

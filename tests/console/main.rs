@@ -21,4 +21,5 @@ mod spent;
 mod suppose;
 mod tables;
 mod tree;
+mod trial_facts;
 mod trial_stops;

@@ -235,25 +235,30 @@ fn nothing_needs_you_only_once_every_source_has_answered() {
 #[test]
 fn a_source_that_never_answered_is_not_lost_at_first() {
     let mut facts = SMALL.clone();
-    let mut told = |since: u64| {
+    let mut told = |state: SourceState| {
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut sources = fleet.sources.to_vec();
         let source = sources.iter_mut().find(|it| it.gives_readings());
         let source = source.expect("an exporter");
-        (source.state, source.last_ok) = (SourceState::Lost, None);
-        source.failing_since = Some(facts.now.minus(Duration::from_secs(since)));
+        (source.state, source.last_ok) = (state, None);
+        source.failing_since = Some(facts.now.minus(Duration::from_secs(18)));
         let name = source.name.clone();
         fleet.sources = sources.into();
         let mut app = app(&facts, ViewId::Sources);
         press(&mut app, &format!("/{name}\n"));
         text(&app)
     };
-    let (new, old) = (told(18), told(300));
+    // Which of both it is, crate `source` says: it knows how old the exporter's pod is.
+    let (new, old) = (told(SourceState::Stale), told(SourceState::Lost));
     assert!(
         new.contains("no answer") && old.contains("no answer"),
         "{new}\n{old}"
     );
     assert!(new.contains("▌ ◐") && old.contains("▌ ▲"), "{new}\n{old}");
+    assert!(
+        !new.contains("lost") && old.contains("1 exporter lost"),
+        "{new}\n{old}"
+    );
 }
 
 #[test]

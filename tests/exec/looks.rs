@@ -40,7 +40,7 @@ async fn counted(service: &Service, needs: &Needs) -> (Facts, u64) {
 
 fn query(kind: Kind, name: Option<&str>) -> Query {
     Query {
-        name: name.map(str::to_owned),
+        names: name.map(str::to_owned).into_iter().collect(),
         ..Query::all(kind)
     }
 }

@@ -49,6 +49,11 @@ fn what_was_read_is_found_again() {
         );
     }
     assert_eq!(history.since(), Some(after(0)));
+    // A pod's past begins with the pod: not a value of who held the device before.
+    let span = (after(0), after(300));
+    let own = history.window_since(&util(), span, Some(after(100)), 10);
+    assert!(own[..4].iter().all(Option::is_none), "{own:?}");
+    assert_eq!(own[4..], points[4..]);
     let of = |track: Track| history.window(&track, after(0), after(30), 1)[0].expect("read");
     let id = Name::from("n1/gpu1");
     assert!((of(Track::DeviceTemp(id.clone())) - 60.0).abs() <= WHOLE_ERROR);

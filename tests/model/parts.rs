@@ -65,6 +65,7 @@ impl Parts {
             last_ok: Some(now),
             node: None,
             failing_since: None,
+            last_outage: None,
             patience: Duration::from_secs(90),
             latency_ms: Some(12),
             errors: 0,

@@ -92,6 +92,7 @@ fn source(name: &str, last_ok: Moment, message: &str) -> Observation {
         state: SourceState::Live,
         node: None,
         failing_since: None,
+        last_outage: None,
         last_ok: Some(last_ok),
         patience: Duration::from_secs(90),
         latency_ms: Some(17),

@@ -231,6 +231,30 @@ async fn what_exporters_do_wrong_is_said_with_its_mend() {
 }
 
 #[tokio::test]
+async fn an_exporter_that_has_just_come_is_not_lost_yet() {
+    let mut young = exporter("young", "young");
+    let now = clock()().rfc3339();
+    young["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = json!(now);
+    let shelf = ServedTable::new(vec![young, exporter("old", "old")], 0);
+    let server = serving(&shelf, |_| status(404, "NotFound", "not there"));
+    let mut bench = bench(&server, options(Mode::Proxy));
+    for (name, state) in [("old", SourceState::Lost), ("young", SourceState::Stale)] {
+        let name = format!("dcgm gpu-operator/{name}");
+        let tried = |one: &Observation| matches!(one, Observation::Source(row) if *row.name == *name && row.errors > 0);
+        let told = bench.told.iter().find(|one| tried(one)).cloned();
+        let found = match told {
+            Some(found) => found,
+            None => bench.until(&name, tried).await,
+        };
+        let Observation::Source(row) = found else {
+            unreachable!("it was chosen")
+        };
+        assert_eq!(row.state, state, "{name}");
+        assert!(row.failing_since.is_some(), "{name} fails all the same");
+    }
+}
+
+#[tokio::test]
 async fn hung_exporters_hold_no_other_up() {
     let all: Vec<Value> = (0..60)
         .map(|at| {

@@ -19,6 +19,9 @@ pub type Row = (u32, u32);
 /// How grave the state of a faulty row is, 0 being the gravest, and of several as grave the one that failed last.
 pub type Worst = (u8, Reverse<Option<Moment>>);
 
+/// Where the past of a cell is found, and the moment before which it was another's.
+type PastOf = fn(&Facts, Row) -> Option<(Track, Option<Moment>)>;
+
 /// The sign and the color of a row's state.
 type SignOf = fn(&Facts, Row) -> (&'static str, Role);
 
@@ -34,7 +37,7 @@ pub struct Column {
     /// The sign before its words; asked only for rows that are drawn.
     pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
-    pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
+    pub trend: Option<PastOf>,
     /// Shown only when more columns are asked for.
     pub wide: bool,
     /// Only while some row has something to say in it.
@@ -140,7 +143,7 @@ impl Column {
 
     /// With a past.
     #[must_use]
-    pub const fn trend(mut self, trend: fn(&Facts, Row) -> Option<Track>) -> Self {
+    pub const fn trend(mut self, trend: PastOf) -> Self {
         self.trend = Some(trend);
         self
     }

@@ -45,7 +45,7 @@ pub static KIND: Kind = Kind {
                 Value::known(advice.bound, |bound| Value::text(bound.name()))
             })
         }),
-        Column::words("advice", "ADVICE", 1, (30, 80), |facts, row| {
+        Column::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
             of(facts, row, |advice| Value::text(advice.words()))
         }),
         Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
@@ -112,7 +112,9 @@ pub(super) fn total(facts: &Facts, rows: impl Iterator<Item = Row>) -> Option<St
     let counted = rows
         .filter_map(of_row)
         .filter(|(_, silence)| *silence != Some(Silence::Muted));
-    advice::total_words(counted.map(|(own, _)| own))
+    let words = advice::total_words(counted.map(|(own, _)| own))?;
+    // The money by team in view 7 is of this moment: a job may work again, or have just begun to idle.
+    Some(format!("{words} (by the last 30 min; view 7: now)"))
 }
 
 fn silence(facts: &Facts, row: Row) -> Option<Silence> {

@@ -44,13 +44,13 @@ pub static KIND: Kind = Kind {
         Column::number("burn", "$/h", 0, 7, |facts, at| {
             money(row(facts, at), |spend| Some(spend.burn)).role(Role::Accent)
         }),
-        Column::number("free", "FREE $/h", 1, 7, |facts, at| {
+        Column::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.free))
         }),
-        Column::number("idle", "IDLE $/h", 1, 7, |facts, at| {
+        Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
-        Column::words("quota-left", "QUOTA LEFT", 2, (32, 80), quota_left).rare(),
+        Column::words("quota-left", "QUOTA LEFT", 2, (32, 200), quota_left).rare(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
@@ -175,19 +175,38 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
 
 /// What is left of the quotas of a queue, or of the queues that a team has jobs in: of the whole queue, whoever else has jobs in it.
 fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
-    let Some(row) = row(facts, at).filter(|row| row.name.as_str() != UNATTRIBUTED) else {
-        return Cell::new(Value::Empty);
-    };
+    match row(facts, at).map(|row| quota_left_words(facts, row)) {
+        Some(QuotaLeft::Words(words)) => Cell::text(words),
+        Some(QuotaLeft::Unknown) => Cell::new(Value::Unknown),
+        Some(QuotaLeft::None) | None => Cell::new(Value::Empty),
+    }
+}
+
+/// What is left of the quotas of a row of cost.
+pub(super) enum QuotaLeft {
+    /// Rows of its scope have no quota.
+    None,
+    /// Queues may not be seen.
+    Unknown,
+    /// What is left, whole.
+    Words(String),
+}
+
+/// What is left of the quotas of a queue, or of the queues that a team has jobs in, in words.
+pub(super) fn quota_left_words(facts: &Facts, row: &CostRow) -> QuotaLeft {
+    if row.name.as_str() == UNATTRIBUTED {
+        return QuotaLeft::None;
+    }
     let names: BTreeSet<&Name> = match row.scope {
         Scope::Queue => BTreeSet::from([&row.name]),
         Scope::Team => {
             let jobs = facts.fleet.jobs.iter().filter(|job| job.team == row.name);
             jobs.filter_map(|job| job.queue.as_ref()).collect()
         }
-        Scope::Pool | Scope::Job | Scope::Class => return Cell::new(Value::Empty),
+        Scope::Pool | Scope::Job | Scope::Class => return QuotaLeft::None,
     };
     if !facts.fleet.sees_queues() {
-        return Cell::new(Value::Unknown);
+        return QuotaLeft::Unknown;
     }
     let all = facts.fleet.queues.iter().enumerate();
     let queues: Vec<usize> = all
@@ -203,7 +222,7 @@ fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
             format!(" in {}", names.join(" and "))
         }
     };
-    Cell::text(format!("{left}{named}"))
+    QuotaLeft::Words(format!("{left}{named}"))
 }
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {

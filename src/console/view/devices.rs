@@ -51,7 +51,7 @@ const COLUMNS: &[Column] = &[
     }),
     Column::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
         let (_, device) = device(facts, row)?;
-        Some(Track::DeviceUtil(device.id.clone()))
+        Some((Track::DeviceUtil(device.id.clone()), device.held_since()))
     }),
     Column::number("mem", "MEMORY", 2, 9, |facts, row| {
         reading(facts, row, |device| match device.memory() {
@@ -329,7 +329,11 @@ fn pod(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
     let idle = device(facts, row).is_some_and(|(_, device)| facts.fleet.is_idle(device));
-    let cell = reading(facts, row, |device| Value::Trend(Vec::new(), device.util()));
+    // A reading from before its pod was there is another's.
+    let cell = reading(facts, row, |device| {
+        let own = device.util().filter(|_| !device.is_read_before_held());
+        Value::Trend(Vec::new(), own)
+    });
     if idle {
         cell.role(Role::IdleMoney)
     } else {

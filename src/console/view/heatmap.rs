@@ -237,9 +237,9 @@ impl Heatmap {
             return true;
         };
         let track = Track::DeviceUtil(device.id.clone());
-        let window = facts
-            .history
-            .window(&track, facts.now.minus(LASTING), facts.now, 1);
+        let span = (facts.now.minus(LASTING), facts.now);
+        let since = device.held_since();
+        let window = facts.history.window_since(&track, span, since, 1);
         window.into_iter().flatten().next().is_none_or(|mean| {
             let was = f64::from(mean) - (util - apart);
             was * apart.signum() >= apart.abs() / 2.0

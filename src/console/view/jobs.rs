@@ -9,7 +9,7 @@ use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Failure;
 use table::Facts;
-use table::jobs::{self, Clock, why_failed};
+use table::jobs::{self, Clock, plain, why_failed};
 use table::select::label_of_job;
 
 use super::{Destination, RowScope, Selection, ViewId, waiting};
@@ -66,7 +66,7 @@ pub static KIND: Kind = Kind {
             },
         )
         .rare(),
-        Column::number("eta", "ETA", 4, 6, |facts, row| {
+        Column::number("eta", "ETA", 2, 6, |facts, row| {
             let eta = job(facts, row).and_then(|job| waiting::eta(facts, job));
             Cell::new(eta.map_or(Value::Empty, Value::text))
         })
@@ -252,19 +252,19 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Why it waits or failed; else where it runs.
-pub fn where_or_why(job: &Job) -> String {
+pub fn where_or_why(facts: &Facts, job: &Job) -> String {
     match job.state {
         JobState::Waiting | JobState::Suspended => {
             if job.reason.is_empty() {
                 job.reason_code.unwrap_or("–").to_owned()
             } else {
-                job.reason.to_string()
+                plain(&job.reason).into_owned()
             }
         }
-        JobState::Failed => job
-            .failure
-            .as_ref()
-            .map_or_else(|| job.reason.to_string(), why_failed),
+        JobState::Failed => job.failure.as_ref().map_or_else(
+            || job.reason.to_string(),
+            |failure| failed_words(facts, job, failure),
+        ),
         _ => {
             let mut nodes: Vec<&str> = job.places.iter().map(|place| place.node.as_str()).collect();
             nodes.dedup();
@@ -279,6 +279,15 @@ pub fn where_or_why(job: &Job) -> String {
     }
 }
 
+/// Why a job failed, and before that when: `12m ago: OOMKilled, exit code 137`.
+fn failed_words(facts: &Facts, job: &Job, failure: &Failure) -> String {
+    let why = why_failed(failure, facts.now);
+    match jobs::failed_at(job) {
+        Some(at) => format!("{} ago: {why}", facts.now.since(at)),
+        None => why,
+    }
+}
+
 /// The failure of a job that runs on all the same: restarts, a pod that failed.
 fn runs_and_fails(job: &Job) -> Option<&Failure> {
     let runs = matches!(
@@ -288,19 +297,39 @@ fn runs_and_fails(job: &Job) -> Option<&Failure> {
     job.failure.as_ref().filter(|_| runs)
 }
 
+/// True for a job that runs and of which something does not: what has restarted is over.
+fn fails_now(job: &Job) -> bool {
+    runs_and_fails(job).is_some_and(|failure| failure.restarted.is_none())
+}
+
+/// Who holds up a gang: `straggler worker-6 on a100-17`.
+fn slowest(facts: &Facts, job: &Job) -> Option<String> {
+    let all = jobs::stragglers(facts, job);
+    let (node, _, pod) = all.first()?;
+    let more = match all.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    Some(format!(
+        "straggler {} on {}{more}",
+        pod.key().name,
+        node.name()
+    ))
+}
+
 fn place(facts: &Facts, row: Row) -> Cell<'_> {
     let role = match job(facts, row) {
         Some(job) if job.state == JobState::Failed => Role::Crit,
         Some(job) if job.state == JobState::Waiting => Role::Text,
-        Some(job) if runs_and_fails(job).is_some() => Role::Warn,
+        Some(job) if fails_now(job) || slowest(facts, job).is_some() => Role::Warn,
         _ => Role::Muted,
     };
     of(facts, row, |job| {
+        let failure = runs_and_fails(job).map(|failure| why_failed(failure, facts.now));
+        let slow = slowest(facts, job);
         let place = waiting::why_and_start(facts, job);
-        Value::text(match runs_and_fails(job) {
-            Some(failure) => format!("{} · {place}", why_failed(failure)),
-            None => place,
-        })
+        let words = failure.into_iter().chain(slow).chain([place]);
+        Value::text(words.collect::<Vec<_>>().join(" · "))
     })
     .role(role)
 }

@@ -4,7 +4,7 @@ use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::natural;
-use model::base::{Rate, SmallSort};
+use model::base::{Moment, Rate, SmallSort};
 use model::cost::{CostRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
         Column::number("power", "kW/CAP", 7, 7, power),
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
-        Column::number("waste", "WASTE $/h", 2, 9, waste),
+        Column::number("idle", "IDLE $/h", 2, 9, waste),
         Column::number("nodes", "READY/NODES", 11, 7, ready)
             .wide()
             .whole("POOL READY/NODES"),
@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
             .wide()
             .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
-        Column::number("free-usd", "FREE $/h", 15, 8, |facts, row| {
+        Column::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
             match facts.part {
                 None => spent(facts, row, |spend| spend.free),
                 // Free devices belong to no team or namespace.
@@ -55,7 +55,7 @@ pub static KIND: Kind = Kind {
         })
         .wide()
         .rare(),
-        Column::number("idle", "IDLE $/h", 15, 8, |facts, row| {
+        Column::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
             spent(facts, row, |spend| spend.idle_allocated)
         })
         .wide(),
@@ -208,10 +208,10 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
     reading(facts, row, |pool| Value::Trend(Vec::new(), pool.util))
 }
 
-fn util_track(facts: &Facts, row: Row) -> Option<Track> {
+fn util_track(facts: &Facts, row: Row) -> Option<(Track, Option<Moment>)> {
     // The past of a scope is not kept.
     let pool = pool(facts, row).filter(|_| facts.part.is_none())?;
-    Some(Track::Pool(pool.name.clone(), FleetSignal::Util))
+    Some((Track::Pool(pool.name.clone(), FleetSignal::Util), None))
 }
 
 fn memory(facts: &Facts, row: Row) -> Cell<'_> {

@@ -28,7 +28,7 @@ use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewI
 pub static KIND: Kind = Kind {
     columns: &[
         Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
-        Column::words("left", "QUOTA LEFT", 2, (24, 64), left).whole("QUEUE LEFT"),
+        Column::words("left", "QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
         flavor::<0>("quota", 3),
         flavor::<1>("quota2", 6),
         flavor::<2>("quota3", 8),

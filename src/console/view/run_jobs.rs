@@ -96,10 +96,13 @@ fn started(facts: &Facts, name: &JobName) -> (String, Role) {
         (Some(why), _) => (format!("not started: {why}"), Role::Warn),
         (None, JobState::Done) => (String::from("ran, and has ended"), Role::Ok),
         (None, JobState::Starting) => (
-            format!("starting on {}", jobs::where_or_why(job)),
+            format!("starting on {}", jobs::where_or_why(facts, job)),
             Role::Info,
         ),
-        (None, _) => (format!("running on {}", jobs::where_or_why(job)), Role::Ok),
+        (None, _) => (
+            format!("running on {}", jobs::where_or_why(facts, job)),
+            Role::Ok,
+        ),
     }
 }
 
@@ -125,11 +128,14 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Kept, words.to_owned(), Role::Muted)
         }
         JobState::Running | JobState::Finishing => {
-            let words = format!("running again on {}{short}", jobs::where_or_why(job));
+            let words = format!("running again on {}{short}", jobs::where_or_why(facts, job));
             (Back::Running, words, Role::Ok)
         }
         JobState::Starting => {
-            let words = format!("starting again on {}{short}", jobs::where_or_why(job));
+            let words = format!(
+                "starting again on {}{short}",
+                jobs::where_or_why(facts, job)
+            );
             (Back::Starting, words, Role::Info)
         }
         JobState::Waiting => {
@@ -147,7 +153,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Not, words, Role::Warn)
         }
         JobState::Failed => {
-            let words = format!("failed: {}", jobs::where_or_why(job));
+            let words = format!("failed: {}", jobs::where_or_why(facts, job));
             (Back::Not, words, Role::Crit)
         }
         JobState::Done => (Back::Ended, String::from("ended well"), Role::Muted),

@@ -3,7 +3,7 @@
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::{Age, Name};
+use model::base::Name;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
 use table::sources::message;
@@ -14,9 +14,9 @@ use super::{Destination, RowScope, Selection, ViewId};
 pub static KIND: Kind = Kind {
     columns: &[
         Column::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
-            let worst = sources(facts, row).max_by_key(|source| shown(facts, source));
-            worst.map_or(("–", Role::Muted), |source| {
-                let (sign, role, _) = state_of(shown(facts, source));
+            let worst = sources(facts, row).map(|source| source.state).max();
+            worst.map_or(("–", Role::Muted), |state| {
+                let (sign, role, _) = state_of(state);
                 (sign, role)
             })
         }),
@@ -211,24 +211,10 @@ pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) 
     }
 }
 
-/// A source that has never answered is not lost before this: an exporter that has just appeared starts still.
-const FIRST: Age = Age::from_seconds(60);
-
-/// The state of a source as it is shown.
-fn shown(facts: &Facts, source: &SourceHealth) -> SourceState {
-    let is_new = source.last_ok.is_none()
-        && (source.failing_since).is_some_and(|at| facts.now.since(at) < FIRST);
-    match source.state {
-        SourceState::Lost if is_new && source.gives_readings() => SourceState::Stale,
-        state => state,
-    }
-}
-
 /// The same in words: one that has never answered has lost nothing.
-pub fn words_of(facts: &Facts, source: &SourceHealth) -> (Role, &'static str) {
-    let state = shown(facts, source);
-    let (_, role, word) = state_of(state);
-    match (state, source.last_ok) {
+pub const fn words_of(source: &SourceHealth) -> (Role, &'static str) {
+    let (_, role, word) = state_of(source.state);
+    match (source.state, source.last_ok) {
         (SourceState::Stale | SourceState::Lost, None) => (role, "no answer"),
         _ => (role, word),
     }
@@ -245,7 +231,7 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
 /// The state of a source; of a kind, how many are live of those that we may read: `328/329 live`.
 fn state(facts: &Facts, row: Row) -> Cell<'_> {
     if let Some(source) = source(facts, row) {
-        let (role, word) = words_of(facts, source);
+        let (role, word) = words_of(source);
         return Cell::text(word).role(role);
     }
     let Some(worst) = sources(facts, row).map(|source| source.state).max() else {

@@ -387,10 +387,11 @@ pub fn device_tile(
         &class,
         Role::Muted,
     );
+    // A reading from before its pod was there is another's.
+    let is_its = !device.is_read_before_held();
     let words = |metric: Metric| {
-        metric
-            .words(device, facts)
-            .unwrap_or_else(|| String::from("–"))
+        let own = (is_its || metric == Metric::Temp).then(|| metric.words(device, facts));
+        own.flatten().unwrap_or_else(|| String::from("–"))
     };
     let stale = device.is_stale(facts.now);
     let numbers = if stale { Role::Muted } else { Role::Text };
@@ -405,8 +406,8 @@ pub fn device_tile(
     }
     if area.height > 2 {
         let track = Track::DeviceUtil(device.id.clone());
-        let past = super::table_view::past(facts, &track, usize::from(room));
-        match device.util() {
+        let past = super::table_view::past(facts, &track, device.held_since(), usize::from(room));
+        match device.util().filter(|_| is_its) {
             // Without a past the present stands alone.
             Some(util) if past.iter().all(Option::is_none) => {
                 let role = if stale { Role::Muted } else { Role::Accent };

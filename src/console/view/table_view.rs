@@ -33,6 +33,8 @@ pub struct TableView {
     wide: bool,
     /// What was chosen column by column; where nothing was, `wide` decides.
     chosen: Option<Vec<bool>>,
+    /// The columns that had room when it was last drawn, a bit each; 0 before.
+    drawn: std::cell::Cell<u64>,
 }
 
 impl TableView {
@@ -43,6 +45,7 @@ impl TableView {
             table_model: TableModel::new(kind, row_scope),
             wide: false,
             chosen: None,
+            drawn: std::cell::Cell::new(0),
         }
     }
 
@@ -78,7 +81,11 @@ impl TableView {
                 CommandOutcome::Done
             }
             _ => {
-                let shown = self.columns();
+                // What has no room cannot be seen to be sorted by.
+                let drawn = self.drawn.get();
+                let had_room = |at: usize| drawn == 0 || drawn >> at.min(63) & 1 == 1;
+                let wanted = self.columns().into_iter().enumerate();
+                let shown: Vec<bool> = wanted.map(|(at, own)| own && had_room(at)).collect();
                 let height = Self::height(self.body(area));
                 if self.table_model.on(command, facts, height, |at| shown[at]) {
                     CommandOutcome::Done
@@ -204,7 +211,9 @@ impl TableView {
                 })
                 .collect(),
         };
-        table(painter, area, &heads, &widest, &cells, &look);
+        let drawn = table(painter, area, &heads, &widest, &cells, &look);
+        let bits = drawn.iter().map(|place| 1_u64 << shown[*place].min(63));
+        self.drawn.set(bits.fold(0, |all, bit| all | bit));
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, painter, area);
         }
@@ -215,9 +224,9 @@ impl TableView {
         let mut cell = (column.cell)(facts, row);
         cell.sign = column.sign.map(|sign| sign(facts, row));
         if let (Value::Trend(values, _), Some(trend)) = (&mut cell.value, column.trend)
-            && let Some(track) = trend(facts, row)
+            && let Some((track, since)) = trend(facts, row)
         {
-            *values = past(facts, &track, POINTS);
+            *values = past(facts, &track, since, POINTS);
         }
         cell
     }
@@ -323,16 +332,16 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
 pub fn past(
     facts: &Facts,
     track: &model::fleet::history::Track,
+    since: Option<Moment>,
     points: usize,
 ) -> Vec<Option<f32>> {
     let step = TREND_MINUTES * 60_000 / points.max(1) as i64;
     let to = facts.now.millis().div_euclid(step) * step;
-    facts.history.window(
-        track,
+    let span = (
         Moment::from_millis(to - TREND_MINUTES * 60_000),
         Moment::from_millis(to),
-        points,
-    )
+    );
+    facts.history.window_since(track, span, since, points)
 }
 
 impl View for TableView {

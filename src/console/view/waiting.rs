@@ -59,7 +59,7 @@ fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
 pub fn why(facts: &Facts, job: &Job) -> String {
     let told = told(facts, job).filter(|told| !is_stuck(facts, job, told));
     let Some(told) = told else {
-        return jobs::where_or_why(job);
+        return jobs::where_or_why(facts, job);
     };
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
@@ -71,7 +71,7 @@ pub fn why(facts: &Facts, job: &Job) -> String {
             None => String::from("nothing blocks it: next scheduling cycle"),
             Some(words) => format!("starts in its scheduler's next cycle{words}"),
         },
-        (_, None) => jobs::where_or_why(job),
+        (_, None) => jobs::where_or_why(facts, job),
     }
 }
 

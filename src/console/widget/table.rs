@@ -76,7 +76,7 @@ impl Look {
 }
 
 /// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
-/// their place while one scrolls; it may be shorter than `heads`.
+/// their place while one scrolls; it may be shorter than `heads`. Gives the columns that had room.
 pub fn table(
     painter: &mut Painter<'_>,
     area: Rect,
@@ -84,9 +84,9 @@ pub fn table(
     widest: &[u16],
     rows: &[Vec<Cell<'_>>],
     look: &Look,
-) {
+) -> Vec<usize> {
     if area.width <= EDGE + 1 || area.height == 0 {
-        return;
+        return Vec::new();
     }
     let texts = texts(painter, rows);
     let mut needs = needs(painter, heads, widest, &texts);
@@ -129,6 +129,7 @@ pub fn table(
             painter.uncolor(Rect::new(area.x, y, area.width, 1));
         }
     }
+    layout.iter().map(|slot| slot.column).collect()
 }
 
 /// What each row says, cell by cell.

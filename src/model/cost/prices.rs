@@ -214,7 +214,7 @@ impl Prices {
                 let usd = owned.usd_per_device_hour(devices.max(1))?;
                 Some(Price {
                     rate: Rate::from_usd(usd)?,
-                    source: Name::from(format!("settings: amortisation of pool {}", node.pool)),
+                    source: Name::from(format!("settings: amortization of pool {}", node.pool)),
                     as_of: None,
                     on_demand: None,
                 })
@@ -465,7 +465,7 @@ fn priced(
     match (billing, row.purchase) {
         (Billing::Spot, Purchase::OnDemand) => remarks.push("no spot price known"),
         (Billing::Reserved, _) => remarks.push("list price, no commitment known"),
-        (Billing::Owned, _) => remarks.push("list price, no amortisation known"),
+        (Billing::Owned, _) => remarks.push("list price, no amortization known"),
         _ => {}
     }
     remarks.extend(row.note.as_deref());

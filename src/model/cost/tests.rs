@@ -139,7 +139,7 @@ fn the_way_of_paying_is_said_when_the_book_does_not_know_it() {
     );
     let (_, source) = paid(None, "H100", Billing::Owned).expect("listed");
     assert!(
-        source.contains("no amortisation known; median of 8"),
+        source.contains("no amortization known; median of 8"),
         "{source}"
     );
 }

@@ -355,6 +355,8 @@ pub struct Failure {
     pub restarts: u32,
     /// When and why a pod was last evicted.
     pub last_eviction: Option<Moment>,
+    /// When what failed last began to run again: the failure is over. `None` while it stands.
+    pub restarted: Option<Moment>,
     /// Behind its first colon the message holds what the container itself wrote last, which may be the end of its log.
     pub own_words: bool,
 }
@@ -507,6 +509,9 @@ pub struct SourceHealth {
     pub node: Option<Name>,
     /// Its first failure after its last good answer; `None` while it answers or where that is not known.
     pub failing_since: Option<Moment>,
+    /// The last failures that ended: the first of them, and the good answer after; `None` where none did under our eyes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_outage: Option<(Moment, Moment)>,
     /// When it last answered well.
     pub last_ok: Option<Moment>,
     /// How long it may be silent before it is stale.

@@ -110,6 +110,7 @@ mod tests {
             last_ok: Some(ago(40)),
             node: None,
             failing_since: None,
+            last_outage: None,
             patience: Duration::from_secs(90),
             latency_ms: None,
             errors: 0,

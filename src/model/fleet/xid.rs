@@ -118,6 +118,47 @@ pub fn recovery(value: f64) -> Option<&'static str> {
     }
 }
 
+/// Clock-event bits as NVML defines them.
+const HARDWARE: u64 = 0x8;
+const SOFTWARE_HEAT: u64 = 0x20;
+const HARDWARE_HEAT: u64 = 0x40;
+const POWER_BRAKE: u64 = 0x80;
+
+/// True where the hardware power brake slows the device.
+pub const fn is_braked(bits: u64) -> bool {
+    bits & POWER_BRAKE != 0
+}
+
+/// The bits with which heat or its board slow a device. The software's power cap is normal under load, and the power brake
+/// stands for itself.
+pub const fn slowdown(bits: u64) -> u64 {
+    let harmful = bits & (HARDWARE | SOFTWARE_HEAT | HARDWARE_HEAT);
+    match is_braked(bits) {
+        // The brake sets the general hardware bit too.
+        true => harmful & !HARDWARE,
+        false => harmful,
+    }
+}
+
+/// The gravest of those bits in words.
+pub const fn slowdown_words(bits: u64) -> &'static str {
+    if bits & HARDWARE_HEAT != 0 {
+        "HW thermal slowdown"
+    } else if bits & SOFTWARE_HEAT != 0 {
+        "SW thermal slowdown"
+    } else {
+        "HW slowdown"
+    }
+}
+
+/// What a device in the hardware power brake is said to be in.
+pub const BRAKED: &str = "HW power brake slowdown";
+
+/// The bits of a bit mask that was read.
+pub fn bits(value: f64) -> Option<u64> {
+    (0.0..9e15).contains(&value).then_some(value as u64)
+}
+
 /// Signals that could tell a fault: where none of them is known, health is unknown.
 const WITNESSES: [Signal; 9] = [
     Signal::Health,
@@ -162,6 +203,12 @@ pub fn health(signals: &Signals, table: &XidTable) -> Health {
         .is_some_and(|left| left <= 0.0)
     {
         return Health::Warn(Name::from("at its temperature limit"));
+    }
+    let throttled = signals.get(Signal::ThrottleReasons).and_then(bits);
+    match throttled {
+        Some(bits) if is_braked(bits) => return Health::Warn(Name::from(BRAKED)),
+        Some(bits) if slowdown(bits) != 0 => return Health::Warn(Name::from(slowdown_words(bits))),
+        _ => {}
     }
     if WITNESSES
         .iter()
@@ -219,6 +266,17 @@ mod tests {
         assert_eq!(of(&[(Signal::XidLast, 63.0)]).name(), "warn");
         assert_eq!(of(&[(Signal::RemapPending, 1.0)]).name(), "warn");
         assert_eq!(of(&[(Signal::TempMargin, -1.0)]).name(), "warn");
+        // What its findings say, its row does not deny: brake, heat; the power cap of software is no fault.
+        let slowed = |bits| of(&[(Signal::ThrottleReasons, bits)]);
+        assert_eq!(
+            slowed(136.0).why().map(Name::as_str),
+            Some("HW power brake slowdown")
+        );
+        assert_eq!(
+            slowed(64.0).why().map(Name::as_str),
+            Some("HW thermal slowdown")
+        );
+        assert_eq!(slowed(4.0), Health::Ok);
         assert_eq!(
             of(&[(Signal::XidLast, 13.0)]),
             Health::Ok,

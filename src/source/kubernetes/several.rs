@@ -272,6 +272,7 @@ impl Whole {
             last_ok: oldest,
             node: None,
             failing_since: None,
+            last_outage: None,
             latency_ms: rows().filter_map(|(_, row)| row.latency_ms).max(),
             errors: rows().map(|(_, row)| row.errors).sum(),
             // Calls are counted for the table as a whole.

@@ -229,6 +229,7 @@ impl Follower<'_> {
             last_ok: figures.last_ok,
             node: None,
             failing_since: None,
+            last_outage: None,
             patience: PATIENCE,
             latency_ms: figures.latency_ms,
             errors: self.errors,

@@ -333,6 +333,7 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
         last_ok: None,
         node: None,
         failing_since: None,
+        last_outage: None,
         patience: interval.saturating_mul(3).max(Duration::from_secs(90)),
         latency_ms: None,
         errors: 0,

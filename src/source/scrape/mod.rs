@@ -81,6 +81,8 @@ struct Known {
     last_ok: Option<Moment>,
     /// Its first failure after its last good page.
     failing_since: Option<Moment>,
+    /// Its last failures that ended: the first of them, and the good page after.
+    last_outage: Option<(Moment, Moment)>,
     errors: u64,
     /// Prometheus reads it, or nobody needs it: it is not asked.
     spared: bool,
@@ -233,6 +235,7 @@ impl Scraper {
                 asked: VecDeque::new(),
                 last_ok: None,
                 failing_since: None,
+                last_outage: None,
                 errors: 0,
                 spared: !state.reach.includes(node.as_ref()),
             };
@@ -289,10 +292,12 @@ impl Scraper {
             if let Some(known) = known
                 && (ServingPod {
                     ready,
+                    started: pod.started,
                     ..known.clone()
                 }) == pod
             {
                 known.ready = ready;
+                known.started = pod.started;
                 if ready {
                     // Its node is back, or it has restarted: the back-off ends.
                     state.schedule.hasten_one(id);
@@ -327,6 +332,7 @@ impl Scraper {
             asked: VecDeque::new(),
             last_ok: None,
             failing_since: None,
+            last_outage: None,
             errors: 0,
             pod: Some(pod.clone()),
         };
@@ -488,7 +494,11 @@ impl Scraper {
                 known.last_ok = Some(at);
                 let understood = read.report.dialect.is_some() || read.report.starting;
                 known.failing_since = match understood {
-                    true => None,
+                    true => {
+                        let over = known.failing_since.map(|since| (since, now));
+                        known.last_outage = over.or(known.last_outage);
+                        None
+                    }
                     false => known.failing_since.or(Some(now)),
                 };
                 if let Some(dialect) = read
@@ -543,7 +553,13 @@ impl Scraper {
         if known.spared {
             return told;
         }
-        let mut row = row(known, outcome.latency_ms, report.as_ref(), message, round);
+        let mut row = row(
+            known,
+            outcome.latency_ms,
+            report.as_ref(),
+            message,
+            (round, now),
+        );
         if refused {
             row.state = SourceState::NotVisible;
         }

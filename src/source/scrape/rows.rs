@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::scrape_coverage::{Coverage, Reach};
 use crate::serving::ServingPod;
 use exporter::{Dialect, HostRule, Rates, Report};
-use model::base::{Name, ObjectKey};
+use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::schedule::Way;
@@ -106,6 +106,7 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
         last_ok: None,
         node: known.node.clone(),
         failing_since: known.failing_since,
+        last_outage: known.last_outage,
         patience: known.interval.saturating_mul(3),
         latency_ms: None,
         errors: 0,
@@ -116,13 +117,22 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
     }
 }
 
+/// An exporter that has never answered is not lost while its pod is younger than this: it starts still.
+const STARTS: Age = Age::from_seconds(60);
+
+/// True for an exporter whose pod has just come and that has not answered yet.
+fn is_starting(known: &Known, now: Moment) -> bool {
+    let started = known.pod.as_ref().and_then(|pod| pod.started);
+    known.last_ok.is_none() && started.is_some_and(|at| now.since(at) < STARTS)
+}
+
 /// The target's row under `sources`.
 pub(super) fn row(
     known: &Known,
     latency_ms: u32,
     report: Option<&Report>,
     message: String,
-    round: Duration,
+    (round, now): (Duration, Moment),
 ) -> SourceHealth {
     let understood = report.is_some_and(|report| report.dialect.is_some() || report.starting);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -132,14 +142,15 @@ pub(super) fn row(
             .dialect
             .clone()
             .unwrap_or_else(|| Name::new("exporter")),
-        state: if understood {
-            SourceState::Live
-        } else {
-            SourceState::Lost
+        state: match understood {
+            true => SourceState::Live,
+            false if is_starting(known, now) => SourceState::Stale,
+            false => SourceState::Lost,
         },
         last_ok: known.last_ok,
         node: known.node.clone(),
         failing_since: known.failing_since,
+        last_outage: known.last_outage,
         // Two turns may be missed; a fleet larger than the budget takes longer for each.
         patience: known
             .interval

@@ -15,7 +15,7 @@ use model::plan::{JobName, evicted_words};
 use table::Facts;
 use table::advice::{evidence_words, told};
 use table::explanations::{JobExplanation, victims_words};
-use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
+use table::jobs::{Waited, no_cost, so_far, stragglers, waited, waits as is_waiting, why_failed};
 
 use super::{Description, Line, scaling};
 
@@ -29,7 +29,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     let (_, role) = jobs::sign(job.state);
     table.note = job.id.kind.to_string();
     table.words("state", job.state.name(), role);
-    let reason = jobs::where_or_why(job);
+    let reason = jobs::where_or_why(facts, job);
     table.words(
         if job.devices_allocated > 0 {
             "place"
@@ -50,11 +50,20 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         } else {
             Role::Warn
         };
-        table.words("failure", why_failed(failure), role);
+        table.words("failure", why_failed(failure, facts.now), role);
         if let Some(at) = failure.last_eviction {
             let words = format!("{} ago", painter.age(at));
             table.words("evicted", words, Role::Warn);
         }
+    }
+    for (node, device, pod) in stragglers(facts, job) {
+        let words = format!(
+            "pod {} on {}, device {}: the others wait for it",
+            pod.key().name,
+            node.name(),
+            device.index
+        );
+        table.words("straggler", words, Role::Warn);
     }
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
@@ -159,7 +168,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         table.words("cost", words, Role::Muted);
     }
     shares(table, facts, job);
-    pods(table, job, painter);
+    pods(table, facts, job, painter);
 }
 
 /// Cells of a roofline.
@@ -407,7 +416,7 @@ fn gang(table: &mut Description, job: &Job) {
 }
 
 /// The pods that have something to tell, then the others, as far as there is room.
-fn pods(table: &mut Description, job: &Job, painter: &mut Painter<'_>) {
+fn pods(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
     if pods.is_empty() {
         return;
@@ -417,7 +426,7 @@ fn pods(table: &mut Description, job: &Job, painter: &mut Painter<'_>) {
     // Pods of which the same is said are told together.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
     for pod in pods {
-        let (words, role) = pod_words(pod, painter);
+        let (words, role) = pod_words(facts, pod, painter);
         match groups.iter_mut().find(|group| group.0 == words) {
             Some((.., members)) => members.push(pod),
             None => groups.push((words, role, vec![pod])),
@@ -451,7 +460,7 @@ fn short(pod: &Pod, job: &Job) -> String {
     if rest.is_empty() { name } else { rest }.to_owned()
 }
 
-fn pod_words(pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
+fn pod_words(facts: &Facts, pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
     let seen = &pod.seen;
     let (state, mut role) = match seen.phase {
         _ if seen.deleted.is_some() => ("ending", Role::Info),
@@ -471,7 +480,7 @@ fn pod_words(pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
         words.push_str(&format!(" for {}", painter.age(since)));
     }
     if let Some(failure) = &seen.failure {
-        words.push_str(&format!(" · {}", why_failed(failure)));
+        words.push_str(&format!(" · {}", why_failed(failure, facts.now)));
         if role == Role::Text {
             role = Role::Warn;
         }
@@ -491,7 +500,7 @@ pub(super) fn pod_lines(
 ) -> Option<()> {
     let pod = facts.fleet.pod(key)?;
     table.note = String::from("Pod");
-    let (words, role) = pod_words(pod, painter);
+    let (words, role) = pod_words(facts, pod, painter);
     table.words("state", words, role);
     table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
     table.known("node", pod.seen.node.as_ref());

@@ -19,6 +19,7 @@ use table::Facts;
 use table::actions::{RunState, still_faulty};
 use table::sources::message;
 
+use super::cost::{QuotaLeft, quota_left_words};
 use super::{
     Selection, alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view,
 };
@@ -109,7 +110,7 @@ impl Description {
         top: Option<f32>,
         words: &dyn Fn(f32) -> String,
     ) {
-        let mut values = table_view::past(facts, track, POINTS);
+        let mut values = table_view::past(facts, track, None, POINTS);
         let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
         let count = known().count();
         if count == 0 {
@@ -215,7 +216,7 @@ pub fn describe(
                 .sources
                 .iter()
                 .find(|source| source.name == *name)?;
-            let (role, word) = sources::words_of(facts, source);
+            let (role, word) = sources::words_of(source);
             table.words("state", word, role);
             // What is wrong comes first: a small screen cuts the end.
             let message = message(facts, source);
@@ -231,6 +232,11 @@ pub fn describe(
                     None => format!("failing, first seen by us {age} ago"),
                 };
                 table.words("since", words, role);
+            }
+            if let Some((from, to)) = source.last_outage {
+                let (age, ago) = (to.since(from), painter.age(to));
+                let words = format!("{age}, from {} to {}, {ago} ago", from.clock(), to.clock());
+                table.words("last outage", words, Role::Text);
             }
             let answered = match source.last_ok {
                 Some(at) => format!("{} ago", painter.age(at)),
@@ -307,9 +313,14 @@ pub fn describe(
             let burn = per_hour(spend.map(|spend| spend.burn));
             table.words("burn", burn, Role::Accent);
             let free = per_hour(spend.and_then(|spend| spend.free));
-            table.words("free", free, Role::IdleMoney);
+            table.words("unallocated", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
-            table.words("idle", idle, Role::IdleMoney);
+            table.words("idle alloc", idle, Role::IdleMoney);
+            match quota_left_words(facts, row) {
+                QuotaLeft::None => {}
+                QuotaLeft::Unknown => table.words("quota left", UNKNOWN, Role::Muted),
+                QuotaLeft::Words(words) => table.words("quota left", words, Role::Text),
+            }
             table.known("no price", Some(row.unpriced));
             table.known("price from", row.price_source.as_ref());
             table.known("as of", row.price_as_of.as_ref());

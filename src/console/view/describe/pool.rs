@@ -54,17 +54,26 @@ pub(super) fn lines(
     let counts = pool.counts();
     let number =
         |count: Option<u32>| count.map_or(String::from(UNKNOWN), |count| grouped(i64::from(count)));
+    // Those among the free are told with these.
+    let told = counts
+        .unusable
+        .map(|unusable| unusable.unhealthy + unusable.not_ready);
+    let unhealthy = match (counts.unhealthy, told) {
+        (Some(all), Some(told)) if told > 0 && all == told => String::new(),
+        (Some(all), Some(told)) if told > 0 => format!("; {all} unhealthy in all"),
+        (all, _) => format!("; {} unhealthy", number(all)),
+    };
     table.words(
         "devices",
         format!(
-            "{}: {} held, of them {} idle; {}; {} unhealthy",
+            "{}: {} held, of them {} idle; {}{}",
             number(counts.total),
             number(counts.allocated),
             number(counts.idle_allocated),
             counts
                 .free_words()
                 .unwrap_or_else(|| format!("{UNKNOWN} free")),
-            number(counts.unhealthy)
+            unhealthy
         ),
         Role::Text,
     );

@@ -137,9 +137,7 @@ impl Input<'_> {
 
     /// The bits of a fresh bit mask.
     fn bits(&self, signal: Signal) -> Option<u64> {
-        self.get(signal)
-            .filter(|value| (0.0..9e15).contains(value))
-            .map(|value| value as u64)
+        self.get(signal).and_then(super::xid::bits)
     }
 }
 

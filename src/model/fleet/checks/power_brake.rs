@@ -1,6 +1,7 @@
 //! `power-brake`: the hardware power brake slows the device: a power supply or the rack asks for less.
 
 use crate::fleet::signal::Signal;
+use crate::fleet::xid::{BRAKED, is_braked};
 
 use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
@@ -14,7 +15,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |_| {
         Draft::new(
             subject("Device", &input.device.id),
-            format!("HW power brake slowdown; {}", on_it(input.device)),
+            format!("{BRAKED}; {}", on_it(input.device)),
             "check the power supplies and the power feed of the node and its rack",
         )
         .group(
@@ -26,9 +27,5 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 
 /// Firing when the reading says so.
 pub(super) fn check(input: &Input<'_>) -> Verdict {
-    Verdict::when(
-        input
-            .bits(Signal::ThrottleReasons)
-            .map(|bits| bits & 0x80 != 0),
-    )
+    Verdict::when(input.bits(Signal::ThrottleReasons).map(is_braked))
 }

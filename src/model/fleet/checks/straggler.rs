@@ -3,9 +3,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::base::SmallSort;
+use crate::base::{ObjectKey, SmallSort};
 use crate::fleet::device::Device;
 use crate::fleet::job::{Job, JobKey, JobState};
+use crate::fleet::node::Node;
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
@@ -25,7 +26,9 @@ const FEW: f64 = 0.25;
 
 /// One device of a gang.
 struct Member<'a> {
+    node: &'a Node,
     device: &'a Device,
+    pod: &'a ObjectKey,
     util: Option<f64>,
     clock: Option<f64>,
 }
@@ -45,7 +48,7 @@ fn look(context: &mut CheckContext<'_>) {
     if gangs.is_empty() {
         return;
     }
-    for (_, device) in fleet.devices() {
+    for (node, device) in fleet.devices() {
         let Some(pod) = device.holder.as_ref().filter(|_| device.slices.is_empty()) else {
             continue;
         };
@@ -54,7 +57,9 @@ fn look(context: &mut CheckContext<'_>) {
         };
         let fresh = device.read_at.is_some() && !device.is_stale(now);
         members.push(Member {
+            node,
             device,
+            pod: pod.key(),
             util: fresh.then(|| device.util()).flatten(),
             clock: fresh.then(|| device.signals.get(Signal::SmClock)).flatten(),
         });
@@ -98,7 +103,11 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule
                     job.id,
                     members.len()
                 ),
-                "look for heat, throttling, PCIe or network errors on its node; move the pod if it lasts",
+                format!(
+                    "look for heat, throttling, PCIe or network errors on its node; if it lasts, cordon {node} before you delete pod {pod}, or the pod may return there",
+                    node = member.node.name(),
+                    pod = member.pod,
+                ),
             )
             .value(share)
             .threshold(rule.threshold)

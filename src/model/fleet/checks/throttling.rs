@@ -2,6 +2,7 @@
 //! does not count; the power brake has a check of its own.
 
 use crate::fleet::signal::Signal;
+use crate::fleet::xid::{slowdown, slowdown_words};
 
 use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
@@ -11,22 +12,10 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-/// Clock-event bits as NVML defines them.
-const HARDWARE: u64 = 0x8;
-const SOFTWARE_HEAT: u64 = 0x20;
-const HARDWARE_HEAT: u64 = 0x40;
-const POWER_BRAKE: u64 = 0x80;
-
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
-        let why = if bits & HARDWARE_HEAT != 0 {
-            "HW thermal slowdown"
-        } else if bits & SOFTWARE_HEAT != 0 {
-            "SW thermal slowdown"
-        } else {
-            "HW slowdown"
-        };
+        let why = slowdown_words(bits);
         Draft::new(
             subject("Device", &input.device.id),
             format!("{why}; {}", on_it(input.device)),
@@ -45,11 +34,7 @@ pub(super) fn check(input: &Input<'_>) -> Verdict {
     let Some(bits) = input.bits(Signal::ThrottleReasons) else {
         return Verdict::Unknown;
     };
-    let mut harmful = bits & (HARDWARE | SOFTWARE_HEAT | HARDWARE_HEAT);
-    if bits & POWER_BRAKE != 0 {
-        // The brake sets the general hardware bit too.
-        harmful &= !HARDWARE;
-    }
+    let harmful = slowdown(bits);
     if harmful == 0 {
         Verdict::Ok
     } else {

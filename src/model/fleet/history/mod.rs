@@ -217,7 +217,18 @@ impl History {
         to: Moment,
         points: usize,
     ) -> Vec<Option<f32>> {
-        let mut chart = Chart::new(from, to, points);
+        self.window_since(track, (from, to), None, points)
+    }
+
+    /// The same without what was measured before `since`: a pod's past does not begin with that of another.
+    pub fn window_since(
+        &self,
+        track: &Track,
+        (from, to): (Moment, Moment),
+        since: Option<Moment>,
+        points: usize,
+    ) -> Vec<Option<f32>> {
+        let mut chart = Chart::new(from, to, points).not_before(since);
         let mut device = |id: &Name, unpack: &dyn Fn(&DeviceColumns, usize) -> Option<f32>| {
             let mut last: Option<(*const Roster, Option<usize>)> = None;
             self.devices.draw(&mut chart, None, |frame| {

@@ -221,6 +221,8 @@ impl<C> Ring<C> {
 /// The points of a chart while they are filled: means over equal spans, of what is known of each.
 pub(super) struct Chart {
     from: i64,
+    /// What was measured before this is not drawn.
+    since: i64,
     width: f64,
     to: i64,
     points: Vec<Point>,
@@ -246,14 +248,21 @@ impl Chart {
         let span = to.millis().saturating_sub(from.millis()).max(0);
         Self {
             from: from.millis(),
+            since: i64::MIN,
             to: to.millis().max(from.millis()),
             width: span as f64 / points.max(1) as f64,
             points: vec![empty; points],
         }
     }
 
+    /// The same without what was measured before `since`.
+    pub(super) fn not_before(mut self, since: Option<Moment>) -> Self {
+        self.since = since.map_or(i64::MIN, Moment::millis);
+        self
+    }
+
     fn wants(&self, begin: i64, end: i64) -> bool {
-        begin < self.to && end > self.from && begin < end
+        begin < self.to && end > self.from && begin < end && begin >= self.since
     }
 
     fn add(&mut self, begin: i64, end: i64, value: f32) {

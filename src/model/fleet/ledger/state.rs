@@ -300,7 +300,7 @@ pub(super) fn reason(
     (Some("incomplete"), Name::new("not all of its gang runs"))
 }
 
-/// The worst that its pods tell: an exit code before a restart, the latest first; else what its own object or
+/// The worst that its pods tell: what stands before what is over, then an exit code before a restart; else what its own object or
 /// its last eviction says.
 pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
     let JobFacts { top, pods, .. } = *standing;
@@ -320,7 +320,14 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
         .filter_map(|failure| failure.last_eviction)
         .chain(eviction.and_then(|eviction| eviction.at))
         .max();
-    told.sort_by_key(|failure| (failure.exit_code.is_none(), failure.message.is_empty()));
+    told.sort_by_key(|failure| {
+        (
+            failure.restarted.is_some(),
+            failure.exit_code.is_none(),
+            failure.message.is_empty(),
+            std::cmp::Reverse(failure.restarted),
+        )
+    });
     if let Some(worst) = told.first() {
         return Some(Failure {
             restarts,

@@ -1,0 +1,177 @@
+//! What trial users stumbled over in facts: readings of another's, failures that are over, who holds up a gang, what is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::view::{ViewId, devices, jobs};
+use console::widget::Value;
+use console::{AppOptions, render_text};
+use model::base::Name;
+use model::fleet::device::Device;
+use model::fleet::job::{Gang, Job, JobState};
+use model::fleet::node::Node;
+use model::fleet::observe::{Failure, SourceState};
+use model::fleet::pool::Unusable;
+use table::Facts;
+
+use crate::frames::{LARGE, SMALL, console, press};
+
+fn screen(facts: &Facts, view: ViewId, keys: &str, size: (u16, u16)) -> String {
+    let mut app = console(facts, view, size, AppOptions::default());
+    press(&mut app, keys);
+    render_text(&app, size.0, size.1)
+}
+
+fn with_job(facts: &Facts, at: usize, change: impl FnOnce(&mut Job)) -> Facts {
+    let mut facts = facts.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut jobs = fleet.jobs.to_vec();
+    change(Arc::make_mut(&mut jobs[at]));
+    fleet.jobs = jobs.into();
+    facts
+}
+
+fn place(facts: &Facts, at: usize) -> String {
+    let column = jobs::KIND.columns.iter().find(|it| it.id == "place");
+    let cell = (column.expect("there").cell)(facts, (0, at as u32));
+    cell.value.words().expect("words").1.to_owned()
+}
+
+#[test]
+fn a_new_pods_row_shows_no_reading_of_who_held_the_device_before() {
+    let mut facts = SMALL.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
+    let held = |device: &Device| device.util().is_some() && device.held_since().is_some();
+    let at = nodes.iter().position(|node| node.devices.iter().any(held));
+    let at = at.expect("one is held and read");
+    let node = Arc::make_mut(&mut nodes[at]);
+    let within = node.devices.iter().position(held).expect("held");
+    let device = &mut node.devices[within];
+    let since = device.held_since().expect("held");
+    device.read_at = Some(since.minus(Duration::from_secs(10)));
+    fleet.nodes = nodes.into();
+    let row = (at as u32, within as u32);
+    let column = devices::KIND.columns.iter().find(|it| it.id == "util");
+    let column = column.expect("there");
+    assert!(matches!(
+        (column.cell)(&facts, row).value,
+        Value::Trend(_, None)
+    ));
+    let trend = column.trend.expect("has a past");
+    assert_eq!(trend(&facts, row).expect("a device").1, Some(since));
+}
+
+#[test]
+fn what_restarted_is_over_and_what_failed_says_when() {
+    let of = |state: JobState| SMALL.fleet.jobs.iter().position(|job| job.state == state);
+    let at = of(JobState::Running).expect("one runs");
+    let ago = |seconds| SMALL.now.minus(Duration::from_secs(seconds));
+    let failure = Failure {
+        message: Name::new("OOMKilled"),
+        exit_code: Some(137),
+        restarts: 1,
+        restarted: Some(ago(720)),
+        ..Failure::default()
+    };
+    let facts = with_job(&SMALL, at, |job| job.failure = Some(failure.clone()));
+    let words = place(&facts, at);
+    assert!(
+        words.starts_with("restarted 12m ago after OOMKilled, exit code 137 · "),
+        "{words}"
+    );
+    let facts = with_job(&SMALL, at, |job| {
+        job.state = JobState::Failed;
+        job.finished = Some(ago(720));
+        job.failure = Some(Failure {
+            restarted: None,
+            restarts: 0,
+            ..failure
+        });
+    });
+    assert_eq!(place(&facts, at), "12m ago: OOMKilled, exit code 137");
+}
+
+#[test]
+fn a_gang_names_its_straggler() {
+    let mut devices = LARGE.fleet.devices();
+    let found = devices.find_map(|(node, device)| {
+        let pod = device.holder.as_deref()?;
+        let at = LARGE.fleet.jobs.iter().position(|job| job.id == pod.job)?;
+        (LARGE.fleet.jobs[at].state == JobState::Running).then_some(())?;
+        Some((node.name().clone(), device.id.clone(), pod, at))
+    });
+    let (node, id, pod, at) = found.expect("a job holds a device");
+    let mut facts = with_job(&LARGE, at, |job| job.gang = Some(Gang { size: 8, min: 8 }));
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut findings = fleet.findings.to_vec();
+    let mut straggler = findings[0].clone();
+    straggler.code = Name::new("straggler");
+    straggler.subject.kind = "Device";
+    straggler.subject.key.name = id;
+    findings.push(straggler);
+    fleet.findings = findings.into();
+    let words = place(&facts, at);
+    let told = format!("straggler {} on {node}", pod.key().name);
+    assert!(words.contains(&told), "{words}");
+    let keys = format!("/{}\nd", facts.fleet.jobs[at].id.key.name);
+    let page = screen(&facts, ViewId::Jobs, &keys, (160, 50));
+    assert!(page.contains("the others wait for it"), "{page}");
+}
+
+#[test]
+fn the_header_says_what_is_lost() {
+    let mut facts = SMALL.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut sources = fleet.sources.to_vec();
+    for source in &mut sources {
+        source.state = SourceState::Live;
+    }
+    let exporter = sources.iter_mut().find(|one| one.gives_readings());
+    exporter.expect("an exporter").state = SourceState::Lost;
+    fleet.sources = sources.into();
+    let frame = screen(&facts, ViewId::Fleet, "", (160, 44));
+    let first = frame.lines().next().expect("a line");
+    assert!(first.contains("1 exporter lost"), "{first}");
+}
+
+#[test]
+fn a_pools_page_tells_the_unhealthy_once() {
+    let with = |unhealthy: u32| {
+        let mut facts = SMALL.clone();
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut pools = fleet.pools.to_vec();
+        let pool = &mut pools[0];
+        pool.devices.free = pool.devices.free.max(1);
+        pool.devices.unhealthy = unhealthy;
+        pool.devices.unusable = Unusable {
+            unhealthy: 1,
+            ..Unusable::default()
+        };
+        let keys = format!("/{}\nd", pool.name);
+        fleet.pools = pools.into();
+        screen(&facts, ViewId::Pools, &keys, (160, 44))
+    };
+    let page = with(1);
+    assert_eq!(page.matches("unhealthy").count(), 1, "{page}");
+    let page = with(3);
+    assert!(page.contains("3 unhealthy in all"), "{page}");
+}
+
+#[test]
+fn a_table_is_sorted_by_what_is_seen() {
+    let mut app = console(&LARGE, ViewId::Jobs, (80, 24), AppOptions::default());
+    let frame = render_text(&app, 80, 24);
+    assert!(!frame.contains('↓') && !frame.contains('↑'), "{frame}");
+    for press_number in 1..40 {
+        press(&mut app, "s");
+        let frame = render_text(&app, 80, 24);
+        if !frame.contains('↓') && !frame.contains('↑') {
+            assert!(press_number > 3, "some columns can be sorted by: {frame}");
+            let table = app.view().table().expect("a table");
+            assert_eq!(table.table_model.sorted(), None, "{frame}");
+            return;
+        }
+    }
+    panic!("the natural order never comes back");
+}
