@@ -14,11 +14,12 @@ use engine::state::{Allocation, State};
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
-use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
+use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use model::usage::FleetSpending;
 
 use super::contention;
 use super::planner_context::{loss, name, seated};
+use super::reserved;
 
 /// So many jobs are named.
 const NAMED: usize = 5;
@@ -154,10 +155,11 @@ impl Picture {
             .iter()
             .map(|(work, _)| (key(*work), Some(now)))
             .collect();
-        let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         for (work, start) in forecast::forecast_after(&state) {
             starts.insert(key(work), start.p50);
         }
+        starts.extend(reserved::starts(&state, &started, &quota_reserved));
+        let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         let placed = started.into_iter().map(|(work, allocation)| {
             let nodes = allocation.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
@@ -204,10 +206,11 @@ impl Picture {
             (Some(nodes), Some(_)) if !nodes.is_empty() => {
                 format!("starts again at once on {}", first_named(nodes, NAMED))
             }
-            _ if self.contested.contains(key) => {
-                "starts again at once, or waits: other admitted jobs may take what becomes free"
-                    .to_owned()
-            }
+            _ if self.contested.contains(key) => CONTESTED.to_owned(),
+            (_, Some(at)) if self.quota_reserved.contains(key) => format!(
+                "has its quota again at once, and finds nodes about {}",
+                at.rfc3339()
+            ),
             _ if self.quota_reserved.contains(key) => {
                 "has its quota again at once, and waits for room on nodes".to_owned()
             }

@@ -24,6 +24,7 @@ mod preempt;
 mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
+mod reserved;
 pub mod resume;
 mod rivals;
 pub mod scale;

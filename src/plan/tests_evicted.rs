@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use engine::snapshot::{Snapshot, Within, Workload};
 use model::base::{Moment, Name};
-use model::plan::{Plan, RefusalCode, Until, Verb};
+use model::plan::{CONTESTED, Plan, RefusalCode, Until, Verb};
 
 use super::starts_without;
 use super::tests_fleet::{
@@ -344,6 +344,58 @@ fn a_quota_that_is_lost_in_the_gap_is_contested() {
         .collect();
     assert_eq!(contested, ["ml/next", "ml/runs"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
+    // Its step and the effect say the same of it.
+    assert!(forecast(&plan).is_contested(&forecast(&plan).displaced[0].job));
+    let notes = &plan.steps[1].side_effects.notes;
+    assert!(notes.iter().any(|note| note == CONTESTED), "{notes:?}");
+}
+
+/// One that is evicted and has its quota again finds nodes when others end: when is told, as it is of one that is admitted already.
+#[test]
+fn whoever_has_quota_and_no_nodes_has_a_start() {
+    let runs = |name: &str, on: &str, more: Value| {
+        let mut all = json!({ "queue": "ml", "admission": kueue(name) });
+        for (key, value) in more.as_object().expect("an object") {
+            all[key] = value.clone();
+        }
+        work(name, "Job", 8, &[on], all)
+    };
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue(json!({}))],
+        "workloads": [
+            runs("moves", "a", json!({})),
+            runs("ends", "b", json!({ "admitted_at": "2026-11-21T06:40:00Z", "runtime_estimate_seconds": 3_600 })),
+        ],
+    }));
+    let end = Moment::parse("2026-11-21T07:40:00Z");
+    let plan = planned(&snapshot, "drain a");
+    assert_eq!(forecast(&plan).displaced[0].back, end);
+    let notes = plan.steps[1].side_effects.notes.concat();
+    assert!(
+        notes.contains("has its quota again at once, and finds nodes about 2026-11-21T07:40:00Z"),
+        "{notes}"
+    );
+    // Another that waits for those nodes already is told when it starts as its list is.
+    let mut snapshot = snapshot;
+    let mut admitted = snapshot.workloads[1].clone();
+    assert_eq!(&*admitted.key.key.name, "moves");
+    admitted.key.key.name = Name::new("admitted");
+    for set in &mut admitted.sets {
+        set.placements.clear();
+    }
+    snapshot.queues[0].quotas[0].nominal += 8_000;
+    snapshot.workloads.push(admitted);
+    snapshot.settle();
+    let listed = engine::explanations::explain(&snapshot, "ml/admitted").expect("there");
+    assert_eq!(listed.start.and_then(|start| start.p50), end);
+    let plan = planned(&snapshot, "drain b");
+    let mut starts = forecast(&plan).starts.iter();
+    let before = starts
+        .find(|start| &*start.job.0.name == "admitted")
+        .map(|start| start.before);
+    assert_eq!(before, Some(end), "{:?}", forecast(&plan).starts);
 }
 
 /// Who leaves by a plan that is read stays its choice while others would lose a little less; not once much less would be lost,
