@@ -17,6 +17,7 @@ use model::fleet::job::JobKey;
 use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use model::usage::FleetSpending;
 
+use super::caused::{Caused, Reach};
 use super::contention;
 use super::planner_context::{loss, name, seated};
 use super::reserved;
@@ -40,6 +41,8 @@ pub(super) struct Picture {
     pools: BTreeMap<Name, i64>,
     /// What workloads hold then, and what it costs.
     spending: FleetSpending,
+    /// What its workloads compete for.
+    reach: Reach,
 }
 
 /// What happens in the first cycle of a fleet.
@@ -180,6 +183,7 @@ impl Picture {
             contested: BTreeSet::new(),
             pools: held(&state),
             spending: spending(&state),
+            reach: Reach::of(compiled),
         }
     }
 
@@ -276,6 +280,7 @@ pub(super) fn compare(
             all.insert(key.clone(), leaver);
         }
     }
+    let caused = Caused::of(&before.reach, &after.reach);
     let keys: BTreeSet<&JobKey> = before.starts.keys().chain(after.starts.keys()).collect();
     let starts = keys
         .into_iter()
@@ -284,12 +289,13 @@ pub(super) fn compare(
         .filter(|key| before.start(key) != after.start(key))
         .filter_map(|key| {
             let work = snapshot.workloads.iter().find(|work| work.key == *key)?;
-            Some(StartChange {
+            let change = StartChange {
                 job: name(key),
                 devices: u32::try_from(work.device_count()).unwrap_or(u32::MAX),
                 before: before.start(key),
                 after: after.start(key),
-            })
+            };
+            caused.tells(key, &change).then_some(change)
         });
     let mut devices: BTreeMap<&Name, u32> = BTreeMap::new();
     for node in &snapshot.nodes {

@@ -7,6 +7,7 @@
 //! done instead.
 
 mod admit;
+mod caused;
 mod choice;
 mod contention;
 mod cordon;

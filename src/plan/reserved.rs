@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{Placement, Snapshot, Status};
 use engine::state::{Allocation, State};
