@@ -14,7 +14,7 @@ use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
-use table::explanations::victims_words;
+use table::explanations::named_victims;
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
 
@@ -84,8 +84,13 @@ pub(super) fn run(
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
     };
-    let answer = explanations::explain(&seen.snapshot, &name)
+    let mut answer = explanations::explain(&seen.snapshot, &name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;
+    let waits = matches!(answer.explanation.state, StartState::Waiting);
+    let now = match waits {
+        true => seen.as_planned(&mut answer.explanation),
+        false => None,
+    };
     for gap in &seen.gaps {
         out::say(err, gap);
     }
@@ -94,11 +99,9 @@ pub(super) fn run(
     if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
     }
-    let explained = &answer.explanation;
-    let waits = matches!(explained.state, StartState::Waiting) && job.output == FigureFormat::Table;
-    if let Some(now) = waits.then(|| seen.now(explained)).flatten() {
-        let words = format!("evict {}: starts now", victims_words(&now));
-        let command = format!("stokehold plan admit {} --preempt", explained.job);
+    if let (Some(now), FigureFormat::Table) = (now, job.output) {
+        let words = format!("evict {}: starts now", named_victims(&now));
+        let command = format!("stokehold plan admit {} --preempt", answer.explanation.job);
         let _ = writeln!(text, "  {:<10} {words} · {}", "or", printable(&command));
     }
     if job.output == FigureFormat::Table

@@ -24,6 +24,7 @@ pub mod packing;
 pub mod preempt;
 pub mod queueing;
 pub mod ratio;
+pub mod reach;
 pub mod route;
 pub mod sample;
 #[cfg(test)]

@@ -14,11 +14,13 @@ use engine::state::{Allocation, State};
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
-use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
+use model::plan::{CONTESTED, Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use model::usage::FleetSpending;
 
+use super::caused::{Caused, Reach};
 use super::contention;
 use super::planner_context::{loss, name, seated};
+use super::reserved;
 
 /// So many jobs are named.
 const NAMED: usize = 5;
@@ -39,6 +41,8 @@ pub(super) struct Picture {
     pools: BTreeMap<Name, i64>,
     /// What workloads hold then, and what it costs.
     spending: FleetSpending,
+    /// What its workloads compete for.
+    reach: Reach,
 }
 
 /// What happens in the first cycle of a fleet.
@@ -154,10 +158,11 @@ impl Picture {
             .iter()
             .map(|(work, _)| (key(*work), Some(now)))
             .collect();
-        let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         for (work, start) in forecast::forecast_after(&state) {
             starts.insert(key(work), start.p50);
         }
+        starts.extend(reserved::starts(&state, &started, &quota_reserved));
+        let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         let placed = started.into_iter().map(|(work, allocation)| {
             let nodes = allocation.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
@@ -178,6 +183,7 @@ impl Picture {
             contested: BTreeSet::new(),
             pools: held(&state),
             spending: spending(&state),
+            reach: Reach::of(compiled),
         }
     }
 
@@ -204,10 +210,11 @@ impl Picture {
             (Some(nodes), Some(_)) if !nodes.is_empty() => {
                 format!("starts again at once on {}", first_named(nodes, NAMED))
             }
-            _ if self.contested.contains(key) => {
-                "starts again at once, or waits: other admitted jobs may take what becomes free"
-                    .to_owned()
-            }
+            _ if self.contested.contains(key) => CONTESTED.to_owned(),
+            (_, Some(at)) if self.quota_reserved.contains(key) => format!(
+                "has its quota again at once, and finds nodes about {}",
+                at.rfc3339()
+            ),
             _ if self.quota_reserved.contains(key) => {
                 "has its quota again at once, and waits for room on nodes".to_owned()
             }
@@ -273,6 +280,7 @@ pub(super) fn compare(
             all.insert(key.clone(), leaver);
         }
     }
+    let caused = Caused::of(&before.reach, &after.reach);
     let keys: BTreeSet<&JobKey> = before.starts.keys().chain(after.starts.keys()).collect();
     let starts = keys
         .into_iter()
@@ -281,12 +289,13 @@ pub(super) fn compare(
         .filter(|key| before.start(key) != after.start(key))
         .filter_map(|key| {
             let work = snapshot.workloads.iter().find(|work| work.key == *key)?;
-            Some(StartChange {
+            let change = StartChange {
                 job: name(key),
                 devices: u32::try_from(work.device_count()).unwrap_or(u32::MAX),
                 before: before.start(key),
                 after: after.start(key),
-            })
+            };
+            caused.tells(key, &change).then_some(change)
         });
     let mut devices: BTreeMap<&Name, u32> = BTreeMap::new();
     for node in &snapshot.nodes {

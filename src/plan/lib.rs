@@ -7,6 +7,7 @@
 //! done instead.
 
 mod admit;
+mod caused;
 mod choice;
 mod contention;
 mod cordon;
@@ -24,6 +25,7 @@ mod preempt;
 mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
+mod reserved;
 pub mod resume;
 mod rivals;
 pub mod scale;

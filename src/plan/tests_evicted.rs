@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use engine::snapshot::{Snapshot, Within, Workload};
+use engine::compiled::CompiledFleet;
+use engine::snapshot::{QueueingStrategy, Snapshot, Within, Workload};
 use model::base::{Moment, Name};
-use model::plan::{Plan, RefusalCode, Until, Verb};
+use model::plan::{CONTESTED, JobName, Plan, RefusalCode, StartChange, Until, Verb};
 
+use super::caused::{Caused, Reach};
 use super::starts_without;
 use super::tests_fleet::{
     ask, ask_again, fleet, forecast, full, kueue, lines, node, planned, queue, work,
@@ -344,6 +346,58 @@ fn a_quota_that_is_lost_in_the_gap_is_contested() {
         .collect();
     assert_eq!(contested, ["ml/next", "ml/runs"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
+    // Its step and the effect say the same of it.
+    assert!(forecast(&plan).is_contested(&forecast(&plan).displaced[0].job));
+    let notes = &plan.steps[1].side_effects.notes;
+    assert!(notes.iter().any(|note| note == CONTESTED), "{notes:?}");
+}
+
+/// One that is evicted and has its quota again finds nodes when others end: when is told, as it is of one that is admitted already.
+#[test]
+fn whoever_has_quota_and_no_nodes_has_a_start() {
+    let runs = |name: &str, on: &str, more: Value| {
+        let mut all = json!({ "queue": "ml", "admission": kueue(name) });
+        for (key, value) in more.as_object().expect("an object") {
+            all[key] = value.clone();
+        }
+        work(name, "Job", 8, &[on], all)
+    };
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue(json!({}))],
+        "workloads": [
+            runs("moves", "a", json!({})),
+            runs("ends", "b", json!({ "admitted_at": "2026-11-21T06:40:00Z", "runtime_estimate_seconds": 3_600 })),
+        ],
+    }));
+    let end = Moment::parse("2026-11-21T07:40:00Z");
+    let plan = planned(&snapshot, "drain a");
+    assert_eq!(forecast(&plan).displaced[0].back, end);
+    let notes = plan.steps[1].side_effects.notes.concat();
+    assert!(
+        notes.contains("has its quota again at once, and finds nodes about 2026-11-21T07:40:00Z"),
+        "{notes}"
+    );
+    // Another that waits for those nodes already is told when it starts as its list is.
+    let mut snapshot = snapshot;
+    let mut admitted = snapshot.workloads[1].clone();
+    assert_eq!(&*admitted.key.key.name, "moves");
+    admitted.key.key.name = Name::new("admitted");
+    for set in &mut admitted.sets {
+        set.placements.clear();
+    }
+    snapshot.queues[0].quotas[0].nominal += 8_000;
+    snapshot.workloads.push(admitted);
+    snapshot.settle();
+    let listed = engine::explanations::explain(&snapshot, "ml/admitted").expect("there");
+    assert_eq!(listed.start.and_then(|start| start.p50), end);
+    let plan = planned(&snapshot, "drain b");
+    let mut starts = forecast(&plan).starts.iter();
+    let before = starts
+        .find(|start| &*start.job.0.name == "admitted")
+        .map(|start| start.before);
+    assert_eq!(before, Some(end), "{:?}", forecast(&plan).starts);
 }
 
 /// Who leaves by a plan that is read stays its choice, whatever others would lose, until one of them has ended; that much less
@@ -410,4 +464,96 @@ fn a_plan_that_is_read_keeps_its_choice() {
         let again = ask_again(&then, text, &known).expect("a plan");
         assert!(again.stops().all(|job| job.0.name != one));
     }
+}
+
+/// A start that moves by what a forecast is coarse, or of a job that shares nothing with what the plan touches, is told of nobody.
+#[test]
+fn starts_that_a_plan_does_not_cause_are_not_told() {
+    let in_pool = |name: &str, pool: &str| {
+        let mut node = node(name, "r1");
+        node["pool"] = json!(pool);
+        node["labels"]["class"] = json!(pool);
+        node
+    };
+    let of = |name: &str, queue: &str, pool: &str, on: &[&str]| {
+        let mut work = work(
+            name,
+            "Job",
+            8,
+            on,
+            json!({ "queue": queue, "admission": kueue(name) }),
+        );
+        work["pod_sets"][0]["node_selector"] = json!({ "class": pool });
+        work
+    };
+    let quotas = |name: &str| {
+        json!({ "name": name, "system": "kueue", "cohort": "all", "quota": [
+            { "flavor": "h100", "nominal": 8 }, { "flavor": "a100", "nominal": 8 },
+        ]})
+    };
+    let flavors = ["h100", "a100"];
+    let flavors = flavors.map(|name| json!({ "name": name, "node_labels": { "class": name } }));
+    let snapshot = fleet(json!({
+        "nodes": [in_pool("a", "a100"), in_pool("h", "h100")],
+        "flavors": flavors,
+        "queues": [quotas("ml"), quotas("cv")],
+        "workloads": [
+            of("runs", "ml", "h100", &["h"]), of("next", "cv", "h100", &[]), of("same", "ml", "a100", &[]),
+            of("other", "cv", "a100", &["a"]), of("last", "cv", "a100", &[]),
+        ],
+    }));
+    let mut after = snapshot.clone();
+    let at = |name: &str| {
+        let mut all = snapshot.workloads.iter();
+        all.position(|work| &*work.key.key.name == name)
+            .expect("a workload of this name")
+    };
+    after.displace(at("runs"), false);
+    after.settle();
+    let reach = |snapshot: &Snapshot| Reach::of(&CompiledFleet::new(snapshot.clone()));
+    let caused = Caused::of(&reach(&snapshot), &reach(&after));
+    let later = |seconds: u64| Some(snapshot.at.plus(std::time::Duration::from_secs(seconds)));
+    let tells = |name: &str, before: Option<Moment>, after: Option<Moment>| {
+        let key = &snapshot.workloads[at(name)].key;
+        let job = JobName(key.key.clone());
+        caused.tells(
+            key,
+            &StartChange {
+                job,
+                devices: 8,
+                before,
+                after,
+            },
+        )
+    };
+    assert!(tells("next", later(7_200), later(3_600)));
+    assert!(tells("next", later(7_200), None));
+    assert!(
+        !tells("next", later(7_200), later(7_000)),
+        "3 % of the time until then"
+    );
+    assert!(!tells("next", later(90), later(60)), "half a minute");
+    // What the plan itself moves is told in any case.
+    assert!(tells("runs", later(60), later(90)));
+    // Another pool, and a quota of its own, though of the same queue.
+    for name in ["same", "last"] {
+        assert!(!tells(name, later(7_200), later(3_600)), "{name}");
+    }
+    // With a turn in common, in one strict queue, it may.
+    let strict = |snapshot: &Snapshot| {
+        let mut snapshot = snapshot.clone();
+        for queue in &mut snapshot.queues {
+            queue.order = QueueingStrategy::Strict;
+        }
+        reach(&snapshot)
+    };
+    let caused = Caused::of(&strict(&snapshot), &strict(&after));
+    let job = JobName(snapshot.workloads[at("same")].key.key.clone());
+    let change = StartChange {
+        job,
+        devices: 8,
+        before: later(7_200),
+        after: later(3_600),
+    };
+    assert!(caused.tells(&snapshot.workloads[at("same")].key, &change));
 }

@@ -1,11 +1,11 @@
 //! What the engine says of the work that waits: why, what would start it, when it starts by itself, and who would have to go
 //! for it to start now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Change, Explainer};
+use engine::explain::{Change, Explainer, Explanation, Unblock};
 use engine::explanations::{self, Answer};
 use engine::forecast;
 use engine::live;
@@ -14,11 +14,12 @@ use engine::preempt::Victims;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::advice::Advice;
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Rate, SmallSort};
 use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
+use model::plan::JobName;
 
 use super::pool_advice;
 
@@ -28,8 +29,8 @@ const ASKED: usize = 12;
 /// Who would have to go so that a job could start now, as the plan that starts it has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// Their number.
-    pub jobs: usize,
+    /// They, in the order of the plan.
+    pub jobs: Vec<JobName>,
     /// Device-milliseconds of work that would be done again.
     pub lost_ms: i64,
     /// What that work cost; unknown where one of them has no price.
@@ -38,9 +39,17 @@ pub struct Now {
     pub proven: bool,
 }
 
+/// So many victims are named.
+const NAMED: usize = 4;
+
+/// `4 jobs ($212 lost): ml/a, ml/b, ml/c, ml/d`, where there is room for names.
+pub fn named_victims(now: &Now) -> String {
+    format!("{}: {}", victims_words(now), first_named(&now.jobs, NAMED))
+}
+
 /// `4 jobs ($212 lost)`.
 pub fn victims_words(now: &Now) -> String {
-    let jobs = counted(now.jobs as u64, "job");
+    let jobs = counted(now.jobs.len() as u64, "job");
     match now.lost {
         Some(lost) => format!("{jobs} (${lost} lost)"),
         None => {
@@ -57,6 +66,36 @@ pub struct JobExplanation {
     pub answer: Answer,
     /// Who would have to go; `None` where nobody may be taken, or nobody has asked.
     pub now: Option<Now>,
+}
+
+impl JobExplanation {
+    /// Whom the plan that starts it takes off their devices, as far as that is known.
+    pub fn victims(&self) -> BTreeSet<JobName> {
+        let explanation = &self.answer.explanation;
+        let mut changes = explanation.unblock.iter().chain(&explanation.alternatives);
+        let by_hand = || changes.find_map(preempted);
+        let all = self.now.as_ref().map(|now| &now.jobs).or_else(by_hand);
+        all.into_iter().flatten().cloned().collect()
+    }
+}
+
+/// The jobs that a change takes off their devices, where it is no more than that.
+fn preempted(unblock: &Unblock) -> Option<&Vec<JobName>> {
+    match &unblock.changes[..] {
+        [Change::Preempt { jobs }] => Some(jobs),
+        _ => None,
+    }
+}
+
+/// Keeps of the changes that would start a job those that the plan that starts it would do: whom an operator may evict by hand is
+/// told where no queue preempts for it (`now` says whom the plan takes then), and where it starts once they have gone.
+pub fn as_planned(
+    explanation: &mut Explanation,
+    now: Option<&Now>,
+    starts: impl Fn(&[JobName]) -> bool,
+) {
+    explanation
+        .offers(|unblock| preempted(unblock).is_none_or(|jobs| now.is_none() && starts(jobs)));
 }
 
 /// What is said of all that wait, of one picture of the fleet.
@@ -113,6 +152,13 @@ impl JobExplanations {
         }
     }
 
+    /// Whom the plan that starts a job takes off their devices, as far as that is known.
+    pub fn victims_of(&self, job: &JobName) -> BTreeSet<JobName> {
+        let mut all = self.jobs.iter();
+        all.find(|(key, _)| key.key == job.0)
+            .map_or_else(BTreeSet::new, |(_, told)| told.victims())
+    }
+
     /// What is said of a job.
     pub fn job(&self, key: &JobKey) -> Option<&JobExplanation> {
         self.jobs.get(key)
@@ -142,7 +188,14 @@ fn told(
         jobs.insert(key.clone(), told);
     }
     let all_visible = compiled.snapshot.not_visible.is_empty();
-    for key in longest(fleet).into_iter().filter(|_| all_visible) {
+    let longest = longest(fleet);
+    let by_hand = jobs.iter().filter(|(_, told)| !told.victims().is_empty());
+    let asked: BTreeSet<JobKey> = by_hand
+        .map(|(key, _)| key.clone())
+        .chain(longest)
+        .filter(|_| all_visible)
+        .collect();
+    for key in asked {
         let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
@@ -153,10 +206,7 @@ fn told(
                 plan::starts_without(whole, work, &victims)
             })
             .map(|victims| now_of(fleet, burn, &compiled, &victims));
-        told.answer.explanation.offers(|unblock| {
-            let [Change::Preempt { jobs }] = &unblock.changes[..] else {
-                return true;
-            };
+        as_planned(&mut told.answer.explanation, told.now.as_ref(), |jobs| {
             let works = whole.workloads.iter().enumerate();
             let named = works.filter(|(_, other)| jobs.iter().any(|job| job.0 == other.key.key));
             let victims: Vec<_> = named.map(|(at, _)| at).collect();
@@ -171,8 +221,11 @@ fn now_of(fleet: &Fleet, burn: &Burn, compiled: &CompiledFleet, victims: &Victim
         let key = &compiled.workload(victim.work).key;
         money_of(fleet, burn, key, victim.lost_ms)
     });
+    let jobs = victims.list.iter();
     Now {
-        jobs: victims.list.len(),
+        jobs: jobs
+            .map(|victim| JobName(compiled.workload(victim.work).key.key.clone()))
+            .collect(),
         lost_ms: victims.lost_ms,
         lost: lost.sum(),
         proven: victims.proven,

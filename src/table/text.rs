@@ -4,7 +4,7 @@ use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
 use model::fleet::signal::Signal;
-use model::plan::{Plan, StartChange};
+use model::plan::{CONTESTED, Displaced, Forecast, Plan, StartChange};
 
 /// The cell of a value that is not known.
 pub const UNKNOWN: &str = "-";
@@ -171,10 +171,11 @@ pub fn start_moves(now: Moment, change: &StartChange) -> Option<(String, String)
     (after != before).then_some((after, before))
 }
 
-/// When a job runs again that a plan takes off its devices: `back ~21:40`, `then waits: no ETA`.
-pub fn back(now: Moment, at: Option<Moment>) -> String {
-    match at {
-        Some(_) => format!("back {}", start(now, at)),
+/// When a job runs again that a plan takes off its devices: `back ~21:40`, `starts again at once, or waits: …`, `then waits: no ETA`.
+pub fn back(now: Moment, forecast: &Forecast, one: &Displaced) -> String {
+    match one.back {
+        Some(_) => format!("back {}", start(now, one.back)),
+        None if forecast.is_contested(&one.job) => CONTESTED.to_owned(),
         None => format!("then waits: {NO_ETA}"),
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Msg, render_text};
+use engine::explain::{Change, Unblock};
+use engine::explanations::Later;
+use engine::forecast::{Basis, Start};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::job::JobState;
@@ -13,7 +16,7 @@ use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
 use model::plan::JobName;
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState};
-use table::explanations::Now;
+use table::explanations::{JobExplanations, Now};
 
 use crate::frames::{LARGE, SMALL, console, press};
 
@@ -176,7 +179,9 @@ fn a_job_that_a_starts_is_marked_at_every_size() {
     let mut answers = crate::keys::answer_for("llm-70b-sft-next");
     for told in answers.jobs.values_mut() {
         told.now = Some(Now {
-            jobs: 2,
+            jobs: ["a", "b"]
+                .map(|name| JobName(ObjectKey::new("ml", name)))
+                .to_vec(),
             lost_ms: 0,
             lost: None,
             proven: true,
@@ -373,4 +378,72 @@ fn alerts_stand_in_order_after_a_return_from_a_page() {
     let name = worst.subject.key.name.as_str();
     let warned = at("● warn").expect("a warning");
     assert!(at(name).expect(name) < warned, "{shown}");
+}
+
+/// The plan of `A` takes whom the job's page names, as long as that works; the list names the least raise with which a job starts that
+/// never does by itself.
+#[test]
+fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
+    let victims = ["a", "b"].map(|name| JobName(ObjectKey::new("ml", name)));
+    let mut answers = crate::keys::answer_for("llm-70b-sft-next");
+    let quota = |add: i64| Change::Quota {
+        queue: "research".into(),
+        flavor: "h100".into(),
+        resource: "nvidia.com/gpu".into(),
+        add,
+        nominal: add,
+    };
+    for told in answers.jobs.values_mut() {
+        told.now = Some(Now {
+            jobs: victims.to_vec(),
+            lost_ms: 0,
+            lost: None,
+            proven: false,
+        });
+    }
+    let shows = |answers: &JobExplanations, keys: &str| {
+        let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+        let _ = app.update(Msg::JobExplanations(Arc::new(answers.clone())));
+        press(&mut app, "/llm-70b-sft-next\n");
+        let effects = press(&mut app, keys);
+        let shown = render_text(&app, SIZE.0, SIZE.1);
+        (shown, effects)
+    };
+    let (page, _) = shows(&answers, "\n");
+    let line = "preempt 2 jobs (0.0 device-hours lost): ml/a, ml/b: starts now";
+    assert!(page.contains(line), "{page}");
+    let (_, effects) = shows(&answers, "A");
+    let known = effects.iter().find_map(|effect| match effect {
+        Effect::Plan(ask) => Some(&ask.known),
+        _ => None,
+    });
+    assert!(
+        known.is_some_and(|known| known.iter().eq(&victims)),
+        "{effects:?}"
+    );
+    for told in answers.jobs.values_mut() {
+        told.now = None;
+        told.answer.later = vec![Later {
+            change: quota(64_000),
+            start: Start {
+                job: victims[0].clone(),
+                p10: None,
+                p50: Some(LARGE.now.plus(Duration::from_secs(3_600))),
+                p90: None,
+                basis: Basis::Limits,
+                victims: Vec::new(),
+            },
+        }];
+        let change = quota(320_000);
+        let raise = Unblock {
+            sentence: change.sentence(),
+            changes: vec![change],
+            proven: false,
+            victims: Vec::new(),
+        };
+        told.answer.explanation.unblock = Some(raise);
+    }
+    let (list, _) = shows(&answers, "");
+    assert!(list.contains("+64 h100 quota for"), "{list}");
+    assert!(!list.contains("+320"), "{list}");
 }

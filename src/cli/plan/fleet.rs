@@ -64,19 +64,24 @@ impl Seen {
         }
     }
 
-    /// Who would have to go so that a job could start now; `None` also where a plan that evicts them would not start it.
-    pub(in crate::cli) fn now(&self, job: &Explanation) -> Option<Now> {
+    /// Who would have to go so that a job could start now, and of the changes that would start it those that the plan would do: nobody
+    /// where the plan that evicts them would not start it.
+    pub(in crate::cli) fn as_planned(&self, explained: &mut Explanation) -> Option<Now> {
         let intent = Intent::Admit {
-            job: job.job.clone(),
+            job: explained.job.clone(),
             preempt: true,
         };
-        plan::plan(&self.snapshot, &intent, &Author::default()).ok()?;
+        let plan = plan::plan(&self.snapshot, &intent, &Author::default()).ok();
         let key = JobKey {
-            key: job.job.0.clone(),
-            kind: job.kind.clone(),
+            key: explained.job.0.clone(),
+            kind: explained.kind.clone(),
         };
         let (fleet, burn) = (&self.facts.fleet, &self.facts.burn);
-        explanations::now(fleet, burn, &self.snapshot, &key)
+        let now = plan
+            .as_ref()
+            .and_then(|_| explanations::now(fleet, burn, &self.snapshot, &key));
+        explanations::as_planned(explained, now.as_ref(), |_| plan.is_some());
+        now
     }
 
     /// What its own queueing system or scheduler says of why a job waits.

@@ -57,7 +57,7 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
             "{} {besides}frees {}, loses {lost}{cost}, {}",
             one.job,
             counted(one.devices.into(), "device"),
-            back(now, one.back)
+            back(now, forecast, one)
         ));
     }
     let starts = forecast.starts.iter();

@@ -33,6 +33,7 @@ use super::summary::Summary;
 use super::view::ViewId;
 use memory::Memory;
 use model::object::ObjectRequest;
+use model::plan::Intent;
 use places::Places;
 use shown::Held;
 
@@ -218,8 +219,12 @@ impl App {
             }
         }
         if let Overlay::Plan(dialog) = &mut self.overlay
-            && let Some(ask) = dialog.due(self.clock)
+            && let Some(mut ask) = dialog.due(self.clock)
         {
+            // What the job's page says of whom it would take is what the plan takes, as long as that works.
+            if let (true, Intent::Admit { job, .. }) = (ask.known.is_empty(), &ask.intent) {
+                ask.known = self.facts.answers.victims_of(job);
+            }
             effects.push(Effect::Plan(ask));
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());

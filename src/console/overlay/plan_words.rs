@@ -263,7 +263,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
             };
             let job = &displaced.job;
             let devices = counted(u64::from(displaced.devices), "device");
-            let back = back(now, displaced.back);
+            let back = back(now, forecast, displaced);
             format!("{job} {besides}frees {devices}, {back}")
         }),
         ["is evicted", "are evicted"],

@@ -20,6 +20,9 @@ const BAR: u16 = 20;
 /// What stands where nothing was recorded.
 const NO_RECORD: &str = "no record: `stokehold record` keeps what the month costs";
 
+/// A period is compared with the one before where so much of that was seen.
+const COMPARABLE: f64 = 0.9;
+
 /// Lines of the panel with its border; none where nothing was read.
 pub(super) fn height(facts: &Facts, width: u16) -> u16 {
     match &facts.usage.status {
@@ -96,13 +99,17 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         );
         let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
         let change = micros(now).zip(micros(before).filter(|before| *before > 0));
-        let change = change.map(|(now, before)| {
-            format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
-        });
+        // What was seen in part is no measure for the whole.
+        let change = match sums.before.ratio < COMPARABLE {
+            true => Some(format!("{:.0} % seen", sums.before.ratio * 100.0)),
+            false => change.map(|(now, before)| {
+                format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
+            }),
+        };
         painter.text(inside.x, y, 14, period_words(sums.period), text);
         painter.right(inside.x + 30, y, 16, &cost(now), accent);
         let words = format!(
-            "before {:>14}  {:>7}   observed {seen:>5.1} %  {}",
+            "before {:>14}  {:>9}   observed {seen:>5.1} %  {}",
             cost(before),
             or_unknown(change),
             spark(&sums.trend(scope))

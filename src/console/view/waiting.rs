@@ -177,7 +177,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
 /// Shown until the engine has answered.
 const COMPUTING: &str = "computing…";
 
-/// The smallest change that would start it.
+/// The smallest change that would start it, now or later.
 pub fn mend(facts: &Facts, job: &Job) -> String {
     let Some(told) = told(facts, job) else {
         return unblock::comes_first(facts, job).unwrap_or_else(|| {
@@ -201,6 +201,10 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
             return format!("the next scheduling cycle{evicts}");
         }
         _ => {}
+    }
+    // Where it never starts by itself the least raise with which it does is less than all that starts it at once.
+    if let Some(later) = told.answer.later.first() {
+        return later_words(later, facts.now);
     }
     match (&explanation.unblock, &told.now) {
         (Some(change), _) => change_words(change, job, facts.now),

@@ -535,7 +535,7 @@ fn lacks_nodes(compiled: &CompiledFleet, queue: Option<QueueId>, misses: &[Miss]
 }
 
 /// Whether a queue is strict; those that are only names are not.
-fn is_strict(compiled: &CompiledFleet, queue: QueueId) -> bool {
+pub(crate) fn is_strict(compiled: &CompiledFleet, queue: QueueId) -> bool {
     let known = compiled.snapshot.queues.get(queue);
     known.is_some_and(|queue| queue.order == QueueingStrategy::Strict)
 }

@@ -40,6 +40,7 @@ pub use change::{Change, TaintName, Unblock, amount, of_flavor};
 pub(super) use change::{add_nodes, add_quota, job};
 pub(super) use reason::read;
 pub use reason::{NodeSupply, Reason};
+pub(crate) use reckon::pods_of;
 
 use trial::Trials;
 

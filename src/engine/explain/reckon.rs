@@ -21,7 +21,7 @@ pub(super) struct Lack {
 }
 
 /// Pods of a kind for which an empty node of a make has room.
-pub(super) fn pods_of(compiled: &CompiledFleet, make: usize, want: usize) -> i64 {
+pub(crate) fn pods_of(compiled: &CompiledFleet, make: usize, want: usize) -> i64 {
     let make = &compiled.makes[make];
     let want = &compiled.wants[want];
     let share = |have: i64, asked: i64| match asked {

@@ -212,6 +212,16 @@ pub struct Forecast {
     pub spending: Option<Box<[FleetSpending; 2]>>,
 }
 
+/// Said of a job that a plan takes off its devices and that is contested ([`Forecast::contested`]).
+pub const CONTESTED: &str = "starts again at once, or waits: another job may be admitted first";
+
+impl Forecast {
+    /// True for a job that starts at once or does not, as the scheduler comes to it: its start is not unknown for want of facts.
+    pub fn is_contested(&self, job: &JobName) -> bool {
+        self.contested.contains(job)
+    }
+}
+
 /// A job whose start moves.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -248,7 +258,7 @@ pub struct Displaced {
     pub devices: u32,
     /// What is lost of its work.
     pub loss: Loss,
-    /// When it runs again; null when that is not known.
+    /// When it runs again; null when that is not known, and for one that is contested ([`Forecast::contested`]): at once or later.
     #[serde(with = "stamp::optional")]
     pub back: Option<Moment>,
 }

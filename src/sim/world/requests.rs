@@ -399,8 +399,8 @@ impl World {
                 .and_then(|work| work.workload.as_mut())
             {
                 if active && !was {
+                    // (That it was evicted stays on it until it has quota again, as with Kueue.)
                     workload.queued = self.now;
-                    workload.evicted = None;
                     workload.pending.0 = Name::new("Pending");
                 }
                 workload.edit.learn(&base, &written);

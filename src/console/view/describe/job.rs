@@ -14,7 +14,7 @@ use model::fleet::profile::JobProfile;
 use model::plan::{JobName, evicted_words};
 use table::Facts;
 use table::advice::{evidence_words, told};
-use table::explanations::{JobExplanation, victims_words};
+use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::jobs::{Waited, no_cost, so_far, stragglers, waited, waits as is_waiting, why_failed};
 
 use super::{Description, Line, scaling};
@@ -330,11 +330,11 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     if let Some(now) = &told.now {
         let proven = if now.proven {
-            "; no other set loses less"
+            " (no other set loses less)"
         } else {
             ""
         };
-        let words = format!("preempt {}: starts now{proven}", victims_words(now));
+        let words = format!("preempt {}{proven}: starts now", named_victims(now));
         line(table, words);
     }
     for later in &told.answer.later {

@@ -262,6 +262,7 @@ impl World {
                         "Previously: the workload was evicted",
                         since,
                     ));
+                    rows.push(requeued(workload));
                 }
                 rows.push(condition(
                     "Admitted",
@@ -310,13 +311,7 @@ impl World {
                         rows.push(condition("Preempted", "True", why, message, *at));
                     }
                     if workload.active && work.suspended {
-                        rows.push(condition(
-                            "Requeued",
-                            "True",
-                            reason,
-                            "The workload was requeued",
-                            *at,
-                        ));
+                        rows.push(requeued(workload));
                     }
                 }
                 if workload.active && workload.evicted.is_none() {
@@ -365,6 +360,17 @@ impl World {
 }
 
 /// A queue's quotas, flavor by flavor.
+/// That it stands in its queue again, since it was evicted or made active again.
+fn requeued(workload: &Workload) -> Value {
+    let evicted = workload.evicted.as_ref().map(|(reason, ..)| &**reason);
+    let (reason, message) = match evicted {
+        Some("Deactivated") => ("Reactivated", "The workload was reactivated"),
+        Some(reason) => (reason, "The workload was requeued"),
+        None => ("Pending", "The workload was requeued"),
+    };
+    condition("Requeued", "True", reason, message, workload.queued)
+}
+
 fn by_flavor(queue: &ClusterQueue) -> BTreeMap<usize, Vec<&Quota>> {
     let mut flavors: BTreeMap<usize, Vec<&Quota>> = BTreeMap::new();
     for quota in &queue.quotas {

@@ -343,6 +343,21 @@ fn kueue_has_the_last_word_on_what_it_manages() {
     cluster.edit(Resource::Workloads, &namespace, &workload, |object| {
         object["spec"]["active"] = json!(true)
     });
+    // Since when it waits again stays on it, as with Kueue.
+    let object = cluster
+        .get(Resource::Workloads, &namespace, &workload)
+        .expect("the workload");
+    let mut rows = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let requeued = rows
+        .find(|row| row["type"] == "Requeued")
+        .expect("Requeued");
+    assert_eq!(
+        (&requeued["status"], &requeued["reason"]),
+        (&json!("True"), &json!("Reactivated"))
+    );
     cluster.edit(Resource::Workloads, &namespace, &workload, |object| {
         object["spec"]["priority"] = json!(95)
     });

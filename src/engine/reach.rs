@@ -1,0 +1,121 @@
+//! What work competes for: pools whose nodes it may use, quotas that it may take from. Two jobs that have nothing of that in common,
+//! not even by way of others that wait, cannot make one another start earlier or later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::compiled::{CompiledFleet, WorkloadId};
+use crate::cycle::is_strict;
+use crate::explain::pods_of;
+use crate::fit::Relaxation;
+use crate::snapshot::Queue;
+use crate::state::State;
+use model::base::Name;
+
+/// Something that work competes for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Contended {
+    /// Nodes of a pool.
+    Pool(Name),
+    /// The quota of a flavor, in the whole tree of queues of this name: what one queue does not use another may borrow.
+    Quota(Name, Name),
+    /// A queue in which the first holds up all others, or, with fair sharing, a tree of queues that take turns by what they hold.
+    Turn(Name),
+}
+
+/// What each workload of a fleet competes for, by workload.
+pub fn reach(state: &mut State<'_>) -> Vec<Arc<BTreeSet<Contended>>> {
+    let compiled = state.compiled();
+    let kinds: BTreeSet<(usize, &Name)> = compiled
+        .sites
+        .iter()
+        .zip(&compiled.snapshot.nodes)
+        .map(|(site, node)| (site.make, &node.pool))
+        .collect();
+    let mut known: BTreeMap<usize, Arc<BTreeSet<Contended>>> = BTreeMap::new();
+    let mut all = Vec::with_capacity(compiled.works.len());
+    for (work, it) in compiled.works.iter().enumerate() {
+        let found = match known.get(&it.shape) {
+            Some(found) => found.clone(),
+            None => {
+                let found = Arc::new(of(state, work, &kinds));
+                known.insert(it.shape, found.clone());
+                found
+            }
+        };
+        all.push(found);
+    }
+    all
+}
+
+fn of(
+    state: &mut State<'_>,
+    work: WorkloadId,
+    kinds: &BTreeSet<(usize, &Name)>,
+) -> BTreeSet<Contended> {
+    let compiled = state.compiled();
+    let it = &compiled.works[work];
+    let plain = Relaxation::default();
+    let mut out = BTreeSet::new();
+    if let Some(queue) = it.queue {
+        out.extend(turn(compiled, queue));
+    }
+    for (at, set) in it.sets.iter().enumerate() {
+        let options = it.queue.map(|queue| state.options(work, at, queue, &plain));
+        let options = options.and_then(Result::ok).filter(|all| !all.is_empty());
+        let (mut pools, mut quotas, mut in_vain) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for flavors in options.unwrap_or_else(|| vec![Vec::new()]) {
+            let gate = state.gate(set.constraint, &flavors, &plain);
+            let own = kinds.iter().filter(|(make, _)| {
+                gate[compiled.makes[*make].zone] && pods_of(compiled, *make, set.want) > 0
+            });
+            let own: BTreeSet<Contended> = own
+                .map(|(_, pool)| Contended::Pool((*pool).clone()))
+                .collect();
+            let any = !own.is_empty();
+            pools.extend(own);
+            let Some(queue) = it.queue else { continue };
+            let root = &compiled.tree.branches[compiled.tree.branches[queue].root].name;
+            let own = flavors.iter().map(|flavor| {
+                let flavor = compiled.snapshot.flavors[*flavor].name.clone();
+                Contended::Quota(root.clone(), flavor)
+            });
+            // Nodes of this flavor are not for it.
+            match any {
+                true => quotas.extend(own),
+                false => in_vain.extend(own),
+            }
+        }
+        out.extend(match quotas.is_empty() {
+            true => in_vain,
+            false => quotas,
+        });
+        out.extend(pools);
+    }
+    out
+}
+
+/// The turn that work of a queue waits for, where who is before it matters besides quota and nodes.
+fn turn(compiled: &CompiledFleet, queue: usize) -> Option<Contended> {
+    let branches = &compiled.tree.branches;
+    match compiled.snapshot.options.fair_sharing.is_some() {
+        true => Some(branches[branches[queue].root].name.clone()),
+        false => is_strict(compiled, queue).then(|| branches[queue].name.clone()),
+    }
+    .map(Contended::Turn)
+}
+
+/// What changes where a queue or cohort is another: all quotas of its tree that it has itself, and its turn.
+pub fn of_queue(compiled: &CompiledFleet, changed: &Queue) -> BTreeSet<Contended> {
+    let branches = &compiled.tree.branches;
+    let Some(at) = branches.iter().position(|it| it.name == changed.name) else {
+        return BTreeSet::new();
+    };
+    let root = &branches[branches[at].root].name;
+    let quotas = changed
+        .quotas
+        .iter()
+        .map(|quota| Contended::Quota(root.clone(), quota.flavor.clone()));
+    quotas.chain(turn(compiled, at)).collect()
+}

@@ -1,0 +1,237 @@
+//! Pools made larger and smaller, on fleets written by hand and generated ones.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::document;
+use crate::sample::Recipe;
+
+fn node(name: &str, pool: &str, more: Value) -> Value {
+    let devices: Vec<Value> = (0..8)
+        .map(|at| json!({ "index": at, "class": "h100", "resource": "nvidia.com/gpu", "usd_per_device_hour": 2.0 }))
+        .collect();
+    let mut node = json!({
+        "name": name, "pool": pool, "devices": devices, "labels": { "pool": pool },
+        "allocatable": { "cpu_milli": 96_000, "memory_bytes": 1_i64 << 40 },
+    });
+    if let (Value::Object(node), Value::Object(more)) = (&mut node, more) {
+        node.extend(more);
+    }
+    node
+}
+
+fn work(name: &str, pods: u32, gpus: u32, nodes: &[&str], pool: &str) -> Value {
+    let placements: Vec<Value> = nodes.iter().map(|node| json!({ "node": node })).collect();
+    json!({
+        "namespace": "ml", "name": name, "kind": "Job", "created": "2026-11-21T05:00:00Z",
+        "state": if nodes.is_empty() { "waiting" } else { "running" }, "runtime_estimate_seconds": 7_200,
+        "pod_sets": [{
+            "count": pods, "min": pods, "placements": placements, "node_selector": { "pool": pool },
+            "requests": { "cpu_milli": 1_000, "memory_bytes": 1 << 30, "devices": { "nvidia.com/gpu": gpus } },
+        }],
+    })
+}
+
+fn fleet(nodes: &[Value], workloads: &[Value]) -> Snapshot {
+    let document = json!({ "version": 1, "at": "2026-11-21T06:00:00Z", "nodes": nodes, "workloads": workloads });
+    document::from_value(&document, "test").expect("a document")
+}
+
+fn shrunk(snapshot: &Snapshot, least: &BTreeMap<Name, u32>) -> Vec<Shrink> {
+    shrink(snapshot, least, &BTreeSet::new())
+}
+
+#[test]
+fn the_fewest_nodes_on_which_gangs_start_and_what_they_cost() {
+    let nodes = [node("a", "h100", json!({})), node("b", "cold", json!({}))];
+    let snapshot = fleet(
+        &nodes,
+        &[
+            work("runs", 1, 8, &["a"], "h100"),
+            work("gang", 3, 8, &[], "h100"),
+            work("small", 1, 4, &[], "h100"),
+            work("elsewhere", 1, 8, &[], "none"),
+        ],
+    );
+    let found = growth(&snapshot);
+    let [one] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!((&*one.pool, one.nodes, one.devices), ("h100", 4, 32));
+    let starts: Vec<String> = one.starts.iter().map(ToString::to_string).collect();
+    assert_eq!(starts, ["ml/gang", "ml/small"]);
+    assert_eq!(one.rate, Some(32 * 2_000_000));
+    // With them they start.
+    let (node, unit) = (&snapshot.nodes[0], 4);
+    let (started, _) = starters(with_more(&snapshot, &[node], unit), true);
+    assert_eq!(started.len(), 2);
+    // Who starts anyway needs nothing.
+    let free = fleet(&nodes, &[work("gang", 1, 8, &[], "h100")]);
+    assert!(growth(&free).is_empty());
+}
+
+#[test]
+fn a_slice_comes_and_goes_whole() {
+    let of = |name: &str, slice: &str| node(name, "tpu", json!({ "topology": [["slice", slice]] }));
+    let nodes = [of("a", "s1"), of("b", "s1"), of("c", "s2"), of("d", "s2")];
+    let mut gang = work("gang", 2, 8, &[], "tpu");
+    gang["pod_sets"][0]["topology"] = json!({ "level": "slice", "required": true });
+    let full = fleet(
+        &nodes,
+        &[
+            work("x", 2, 8, &["a", "b"], "tpu"),
+            work("y", 1, 8, &["c"], "tpu"),
+            gang.clone(),
+        ],
+    );
+    let found = growth(&full);
+    assert_eq!((found[0].nodes, found[0].devices), (2, 16), "{found:?}");
+    assert!(
+        shrunk(&full, &BTreeMap::new()).is_empty(),
+        "half of s2 is in use"
+    );
+    let idle = fleet(&nodes, &[work("x", 1, 8, &["a"], "tpu")]);
+    let found = shrunk(&idle, &BTreeMap::new());
+    let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
+    assert_eq!(names, ["c", "d"]);
+    let keeps = BTreeMap::from([(Name::new("tpu"), 3)]);
+    assert!(
+        shrunk(&idle, &keeps).is_empty(),
+        "its bound is in the slice"
+    );
+}
+
+#[test]
+fn idle_nodes_go_unless_somebody_would_start_later() {
+    let nodes = [
+        node("a", "h100", json!({})),
+        node("b", "h100", json!({})),
+        node("c", "h100", json!({})),
+        node("d", "h100", json!({ "unschedulable": true })),
+    ];
+    let none = BTreeMap::new();
+    let idle = fleet(&nodes, &[work("x", 1, 8, &["a"], "h100")]);
+    let found = shrunk(&idle, &none);
+    let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
+    assert_eq!(names, ["b", "c"], "d is cordoned: somebody works on it");
+    assert_eq!(found[0].rate, Some(16 * 2_000_000));
+    // One that is about to start needs one of them.
+    let waits = fleet(
+        &nodes,
+        &[
+            work("x", 1, 8, &["a"], "h100"),
+            work("y", 1, 8, &[], "h100"),
+        ],
+    );
+    assert_eq!(shrunk(&waits, &none)[0].nodes.len(), 1);
+    let both = fleet(
+        &nodes,
+        &[
+            work("x", 1, 8, &["a"], "h100"),
+            work("y", 2, 8, &[], "h100"),
+        ],
+    );
+    assert!(shrunk(&both, &none).is_empty());
+    let keeps = BTreeMap::from([(Name::new("h100"), 3)]);
+    assert_eq!(shrunk(&idle, &keeps)[0].nodes.len(), 1);
+}
+
+/// Nodes that who waits for quota would start on once it has it are not idle for want of work.
+#[test]
+fn nodes_stay_for_whoever_waits_for_quota_alone() {
+    let nodes = ["a", "b", "c", "d"].map(|name| node(name, "h100", json!({})));
+    let queued = |name: &str, pods: u32, on: &[&str]| {
+        let mut work = work(name, pods, 8, on, "h100");
+        work["queue"] = json!("ml");
+        work
+    };
+    let with = |workloads: &[Value]| {
+        let document = json!({
+            "version": 1, "at": "2026-11-21T06:00:00Z", "nodes": nodes, "workloads": workloads,
+            "flavors": [{ "name": "h100", "node_labels": { "pool": "h100" } }],
+            "queues": [{ "name": "ml", "quota": [{ "flavor": "h100", "nominal": 8 }] }],
+        });
+        document::from_value(&document, "test").expect("a document")
+    };
+    let names = |snapshot: &Snapshot| -> Vec<String> {
+        let found = shrunk(snapshot, &BTreeMap::new());
+        let nodes = found.iter().flat_map(|one| &one.nodes);
+        nodes.map(ToString::to_string).collect()
+    };
+    let runs = queued("runs", 1, &["a"]);
+    assert_eq!(names(&with(std::slice::from_ref(&runs))), ["b", "c", "d"]);
+    // It asks for more than its queue may ever have: when it starts is not known, so that no forecast is later without the nodes.
+    let waits = with(&[runs.clone(), queued("waits", 2, &[])]);
+    assert_eq!(names(&waits), ["d"]);
+    // With all nodes it has no room even with quota.
+    let large = with(&[runs, queued("large", 4, &[])]);
+    assert_eq!(names(&large), ["b", "c", "d"]);
+}
+
+#[test]
+fn devices_that_are_out_of_use_are_not_idle_and_committed_nodes_save_nothing() {
+    let mut broken = node("c", "h100", json!({}));
+    broken["devices"][3]["health"] = json!("fault");
+    let nodes = [
+        node("a", "h100", json!({ "billing": "reserved" })),
+        node("b", "h100", json!({})),
+        broken,
+        node("d", "h100", json!({})),
+    ];
+    let idle = fleet(&nodes, &[]);
+    let spared = BTreeSet::from([Name::new("d")]);
+    let found = shrink(&idle, &BTreeMap::new(), &spared);
+    let names: Vec<&str> = found[0].nodes.iter().map(Name::as_str).collect();
+    assert_eq!(names, ["a", "b"], "c has a fault, d offers nothing");
+    assert_eq!(found[0].rate, Some(16 * 2_000_000));
+    assert_eq!(
+        found[0].saves,
+        Some(8 * 2_000_000),
+        "a is paid all the same"
+    );
+}
+
+/// On generated fleets of many shapes: without the advised nodes nobody starts later than with them, by `what-if` on the fleet.
+#[test]
+fn on_generated_fleets_no_advised_removal_delays_a_forecast_start() {
+    let (mut advised, mut kept) = (0, 0);
+    for seed in 0..500_u64 {
+        let recipe = Recipe {
+            nodes: 4 + (seed % 5) as usize * 2,
+            waiting: (seed % 7) as usize,
+            full: [0, 30, 60, 85][(seed % 4) as usize],
+            queues: 3,
+            preempts: seed % 2 == 0,
+            fair: seed % 3 == 0,
+            widest: 32,
+            seed,
+        };
+        let snapshot = recipe.snapshot();
+        let found = shrunk(&snapshot, &BTreeMap::new());
+        let gone: BTreeSet<Name> = found.iter().flat_map(|one| one.nodes.clone()).collect();
+        if gone.is_empty() {
+            kept += 1;
+            continue;
+        }
+        advised += 1;
+        let changes: Vec<what_if::Suppose> = gone
+            .iter()
+            .map(|name| what_if::Suppose::Lost {
+                what: what_if::LostPart::Node,
+                name: name.to_string(),
+            })
+            .collect();
+        let outcome = what_if::what_if(&snapshot, &changes).expect("they are there");
+        for shift in &outcome.jobs {
+            let harmless = matches!(
+                shift.effect,
+                what_if::Effect::Starts
+                    | what_if::Effect::Earlier
+                    | what_if::Effect::Known
+                    | what_if::Effect::Kept
+            );
+            assert!(harmless, "seed {seed}: {shift:?} without {gone:?}");
+        }
+    }
+    assert!(advised > 100 && kept > 20, "{advised} {kept}");
+}
