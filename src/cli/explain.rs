@@ -107,7 +107,7 @@ pub(super) fn run(
     if job.output == FigureFormat::Table
         && job.past.at.is_none()
         && let Ok(journal) = journal_of(&at.settings)
-        && let Some(held) = holding(&journal, &seen.facts.context, &explained.job)
+        && let Some(held) = holding(&journal, &seen.facts.context, &answer.explanation.job)
     {
         let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }
