@@ -289,7 +289,10 @@ fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_i
             "stokehold get nodes -o jsonpath={.items[*].nope}",
             "no field `nope`",
         ),
-        ("stokehold get nodes -o jsonpath={.name}", "or give a NAME"),
+        (
+            "stokehold get nodes -o jsonpath={.name}",
+            "or give one NAME",
+        ),
     ] {
         let failure = got(line).expect_err(line);
         assert_eq!(failure.exit, Exit::Usage, "{line}");

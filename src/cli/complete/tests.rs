@@ -79,7 +79,11 @@ fn names_are_those_of_the_kind_that_is_written() {
         ["n1", "n2"],
         "several may stand there"
     );
-    assert_eq!(values("get pools h100 "), Vec::<String>::new(), "one name");
+    assert_eq!(
+        values("get pools h100 "),
+        ["h100", "mixed"],
+        "several may stand there"
+    );
     assert_eq!(values("plan hold queue/"), ["queue/research"]);
     assert_eq!(values("--team v"), ["vision"]);
     assert_eq!(values("-n nlp,v"), ["nlp,vision"]);

@@ -6,8 +6,9 @@ mod options;
 pub mod page;
 mod rows;
 pub mod schedule;
+mod target;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub use options::{Mode, ScrapeOptions};
 use page::{NoPage, Why};
 use rows::{forget, row, waiting};
 use schedule::{Ended, Next, Schedule, Way};
+use target::{Known, Spot};
 
 /// A page that nobody's dialect is known for yet is asked for this often.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,34 +60,6 @@ pub(super) struct Scraper {
     /// Whose readings are needed.
     pub reach: watch::Receiver<Reach>,
     pub again: Again,
-}
-
-/// Where a page is.
-#[derive(Clone, Debug)]
-enum Spot {
-    Pod(Arc<PodPage>),
-    Endpoint(Arc<Endpoint>),
-}
-
-/// A target and what is known of it.
-struct Known {
-    name: Name,
-    dialect: Option<Name>,
-    pod: Option<ServingPod>,
-    node: Option<Name>,
-    spot: Spot,
-    interval: Duration,
-    timeout: Duration,
-    rates: Rates,
-    asked: VecDeque<Moment>,
-    last_ok: Option<Moment>,
-    /// Its first failure after its last good page.
-    failing_since: Option<Moment>,
-    /// Its last failures that ended: the first of them, and the good page after.
-    last_outage: Option<(Moment, Moment)>,
-    errors: u64,
-    /// Prometheus reads it, or nobody needs it: it is not asked.
-    spared: bool,
 }
 
 /// What came of one request.
@@ -224,20 +198,13 @@ impl Scraper {
             let id = state.last_id;
             let node = endpoint.node.as_deref().map(Name::new);
             let known = Known {
-                name: Name::from(endpoint.name.clone()),
-                dialect: None,
-                pod: None,
                 node: node.clone(),
-                spot: Spot::Endpoint(Arc::new(endpoint)),
-                interval: UNKNOWN_INTERVAL,
                 timeout: self.options.timeout,
-                rates: Rates::default(),
-                asked: VecDeque::new(),
-                last_ok: None,
-                failing_since: None,
-                last_outage: None,
-                errors: 0,
                 spared: !state.reach.includes(node.as_ref()),
+                ..Known::new(
+                    Name::from(endpoint.name.clone()),
+                    Spot::Endpoint(Arc::new(endpoint)),
+                )
             };
             if !known.spared {
                 told.push(Observation::Source(waiting(&known)));
@@ -320,21 +287,15 @@ impl Scraper {
             path: dialect.discovery.path.clone(),
         }));
         let spared = self.spares(state, &pod);
+        let name = Name::from(format!("{} {}", dialect.name, pod.key));
         let known = Known {
-            name: Name::from(format!("{} {}", dialect.name, pod.key)),
             spared,
             dialect: Some(dialect.name.clone()),
             node: pod.node.clone(),
-            spot,
             interval: dialect.interval,
             timeout: dialect.timeout.min(self.options.timeout),
-            rates: Rates::default(),
-            asked: VecDeque::new(),
-            last_ok: None,
-            failing_since: None,
-            last_outage: None,
-            errors: 0,
             pod: Some(pod.clone()),
+            ..Known::new(name, spot)
         };
         if spared {
             state.by_pod.insert(pod.key.clone(), id);

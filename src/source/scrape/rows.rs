@@ -9,7 +9,8 @@ use model::base::{Age, Moment, Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::schedule::Way;
-use super::{Known, Scraper, State};
+use super::target::Known;
+use super::{Scraper, State};
 
 impl Scraper {
     /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.

@@ -319,16 +319,14 @@ fn kueue_has_the_last_word_on_what_it_manages() {
         object["spec"]["active"] = json!(false)
     });
     cluster.wait(60);
-    let object = cluster
-        .get(Resource::Workloads, &namespace, &workload)
-        .expect("the workload");
-    let evicted = object["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|row| row["type"] == "Evicted")
-        .cloned()
-        .expect("Evicted");
+    let condition = |cluster: &Cluster, kind: &str| {
+        let object = cluster.get(Resource::Workloads, &namespace, &workload);
+        let object = object.expect("the workload");
+        let rows = object["status"]["conditions"].as_array();
+        let found = rows.into_iter().flatten().find(|row| row["type"] == kind);
+        found.unwrap_or_else(|| panic!("{kind}")).clone()
+    };
+    let evicted = condition(&cluster, "Evicted");
     assert_eq!(
         (&evicted["status"], &evicted["reason"]),
         (&json!("True"), &json!("Deactivated"))
@@ -344,16 +342,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
         object["spec"]["active"] = json!(true)
     });
     // Since when it waits again stays on it, as with Kueue.
-    let object = cluster
-        .get(Resource::Workloads, &namespace, &workload)
-        .expect("the workload");
-    let mut rows = object["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let requeued = rows
-        .find(|row| row["type"] == "Requeued")
-        .expect("Requeued");
+    let requeued = condition(&cluster, "Requeued");
     assert_eq!(
         (&requeued["status"], &requeued["reason"]),
         (&json!("True"), &json!("Reactivated"))

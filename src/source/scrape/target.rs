@@ -1,0 +1,62 @@
+//! What is known of one target: where its page is, and how its readings went.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use exporter::Rates;
+use model::base::{Moment, Name};
+
+use super::super::serving::ServingPod;
+use super::UNKNOWN_INTERVAL;
+use super::ask::{Endpoint, PodPage};
+
+/// Where a page is.
+#[derive(Clone, Debug)]
+pub(super) enum Spot {
+    Pod(Arc<PodPage>),
+    Endpoint(Arc<Endpoint>),
+}
+
+/// A target and what is known of it.
+pub(super) struct Known {
+    pub(super) name: Name,
+    pub(super) dialect: Option<Name>,
+    pub(super) pod: Option<ServingPod>,
+    pub(super) node: Option<Name>,
+    pub(super) spot: Spot,
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+    pub(super) rates: Rates,
+    pub(super) asked: VecDeque<Moment>,
+    pub(super) last_ok: Option<Moment>,
+    /// Its first failure after its last good page.
+    pub(super) failing_since: Option<Moment>,
+    /// Its last failures that ended: the first of them, and the good page after.
+    pub(super) last_outage: Option<(Moment, Moment)>,
+    pub(super) errors: u64,
+    /// Prometheus reads it, or nobody needs it: it is not asked.
+    pub(super) spared: bool,
+}
+
+impl Known {
+    /// A target that was never asked.
+    pub(super) fn new(name: Name, spot: Spot) -> Self {
+        Self {
+            name,
+            dialect: None,
+            pod: None,
+            node: None,
+            spot,
+            interval: UNKNOWN_INTERVAL,
+            timeout: Duration::ZERO,
+            rates: Rates::default(),
+            asked: VecDeque::new(),
+            last_ok: None,
+            failing_since: None,
+            last_outage: None,
+            errors: 0,
+            spared: false,
+        }
+    }
+}
