@@ -104,7 +104,8 @@ pub(super) fn run(
         let command = format!("stokehold plan admit {} --preempt", answer.explanation.job);
         let _ = writeln!(text, "  {:<10} {words} · {}", "or", printable(&command));
     }
-    if job.output == FigureFormat::Table
+    let is_held = matches!(answer.explanation.state, StartState::Held);
+    if (is_held && job.output == FigureFormat::Table)
         && job.past.at.is_none()
         && let Ok(journal) = journal_of(&at.settings)
         && let Some(held) = holding(&journal, &seen.facts.context, &answer.explanation.job)

@@ -51,50 +51,34 @@ impl Reach {
         touched: &mut BTreeSet<Contended>,
         changed: &mut BTreeSet<JobKey>,
     ) {
-        let nodes: BTreeMap<_, _> = other
-            .snapshot
-            .nodes
-            .iter()
-            .map(|node| (&node.name, node))
-            .collect();
-        for node in &self.snapshot.nodes {
-            if nodes.get(&node.name) != Some(&node) {
-                touched.insert(Contended::Pool(node.pool.clone()));
-            }
+        let (own, others) = (&self.snapshot, &other.snapshot);
+        for (_, node) in unlike(&own.nodes, &others.nodes, |node| &node.name) {
+            touched.insert(Contended::Pool(node.pool.clone()));
         }
-        let queues: BTreeMap<_, _> = other
-            .snapshot
-            .queues
-            .iter()
-            .map(|queue| (&queue.name, queue))
-            .collect();
-        for (queue, own) in self.snapshot.queues.iter().zip(&self.by_queue) {
-            if queues.get(&queue.name) != Some(&queue) {
-                touched.extend(own.iter().cloned());
-            }
+        for (at, _) in unlike(&own.queues, &others.queues, |queue| &queue.name) {
+            touched.extend(self.by_queue[at].iter().cloned());
         }
-        let works: BTreeMap<_, _> = other
-            .snapshot
-            .workloads
-            .iter()
-            .map(|work| (&work.key, work))
-            .collect();
-        for (work, own) in self.works() {
-            if works.get(&work.key) != Some(&work) {
-                changed.insert(work.key.clone());
-                touched.extend(own.iter().cloned());
-                let placed = work.sets.iter().flat_map(|set| &set.placements);
-                touched.extend(placed.filter_map(|pod| {
-                    let at = self
-                        .snapshot
-                        .nodes
-                        .binary_search_by(|node| node.name.cmp(&pod.node))
-                        .ok()?;
-                    Some(Contended::Pool(self.snapshot.nodes[at].pool.clone()))
-                }));
-            }
+        for (at, work) in unlike(&own.workloads, &others.workloads, |work| &work.key) {
+            changed.insert(work.key.clone());
+            touched.extend(self.by_work[at].iter().cloned());
+            let placed = work.sets.iter().flat_map(|set| &set.placements);
+            touched.extend(placed.filter_map(|pod| {
+                let at = own.nodes.binary_search_by(|node| node.name.cmp(&pod.node));
+                Some(Contended::Pool(own.nodes[at.ok()?].pool.clone()))
+            }));
         }
     }
+}
+
+/// Those that another fleet has not, or has otherwise, with their places.
+fn unlike<'a, T: PartialEq, K: Ord + 'a>(
+    own: &'a [T],
+    others: &'a [T],
+    key: impl Fn(&'a T) -> &'a K,
+) -> impl Iterator<Item = (usize, &'a T)> {
+    let known: BTreeMap<&K, &T> = others.iter().map(|one| (key(one), one)).collect();
+    let all = own.iter().enumerate();
+    all.filter(move |(_, one)| known.get(key(one)) != Some(one))
 }
 
 /// Whose start a change from one fleet to another may move: what it changes itself, and what competes with that.

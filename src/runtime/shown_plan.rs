@@ -1,7 +1,7 @@
 //! The plan that the command line showed last, so that what is carried out next is what was read.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub fn keep(place: Option<&Path>, cluster: &Cluster, plan: &Plan) {
     }
 }
 
-/// Forgets it: it has been carried out, or another was shown that is not kept.
+/// Forgets it: it is carried out.
 pub fn forget(place: Option<&Path>) {
     if let Some(place) = place {
         let _ = fs::remove_file(place);
@@ -71,15 +71,9 @@ pub fn forget(place: Option<&Path>) {
 fn written(place: &Path, shown: &Showing<'_>) -> io::Result<()> {
     let folder = place.parent().unwrap_or_else(|| Path::new("."));
     local::make_folder(folder)?;
+    // Two programs may show a plan at once.
     let part = place.with_extension(format!("{}.part", std::process::id()));
-    let mut options = local::private();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&part)?;
-    file.write_all(&serde_json::to_vec(shown)?)?;
-    fs::rename(&part, place)
+    local::replace(place, &part, &serde_json::to_vec(shown)?)
 }
 
 /// Whether two intents ask for the same. A deadline that is given as a duration is another moment each time.

@@ -1,6 +1,5 @@
 //! The file that keeps which findings were muted or acknowledged: read at the start, written at each change.
 
-use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -57,11 +56,7 @@ pub fn save(
     let before = text(path).map_err(said)?;
     let after = Silences::written(&before, context, id, entry, now)
         .map_err(|error| format!("{} is left as it is: {error}", path.display()))?;
-    let part = path.with_extension("part");
-    let mut file = options.truncate(true).open(&part).map_err(said)?;
-    file.write_all(after.as_bytes()).map_err(said)?;
-    file.sync_all().map_err(said)?;
-    fs::rename(&part, path).map_err(said)
+    local::replace(path, &path.with_extension("part"), after.as_bytes()).map_err(said)
 }
 
 /// The log of what was done with findings, in the directory of a record.
@@ -134,6 +129,8 @@ pub(super) fn log_all(folder: &Path, silences: &Silences, now: Moment) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use model::base::Name;
     use table::silence::Silence;

@@ -1,7 +1,7 @@
 //! The file that keeps what receivers were told, so that a restart sends nothing twice: one directory a cluster, one process in it.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
@@ -105,21 +105,10 @@ impl WatchState {
     /// # Errors
     /// What is in the way, in words.
     pub fn write(&self, saved: Vec<SavedDelivery>) -> Result<(), String> {
-        let written = || -> io::Result<()> {
-            let part = self.path.with_extension("json.part");
-            let mut options = local::private();
-            let mut file = options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&part)?;
-            file.write_all(saved_text(&self.cluster, saved).as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&part, &self.path)?;
-            // The new name is on disk as well.
-            File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
-        };
-        written().map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+        let text = saved_text(&self.cluster, saved);
+        let part = self.path.with_extension("json.part");
+        local::replace(&self.path, &part, text.as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Files of this machine. Those that people name are read within a limit: regular files only, so that neither a device
 //! without an end nor a pipe that nothing writes to stops the program. Those that the program keeps are their owner's alone.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{DirBuilder, File, OpenOptions, rename};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// The largest file that is read, bytes.
@@ -45,6 +45,21 @@ pub fn private() -> OpenOptions {
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
     options
+}
+
+/// Puts a file with these bytes, its owner's alone, in the place of one that the program keeps: as a whole, by way of `part`, a name
+/// beside it. Both the bytes and the new name are on disk then.
+///
+/// # Errors
+/// Those of the file system; the file is as it was.
+pub fn replace(path: &Path, part: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = private();
+    let options = options.write(true).create(true).truncate(true);
+    let mut file = options.open(part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    rename(part, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Makes a folder that is its owner's alone (mode 0700), with those above it. One that is there stays as it is.

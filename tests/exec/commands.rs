@@ -201,6 +201,11 @@ async fn a_plan_that_evicts_more_than_was_shown_is_read_again_first() {
     assert_eq!(output.status.code(), Some(3));
     let refused: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
     assert_eq!(refused["refusal"]["code"], "changed", "{refused}");
+    let steps = refused["plan"]["steps"].as_array();
+    assert!(
+        steps.is_some_and(|steps| steps.iter().any(is_gangs)),
+        "it is shown now"
+    );
     let sentence = refused["refusal"]["sentence"].as_str().expect("words");
     assert!(sentence.contains(&name(gang).to_string()), "{sentence}");
     let writes = |bench: &Bench| {

@@ -254,12 +254,14 @@ async fn act(
     let tell = |line: &str| out::say(&mut std::io::stderr(), line);
     let place = shown_plan::place();
     let place = place.as_deref();
-    let (here, _) = action_service.cluster().await;
     // What is carried out is what was read: who leaves by the plan that was shown last leaves by this one, too.
-    let shown = flags
-        .apply
-        .then(|| shown_plan::load(place, &here, action_service.now()));
-    let shown = shown.flatten();
+    let shown = match flags.apply {
+        true => {
+            let (here, _) = action_service.cluster().await;
+            shown_plan::load(place, &here, action_service.now())
+        }
+        false => None,
+    };
     let making = make(
         settings,
         action_service,
@@ -284,11 +286,11 @@ async fn act(
     let known = shown.filter(|shown| shown_plan::is_same(&shown.intent, &plan.intent));
     let more = known.and_then(|known| Some((known.evicts_besides(&plan)?, known.computed_at)));
     if !flags.apply {
-        shown_plan::keep(place, &here, &plan);
         out::write(
             out,
             &printed(&plan, Some(action_service.context()), flags.output),
         )?;
+        shown_plan::keep(place, &action_service.cluster().await.0, &plan);
         return Ok(match plan.failed_check() {
             Some(_) => Exit::Refused,
             None => Exit::Done,
@@ -303,11 +305,11 @@ async fn act(
     if let Some((more, at)) = more {
         let at = hour(at);
         if flags.yes {
-            shown_plan::keep(place, &here, &plan);
+            shown_plan::keep(place, &action_service.cluster().await.0, &plan);
             let sentence = format!("the plan has changed since it was shown at {at}: it {more}");
             let refusal = Refusal::new(RefusalCode::Changed, sentence)
                 .instead("read it again; the same command then carries it out");
-            return show::refused(&refusal, action_service.now(), flags.output, out);
+            return show::changed(&refusal, &plan, action_service.now(), flags.output, out);
         }
         out::say(err, &format!("changed since {at}: it {more}"));
     }

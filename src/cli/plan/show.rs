@@ -25,9 +25,30 @@ pub(in crate::cli) fn refused(
     format: PlanFormat,
     out: &mut dyn std::io::Write,
 ) -> Result<Exit, Failure> {
+    refused_as(&json!({ "refusal": refusal }), refusal, now, format, out)
+}
+
+/// The same of a plan that is not what was shown before; as a document with the plan, which a table has shown already.
+pub(super) fn changed(
+    refusal: &Refusal,
+    plan: &Plan,
+    now: Moment,
+    format: PlanFormat,
+    out: &mut dyn std::io::Write,
+) -> Result<Exit, Failure> {
+    let document = json!({ "refusal": refusal, "plan": plan });
+    refused_as(&document, refusal, now, format, out)
+}
+
+fn refused_as(
+    document: &serde_json::Value,
+    refusal: &Refusal,
+    now: Moment,
+    format: PlanFormat,
+    out: &mut dyn std::io::Write,
+) -> Result<Exit, Failure> {
     if format != PlanFormat::Table {
-        let document = json!({ "refusal": refusal });
-        out::write(out, &document_text(&document, format))?;
+        out::write(out, &document_text(document, format))?;
     }
     Err(Failure::new(
         Exit::Refused,

@@ -318,15 +318,15 @@ fn slowest(facts: &Facts, job: &Job) -> Option<String> {
 }
 
 fn place(facts: &Facts, row: Row) -> Cell<'_> {
+    let slow = job(facts, row).and_then(|job| slowest(facts, job));
     let role = match job(facts, row) {
         Some(job) if job.state == JobState::Failed => Role::Crit,
         Some(job) if job.state == JobState::Waiting => Role::Text,
-        Some(job) if fails_now(job) || slowest(facts, job).is_some() => Role::Warn,
+        Some(job) if fails_now(job) || slow.is_some() => Role::Warn,
         _ => Role::Muted,
     };
     of(facts, row, |job| {
         let failure = runs_and_fails(job).map(|failure| why_failed(failure, facts.now));
-        let slow = slowest(facts, job);
         let place = waiting::why_and_start(facts, job);
         let words = failure.into_iter().chain(slow).chain([place]);
         Value::text(words.collect::<Vec<_>>().join(" · "))

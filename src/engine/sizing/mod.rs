@@ -258,9 +258,10 @@ fn without_quotas(snapshot: &Snapshot) -> Snapshot {
     then
 }
 
-/// Idle nodes of each pool without which nobody starts later, nobody else is preempted, and all who wait for quota find room once they
-/// have it that find it now, by pool: those of all pools together. `least` is how many nodes a pool must keep; the devices of `spared` are out of use. The snapshot must be settled. Nothing where not all of
-/// the fleet may be seen.
+/// Idle nodes of each pool, by pool, that are needed by no job: without those of all pools together no forecast start is later, no other
+/// job is preempted, and each job that waits for quota still finds room once it has quota, where it would now. `least` is how many
+/// nodes a pool must keep; the devices of `spared` are out of use. The snapshot must be settled. Nothing where not all of the fleet
+/// may be seen.
 pub fn shrink(
     snapshot: &Snapshot,
     least: &BTreeMap<Name, u32>,

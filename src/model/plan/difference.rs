@@ -31,7 +31,7 @@ impl Plan {
         self.stops().chain(displaced).collect()
     }
 
-    /// `3 jobs: nlp/a, nlp/b and 1 other`: whose running work is evicted; `None` where that is none's.
+    /// Whose running work is evicted, `3 jobs: nlp/a, nlp/b and 1 more`; `None` where nothing that runs is.
     pub fn evicts_words(&self) -> Option<String> {
         let all: Vec<&JobName> = self.evicts().into_iter().collect();
         match all.as_slice() {
