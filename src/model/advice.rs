@@ -209,7 +209,7 @@ impl Advice {
             Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
             // A pod that is only deleted may come back to the same device.
             Action::LeaveDevice { device, pod } => format!(
-                "cordon {}, then delete pod {}: {device} is a straggler, it slows the whole gang",
+                "cordon {}, then delete pod {}: {device} is a straggler, it slows the whole gang; the gang then repeats its work since the last checkpoint",
                 node_of(device),
                 pod.name
             ),

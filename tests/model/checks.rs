@@ -132,6 +132,20 @@ const CASES: &[Case] = &[
         gap: |parts, _| parts.blind(),
     },
     Case {
+        code: "gang-stalled",
+        // A collective that spins: utilization says that all is well.
+        fire: |parts, _| (0..7).for_each(|index| parts.set(0, index, Signal::SmActive, 0.04)),
+        // Idle as a whole, which is another finding.
+        calm: |parts, _| {
+            (0..8).for_each(|index| {
+                parts.set(0, index, Signal::SmActive, 0.0);
+                parts.set(0, index, Signal::Util, 0.0);
+                parts.set(0, index, Signal::Power, 70.0);
+            });
+        },
+        gap: |parts, _| parts.blind(),
+    },
+    Case {
         code: "straggler",
         fire: |parts, _| parts.set(0, 3, Signal::Util, 0.3),
         // The whole gang is slow: nobody holds it up.

@@ -17,6 +17,10 @@ pub const KNOWN: f64 = 0.8;
 
 /// Every device of the job is used less, 0 to 1: ours.
 pub const IDLE_BELOW: f64 = 0.05;
+/// What has stopped is seen over so long: ours.
+pub const STOPPED_FOR: Age = Age::from_seconds(300);
+/// It has stopped: over that time no device of the job was used more than this, 0 to 1, and before it more. Ours.
+pub const STOPPED_BELOW: f64 = 0.1;
 /// Waits for input: SM activity below this, 0 to 1.
 pub const INPUT_SM_BELOW: f64 = 0.3;
 /// Waits for input: PCIe traffic of at least this, bytes a second.
@@ -106,6 +110,8 @@ pub enum NotJudged {
     Slices,
     /// Less than four fifths of the window are known.
     Short,
+    /// It worked in the window, and has stopped: what bounded it is over.
+    Stopped,
     /// Only utilization is known, where what follows from its exporter is missing.
     UtilizationOnly,
     /// These of SM, tensor and memory activity and PCIe traffic are not known.
@@ -130,6 +136,11 @@ impl NotJudged {
                 "less than {:.0} of the last {} min are known",
                 KNOWN * WINDOW.seconds() as f64 / 60.0,
                 WINDOW.seconds() / 60
+            ),
+            Self::Stopped => format!(
+                "it has stopped: below {:.0} % for {} min",
+                STOPPED_BELOW * 100.0,
+                STOPPED_FOR.seconds() / 60
             ),
             Self::UtilizationOnly => String::from("utilization only"),
             Self::Missing {
@@ -156,7 +167,7 @@ impl NotJudged {
     /// What would make it judgeable; `None` where only time does, or nothing is known to.
     pub fn mend(self, vendor: Vendor) -> Option<String> {
         let (sm, tensor, dram, pcie) = match self {
-            Self::Slices | Self::Short => return None,
+            Self::Slices | Self::Short | Self::Stopped => return None,
             Self::UtilizationOnly => (true, true, true, true),
             Self::Missing {
                 sm,
@@ -205,6 +216,9 @@ pub struct Evidence {
     pub util: Option<f64>,
     /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` where a device tells none of them.
     pub util_most: Option<f64>,
+    /// The same over the last [`STOPPED_FOR`], of SM activity where that is known; `None` where more than a
+    /// quarter of its devices tell nothing of it.
+    pub most_lately: Option<f64>,
     /// SM activity, 0 to 1.
     pub sm: Option<f64>,
     /// Tensor activity, 0 to 1.
@@ -261,6 +275,11 @@ pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
     }
     if e.swinging.is_some_and(|share| share >= SWING_DEVICES) {
         return Ok(Bound::Input);
+    }
+    if e.most_lately.is_some_and(|most| most < STOPPED_BELOW)
+        && e.util_most.is_some_and(|most| most >= STOPPED_BELOW)
+    {
+        return Err(NotJudged::Stopped);
     }
     let missing = |tensor: bool, dram: bool, pcie: bool| NotJudged::Missing {
         sm: e.sm.is_none(),
@@ -344,6 +363,17 @@ mod tests {
         let (below, above) = sides(IDLE_BELOW);
         assert_eq!(bound(|e| e.util_most = Some(below)), Bound::Idle);
         assert_eq!(bound(|e| e.util_most = Some(above)), Bound::Mixed);
+
+        let lately = |most: f64| {
+            let evidence = Evidence {
+                most_lately: Some(most),
+                ..mixed()
+            };
+            judge(1.0, &evidence)
+        };
+        let (below, above) = sides(STOPPED_BELOW);
+        assert_eq!(lately(below), Err(NotJudged::Stopped));
+        assert_eq!(lately(above), Ok(Bound::Mixed));
 
         let input = |sm: f64, pcie: f64| {
             bound(|e| (e.sm, e.pcie, e.tensor) = (Some(sm), Some(pcie), Some(0.1)))

@@ -107,6 +107,7 @@ impl Default for Thresholds {
 /// an hour, and one that does less than its gang at one moment does not hold it up.
 const LASTING: &[&str] = &[
     "busy-unallocated",
+    "gang-stalled",
     "idle-allocated",
     "memory-saturated",
     "power-capped",

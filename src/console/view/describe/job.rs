@@ -235,7 +235,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
             table.words("", command, Role::Text);
         }
         let words = format!(
-            "certainty {} · refuted by {}",
+            "certainty {} · what would disprove it: {}",
             advice.certainty.name(),
             advice.refuted_by()
         );

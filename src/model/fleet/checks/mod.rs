@@ -16,6 +16,7 @@ mod device_count;
 mod device_unhealthy;
 mod device_vanished;
 mod ecc_uncorrected;
+mod gang_stalled;
 mod heat;
 mod idle_allocated;
 mod memory_saturated;
@@ -178,6 +179,7 @@ const CHECKS: &[Check] = &[
     rack_hot::CHECK,
     heat::CHECK,
     throttling::CHECK,
+    gang_stalled::CHECK,
     straggler::CHECK,
     pods_stuck::CHECK,
     device_count::CHECK,

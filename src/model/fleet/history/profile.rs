@@ -8,13 +8,16 @@ use crate::base::{Moment, Name};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::JobKey;
 use crate::fleet::profile::{
-    self, Evidence, IDLE_BELOW, JobProfile, NotJudged, Profiles, SWING_BETWEEN, SWING_HIGH,
-    SWING_LOW, SWING_SHARE, SWING_TURNS,
+    self, Evidence, IDLE_BELOW, JobProfile, NotJudged, Profiles, STOPPED_FOR, SWING_BETWEEN,
+    SWING_HIGH, SWING_LOW, SWING_SHARE, SWING_TURNS,
 };
 
 use super::activity::{ACTIVITY_KEEP, Activity, Flows};
 use super::ring::Roster;
 use super::{DEVICE_STEP, History, unpack_ratio};
+
+/// Steps over which a job is seen to have stopped.
+const LATELY: i64 = STOPPED_FOR.millis() as i64 / DEVICE_STEP;
 
 /// A sum with its count.
 #[derive(Clone, Copy, Default)]
@@ -83,6 +86,7 @@ struct Tally {
     first: i64,
     steps: u32,
     util: Mean,
+    lately: Mean,
     sm: Spread,
     tensor: Mean,
     dram: Mean,
@@ -104,6 +108,7 @@ impl Tally {
             first,
             steps: 0,
             util: Mean::default(),
+            lately: Mean::default(),
             sm: Spread::default(),
             tensor: Mean::default(),
             dram: Mean::default(),
@@ -119,8 +124,12 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, util: Option<f64>, memory: Option<f64>, activity: &Activity) {
+    fn add(&mut self, util: Option<f64>, memory: Option<f64>, activity: &Activity, late: bool) {
         let known = util.or(activity.sm).or(activity.tensor);
+        if late {
+            // (A collective that never ends keeps utilization at 100 %.)
+            self.lately.add(activity.sm.or(util).or(activity.tensor));
+        }
         self.steps += u32::from(known.is_some());
         self.util.add(util);
         self.sm.add(activity.sm);
@@ -174,6 +183,9 @@ struct Sum {
     steps: u64,
     util: Mean,
     util_most: Option<f64>,
+    most_lately: Option<f64>,
+    /// Devices of which anything was read lately.
+    told_lately: u32,
     /// Devices of which anything was read.
     told: u32,
     sm: Mean,
@@ -195,6 +207,9 @@ impl Sum {
         self.util.add(device.util.get());
         self.told += u32::from(busy.is_some());
         self.util_most = self.util_most.into_iter().chain(busy).reduce(f64::max);
+        let lately = device.lately.get();
+        self.told_lately += u32::from(lately.is_some());
+        self.most_lately = self.most_lately.into_iter().chain(lately).reduce(f64::max);
         self.idle_devices += u32::from(busy.is_some_and(|busy| busy < IDLE_BELOW));
         self.sm.add(device.sm.mean.get());
         self.single.add(device.sm.variance());
@@ -220,6 +235,10 @@ impl Sum {
             util: enough(self.util),
             // A device that is silent may be busy.
             util_most: self.util_most.filter(|_| self.told == self.devices),
+            // (The one that broke is silent.)
+            most_lately: self
+                .most_lately
+                .filter(|_| self.told_lately * 4 >= self.devices * 3),
             sm: enough(self.sm),
             tensor: enough(self.tensor),
             dram: enough(self.dram),
@@ -347,6 +366,7 @@ impl History {
                     ratio(columns.util[row]),
                     ratio(columns.memory[row]),
                     &activity,
+                    frame.slot > newest - LATELY,
                 );
                 jobs[tally.job].1.now.add(activity.sm);
             }
