@@ -1,5 +1,6 @@
 //! `advise`: what to do about jobs' devices, by what they did in the last half hour.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +109,8 @@ pub(super) fn with_pools(facts: Facts, query: &Query) -> Facts {
     if !query.scope.is_all() {
         return get::part_of(&facts, query);
     }
-    let answers = JobExplanations::default().with_pools(&facts.fleet, &facts.burn);
+    let answers =
+        JobExplanations::default().with_pools(&facts.fleet, &facts.burn, &BTreeSet::new());
     Facts {
         answers: Arc::new(answers),
         ..facts

@@ -4,6 +4,7 @@
 //! spaced by what the last answer cost, so that a large fleet costs a few hundredths of a core, and nothing is asked
 //! while nothing that the scheduler looks at has changed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use model::advice::Advice;
+use model::base::{Age, Moment, Name};
 use model::fleet::Fleet;
+use model::fleet::device::Device;
 use table::Facts;
 use table::explanations::JobExplanations;
 
@@ -27,6 +30,10 @@ const STALE: Duration = Duration::from_secs(60);
 /// Advice about pools is for months: it is worked out this often at most.
 const POOLS: Duration = Duration::from_secs(60);
 
+/// A node is taken for idle once it has held no work for so long: what the cluster autoscaler waits before it removes one
+/// (`--scale-down-unneeded-time`).
+const EMPTY: Age = Age::from_seconds(600);
+
 /// So many times what an answer cost is left between it and the next.
 const SHARE: u32 = 60;
 
@@ -36,7 +43,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The facts with the engine's answers to them, for one look.
 pub fn answered(facts: Facts) -> Facts {
     let (fleet, burn) = (&facts.fleet, &facts.burn);
-    let answers = JobExplanations::of(fleet, burn).with_pools(fleet, burn);
+    let answers = JobExplanations::of(fleet, burn).with_pools(fleet, burn, &BTreeSet::new());
     Facts {
         answers: Arc::new(answers),
         ..facts
@@ -86,6 +93,36 @@ fn digest(fleet: &Fleet) -> u64 {
     hasher.finish()
 }
 
+/// Nodes that hold no work, and since when. Those that were empty at the first look have been for an unknown time.
+#[derive(Default)]
+struct EmptyNodes {
+    since: BTreeMap<Name, Moment>,
+    looked: bool,
+}
+
+impl EmptyNodes {
+    /// Which have held no work for less than [`EMPTY`].
+    fn look(&mut self, fleet: &Fleet) -> BTreeSet<Name> {
+        let first = if self.looked {
+            fleet.at
+        } else {
+            Moment::default()
+        };
+        self.looked = true;
+        let nodes = fleet.nodes.iter();
+        let empty = nodes.filter(|node| !node.devices.iter().any(Device::is_allocated));
+        self.since = empty
+            .map(|node| {
+                let since = self.since.get(node.name()).copied().unwrap_or(first);
+                (node.name().clone(), since)
+            })
+            .collect();
+        let lately = |since: &Moment| fleet.at.since(*since) < EMPTY;
+        let nodes = self.since.iter().filter(|(_, since)| lately(since));
+        nodes.map(|(name, _)| name.clone()).collect()
+    }
+}
+
 /// Answers for as long as facts come and somebody listens.
 pub async fn run(
     mut facts: watch::Receiver<Option<Arc<Facts>>>,
@@ -93,6 +130,7 @@ pub async fn run(
 ) {
     let mut last: Option<(u64, Instant)> = None;
     let mut pools: Option<(Arc<[Advice]>, Instant)> = None;
+    let mut empty = EmptyNodes::default();
     while facts.changed().await.is_ok() {
         let Some(latest) = facts.borrow_and_update().clone() else {
             continue;
@@ -104,6 +142,7 @@ pub async fn run(
         if last.is_some_and(|(known, at)| known == key && at.elapsed() < STALE) {
             continue;
         }
+        let emptied = empty.look(&latest.fleet);
         let begun = Instant::now();
         last = Some((key, begun));
         let known = pools.as_ref().filter(|(_, at)| at.elapsed() < POOLS);
@@ -113,7 +152,7 @@ pub async fn run(
             let answers = JobExplanations::of(&latest.fleet, &latest.burn);
             match known {
                 Some(pools) => JobExplanations { pools, ..answers },
-                None => answers.with_pools(&latest.fleet, &latest.burn),
+                None => answers.with_pools(&latest.fleet, &latest.burn, &emptied),
             }
         });
         // A fault in the engine costs its answers, never the console.
@@ -172,5 +211,30 @@ mod tests {
         }
         fleet.nodes = nodes.into();
         assert_ne!(digest(&fleet), before, "a device became free");
+    }
+
+    #[test]
+    fn a_node_that_has_just_become_empty_is_not_idle_yet() {
+        let mut fleet = (*table::sample::facts().fleet).clone();
+        let is_empty =
+            |node: &&Arc<model::fleet::node::Node>| !node.devices.iter().any(Device::is_allocated);
+        let busy = fleet.nodes.iter().find(|node| !is_empty(node));
+        let busy = busy.expect("one is held").name().clone();
+        let mut empty = EmptyNodes::default();
+        assert!(
+            empty.look(&fleet).is_empty(),
+            "before the first look: unknown"
+        );
+        let mut nodes: Vec<_> = fleet.nodes.to_vec();
+        for node in nodes.iter_mut().filter(|node| *node.name() == busy) {
+            for device in &mut Arc::make_mut(node).devices {
+                device.holder = None;
+                device.slices = Box::default();
+            }
+        }
+        fleet.nodes = nodes.into();
+        assert_eq!(empty.look(&fleet), BTreeSet::from([busy.clone()]));
+        fleet.at = fleet.at.plus(Duration::from_secs(601));
+        assert!(empty.look(&fleet).is_empty(), "ten minutes later it is");
     }
 }

@@ -15,7 +15,7 @@ use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::advice::Advice;
 use model::base::quantities::{counted, first_named};
-use model::base::{Moment, Rate, SmallSort};
+use model::base::{Moment, Name, Rate, SmallSort};
 use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
@@ -142,12 +142,12 @@ impl JobExplanations {
         }
     }
 
-    /// The same with which pools to make larger or smaller; this takes as long again.
+    /// The same with which pools to make larger or smaller; this takes as long again. No node of `spared` is advised away.
     #[must_use]
-    pub fn with_pools(self, fleet: &Fleet, burn: &Burn) -> Self {
+    pub fn with_pools(self, fleet: &Fleet, burn: &Burn, spared: &BTreeSet<Name>) -> Self {
         let snapshot = live::snapshot(fleet, burn);
         Self {
-            pools: pool_advice::advise(fleet, &snapshot),
+            pools: pool_advice::advise(fleet, &snapshot, spared),
             ..self
         }
     }

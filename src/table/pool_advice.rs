@@ -6,38 +6,42 @@ use std::sync::Arc;
 use engine::sizing::{self, Growth, Shrink};
 use engine::snapshot::Snapshot;
 use model::advice::{Action, Advice, Certainty, POOL, committed};
-use model::base::{Name, ObjectKey, Rate};
+use model::base::{Age, Name, ObjectKey, Rate};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::fleet::pool::Unusable;
 
+/// No pool is made larger for a job that has waited for less: what runs may end and leave it room. Ours.
+const LONG_WAIT: Age = Age::from_seconds(300);
+
 /// Which pools to make larger or smaller; nothing where not everything is read yet.
-pub fn advise(fleet: &Fleet, snapshot: &Snapshot) -> Arc<[Advice]> {
+/// The nodes of `spared` are not taken for idle.
+pub fn advise(fleet: &Fleet, snapshot: &Snapshot, spared: &BTreeSet<Name>) -> Arc<[Advice]> {
     if !fleet.is_complete() {
         return Arc::default();
     }
-    let bounds = |pool: &Name| {
-        let mut pools = fleet.pools.iter();
-        pools
-            .find(|known| known.name == *pool)
-            .map(|known| known.nodes)
-    };
     let least: BTreeMap<Name, u32> = fleet
         .pools
         .iter()
         .filter_map(|pool| Some((pool.name.clone(), pool.nodes.min?)))
         .collect();
-    let growths = sizing::growth(snapshot);
+    let waits_long = |job: &JobKey| {
+        let since = fleet.job(job).and_then(|job| job.waiting_since);
+        since.is_none_or(|since| fleet.at.since(since) >= LONG_WAIT)
+    };
+    let growths = sizing::growth(snapshot, &waits_long);
     // Idle nodes of a pool that is to grow are part of what its pending work would start on.
-    let mut shrinks = sizing::shrink(snapshot, &least, &out_of_use(fleet));
+    let mut shrinks = sizing::shrink(
+        snapshot,
+        &least,
+        &out_of_use(fleet).union(spared).cloned().collect(),
+    );
     shrinks.retain(|shrink| growths.iter().all(|growth| growth.pool != shrink.pool));
     let down = shrinks.into_iter().map(|shrink| removal(shrink, fleet));
     let up = growths.into_iter().map(|growth| {
-        let nodes = bounds(&growth.pool);
-        let above = nodes.and_then(|nodes| {
-            let wanted = nodes.total.saturating_add(growth.nodes);
-            nodes.max.filter(|max| wanted > *max)
-        });
+        let mut pools = fleet.pools.iter();
+        let pool = pools.find(|known| known.name == growth.pool);
+        let above = pool.and_then(|pool| pool.maximum_below(growth.nodes));
         addition(growth, above)
     });
     down.chain(up).collect()

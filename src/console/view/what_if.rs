@@ -231,18 +231,17 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
         return None;
     };
     let pool = facts.fleet.pools.iter().find(|pool| *pool.name == *like)?;
-    let wanted = i64::from(pool.nodes.total) + by;
-    match (pool.mode, pool.nodes.max) {
-        _ if by <= 0 => None,
-        (Some(PoolMode::Static), _) => Some(format!(
+    let more = u32::try_from(by).ok().filter(|more| *more > 0)?;
+    if pool.mode == Some(PoolMode::Static) {
+        return Some(format!(
             "{like} is a static pool: no autoscaler adds nodes to it, they are added by hand"
-        )),
-        (_, Some(max)) if wanted > i64::from(max) => Some(format!(
-            "{like} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
-            pool.nodes.total
-        )),
-        _ => None,
+        ));
     }
+    let max = pool.maximum_below(more)?;
+    Some(format!(
+        "{like} has {} of at most {max} nodes: its autoscaler does not add these unless its maximum is raised",
+        pool.nodes.total
+    ))
 }
 
 /// What some changes would do.

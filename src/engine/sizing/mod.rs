@@ -165,9 +165,9 @@ fn waits(work: &Workload) -> bool {
     }
 }
 
-/// Each pool in which more nodes let work start that waits now, by pool. The snapshot must be settled. Nothing where not all of the
-/// fleet may be seen.
-pub fn growth(snapshot: &Snapshot) -> Vec<Growth> {
+/// Each pool in which more nodes let work start that waits now, by pool; only work that `counts`. The snapshot must be settled. Nothing
+/// where not all of the fleet may be seen.
+pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Growth> {
     if !snapshot.not_visible.is_empty() || !snapshot.workloads.iter().any(waits) {
         return Vec::new();
     }
@@ -176,7 +176,7 @@ pub fn growth(snapshot: &Snapshot) -> Vec<Growth> {
     let pending: Vec<&Workload> = snapshot
         .workloads
         .iter()
-        .filter(|work| waits(work) && !now.contains(&work.key))
+        .filter(|work| waits(work) && !now.contains(&work.key) && counts(&work.key))
         .collect();
     let mut all = Vec::new();
     for pool in pools(snapshot) {
@@ -207,7 +207,8 @@ pub fn growth(snapshot: &Snapshot) -> Vec<Growth> {
         let count = usize::try_from(asked).map_or(most, |asked| asked.min(most));
         let (started, held) = starters(with_more(snapshot, &unit, count), true);
         let new = |started: &BTreeSet<JobKey>| -> BTreeSet<JobKey> {
-            started.difference(&now).cloned().collect()
+            let new = started.difference(&now);
+            new.filter(|job| counts(job)).cloned().collect()
         };
         let starts = new(&started);
         if starts.is_empty() {

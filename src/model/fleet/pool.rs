@@ -251,6 +251,16 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Its autoscaler's maximum, where so many nodes more are above it; a static pool has no autoscaler.
+    pub fn maximum_below(&self, more: u32) -> Option<u32> {
+        let wanted = self.nodes.total.saturating_add(more);
+        let max = self
+            .nodes
+            .max
+            .filter(|_| self.mode != Some(PoolMode::Static));
+        max.filter(|max| wanted > *max)
+    }
+
     /// What may be said of its devices.
     pub fn counts(&self) -> VisibleCounts {
         self.devices.seen_with(self.sight)
