@@ -105,11 +105,18 @@ async fn whole(facts: &mut watch::Receiver<Option<Arc<Facts>>>) {
     let _ = facts.wait_for(is_whole).await;
 }
 
-/// A ledger in memory with the month before the picture.
+/// A ledger in memory with the month before the picture, up to the picture.
 fn opened(facts: &Facts, prices: &Prices) -> Result<UsageLedger, UsageFault> {
     let mut file = UsageFile::in_memory()?.without_ends();
     file.write(&month(facts, prices), &[])?;
-    UsageLedger::new(file, GAP)
+    let mut ledger = UsageLedger::new(file, GAP)?;
+    let picture = sample(facts, prices);
+    let mut at = start_of(hour_of(facts.now));
+    while at < facts.now {
+        ledger.take(picture.as_past(at))?;
+        at = at.plus(GAP / 2);
+    }
+    Ok(ledger)
 }
 
 /// The hours before a picture, oldest first.
@@ -253,6 +260,7 @@ fn add(sums: &mut BTreeMap<UsageKey, UsageRow>, row: UsageRow) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::usage::Span;
 
     fn row(team: &str, owner: &str) -> UsageRow {
         let named = !team.is_empty();
@@ -279,6 +287,35 @@ mod tests {
             }),
             on_demand_micros: None,
         }
+    }
+
+    /// The hour that is begun has its past, too: its cost is not that of the minutes since the demo was opened.
+    #[test]
+    fn the_hour_of_the_picture_is_whole() {
+        let facts = table::sample::facts();
+        let prices = Prices::default();
+        let mut ledger = opened(&facts, &prices).expect("opens");
+        ledger.take(sample(&facts, &prices)).expect("is taken");
+        ledger.flush().expect("is written");
+        let hour = hour_of(facts.now);
+        let into = facts.now.since(start_of(hour)).millis();
+        assert!(into > 120_000, "the sample is of a moment within its hour");
+        let coverage = ledger
+            .file()
+            .coverage(Span {
+                from: hour,
+                to: hour + 1,
+            })
+            .expect("is read");
+        assert_eq!(coverage.observed_ms, into.cast_signed());
+        let months = ledger
+            .file()
+            .coverage(Span {
+                from: hour - HOURS,
+                to: hour,
+            })
+            .expect("is read");
+        assert_eq!(months.observed_ms, HOURS * HOUR_MS);
     }
 
     /// Devices and their cost are what they are now in each hour, whoever had them.

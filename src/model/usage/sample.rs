@@ -117,6 +117,19 @@ impl UsageSample {
         }
     }
 
+    /// The same at an earlier moment, with no job told apart and no energy: a past for a simulated fleet.
+    #[must_use]
+    pub fn as_past(&self, at: Moment) -> Self {
+        let mut past = self.clone();
+        past.at = at;
+        past.counters.clear();
+        for cell in &mut past.cells {
+            let key = &mut cell.key;
+            (key.owner, key.job, key.model) = Default::default();
+        }
+        past
+    }
+
     /// The moment of the picture.
     pub fn at(&self) -> Moment {
         self.at
