@@ -200,7 +200,7 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     };
     let mut explanation = scene.explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
-    let start = forecast::forecast_one(&State::new(&compiled), work);
+    let start = scene.forecast_one(work);
     let key = &snapshot.workloads[work].key;
     Ok(Answer::new(explanation, start, snapshot.at)
         .looking_later(&compiled.snapshot, key, &mut 0)
@@ -269,7 +269,7 @@ pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
 }
 
 fn answers_of(compiled: &CompiledFleet, mut scene: Explainer<'_>) -> BTreeMap<JobKey, Answer> {
-    let mut starts = forecast::forecast(&State::new(compiled));
+    let mut starts = scene.forecast();
     let all = scene.explain_all().into_iter();
     let mut asked = 0;
     let answer = |(work, explanation): (WorkloadId, Explanation)| {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::{Change, Explainer, Explanation, Unblock};
 use engine::explanations::{self, Answer};
-use engine::forecast;
 use engine::live;
 use engine::options;
 use engine::preempt::Victims;
@@ -174,8 +173,9 @@ fn told(
 ) -> BTreeMap<JobKey, JobExplanation> {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    let mut starts = forecast::forecast(&state);
-    let all = Explainer::new(&compiled).explain_all();
+    let mut explainer = Explainer::new(&compiled);
+    let mut starts = explainer.forecast();
+    let all = explainer.explain_all();
     let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
     let mut asked = 0;
     for (work, explanation) in all {

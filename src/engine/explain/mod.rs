@@ -31,6 +31,7 @@ use model::base::{Moment, Name, SmallSort};
 use super::compiled::{CompiledFleet, QueueId, WorkloadId};
 use super::cycle::{self, Cycle, Watch};
 use super::fit::{Miss, Relaxation};
+use super::forecast::{self, Start};
 use super::preempt::evicted;
 use super::snapshot::{Snapshot, Status};
 use super::state::State;
@@ -252,6 +253,17 @@ impl<'p> Explainer<'p> {
     /// What the cycle decides.
     pub fn cycle(&self) -> &Cycle {
         &self.cycle
+    }
+
+    /// When each waiting workload starts, by workload: after the cycle that explanations are of, which is not run again.
+    pub fn forecast(&self) -> BTreeMap<WorkloadId, Start> {
+        forecast::forecast_from(&self.state, (&self.settled, &self.cycle), None)
+    }
+
+    /// The same for one workload.
+    pub fn forecast_one(&self, work: WorkloadId) -> Option<Start> {
+        let cycle = (&self.settled, &self.cycle);
+        forecast::forecast_from(&self.state, cycle, Some(work)).remove(&work)
     }
 
     /// Why a workload waits, and what would help.

@@ -21,7 +21,7 @@ use serde::Serialize;
 use model::base::{Moment, Name};
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::cycle::{self, Series, at_speed};
+use super::cycle::{self, Cycle, Series, at_speed};
 use super::explain::{AS_TOLD, job};
 use super::preempt::evicted;
 use super::rng::Rng;
@@ -142,29 +142,34 @@ pub fn forecast_one(state: &State<'_>, work: WorkloadId) -> Option<Start> {
     forecast_for(state, Some(work), true).remove(&work)
 }
 
-/// Runs the cycle of now, as explanations have it: who starts, and who is evicted for each.
-fn start_now(state: &mut State<'_>) -> BTreeMap<WorkloadId, Vec<Evicted>> {
-    let cycle = cycle::cycle(state, AS_TOLD);
-    let mut all: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
-    for admission in &cycle.admitted {
-        all.insert(admission.work, Vec::new());
-    }
-    for push in &cycle.preempted {
-        all.insert(push.by, evicted(state.compiled(), &push.victims.list));
-    }
-    all
-}
-
 fn forecast_for(
     state: &State<'_>,
     only: Option<WorkloadId>,
     preempts: bool,
 ) -> BTreeMap<WorkloadId, Start> {
-    // What a part of the fleet would do is no forecast of the fleet.
-    if !state.compiled().snapshot.not_visible.is_empty() {
+    let mut settled = state.clone();
+    let cycle = match preempts && is_whole(state.compiled()) {
+        true => cycle::cycle(&mut settled, AS_TOLD),
+        false => Cycle::default(),
+    };
+    forecast_from(state, (&settled, &cycle), only)
+}
+
+/// What a part of the fleet would do is no forecast of the fleet.
+fn is_whole(compiled: &CompiledFleet) -> bool {
+    compiled.snapshot.not_visible.is_empty()
+}
+
+/// The same where the cycle of now has been run, as explanations have it: it left the state `settled`.
+pub(crate) fn forecast_from(
+    state: &State<'_>,
+    (settled, cycle): (&State<'_>, &Cycle),
+    only: Option<WorkloadId>,
+) -> BTreeMap<WorkloadId, Start> {
+    let compiled = state.compiled();
+    if !is_whole(compiled) {
         return BTreeMap::new();
     }
-    let compiled = state.compiled();
     let wanted: Vec<WorkloadId> = match only {
         Some(work) => state.waiting().filter(|waits| *waits == work).collect(),
         None => state.waiting().collect(),
@@ -174,12 +179,12 @@ fn forecast_for(
         .chain(state.waiting())
         .any(|work| is_drawn(compiled, work));
     let times = if any_drawn { RUNS } else { 1 };
-    let mut state = state.clone();
     let now = state.now();
-    let mut begun = match preempts {
-        true => start_now(&mut state),
-        false => BTreeMap::new(),
-    };
+    // Who starts in it, and who is evicted for each.
+    let mut begun: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
+    begun.extend(cycle.admitted.iter().map(|one| (one.work, Vec::new())));
+    let pushes = cycle.preempted.iter();
+    begun.extend(pushes.map(|push| (push.by, evicted(compiled, &push.victims.list))));
     let starts = begun.keys().map(|work| {
         (
             *work,
@@ -191,7 +196,7 @@ fn forecast_for(
         )
     });
     let starts = starts.collect();
-    let runs = timelines(&state, &shares(compiled, times), only, &starts);
+    let runs = timelines(settled, &shares(compiled, times), only, &starts);
     wanted
         .into_iter()
         .map(|work| {

@@ -243,13 +243,24 @@ fn candidate(
     fair: bool,
 ) -> Option<Candidate> {
     let standing = state.standing(work);
-    let model = state.workload(work);
-    standing.allocation.as_ref()?;
-    if standing.status != Status::Running || !model.preemptible || work == scene.work {
-        return None;
-    }
     let mine = state.priority(scene.work);
     let lower = standing.priority < mine;
+    // Most are told apart by their priority: the rest of them, far away in memory, is not read.
+    let rule_allows = match (side, scene.rules.within, scene.rules.reclaim) {
+        (Side::Own, Within::Never, _) | (Side::Other { .. }, _, Reclaim::Never) => false,
+        (Side::Own, Within::LowerPriority, _) | (Side::Other { .. }, _, Reclaim::LowerPriority) => {
+            lower
+        }
+        (Side::Own, Within::LowerOrNewerEqualPriority, _) => standing.priority <= mine,
+        (Side::Other { .. }, _, Reclaim::Any) => true,
+    };
+    if !rule_allows || standing.allocation.is_none() || standing.status != Status::Running {
+        return None;
+    }
+    let model = state.workload(work);
+    if !model.preemptible || work == scene.work {
+        return None;
+    }
     let plain = Candidate {
         work,
         queue,
@@ -263,12 +274,8 @@ fn candidate(
         lost: 0,
     };
     let Side::Other { meet, claim } = side else {
-        let newer = standing.priority == mine && model.created > state.workload(scene.work).created;
-        let may = match scene.rules.within {
-            Within::Never => false,
-            Within::LowerPriority => lower,
-            Within::LowerOrNewerEqualPriority => lower || newer,
-        };
+        let newer = || model.created > state.workload(scene.work).created;
+        let may = lower || newer();
         let alone = || {
             let told = |queue: &Queue| queue.left_alone.preempt_ms;
             is_left_alone(state, work, first_told(state, queue, told))
@@ -279,14 +286,6 @@ fn candidate(
         };
         return may.then_some(plain);
     };
-    let may = match scene.rules.reclaim {
-        Reclaim::Never => false,
-        Reclaim::LowerPriority => lower,
-        Reclaim::Any => true,
-    };
-    if !may {
-        return None;
-    }
     // The queue right below where the ways meet, or what those above it say.
     let below = state.tree().path(queue).take_while(|node| *node != meet);
     let told = |queue: &Queue| queue.left_alone.reclaim_ms;
