@@ -313,6 +313,13 @@ fn finish(
     }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
+    let works = snapshot.workloads.iter().enumerate();
+    let gone: Vec<WorkloadId> = works
+        .filter(|(_, other)| leavers.iter().any(|leaver| leaver.key == other.key))
+        .map(|(at, _)| at)
+        .collect();
+    plan.warnings
+        .extend(choice::overridden(snapshot, work, &gone));
     let by_itself = starts_by_itself(snapshot, work);
     plan.alternatives.insert(
         0,
@@ -333,12 +340,15 @@ fn finish(
     forecast.starts.small_sort_by_key(|start| start.job != job);
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
+    let back = match later.back.is_empty() && !victims.evicted.is_empty() {
+        true => "those that are held are resumed, and restart when there is room",
+        false => "evicted jobs restart when there is room",
+    };
     plan.undo = Undo {
         possible: true,
-        notes: vec![
-            "jobs that it started keep running; evicted jobs restart when there is room, without the lost work"
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "jobs that it started keep running; {back}, without the lost work"
+        )],
     };
     Ok(plan)
 }

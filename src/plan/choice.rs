@@ -9,7 +9,7 @@ use engine::forecast;
 use engine::preempt::{self, Victim, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::fleet::job::JobKey;
 use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
 
@@ -277,6 +277,48 @@ fn by_hand(
         choice.reasons.push(whose);
     }
     Some(choice)
+}
+
+/// That a queue's own policy would not preempt some of those who leave, of its own jobs: the operator does, by a plan.
+pub(super) fn overridden(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    leave: &[WorkloadId],
+) -> Option<String> {
+    let model = &snapshot.workloads[work];
+    let own = model.queue.as_ref()?;
+    let mut queues = snapshot.queues.iter();
+    let queue = queues.find(|queue| queue.name == *own)?;
+    let within = queue.preemption.within;
+    let spares = |other: &Workload| match within {
+        Within::Never => true,
+        Within::LowerPriority => other.priority >= model.priority,
+        Within::LowerOrNewerEqualPriority => {
+            (other.priority, model.created) >= (model.priority, other.created)
+                && other.priority >= model.priority
+        }
+    };
+    let spared: Vec<JobName> = leave
+        .iter()
+        .map(|other| &snapshot.workloads[*other])
+        .filter(|other| other.queue == model.queue && spares(other))
+        .map(|other| planner_context::name(&other.key))
+        .collect();
+    if spared.is_empty() {
+        return None;
+    }
+    let policy = match within {
+        Within::Never => "preempts none of its own jobs",
+        Within::LowerPriority => "preempts of its own jobs those of lower priority alone",
+        Within::LowerOrNewerEqualPriority => {
+            "preempts of its own jobs those of lower priority, or as high and newer, alone"
+        }
+    };
+    Some(format!(
+        "the policy of queue {} is overridden by hand: it {policy}, and would not take {}",
+        queue.name,
+        first_named(&spared, 5)
+    ))
 }
 
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.

@@ -47,7 +47,7 @@ pub use rivals::starts_without;
 pub use subject::{ActionTarget, Class, Found, Subject, System};
 
 use engine::options;
-use engine::snapshot::{Snapshot, Workload};
+use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
 use model::plan::{Effect, Intent, Known, Plan, Refusal, RefusalCode};
 
 /// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
@@ -146,6 +146,32 @@ pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
             }
         }
     }
+    if let Intent::Reprioritise { .. } = &plan.intent
+        && let Some(work) = work_of(snapshot, &in_full(plan))
+        && !priority_preempts(snapshot, work)
+    {
+        plan.warnings
+            .retain(|warning| *warning != reprioritise::MAY_PREEMPT);
+    }
+}
+
+/// Whether anybody is preempted by priority in the reach of a workload's queue; true where its queue is not known.
+fn priority_preempts(snapshot: &Snapshot, work: &Workload) -> bool {
+    let own = work.queue.as_ref();
+    let mut queues = snapshot.queues.iter();
+    let Some(own) = queues.find(|queue| Some(&queue.name) == own) else {
+        return true;
+    };
+    let by_priority = |queue: &Queue| {
+        queue.preemption.reclaim == Reclaim::LowerPriority
+            || queue.preemption.borrow != Borrow::Never
+    };
+    own.preemption.within != Within::Never
+        || own.parent.is_some()
+            && snapshot
+                .queues
+                .iter()
+                .any(|queue| queue.parent.is_some() && by_priority(queue))
 }
 
 /// The intent of a plan that was made of objects, on the object that was found: what was typed may lack its namespace.

@@ -510,7 +510,17 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
     let mut calm = snapshot.clone();
     calm.workloads[small].priority = 5;
     let back = planned(&calm, "admit ml/small --preempt");
-    assert!(back.warnings.iter().all(|it| !it.contains("priority")));
+    assert!(
+        back.warnings
+            .iter()
+            .all(|it| !it.contains("its priority stays"))
+    );
+    let by_hand = "the policy of queue ml is overridden by hand: it preempts of its own jobs those of lower priority alone, and would not take ml/new";
+    assert!(
+        back.warnings.iter().any(|it| it == by_hand),
+        "{:?}",
+        back.warnings
+    );
     let levers: Vec<_> = back.steps.iter().map(|step| &step.lever).collect();
     let to = |value| Mutation::WorkloadPriority { value };
     assert_eq!(levers.last(), Some(&&to(5)), "{levers:?}");
