@@ -206,12 +206,15 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         // As in the console: what was estimated, not simulated, is marked.
         let mark = if unblock.proven { "" } else { "about " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
-        let others = others.map_or_else(String::new, |words| format!(" ({words})"));
+        let others = others.map_or_else(String::new, |words| format!(", {words}"));
         let then = match unblock.changes[..] {
             [Change::Wait { .. }] => "",
             _ => ": starts now",
         };
-        let sentence = format!("{mark}{}{others}{then}", unblock.sentence);
+        let sentence = match unblock.sentence.strip_prefix("wait until ") {
+            Some(at) => format!("wait until {mark}{at}"),
+            None => format!("{mark}{}{others}{then}", unblock.sentence),
+        };
         match command(unblock) {
             Some(command) => format!("{sentence} · stokehold {command}"),
             None => sentence,
@@ -244,8 +247,13 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     for one in single {
         change(&mut line, &words(one));
     }
-    for later in &answer.later {
-        change(&mut line, &later_words(later, now));
+    for (at, later) in answer.later.iter().enumerate() {
+        // The least is the first; another gives as much as the job asks for.
+        let why = match at {
+            0 => "",
+            _ => ", since none of its queue's jobs need end for it",
+        };
+        change(&mut line, &format!("{}{why}", later_words(later, now)));
     }
     for one in several {
         change(&mut line, &words(one));

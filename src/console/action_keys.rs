@@ -1,11 +1,9 @@
 //! Capital keys: what is under the cursor, or marked, becomes an intent. Nothing here changes a cluster.
 
-use std::collections::BTreeSet;
-
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::{Job, JobKey, JobState};
 use model::fleet::queue::{Queue, QueueKind};
-use model::plan::{Intent, JobName, Plan, Refusal};
+use model::plan::{Intent, JobName, Known, Plan, Refusal};
 use plan::grant::Confirmation;
 use table::Facts;
 use table::actions::RunState;
@@ -20,8 +18,8 @@ pub struct PlanRequest {
     pub number: u64,
     /// What is wanted.
     pub intent: Intent,
-    /// Whom the plan stops that is shown: they stay its choice as long as that works.
-    pub known: BTreeSet<JobName>,
+    /// Whom the plan stops that is shown, or those that the job's page tells of.
+    pub known: Known,
 }
 
 /// What came of it.

@@ -15,22 +15,24 @@ use model::base::quantities::first_named;
 use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Evicted, Intent, JobName, Mutation, Plan, Refusal, RefusalCode, Undo,
-    Until, Verb, Wait, When, evicted_words,
+    Alternative, Effect, Evicted, Intent, JobName, Known, Plan, Refusal, RefusalCode, Undo, Until,
+    Verb, Wait, When, evicted_words,
 };
 
-use super::choice::{Choice, choose, explained, hopeless, kept, lesser, lost_words};
-use super::effect::{Leaver, Picture, compare, news};
-use super::hold::{after, already};
+use super::choice::{self, Choice, choose, explained, hopeless, kept, lesser, lost_words};
+use super::effect::{Leaver, Picture, Then, compare, news};
+use super::hold::already;
 use super::leavers::seat_victims;
 use super::planner_context::{self, fact};
+use super::raise::{Raise, lift};
 use super::rivals::Rivals;
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
 const HEAD_START: u64 = 120;
 
-/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows: those of `known`, as long
-/// as that works.
+/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows. Who leaves by a plan that is
+/// read leaves by this one, as long as that works; else those leave who lose least, of those that are told elsewhere and a choice made
+/// anew. Where others would take what that choice frees, the other sets that are told of the job are tried.
 ///
 /// # Errors
 /// It does not wait, nothing makes it start, or its backend has no way.
@@ -38,17 +40,67 @@ pub(super) fn plan(
     snapshot: &Snapshot,
     job: &JobName,
     preempt: bool,
-    known: &BTreeSet<JobName>,
+    known: &Known,
 ) -> Result<Plan, Refusal> {
-    if !known.is_empty()
-        && let Ok(plan) = chosen(snapshot, job, preempt, known)
-    {
-        return Ok(plan);
+    let none = BTreeSet::new();
+    let told = (!known.jobs.is_empty()).then(|| with(snapshot, job, preempt, &known.jobs));
+    let read = match (told, known.is_read) {
+        (Some(Ok(plan)), true) => return Ok(plan),
+        (told, _) => told,
+    };
+    let anew = with(snapshot, job, preempt, &none);
+    let best = match (anew, read) {
+        (Ok(anew), Some(Ok(told))) => Ok(match (lost(&told), lost(&anew)) {
+            (Some(told_lost), Some(least)) if told_lost < least => told,
+            _ => anew,
+        }),
+        (Err(_), Some(Ok(told))) => Ok(told),
+        (anew, _) => anew,
+    };
+    let refusal = match best {
+        Err(refusal) if is_of_victims(&refusal) => refusal,
+        best => return best,
+    };
+    let work = planner_context::find(snapshot, job)?;
+    let mut sets = choice::told(snapshot, work);
+    if preempt {
+        let refused: BTreeSet<JobName> = refusal.victims.iter().map(|it| it.job.clone()).collect();
+        sets.retain(|set| *set != refused);
     }
-    chosen(snapshot, job, preempt, &BTreeSet::new())
+    let mut plans = sets
+        .iter()
+        .filter_map(|set| with(snapshot, job, true, set).ok());
+    match plans.next() {
+        Some(plan) if preempt => Ok(plan),
+        // It is said whom the plan takes, and nothing where there is none.
+        Some(plan) => with(snapshot, job, false, &plan.stops().cloned().collect()),
+        None if preempt => Err(refusal),
+        None => with(snapshot, job, true, &none),
+    }
 }
 
-fn chosen(
+/// True for a refusal that hangs on who would leave.
+fn is_of_victims(refusal: &Refusal) -> bool {
+    refusal.code != RefusalCode::AlreadySo && !refusal.victims.is_empty()
+}
+
+/// The work that the steps of a plan lose, device-seconds; nothing where some of it is not known.
+fn lost(plan: &Plan) -> Option<u64> {
+    let steps = plan
+        .steps
+        .iter()
+        .filter(|step| step.side_effects.interrupts);
+    steps
+        .map(|step| step.side_effects.loss.as_ref()?.device_seconds)
+        .sum()
+}
+
+/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows: those of `known`, where
+/// they still can be.
+///
+/// # Errors
+/// It does not wait, nothing makes it start, or its backend has no way.
+pub(super) fn with(
     snapshot: &Snapshot,
     job: &JobName,
     preempt: bool,
@@ -64,8 +116,6 @@ fn chosen(
     if explanations::has_reserved_quota(model) {
         return seat(snapshot, work, (preempt, known), &before);
     }
-    // The way must be there before anybody looks for victims.
-    let first = lift(snapshot, model);
     let victims = choose(snapshot, work, (preempt, known))?;
     let mut plan = Plan::new(
         format!("start {job}"),
@@ -91,17 +141,19 @@ fn chosen(
         leavers.extend(Leaver::whole(snapshot, *victim));
         then.displace(*victim, false);
     }
-    let kueue = matches!(planner_context::system(snapshot, model), System::Kueue);
-    if kueue {
-        let (mut step, value) = first?;
+    let mut back = Vec::new();
+    let mut priority = None;
+    if planner_context::system(snapshot, model) == System::Kueue {
+        back.clone_from(&victims.chosen);
+        back.extend(&rivals.hold);
+        let raise = Raise::of(&then, work, &back);
+        then.workloads[work].priority = raise.to;
+        priority = raise.back.is_ok().then_some((work, model.priority));
+        let mut step = lift(model, raise.to)?;
         step.needs.clone_from(&stopped);
         plan.steps.push(step);
         let admitted = number(&plan);
-        then.workloads[work].priority = value;
-        plan.reasons.push(format!(
-            "its priority goes from {} to {value}, above all that wait for the same or are evicted for it",
-            model.priority
-        ));
+        plan.reasons.push(raise.words(model.priority));
         for victim in &victims.chosen {
             let mut again = planner_context::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
@@ -111,6 +163,17 @@ fn chosen(
             plan.steps.push(again);
         }
         let_go_on(&mut plan, snapshot, &rivals, &[admitted])?;
+        match raise.back {
+            Ok(()) => {
+                let mut lower = lift(model, model.priority)?;
+                lower.verb = Verb::Reprioritise;
+                (lower.guards, lower.waits) = (Vec::new(), Vec::new());
+                lower.needs = vec![admitted];
+                lower.reason = "it runs: its priority is what it was".to_owned();
+                plan.steps.push(lower);
+            }
+            Err(why) => plan.warnings.push(why),
+        }
     } else {
         if victims.chosen.is_empty() {
             let sentence = format!(
@@ -135,8 +198,13 @@ fn chosen(
             });
         }
     }
+    let later = Then {
+        back: &back,
+        priority,
+        ..Then::default()
+    };
     let changes = (victims, leavers, rivals);
-    finish(plan, snapshot, work, (&before, then), changes)
+    finish(plan, snapshot, work, (&before, then, later), changes)
 }
 
 /// The steps that keep rivals waiting until the job has its devices.
@@ -181,17 +249,22 @@ fn finish(
     mut plan: Plan,
     snapshot: &Snapshot,
     work: WorkloadId,
-    (before, mut then): (&Picture, Snapshot),
+    (before, mut then, later): (&Picture, Snapshot, Then<'_>),
     (victims, leavers, held): (Choice, Vec<Leaver>, Rivals),
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
     then.settle();
-    let picture = Picture::of(&then);
-    if !picture.placed.contains_key(&model.key) {
-        let sentence = format!(
-            "preempting would not help {job}: other jobs that go before it would take the freed devices"
-        );
+    let picture = Picture::and_then(&then, later);
+    let pushed = picture.preempted.get(&model.key);
+    if pushed.is_some() || !picture.placed.contains_key(&model.key) {
+        let sentence = match pushed {
+            Some(Some(by)) => format!("{job} would start, and {by} would preempt it at once"),
+            Some(None) => format!("{job} would start, and its queue would evict it at once"),
+            None => format!(
+                "preempting would not help {job}: other jobs that go before it would take the freed devices"
+            ),
+        };
         return Err(Refusal::new(RefusalCode::Infeasible, sentence)
             .instead(format!("see what it waits for: `explain job {job}`"))
             .evicting(victims.evicted));
@@ -240,6 +313,13 @@ fn finish(
     }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
+    let works = snapshot.workloads.iter().enumerate();
+    let gone: Vec<WorkloadId> = works
+        .filter(|(_, other)| leavers.iter().any(|leaver| leaver.key == other.key))
+        .map(|(at, _)| at)
+        .collect();
+    plan.warnings
+        .extend(choice::overridden(snapshot, work, &gone));
     let by_itself = starts_by_itself(snapshot, work);
     plan.alternatives.insert(
         0,
@@ -260,12 +340,15 @@ fn finish(
     forecast.starts.small_sort_by_key(|start| start.job != job);
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
+    let back = match later.back.is_empty() && !victims.evicted.is_empty() {
+        true => "those that are held are resumed, and restart when there is room",
+        false => "evicted jobs restart when there is room",
+    };
     plan.undo = Undo {
         possible: true,
-        notes: vec![
-            "jobs that it started keep running; evicted jobs restart when there is room, without the lost work"
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "jobs that it started keep running; {back}, without the lost work"
+        )],
     };
     Ok(plan)
 }
@@ -360,6 +443,7 @@ fn seat(
         then.displace(victim.work, false);
     }
     let stopped: Vec<u32> = (1..=number(&plan)).collect();
+    let back: Vec<WorkloadId> = leave.iter().chain(&rivals.hold).copied().collect();
     for victim in &found.list {
         let mut again = planner_context::again(snapshot, &snapshot.workloads[victim.work])?;
         again.needs.clone_from(&stopped);
@@ -373,7 +457,9 @@ fn seat(
         evicted,
         ..Choice::default()
     };
-    choice.alternatives.extend(lesser(&least, found.lost_ms));
+    choice
+        .alternatives
+        .extend(lesser((snapshot, work), &least, found.lost_ms));
     choice.reasons.push(format!(
         "{job} is admitted, and its pods wait for nodes; of lower priority, or as high and made later: {}",
         lost_words(&found)
@@ -384,7 +470,11 @@ fn seat(
             .push("no other set of these loses less: all were looked at".to_owned());
     }
     let changes = (choice, leavers, rivals);
-    finish(plan, snapshot, work, (before, then), changes)
+    let later = Then {
+        back: &back,
+        ..Then::default()
+    };
+    finish(plan, snapshot, work, (before, then, later), changes)
 }
 
 /// Those who left are queued again only when the job's own pods had time to be placed.
@@ -427,32 +517,4 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
             Err(Refusal::new(RefusalCode::IllegalState, sentence))
         }
     }
-}
-
-/// The step that puts a job first in Kueue's order, and its new priority: above all that wait in its cohort's reach and
-/// all that may leave for it. The run waits until it has its quota.
-fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32), Refusal> {
-    let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
-        let sentence = format!("{} has no Workload of Kueue", model.key);
-        Refusal::new(RefusalCode::Unknown, sentence)
-    })?;
-    let highest = snapshot
-        .workloads
-        .iter()
-        .filter(|other| other.key != model.key && other.admission.is_some())
-        .map(|other| other.priority)
-        .max()
-        .unwrap_or(0);
-    let value = highest.max(model.priority).saturating_add(1);
-    let lever = Mutation::WorkloadPriority { value };
-    let mut step = planner_context::step(Verb::Admit, &object, lever)?;
-    step.guards
-        .push(fact(&object, "/spec/priority", model.priority));
-    step.waits.push(after(Until::Condition {
-        name: "QuotaReserved".to_owned(),
-        status: "True".to_owned(),
-    }));
-    step.job = Some(planner_context::reference(model));
-    step.reason = "it goes first".to_owned();
-    Ok((step, value))
 }

@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::{Change, Explainer, Explanation};
-use engine::explanations::Answer;
+use engine::explanations::{self, Answer};
 use engine::forecast;
 use engine::preempt::{self, Victim, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::fleet::job::JobKey;
 use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
 
 use super::effect::Leaver;
 use super::leavers::Sets;
 use super::planner_context;
+use super::rivals::starts_without;
 
 /// Who leaves, and what is said of the choice.
 #[derive(Default)]
@@ -79,6 +80,34 @@ pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<Jo
     }
 }
 
+/// The sets of jobs that could leave for one, by name: those that a plan may choose, and those that `explain` tells an operator of.
+pub(super) fn told(snapshot: &Snapshot, work: WorkloadId) -> Vec<BTreeSet<JobName>> {
+    let has_quota = explanations::has_reserved_quota(&snapshot.workloads[work]);
+    let compiled = CompiledFleet::new(match has_quota {
+        true => explanations::past_queues(snapshot),
+        false => snapshot.clone(),
+    });
+    let mut state = State::new(&compiled);
+    let sets = (!has_quota).then(|| Sets::of(&mut state, work)).flatten();
+    let chosen = sets.iter().flat_map(|sets| sets.all(snapshot));
+    let name = |victim: &Victim| planner_context::name(&snapshot.workloads[victim.work].key);
+    let mut all: Vec<BTreeSet<JobName>> = chosen
+        .map(|victims| victims.list.iter().map(name).collect())
+        .collect();
+    let explained = explained(&compiled.snapshot, &compiled, work);
+    let by_hand = explained.unblock.iter().chain(&explained.alternatives);
+    let by_hand = by_hand.filter_map(|unblock| match &unblock.changes[..] {
+        [Change::Preempt { jobs }] => Some(jobs.iter().cloned().collect()),
+        _ => None,
+    });
+    for set in by_hand {
+        if !all.contains(&set) {
+            all.push(set);
+        }
+    }
+    all
+}
+
 pub(super) fn choose(
     snapshot: &Snapshot,
     work: WorkloadId,
@@ -121,7 +150,9 @@ pub(super) fn choose(
         for_nodes: sets.by_hand.is_some(),
         ..Choice::default()
     };
-    choice.alternatives.extend(lesser(found, picked.lost_ms));
+    choice
+        .alternatives
+        .extend(lesser((snapshot, work), found, picked.lost_ms));
     choice
         .reasons
         .push(format!("evicted for it: {}", lost_words(picked)));
@@ -147,15 +178,24 @@ pub(super) fn choose(
     Ok(choice)
 }
 
-/// The victims that would be taken anew, where they lose much less by now than those of the plan that is known.
-pub(super) fn lesser(found: &Victims, lost_ms: i64) -> Option<Alternative> {
+/// The victims that would be taken anew, where they lose much less by now than those of the plan that is read, and would do.
+pub(super) fn lesser(
+    (snapshot, work): (&Snapshot, WorkloadId),
+    found: &Victims,
+    lost_ms: i64,
+) -> Option<Alternative> {
     let is_much_less = (found.lost_ms as f64) < lost_ms as f64 * MUCH_LESS;
-    is_much_less.then(|| Alternative {
+    let victims: Vec<WorkloadId> = found.list.iter().map(|victim| victim.work).collect();
+    let helps = is_much_less && starts_without(snapshot, work, &victims);
+    helps.then(|| Alternative {
         sentence: format!(
-            "make the plan anew: it would evict others by now, {}",
+            "close this plan and make it anew: it would evict others by now, {}",
             lost_words(found)
         ),
-        command: None,
+        command: Some(format!(
+            "plan admit {} --preempt",
+            planner_context::name(&snapshot.workloads[work].key)
+        )),
     })
 }
 
@@ -237,6 +277,48 @@ fn by_hand(
         choice.reasons.push(whose);
     }
     Some(choice)
+}
+
+/// That a queue's own policy would not preempt some of those who leave, of its own jobs: the operator does, by a plan.
+pub(super) fn overridden(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    leave: &[WorkloadId],
+) -> Option<String> {
+    let model = &snapshot.workloads[work];
+    let own = model.queue.as_ref()?;
+    let mut queues = snapshot.queues.iter();
+    let queue = queues.find(|queue| queue.name == *own)?;
+    let within = queue.preemption.within;
+    let spares = |other: &Workload| match within {
+        Within::Never => true,
+        Within::LowerPriority => other.priority >= model.priority,
+        Within::LowerOrNewerEqualPriority => {
+            (other.priority, model.created) >= (model.priority, other.created)
+                && other.priority >= model.priority
+        }
+    };
+    let spared: Vec<JobName> = leave
+        .iter()
+        .map(|other| &snapshot.workloads[*other])
+        .filter(|other| other.queue == model.queue && spares(other))
+        .map(|other| planner_context::name(&other.key))
+        .collect();
+    if spared.is_empty() {
+        return None;
+    }
+    let policy = match within {
+        Within::Never => "preempts none of its own jobs",
+        Within::LowerPriority => "preempts of its own jobs those of lower priority alone",
+        Within::LowerOrNewerEqualPriority => {
+            "preempts of its own jobs those of lower priority, or as high and newer, alone"
+        }
+    };
+    Some(format!(
+        "the policy of queue {} is overridden by hand: it {policy}, and would not take {}",
+        queue.name,
+        first_named(&spared, 5)
+    ))
 }
 
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.

@@ -9,6 +9,7 @@ use engine::compiled::WorkloadId;
 use engine::snapshot::{
     Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
 };
+use model::base::quantities::first_named;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
@@ -525,6 +526,24 @@ impl Drain<'_> {
             let work = work.map(|work| &self.snapshot.workloads[work]);
             work.is_some_and(|work| planner_context::saves(self.snapshot, work).is_some())
         };
+        let hang: Vec<&model::plan::JobName> = forecast
+            .displaced
+            .iter()
+            .map(|one| &one.job)
+            .filter(|job| {
+                let work = planner_context::find(self.snapshot, job);
+                work.is_ok_and(|work| {
+                    let work = &self.snapshot.workloads[work];
+                    work.checkpoint.is_some() && planner_context::is_on_fault(self.snapshot, work)
+                })
+            })
+            .collect();
+        if !hang.is_empty() {
+            plan.warnings.push(format!(
+                "a broken device is held by {}: no checkpoint is saved on it any more, and waiting for one is of no use",
+                first_named(&hang, 5)
+            ));
+        }
         if self.deadline.is_none() && forecast.displaced.iter().any(saves) {
             plan.alternatives.push(Alternative {
                 sentence: "wait until its jobs save checkpoints, and lose less".to_owned(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::cycle::{self, Options};
 use engine::forecast;
-use engine::snapshot::Snapshot;
+use engine::snapshot::{Snapshot, Status};
 use engine::spending::spending;
 use engine::state::{Allocation, State};
 use model::base::quantities::{counted, first_named};
@@ -52,21 +52,47 @@ pub(super) struct FirstCycle {
     preempted: BTreeMap<JobKey, Option<JobKey>>,
 }
 
+/// What changes once the first cycle is over, and another one follows.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Then<'a> {
+    /// These nodes are opened.
+    pub(super) opened: &'a [NodeId],
+    /// These, which were kept out of their queues, wait in them.
+    pub(super) back: &'a [WorkloadId],
+    /// This one has this priority.
+    pub(super) priority: Option<(WorkloadId, i32)>,
+}
+
+impl Then<'_> {
+    fn is_nothing(&self) -> bool {
+        self.opened.is_empty() && self.back.is_empty() && self.priority.is_none()
+    }
+}
+
 impl FirstCycle {
-    /// These nodes are opened once it is over, and another one follows.
-    pub(super) fn of(state: &mut State<'_>, closed: &[NodeId]) -> Self {
+    /// Looks at it.
+    pub(super) fn of(state: &mut State<'_>, then: Then<'_>) -> Self {
         let compiled = state.compiled();
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
         let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
         let mut quota_reserved: Vec<WorkloadId> = Vec::new();
         let mut preempted = BTreeMap::new();
+        for work in then.back {
+            state.set_status(*work, Status::Held);
+        }
         for cycles in 0..2 {
             if cycles == 1 {
-                if closed.is_empty() {
+                if then.is_nothing() {
                     break;
                 }
-                for node in closed {
+                if let Some((work, priority)) = then.priority {
+                    state.set_priority(work, priority);
+                }
+                for node in then.opened {
                     state.set_open(*node, true);
+                }
+                for work in then.back {
+                    state.set_status(*work, Status::Waiting);
                 }
             }
             let (seated, unseated) = cycle::place(state, &quota_reserved);
@@ -97,6 +123,18 @@ impl FirstCycle {
 }
 
 impl FirstCycle {
+    /// True when it starts a job, and nobody pushes it out again.
+    pub(super) fn starts(&self, compiled: &CompiledFleet, work: WorkloadId) -> bool {
+        let mut started = self.started.iter();
+        started.any(|(other, _)| *other == work)
+            && self.pushed(&compiled.workload(work).key).is_none()
+    }
+
+    /// Who pushes a job out, where somebody does: its queue, or another.
+    pub(super) fn pushed(&self, job: &JobKey) -> Option<Option<&JobKey>> {
+        self.preempted.get(job).map(Option::as_ref)
+    }
+
     /// Whom it starts, and who has quota and no room on nodes.
     pub(super) fn admitted(self) -> BTreeSet<WorkloadId> {
         let started = self.started.into_iter().map(|(work, _)| work);
@@ -107,14 +145,14 @@ impl FirstCycle {
 impl Picture {
     /// Looks at a fleet.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
-        Self::once_open(snapshot, &[])
+        Self::and_then(snapshot, Then::default())
     }
 
     /// The same, without what hangs on who comes first. Those who are `away` leave their queues and come back a moment later, in
     /// which their queues admit others.
     pub(super) fn sure(snapshot: &Snapshot, away: &[JobKey]) -> Self {
         let compiled = CompiledFleet::new(snapshot.clone());
-        let mut picture = Self::on(&compiled, &[]);
+        let mut picture = Self::on(&compiled, Then::default());
         let starts = picture.starts.iter();
         let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
         let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
@@ -132,27 +170,19 @@ impl Picture {
         picture
     }
 
-    /// Looks at a fleet of which these nodes are opened once its first cycle is over.
-    pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
-        Self::on(&CompiledFleet::new(snapshot.clone()), closed)
+    /// Looks at a fleet that changes once its first cycle is over.
+    pub(super) fn and_then(snapshot: &Snapshot, then: Then<'_>) -> Self {
+        Self::on(&CompiledFleet::new(snapshot.clone()), then)
     }
 
-    /// True when a job starts in the first cycle of a fleet.
-    pub(super) fn is_placed(snapshot: &Snapshot, job: &JobKey) -> bool {
-        let compiled = CompiledFleet::new(snapshot.clone());
-        let first = FirstCycle::of(&mut State::new(&compiled), &[]);
-        let mut started = first.started.iter();
-        started.any(|(work, _)| compiled.workload(*work).key == *job)
-    }
-
-    fn on(compiled: &CompiledFleet, closed: &[NodeId]) -> Self {
+    fn on(compiled: &CompiledFleet, then: Then<'_>) -> Self {
         let mut state = State::new(compiled);
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
         let FirstCycle {
             started,
             quota_reserved,
             preempted,
-        } = FirstCycle::of(&mut state, closed);
+        } = FirstCycle::of(&mut state, then);
         let now = state.now();
         let mut starts: BTreeMap<JobKey, Option<Moment>> = started
             .iter()

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use engine::compiled::WorkloadId;
 use engine::cycle;
-use engine::explanations;
 use engine::fit::Relaxation;
 use engine::preempt::{self, Mode, Victims};
-use engine::snapshot::{Snapshot, Status, System};
+use engine::snapshot::Snapshot;
 use engine::state::State;
 
-use super::effect::Picture;
+use model::base::SmallSort;
+
 use super::planner_context;
 
 /// The sets of jobs that may leave for one that is put first.
@@ -49,18 +49,20 @@ impl Sets {
 
     /// The set that a plan takes: of those that can be stopped the one that loses least.
     pub(super) fn picked(&self, snapshot: &Snapshot) -> Option<&Victims> {
+        self.all(snapshot).into_iter().next()
+    }
+
+    /// All sets whose jobs can be stopped, the one that loses least first; whom no queue would preempt last.
+    pub(super) fn all(&self, snapshot: &Snapshot) -> Vec<&Victims> {
         let can_stop = |victims: &&Victims| {
             let mut all = victims.list.iter();
             all.all(|victim| planner_context::can_stop(snapshot, victim.work))
         };
-        let cluster = self.cluster.as_ref().ok().filter(can_stop);
-        let least = self.least.as_ref().ok().filter(can_stop);
-        match (cluster, least) {
-            (Some(cluster), Some(least)) if least.lost_ms > cluster.lost_ms => Some(cluster),
-            (cluster, least) => least
-                .or(cluster)
-                .or_else(|| self.by_hand.as_ref().filter(can_stop)),
-        }
+        let chosen = self.least.iter().chain(&self.cluster);
+        let mut chosen: Vec<&Victims> = chosen.filter(can_stop).collect();
+        chosen.small_sort_by_key(|victims| victims.lost_ms);
+        chosen.extend(self.by_hand.iter().filter(can_stop));
+        chosen
     }
 
     /// Any set, whether its jobs can be stopped or not.
@@ -88,31 +90,6 @@ pub fn leavers_of_nodes(state: &mut State<'_>, work: WorkloadId) -> Option<Victi
     let found = seat_victims(state, work);
     state.undo_to(mark);
     found.ok()
-}
-
-/// True when a job starts once these have left, in the way in which the plan that admits it has them leave: no other job takes
-/// what becomes free.
-pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
-    let model = &snapshot.workloads[work];
-    let mut then = snapshot.clone();
-    for victim in victims {
-        then.displace(*victim, false);
-    }
-    if !explanations::has_reserved_quota(model) {
-        match planner_context::system(snapshot, model) {
-            System::Kueue => {
-                let highest = then.workloads.iter().map(|other| other.priority).max();
-                then.workloads[work].priority = highest.unwrap_or(0).saturating_add(1);
-            }
-            _ => {
-                for victim in victims {
-                    then.workloads[*victim].status = Status::Held;
-                }
-            }
-        }
-    }
-    then.settle();
-    Picture::is_placed(&then, &model.key)
 }
 
 /// Who leaves its nodes for one that has its quota.

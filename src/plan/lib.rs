@@ -23,6 +23,7 @@ mod places;
 mod planner_context;
 mod preempt;
 mod queue_actions;
+mod raise;
 mod rebalance;
 pub mod reprioritise;
 mod reserved;
@@ -40,15 +41,14 @@ mod tests_fleet;
 mod tests_scale;
 pub mod words;
 
-pub use leavers::{leavers, leavers_of_nodes, starts_without};
+pub use leavers::{leavers, leavers_of_nodes};
 pub use planner_context::Author;
+pub use rivals::starts_without;
 pub use subject::{ActionTarget, Class, Found, Subject, System};
 
-use std::collections::BTreeSet;
-
 use engine::options;
-use engine::snapshot::{Snapshot, Workload};
-use model::plan::{Effect, Intent, JobName, Plan, Refusal, RefusalCode};
+use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
+use model::plan::{Effect, Intent, Known, Plan, Refusal, RefusalCode};
 
 /// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
 fn not_computed() -> Effect {
@@ -63,11 +63,11 @@ fn not_computed() -> Effect {
 /// # Errors
 /// Why there is none, and what can be done instead.
 pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
-    plan_again(snapshot, intent, author, &BTreeSet::new())
+    plan_again(snapshot, intent, author, &Known::default())
 }
 
-/// The same for one who reads a plan already: whoever leaves by it (`known`) leaves by the new one too, as long as that works.
-/// Least losses change places from second to second, and a plan that is read should not.
+/// The same for one who knows already who would leave. Whoever leaves by a plan that is read leaves by the new one too, as long as
+/// that works: least losses change places from second to second, and a plan that is read should not.
 ///
 /// # Errors
 /// As [`plan`].
@@ -75,7 +75,7 @@ pub fn plan_again(
     snapshot: &Snapshot,
     intent: &Intent,
     author: &Author,
-    known: &BTreeSet<JobName>,
+    known: &Known,
 ) -> Result<Plan, Refusal> {
     let mut plan = match intent {
         Intent::Drain { nodes, deadline } => drain::plan(snapshot, nodes, *deadline, author),
@@ -146,6 +146,32 @@ pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
             }
         }
     }
+    if let Intent::Reprioritise { .. } = &plan.intent
+        && let Some(work) = work_of(snapshot, &in_full(plan))
+        && !priority_preempts(snapshot, work)
+    {
+        plan.warnings
+            .retain(|warning| *warning != reprioritise::MAY_PREEMPT);
+    }
+}
+
+/// Whether anybody is preempted by priority in the reach of a workload's queue; true where its queue is not known.
+fn priority_preempts(snapshot: &Snapshot, work: &Workload) -> bool {
+    let own = work.queue.as_ref();
+    let mut queues = snapshot.queues.iter();
+    let Some(own) = queues.find(|queue| Some(&queue.name) == own) else {
+        return true;
+    };
+    let by_priority = |queue: &Queue| {
+        queue.preemption.reclaim == Reclaim::LowerPriority
+            || queue.preemption.borrow != Borrow::Never
+    };
+    own.preemption.within != Within::Never
+        || own.parent.is_some()
+            && snapshot
+                .queues
+                .iter()
+                .any(|queue| queue.parent.is_some() && by_priority(queue))
 }
 
 /// The intent of a plan that was made of objects, on the object that was found: what was typed may lack its namespace.

@@ -6,8 +6,8 @@ use cluster::table;
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{
-    Budget, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System, WHOLE,
-    Workload,
+    Budget, Health, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
+    WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::cost;
@@ -209,14 +209,30 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
     pod.grips.iter().map(of).sum()
 }
 
-/// When it last saved a checkpoint, where another may come: a job with a pod on a node that is not ready saves none.
+/// True for a workload that holds a broken device: it hangs or has failed, whatever it says.
+pub(super) fn is_on_fault(snapshot: &Snapshot, work: &Workload) -> bool {
+    seated(work).any(|(_, pod)| {
+        let at = snapshot
+            .nodes
+            .binary_search_by(|node| node.name.cmp(&pod.node));
+        at.is_ok_and(|at| {
+            let broken = snapshot.nodes[at].devices.iter();
+            let mut broken = broken.filter(|device| device.health == Health::Fault);
+            broken.any(|device| pod.grips.iter().any(|grip| grip.device == device.index))
+        })
+    })
+}
+
+/// When it last saved a checkpoint, where another may come: a job with a pod on a node that is not ready, or on a broken device,
+/// saves none.
 pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
     let nodes = &snapshot.nodes;
     let is_ready = |(_, pod): (&PodSet, &Placement)| {
         let at = nodes.binary_search_by(|node| node.name.cmp(&pod.node));
         at.is_ok_and(|at| nodes[at].ready)
     };
-    work.checkpoint.filter(|_| seated(work).all(is_ready))
+    work.checkpoint
+        .filter(|_| seated(work).all(is_ready) && !is_on_fault(snapshot, work))
 }
 
 /// What is lost when these pods of a workload end now: what each has done since it began or, later, since the workload's last

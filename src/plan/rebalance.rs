@@ -12,7 +12,7 @@ use model::plan::{
     Alternative, Effect, Intent, Plan, Refusal, RefusalCode, Undo, Until, Wait, When,
 };
 
-use super::effect::{Leaver, Picture, compare, news};
+use super::effect::{Leaver, Picture, Then, compare, news};
 use super::planner_context::{self, Way, fact, seated};
 use super::{cordon, hold};
 
@@ -107,7 +107,11 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
     after.settle();
     // The moved find room while their nodes are closed; then these are open for what waits.
     let emptied: Vec<NodeId> = moves.iter().map(|one| one.node).collect();
-    let during = Picture::once_open(&after, &emptied);
+    let open = Then {
+        opened: &emptied,
+        ..Then::default()
+    };
+    let during = Picture::and_then(&after, open);
     for (step, key) in &tells {
         let told = during.where_to(key);
         plan.steps[*step].side_effects.notes.push(told);

@@ -9,6 +9,9 @@ use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode, Step, Undo, Verb
 use super::hold::already;
 use super::{Class, Found, Subject, System, not_computed};
 
+/// What a priority may do besides, as far as the object alone tells it.
+pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says";
+
 /// The plan that gives a job another priority: a number, or the name of a class.
 ///
 /// # Errors
@@ -79,9 +82,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
         step.side_effects.notes.push(
             "the pods keep the priority they were made with: only Kueue's order changes".to_owned(),
         );
-        plan.warnings.push(
-            "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says".to_owned(),
-        );
+        plan.warnings.push(MAY_PREEMPT.to_owned());
     }
     plan.undo = Undo {
         possible: true,

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::explanations;
 use engine::snapshot::{Snapshot, Status, System};
 use engine::state::State;
 
-use super::effect::FirstCycle;
+use super::effect::{FirstCycle, Then};
 use super::planner_context;
+use super::raise::above_all;
 
 /// So many waiting jobs are held back for one that starts; where more would take what becomes free, none is.
 const HELD_BACK: usize = 20;
 
 /// Which waiting jobs would be admitted while victims leave one after the other, and so take quota or nodes before `work` can have
-/// them. Empty for one victim: then all of it becomes free at once.
+/// them; and which would take them once all have left, since their queues need not borrow and so go first, whatever the priority.
 pub(super) struct Rivals {
     /// Those that can be kept from it, by the `active` field of their Workload; at most [`HELD_BACK`].
     pub(super) hold: Vec<WorkloadId>,
@@ -22,24 +24,16 @@ pub(super) struct Rivals {
 }
 
 impl Rivals {
-    /// Looks at the fleet after each victim, in the order given and in the reverse one: which ends first is not known.
+    /// Looks at the fleet after each victim, in the order given and in the reverse one: which ends first is not known. Of one victim
+    /// all becomes free at once.
     pub(super) fn of(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> Self {
-        let none = Self {
-            hold: Vec::new(),
-            more: false,
-        };
-        if victims.len() < 2 {
-            return none;
-        }
         let compiled = &CompiledFleet::new(snapshot.clone());
         let mut state = State::new(compiled);
         let mark = state.mark();
-        let anyway = FirstCycle::of(&mut state, &[]).admitted();
-        let mut rivals: BTreeSet<WorkloadId> = BTreeSet::new();
-        let mut more = false;
+        let mut look = Look::of(compiled, &mut state, work);
         for backwards in [false, true] {
             state.undo_to(mark);
-            for rival in &rivals {
+            for rival in &look.hold {
                 state.set_status(*rival, Status::Held);
             }
             for step in 1..victims.len() {
@@ -47,39 +41,119 @@ impl Rivals {
                     true => victims.len() - step,
                     false => step - 1,
                 };
-                state.evict(victims[at]);
-                state.set_status(victims[at], Status::Held);
+                leave(&mut state, victims[at]);
                 loop {
                     let mark = state.mark();
-                    let fresh = FirstCycle::of(&mut state, &[]).admitted();
+                    let first = FirstCycle::of(&mut state, Then::default());
                     state.undo_to(mark);
-                    let taken = fresh
-                        .iter()
-                        .filter(|it| **it != work && !anyway.contains(it));
-                    let held: Vec<WorkloadId> = taken
-                        .clone()
-                        .copied()
-                        .filter(|it| can_hold(compiled, *it) && !rivals.contains(it))
-                        .collect();
-                    more |= taken.count() > held.len();
-                    if held.is_empty() {
+                    if !look.holds(&mut state, first) {
                         break;
                     }
-                    for rival in held {
-                        state.set_status(rival, Status::Held);
-                        rivals.insert(rival);
-                    }
-                    if rivals.len() > HELD_BACK {
-                        return Self { more: true, ..none };
+                    if look.hold.len() > HELD_BACK {
+                        return Self {
+                            hold: Vec::new(),
+                            more: true,
+                        };
                     }
                 }
             }
         }
+        let sure = look.hold.clone();
+        if !look.at_the_end(&mut state, victims) {
+            look.hold = sure;
+        }
         Self {
-            hold: rivals.into_iter().collect(),
-            more,
+            hold: look.hold.into_iter().collect(),
+            more: look.more,
         }
     }
+}
+
+/// True when a job starts once these have left, in the way in which the plan that admits it has them leave: others who would take
+/// what becomes free wait until it has it.
+pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
+    let compiled = &CompiledFleet::new(snapshot.clone());
+    let mut state = State::new(compiled);
+    let mut look = Look::of(compiled, &mut state, work);
+    look.at_the_end(&mut state, victims)
+}
+
+/// A look for rivals.
+struct Look<'c> {
+    compiled: &'c CompiledFleet,
+    work: WorkloadId,
+    /// Who starts by itself: what becomes free is not what it starts on.
+    anyway: BTreeSet<WorkloadId>,
+    hold: BTreeSet<WorkloadId>,
+    more: bool,
+}
+
+impl<'c> Look<'c> {
+    fn of(compiled: &'c CompiledFleet, state: &mut State<'c>, work: WorkloadId) -> Self {
+        let mark = state.mark();
+        let anyway = FirstCycle::of(state, Then::default()).admitted();
+        state.undo_to(mark);
+        Self {
+            compiled,
+            work,
+            anyway,
+            hold: BTreeSet::new(),
+            more: false,
+        }
+    }
+
+    /// Holds those whom a cycle has admitted; false where there are none that can be held.
+    fn holds(&mut self, state: &mut State<'_>, first: FirstCycle) -> bool {
+        let fresh = first.admitted().into_iter();
+        let taken: Vec<WorkloadId> = fresh
+            .filter(|it| *it != self.work && !self.anyway.contains(it))
+            .collect();
+        let held = taken
+            .iter()
+            .filter(|it| can_hold(self.compiled, **it) && !self.hold.contains(it));
+        let held: Vec<WorkloadId> = held.copied().collect();
+        self.more |= taken.len() > held.len();
+        for rival in &held {
+            state.set_status(*rival, Status::Held);
+            self.hold.insert(*rival);
+        }
+        !held.is_empty()
+    }
+
+    /// Whether the job starts once all have left, with those held who would take what it needs.
+    fn at_the_end(&mut self, state: &mut State<'_>, victims: &[WorkloadId]) -> bool {
+        let mark = state.mark();
+        let snapshot = &self.compiled.snapshot;
+        let model = &snapshot.workloads[self.work];
+        for victim in victims {
+            if state.allocation(*victim).is_some() {
+                leave(state, *victim);
+            }
+        }
+        let is_kueue = planner_context::system(snapshot, model) == System::Kueue;
+        if is_kueue && !explanations::has_reserved_quota(model) {
+            state.set_priority(self.work, above_all(snapshot));
+        }
+        let starts = loop {
+            let mark = state.mark();
+            let first = FirstCycle::of(state, Then::default());
+            state.undo_to(mark);
+            if first.starts(self.compiled, self.work) {
+                break true;
+            }
+            if !self.holds(state, first) || self.hold.len() > HELD_BACK {
+                break false;
+            }
+        };
+        state.undo_to(mark);
+        starts
+    }
+}
+
+/// A victim leaves, and is kept from coming back.
+fn leave(state: &mut State<'_>, victim: WorkloadId) {
+    state.evict(victim);
+    state.set_status(victim, Status::Held);
 }
 
 /// It waits in a queue of Kueue without quota, so its Workload can be made inactive and nothing is lost.

@@ -8,7 +8,8 @@ use engine::document;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey};
 use model::plan::{
-    Budgets, Effect, Forecast, Intent, JobName, Mutation, Plan, RefusalCode, SCHEMA, Until, Verb,
+    Budgets, Effect, Forecast, Intent, JobName, Known, Mutation, Plan, RefusalCode, SCHEMA, Until,
+    Verb,
 };
 
 use super::words::{self, ParseError, Question};
@@ -96,7 +97,7 @@ pub(super) fn mixed() -> Snapshot {
 }
 
 pub(super) fn ask(snapshot: &Snapshot, text: &str) -> Result<Plan, model::plan::Refusal> {
-    ask_again(snapshot, text, &BTreeSet::new())
+    ask_with(snapshot, text, &Known::default())
 }
 
 /// The same for one who reads a plan by which `known` leave.
@@ -104,6 +105,19 @@ pub(super) fn ask_again(
     snapshot: &Snapshot,
     text: &str,
     known: &BTreeSet<JobName>,
+) -> Result<Plan, model::plan::Refusal> {
+    let known = Known {
+        jobs: known.clone(),
+        is_read: true,
+    };
+    ask_with(snapshot, text, &known)
+}
+
+/// The same for one who was told whom it would take.
+pub(super) fn ask_with(
+    snapshot: &Snapshot,
+    text: &str,
+    known: &Known,
 ) -> Result<Plan, model::plan::Refusal> {
     let author = Author {
         by: "me".into(),
@@ -467,7 +481,7 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
             .expect("there")
     };
     // `big` would start by itself; the small one of a low priority would not.
-    let big = at("big");
+    let (big, small) = (at("big"), at("small"));
     snapshot.workloads[big].status = engine::snapshot::Status::Held;
     let refusal = ask(&snapshot, "admit ml/small").expect_err("others must leave");
     assert_eq!(refusal.code, RefusalCode::Policy);
@@ -488,10 +502,29 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         (&*plan.steps[1].needs, &*plan.steps[2].needs),
         (&[1][..], &[2][..])
     );
-    assert_eq!(
-        plan.steps[1].lever,
-        Mutation::WorkloadPriority { value: 51 }
+    // Above the one that left, and not above what waits besides: with its own priority that would push it out again.
+    assert_eq!(plan.steps[1].lever, Mutation::WorkloadPriority { value: 6 });
+    let stays = "its priority stays at 6: with 1 again, ml/new would preempt it at once";
+    assert!(plan.warnings.iter().any(|it| it == stays), "{plan:?}");
+    // Where nobody would, the priority is what it was once the job runs.
+    let mut calm = snapshot.clone();
+    calm.workloads[small].priority = 5;
+    let back = planned(&calm, "admit ml/small --preempt");
+    assert!(
+        back.warnings
+            .iter()
+            .all(|it| !it.contains("its priority stays"))
     );
+    let by_hand = "the policy of queue ml is overridden by hand: it preempts of its own jobs those of lower priority alone, and would not take ml/new";
+    assert!(
+        back.warnings.iter().any(|it| it == by_hand),
+        "{:?}",
+        back.warnings
+    );
+    let levers: Vec<_> = back.steps.iter().map(|step| &step.lever).collect();
+    let to = |value| Mutation::WorkloadPriority { value };
+    assert_eq!(levers.last(), Some(&&to(5)), "{levers:?}");
+    assert!(levers.contains(&&to(6)), "{levers:?}");
     let told = forecast(&plan);
     let start = told
         .starts

@@ -1,6 +1,5 @@
 //! The composition root of acting: the one place where settings become a grant, and a grant a writer.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use exec::{
 };
 use model::base::{Exit, Failure, Moment};
 use model::fleet::scaling::PodScaler;
-use model::plan::{Intent, JobName, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, Known, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
@@ -380,7 +379,7 @@ impl ActionService {
     pub async fn plan(
         &self,
         intent: &Intent,
-        known: &BTreeSet<JobName>,
+        known: &Known,
         facts: Option<&Facts>,
     ) -> Result<Plan, Unseen> {
         let mut plan = match intent {
@@ -522,7 +521,7 @@ impl ActionService {
 pub(super) fn plan_on(
     facts: &Facts,
     intent: &Intent,
-    known: &BTreeSet<JobName>,
+    known: &Known,
     author: &Author,
 ) -> Result<Plan, Unseen> {
     let gaps = table::gaps(facts).map_err(Unseen::Failed)?;

@@ -1,7 +1,6 @@
 //! Plans and suppositions on a moment of a record: made as on a cluster, of what was recorded alone. There is no client, so nothing can be
 //! carried out.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -9,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use console::action_keys::{PlanOutcome, PlanRequest};
 use exec::look::Unseen;
 use model::base::{Exit, Failure};
-use model::plan::{Intent, JobName, Plan};
+use model::plan::{Intent, Known, Plan};
 use plan::Author;
 use table::Facts;
 use table::actions::{ActionState, May};
@@ -108,11 +107,7 @@ pub fn plannable(intent: &Intent) -> Result<(), Failure> {
 ///
 /// # Errors
 /// It is refused, lacks facts, or is none that a record tells enough for.
-pub fn past_plan(
-    facts: Option<&Facts>,
-    intent: &Intent,
-    known: &BTreeSet<JobName>,
-) -> Result<Plan, Unseen> {
+pub fn past_plan(facts: Option<&Facts>, intent: &Intent, known: &Known) -> Result<Plan, Unseen> {
     plannable(intent).map_err(Unseen::Failed)?;
     let facts = facts.ok_or_else(no_picture)?;
     plan_on(facts, intent, known, &Author::default())

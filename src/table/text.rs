@@ -80,7 +80,9 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     if middle <= now {
         return "now".to_owned();
     }
-    let far = middle.millis() - now.millis() > DAY;
+    // All of it is written in one way: moments, or how long from now.
+    let ends_far = p90.is_some_and(|at| at.millis() - now.millis() > 6 * DAY);
+    let far = ends_far || middle.millis() - now.millis() > DAY;
     let short = |at: Moment| match far {
         true => at.since(now).to_string(),
         false => hour(at),
@@ -88,8 +90,6 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     // More than a day ahead, a time of day alone is ambiguous.
     let end = |at: Moment| match at.millis() - now.millis() {
         ahead if far || ahead <= DAY => short(at),
-        // So is a day of the week, a week ahead.
-        ahead if ahead > 6 * DAY => format!("in {}", at.since(now)),
         _ => format!("{} {}", weekday(at), hour(at)),
     };
     let about = match far {

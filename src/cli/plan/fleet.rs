@@ -1,6 +1,5 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use engine::snapshot::Snapshot;
 use exec::look::Unseen;
 use model::base::{Exit, Failure, Name, SmallSort};
 use model::fleet::job::JobKey;
-use model::plan::{Intent, JobName, Plan, Refusal};
+use model::plan::{Intent, JobName, Known, Plan, Refusal};
 use plan::{self, Author, words};
 use table::actions::opens_faulty;
 use table::explanations::{self, Now};
@@ -99,7 +98,7 @@ impl Seen {
         &self,
         intent: &Intent,
         author: &Author,
-        known: &BTreeSet<JobName>,
+        known: &Known,
     ) -> Result<Plan, Refusal> {
         plan::scale::check_owner(&self.snapshot, intent, pod_scalers(&self.facts))?;
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
@@ -187,7 +186,7 @@ pub(super) fn on_record(
     };
     let made = intent(&seen.snapshot, namespace, action).and_then(|intent| {
         plannable(&intent).map_err(Unseen::Failed)?;
-        Ok(seen.plan(&intent, &Author::default(), &BTreeSet::new())?)
+        Ok(seen.plan(&intent, &Author::default(), &Known::default())?)
     });
     match made {
         Ok(plan) => {

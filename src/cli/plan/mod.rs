@@ -4,7 +4,6 @@ mod fleet;
 mod log;
 pub(super) mod show;
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -20,7 +19,7 @@ use exec::record::Record;
 use exec::{End, Progress, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
-use model::plan::{Plan, Refusal, RefusalCode};
+use model::plan::{Known, Plan, Refusal, RefusalCode};
 use plan::Author;
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
@@ -373,7 +372,7 @@ async fn make(
                 why: flags.reason.clone().unwrap_or_default(),
             };
             let shown = shown.filter(|shown| shown_plan::is_same(&shown.intent, &intent));
-            let known = shown.map_or_else(BTreeSet::new, |shown| shown.stops().cloned().collect());
+            let known = shown.map_or_else(Known::default, Known::read);
             return Ok(seen.plan(&intent, &author, &known)?);
         }
     };

@@ -33,7 +33,7 @@ use super::summary::Summary;
 use super::view::ViewId;
 use memory::Memory;
 use model::object::ObjectRequest;
-use model::plan::Intent;
+use model::plan::{Intent, Known};
 use places::Places;
 use shown::Held;
 
@@ -221,9 +221,9 @@ impl App {
         if let Overlay::Plan(dialog) = &mut self.overlay
             && let Some(mut ask) = dialog.due(self.clock)
         {
-            // What the job's page says of whom it would take is what the plan takes, as long as that works.
-            if let (true, Intent::Admit { job, .. }) = (ask.known.is_empty(), &ask.intent) {
-                ask.known = self.facts.answers.victims_of(job);
+            // Whom the job's page would take the plan takes, where no others lose less by now.
+            if let (false, Intent::Admit { job, .. }) = (ask.known.is_read, &ask.intent) {
+                ask.known = Known::told(self.facts.answers.victims_of(job));
             }
             effects.push(Effect::Plan(ask));
         }

@@ -1,7 +1,6 @@
 //! The plan dialog: the only door to a change. It shows what would be done, takes a reason and the confirmation, then
 //! how far it is. It sends nothing by itself.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ratatui::layout::{Position, Rect};
@@ -14,7 +13,7 @@ use crate::painter::Painter;
 use crate::widget::field::Field;
 use model::base::Moment;
 use model::fleet::job::JobKey;
-use model::plan::{Intent, JobName, Plan, Refusal};
+use model::plan::{Intent, JobName, Known, Plan, Refusal};
 use plan::grant::{Confirmation, Confirmed};
 use table::actions::{May, RunState};
 
@@ -156,8 +155,8 @@ impl Dialog {
         }
         let intent = self.intent.clone()?;
         let known = match &self.phase {
-            Phase::Shown(plan) => plan.stops().cloned().collect(),
-            _ => BTreeSet::new(),
+            Phase::Shown(plan) => Known::read(plan),
+            _ => Known::default(),
         };
         self.asking = true;
         self.asked_at = now;

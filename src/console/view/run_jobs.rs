@@ -149,7 +149,15 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Waiting, words, Role::Warn)
         }
         JobState::Suspended => {
-            let words = String::from("on hold: it does not come back until it is resumed (H)");
+            // It is the run's to resume it, as long as that goes on or can go on.
+            if run.state == RunState::Running && run.holds.contains(name) {
+                let words = String::from("on hold until this run resumes it");
+                return (Back::Waiting, words, Role::Info);
+            }
+            let words = match run.holding(name) {
+                Some(why) => format!("on hold: {why}"),
+                None => String::from("on hold: it does not come back until it is resumed (H)"),
+            };
             (Back::Not, words, Role::Warn)
         }
         JobState::Failed => {

@@ -255,7 +255,7 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     };
     let pods = job.gang.map_or(0, |gang| gang.size);
     let others = change.for_others(pods.into(), job.devices_requested.into());
-    let others = others.map_or_else(String::new, |words| format!(" ({words})"));
+    let others = others.map_or_else(String::new, |words| format!(", {words}"));
     format!(
         "{mark}{}{others}{}",
         all.join(", and "),

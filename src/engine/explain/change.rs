@@ -442,11 +442,8 @@ impl Unblock {
                 _ => None,
             })
         };
-        let (more, of) = match nodes {
-            Some(nodes) => (nodes, "of the nodes"),
-            None => (quota()?, "of the devices"),
-        };
-        (more > 0).then(|| format!("other jobs take {more} {of}"))
+        let more = nodes.or_else(quota)?;
+        (more > 0).then(|| format!("of which other jobs take {more}"))
     }
 
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {

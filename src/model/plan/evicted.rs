@@ -1,10 +1,12 @@
 //! Those who are evicted so that another starts, as answers, refusals and forecasts name them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::quantities::counted;
 
-use super::JobName;
+use super::{JobName, Plan};
 
 /// Of many so many are named in a sentence.
 const NAMED: usize = 5;
@@ -22,6 +24,33 @@ pub struct Evicted {
     pub reason: String,
     /// Device-seconds of work since its last checkpoint, which is lost.
     pub lost_device_seconds: i64,
+}
+
+/// Who would leave so that a job starts, as far as that was said before a plan is made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Known {
+    /// Whom it stops.
+    pub jobs: BTreeSet<JobName>,
+    /// By a plan that is shown or was shown a moment ago, and not only by what is told of the job.
+    pub is_read: bool,
+}
+
+impl Known {
+    /// Whom a plan that is read stops.
+    pub fn read(plan: &Plan) -> Self {
+        Self {
+            jobs: plan.stops().cloned().collect(),
+            is_read: true,
+        }
+    }
+
+    /// Those who are told of on a page.
+    pub fn told(jobs: BTreeSet<JobName>) -> Self {
+        Self {
+            jobs,
+            is_read: false,
+        }
+    }
 }
 
 /// `t/new (8 devices, 8.1 device-hours of work lost)`, one after the other; empty for none.

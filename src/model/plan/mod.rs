@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 use crate::usage::{BudgetChange, FleetSpending};
 
-pub use evicted::{Evicted, evicted_words};
+pub use evicted::{Evicted, Known, evicted_words};
 pub use option::{Origin, Origins, Source, Used};
 pub use step::{
     ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, Policy, SideEffects, Step, Test, Until,

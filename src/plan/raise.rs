@@ -1,0 +1,122 @@
+//! How far a job's priority is raised so that it goes before others in Kueue's order, and whether it is put back.
+
+use std::collections::BTreeSet;
+
+use engine::compiled::{CompiledFleet, WorkloadId};
+use engine::snapshot::{Snapshot, Status, System, Workload};
+use engine::state::State;
+use model::plan::{JobName, Mutation, Refusal, RefusalCode, Step, Until, Verb};
+
+use super::effect::{FirstCycle, Then};
+use super::hold::after;
+use super::planner_context::{self, fact};
+
+/// A priority above that of all there are.
+pub(super) fn above_all(snapshot: &Snapshot) -> i32 {
+    let all = snapshot.workloads.iter().map(|work| work.priority);
+    all.max().unwrap_or(0).saturating_add(1)
+}
+
+/// How far a job's priority is raised in Kueue's order.
+pub(super) struct Raise {
+    pub(super) to: i32,
+    /// Whose priority it goes above, where that is another's.
+    above: Option<JobName>,
+    /// Whether it can be put back once the job runs, or why it stays.
+    pub(super) back: Result<(), String>,
+}
+
+impl Raise {
+    /// The least with which it starts in a fleet in which those who make way have left, and wait again once it has started; above all
+    /// where none does.
+    pub(super) fn of(then: &Snapshot, work: WorkloadId, back: &[WorkloadId]) -> Self {
+        let mut settled = then.clone();
+        settled.settle();
+        let compiled = CompiledFleet::new(settled);
+        let model = compiled.workload(work);
+        let mut state = State::new(&compiled);
+        let mut look = |to: i32, after: i32| {
+            let mark = state.mark();
+            state.set_priority(work, to);
+            let later = Then {
+                back,
+                priority: Some((work, after)),
+                ..Then::default()
+            };
+            let first = FirstCycle::of(&mut state, later);
+            state.undo_to(mark);
+            first
+        };
+        let waits = |other: &&Workload| {
+            other.admission.is_some() && matches!(other.status, Status::Waiting | Status::Held)
+        };
+        let others = compiled.snapshot.workloads.iter();
+        let others: BTreeSet<i32> = others
+            .filter(waits)
+            .map(|other| other.priority)
+            .filter(|priority| *priority > model.priority)
+            .collect();
+        let steps: Vec<i32> = std::iter::once(model.priority)
+            .chain(others)
+            .map(|priority| priority.saturating_add(1))
+            .collect();
+        let (mut low, mut high) = (0, steps.len() - 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            match look(steps[middle], steps[middle]).starts(&compiled, work) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        let to = steps[high];
+        let passed = compiled.snapshot.workloads.iter().filter(waits);
+        let above = passed
+            .filter(|other| other.key != model.key && other.priority.saturating_add(1) == to)
+            .map(|other| planner_context::name(&other.key))
+            .next()
+            .filter(|_| high > 0);
+        let lowered = look(to, model.priority);
+        let back = match lowered.pushed(&model.key) {
+            None => Ok(()),
+            Some(by) => {
+                let who = by.map_or_else(|| "its queue".to_owned(), |by| by.to_string());
+                Err(format!(
+                    "its priority stays at {to}: with {} again, {who} would preempt it at once",
+                    model.priority
+                ))
+            }
+        };
+        Self { to, above, back }
+    }
+
+    pub(super) fn words(&self, from: i32) -> String {
+        let above = match &self.above {
+            Some(other) => format!(", just above that of {other}"),
+            None => String::new(),
+        };
+        let then = match self.back {
+            Ok(()) => format!("; it is {from} again once the job runs"),
+            Err(_) => String::new(),
+        };
+        format!("its priority goes from {from} to {}{above}{then}", self.to)
+    }
+}
+
+/// The step that moves a job in Kueue's order. The run waits until it has its quota.
+pub(super) fn lift(model: &Workload, value: i32) -> Result<Step, Refusal> {
+    let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
+        let sentence = format!("{} has no Workload of Kueue", model.key);
+        Refusal::new(RefusalCode::Unknown, sentence)
+    })?;
+    let lever = Mutation::WorkloadPriority { value };
+    let mut step = planner_context::step(Verb::Admit, &object, lever)?;
+    step.guards
+        .push(fact(&object, "/spec/priority", model.priority));
+    step.waits.push(after(Until::Condition {
+        name: "QuotaReserved".to_owned(),
+        status: "True".to_owned(),
+    }));
+    step.job = Some(planner_context::reference(model));
+    step.reason = "it goes first".to_owned();
+    Ok(step)
+}
