@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::{Change, Explainer, Explanation};
 use engine::explanations::{self, Answer};
-use engine::forecast;
 use engine::preempt::{self, Victim, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
@@ -224,8 +223,9 @@ pub(super) fn explained(
     compiled: &CompiledFleet,
     work: WorkloadId,
 ) -> Explanation {
-    let start = forecast::forecast_one(&State::new(compiled), work);
-    Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
+    let mut explainer = Explainer::new(compiled);
+    let start = explainer.forecast_one(work);
+    Answer::new(explainer.explain(work), start, snapshot.at).explanation
 }
 
 /// The jobs that no queue would preempt for it but an operator may; `explain` names them.
