@@ -185,11 +185,15 @@ pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
         let failure = pod.seen.failure.as_ref();
         failure.and_then(|failure| failure.last_eviction)
     });
+    // What Kueue starts was suspended from the first: its going on tells nothing.
+    let by_kueue = standing.admission.is_some();
     let suspended = standing.top.and_then(|top| {
         let mut conditions = top.conditions.iter();
         conditions
             .find(|condition| {
-                condition.kind.as_str() == "Suspended" && condition.status == Some(true)
+                let is_told =
+                    condition.status == Some(true) || condition.status == Some(false) && !by_kueue;
+                condition.kind.as_str() == "Suspended" && is_told
             })
             .and_then(|condition| condition.since)
     });

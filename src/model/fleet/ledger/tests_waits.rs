@@ -119,6 +119,19 @@ fn a_suspended_job_waits_since_it_was_suspended() {
     let job = only_job([Observation::Workload(Box::new(top))]);
     assert_eq!(job.state, JobState::Suspended);
     assert_eq!(job.waiting_since, Some(suspended));
+    // Without Kueue it waits since it was resumed: its pods are made as it begins again.
+    let mut top = made_long_ago("train");
+    top.started = Some(suspended);
+    top.conditions = vec![Condition {
+        kind: Name::new("Suspended"),
+        status: Some(false),
+        reason: Name::new("JobResumed"),
+        message: Name::default(),
+        since: Some(suspended),
+    }];
+    let job = only_job([Observation::Workload(Box::new(top)), pending("train", 89)]);
+    assert_eq!(job.state, JobState::Waiting);
+    assert_eq!(job.waiting_since, Some(suspended));
 }
 
 #[test]
