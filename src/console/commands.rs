@@ -188,13 +188,13 @@ commands! {
     Down "down" "down" [Table Heatmap Text Popup Columns Plan] 0 "down";
     Left "left" "left" [Heatmap] 0 "left";
     Right "right" "right" [Heatmap] 0 "right";
-    Top "top" "top" [Table Heatmap Text Popup] 0 "to the first";
-    Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
+    Top "top" "top" [Table Heatmap Text Popup Plan] 0 "to the first";
+    Bottom "bottom" "bottom" [Table Heatmap Text Popup Plan] 0 "to the last";
     PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
     PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
-    NextPanel "next-panel" "panels" [Fleet] 2 "the next panel: pools, waiting jobs, teams, findings";
+    NextPanel "next-panel" "panels" [Fleet] 2 "the next panel: pools, waiting jobs, burn by team, what needs you";
     PreviousPanel "previous-panel" "panel before" [Fleet] 0 "the panel before";
-    Sort "sort" "sort" [Table] 3 "sort by the next column, or refresh the order";
+    Sort "sort" "sort" [Table] 3 "sort by the next column, after the last by none; where values have moved, refresh the order";
     Order "order" "order" [Table Heatmap] 0 "reverse sort; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
     Mute "mute" "mute" [Alerts] 2 "mute for a week; again to unmute";

@@ -8,6 +8,7 @@ use model::base::quantities::{counted, grouped};
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
+use table::sources::state_words;
 
 use super::app::App;
 use super::commands::{Command, Context};
@@ -356,7 +357,7 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
     });
     if let Some(since) = lost {
         let age = app.facts.now.since(since);
-        return (format!("lost {age}"), Role::Crit);
+        return (format!("unreachable {age}"), Role::Crit);
     }
     if !fleet.is_complete() {
         let ready = fleet
@@ -379,14 +380,14 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
     let of = |count: usize, state: SourceState| {
         // Money and findings come before what it is of, which view 0 says.
         if room < SMALL {
-            return format!("{count} {}", state.name());
+            return format!("{count} {}", state_words(state));
         }
         let mut those = fleet.sources.iter().filter(|source| source.state == state);
         let what = match those.all(SourceHealth::gives_readings) {
             true => "exporter",
             false => "source",
         };
-        format!("{} {}", counted(count as u64, what), state.name())
+        format!("{} {}", counted(count as u64, what), state_words(state))
     };
     let asking = count(SourceState::Stale, false);
     match (lost, stale) {

@@ -342,7 +342,7 @@ mod tests {
             Overlay::Copy,
             Overlay::Columns(0),
             running(),
-            Overlay::Missing(0),
+            Overlay::Missing(Default::default()),
         ];
         let dialogs = dialogs
             .iter()

@@ -256,7 +256,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
     };
     Some(Missing {
         title: format!(
-            "{} of {} not answering",
+            "{} of {} unreachable",
             lost.len(),
             counted(fleet.sources.len() as u64, "source")
         ),

@@ -152,7 +152,13 @@ impl Stream {
                     Err(ChannelClosed) => return,
                 },
                 Err(error) => {
-                    let why = trouble(&error, &format!("read the log of {}", self.key));
+                    let why = match self.has_no_earlier_log(&error) {
+                        true => format!(
+                            "container {} of pod {} has no earlier log on the node",
+                            self.container, self.key
+                        ),
+                        false => trouble(&error, &format!("read the log of {}", self.key)),
+                    };
                     let _ = self.out.send(ObjectNews::Ended(self.pod, Some(why))).await;
                     return;
                 }
@@ -166,6 +172,16 @@ impl Stream {
                 }
             }
         }
+    }
+
+    /// What kubelet answers of a container that did not run before, or of whose last run the node keeps nothing.
+    fn has_no_earlier_log(&self, error: &kube::Error) -> bool {
+        let kube::Error::Api(status) = error else {
+            return false;
+        };
+        self.previous
+            && status.code == 400
+            && status.message.starts_with("previous terminated container")
     }
 
     fn path(&self, since: Option<Moment>) -> String {

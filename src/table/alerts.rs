@@ -11,7 +11,7 @@ use super::text::{or_unknown, word};
 use super::{Facts, said};
 
 /// What was first seen less than this ago was there when the first look was taken.
-const FIRST_LOOK: Age = Age::from_seconds(5);
+const FIRST_LOOK: Age = Age::from_seconds(30);
 
 /// What an alert is about.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -135,9 +135,8 @@ pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
             name: &finding.subject.key.name,
         },
         since: (!finding.first_seen).then(|| finding.since.rfc3339()),
-        // The first look at a fault says nothing of its age; a source's first failed answer is a moment of its own.
-        first_seen: (finding.first_seen
-            && (now.since(finding.since) >= FIRST_LOOK || finding.subject.kind == "Source"))
+        // The first look at a fault, however long it takes, says nothing of its age.
+        first_seen: (finding.first_seen && now.since(finding.since) >= FIRST_LOOK)
             .then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),

@@ -193,7 +193,7 @@ fn exporters(facts: &Facts) -> Vec<Point> {
             None => points.push(Point::ok("exporters", format!("{kind}: {live} answer"))),
             Some(first) => points.push(Point::warn(
                 "exporters",
-                format!("{kind}: {live} answer, {} do not", lost.len()),
+                format!("{kind}: {live} answer, {} unreachable", lost.len()),
                 format!("{}: {}", first.name, message(facts, first)),
             )),
         }
@@ -218,7 +218,7 @@ fn prometheus(facts: &Facts) -> Point {
         }
         Some(source) => Point::warn(
             "prometheus",
-            format!("{} does not answer", source.name),
+            format!("{} is unreachable", source.name),
             if source.message.is_empty() {
                 "ask again later".to_owned()
             } else {
@@ -281,7 +281,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
         points.push(Point::warn(
             "coverage",
             format!("{stale} devices have readings that are older than three of their exporter's intervals"),
-            "look under `stokehold get sources` for exporters that are late or lost",
+            "look under `stokehold get sources` for exporters that are stale or unreachable",
         ));
     }
     points

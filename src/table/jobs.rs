@@ -358,6 +358,14 @@ pub fn failed_at(job: &Job) -> Option<Moment> {
     job.finished.or(failure.last_eviction.max(began))
 }
 
+/// What failed and has run again for longer than this is well.
+const RECENT: Age = Age::from_seconds(3_600);
+
+/// True for a failure that stands, or that was over only lately.
+pub fn is_failing(failure: &observe::Failure, now: Moment) -> bool {
+    failure.restarted.is_none_or(|at| now.since(at) < RECENT)
+}
+
 /// A failure in a few words.
 pub fn why_failed(failure: &observe::Failure, now: Moment) -> String {
     let restarted = failure.restarted;

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use model::base::{SmallSort, natural};
 use model::fleet::observe::{SourceHealth, SourceState};
+use model::fleet::source_fault::SourceFault;
 
 use super::Facts;
-use super::nodes::{self, NodeState};
 use super::table::Column;
 use super::text::{age, or_unknown, word};
 
@@ -21,6 +21,9 @@ pub struct SourceRow<'a> {
     pub kind: &'a str,
     /// `live`, `stale` or `lost`.
     pub state: &'static str,
+    /// The same as it is told.
+    #[serde(skip)]
+    pub told: &'static str,
     /// The node that it is on, where it is one node's.
     pub node: Option<&'a str>,
     /// Since its first failure after its last good answer; `None` while it answers or where that is not known.
@@ -62,7 +65,7 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
     vec![
         Column::text("NAME", |row: &SourceRow<'_>| row.name.to_owned()),
         Column::text("KIND", |row| row.kind.to_owned()),
-        Column::text("STATE", |row| row.state.to_owned()),
+        Column::text("STATE", |row: &SourceRow<'_>| row.told.to_owned()).by("state"),
         Column::text("NODE", |row| word(row.node)),
         Column::number("AGE", |row: &SourceRow<'_>| age(row.age_seconds)).by("age_seconds"),
         Column::number("FAILING", |row: &SourceRow<'_>| age(row.failing_seconds))
@@ -96,23 +99,25 @@ pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
     rows.map(|source| row(facts, source)).collect()
 }
 
+/// What is wrong with a source, and the repair.
+pub fn fault(facts: &Facts, source: &SourceHealth) -> SourceFault {
+    facts.fleet.source_fault(source, facts.now)
+}
+
+/// The state as it is told: what does not answer is unreachable. In JSON it is `lost`.
+pub const fn state_words(state: SourceState) -> &'static str {
+    match state {
+        SourceState::Lost => "unreachable",
+        other => other.name(),
+    }
+}
+
 /// What is wrong with a source and the mend, its node first where that is not ready; empty where all is well.
-pub fn message<'a>(facts: &Facts, source: &'a SourceHealth) -> Cow<'a, str> {
-    let fails = source.failing_since.is_some()
-        || matches!(source.state, SourceState::Stale | SourceState::Lost);
-    let node = source.node.as_ref().filter(|_| fails);
-    let node = node.and_then(|name| facts.fleet.node(name));
-    let Some(node) = node.filter(|node| nodes::state(facts, node).0 == NodeState::Down) else {
-        return Cow::Borrowed(&source.message);
-    };
-    let since = node.ready_since.map_or_else(String::new, |since| {
-        format!(" for {}", facts.now.since(since))
-    });
-    let words = format!("its node {} is not ready{since}", node.name());
-    Cow::Owned(match source.message.is_empty() {
-        true => words,
-        false => format!("{words}; {}", source.message),
-    })
+pub fn message(facts: &Facts, source: &SourceHealth) -> Cow<'static, str> {
+    match source.message.is_empty() && facts.fleet.node_down(source).is_none() {
+        true => Cow::Borrowed(""),
+        false => Cow::Owned(fault(facts, source).words()),
+    }
 }
 
 /// The row of one source.
@@ -121,6 +126,7 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         name: &source.name,
         kind: &source.kind,
         state: source.state.name(),
+        told: state_words(source.state),
         node: source.node.as_deref(),
         // Before it has answered once, since when it fails is not known: one look would say 0 s.
         failing_seconds: source

@@ -19,6 +19,7 @@ const FALSE: &[&str] = &[
     "there is none",
     "in all",
     "lost",
+    "unreachable",
     "kubelet is silent",
     "no node has an accelerator",
     "the cluster has no node",

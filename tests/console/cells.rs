@@ -336,6 +336,7 @@ fn all() -> Vec<Compared> {
                     ("burn", As::Is("burn_usd_per_hour")),
                     ("free", As::Is("free_usd_per_hour")),
                     ("idle", As::Is("idle_allocated_usd_per_hour")),
+                    ("month", As::Own),
                     ("quota-left", As::Own),
                     ("unpriced", As::Own),
                     ("price", As::Is("price_source")),

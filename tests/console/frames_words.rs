@@ -122,7 +122,7 @@ fn sources_that_do_not_answer_are_missing() {
         fleet.sources = sources.into();
     });
     let text = told(&facts, ViewId::Nodes, USUAL, "!");
-    assert!(text.contains("1 of 5 sources not answering"), "{text}");
+    assert!(text.contains("1 of 5 sources unreachable"), "{text}");
     assert!(text.contains("never answered"), "{text}");
     // The header counts it: there is no banner over every view.
     assert!(!told(&facts, ViewId::Nodes, USUAL, "").contains("says how to mend it"));

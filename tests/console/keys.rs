@@ -139,7 +139,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         press(app, "\n");
         let _ = app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
     }
-    if matches!(command, Command::Up | Command::PageUp) {
+    if matches!(command, Command::Up | Command::PageUp | Command::Top) {
         press(app, "jjjjjjjjjj");
     }
 }

@@ -174,11 +174,18 @@ fn tab_leads_through_the_panels_of_the_fleet_and_enter_opens_what_is_there() {
             press(&mut app, "\t");
             seen.push(kind(&app));
         }
+        // As they are drawn, and as help says.
         let wanted: &[&str] = match size.0 {
             200 => &["pool", "job", "team", "finding", "pool"],
-            _ => &["pool", "finding", "job", "pool", "finding"],
+            _ => &["pool", "job", "finding", "pool", "job"],
         };
         assert_eq!(seen, wanted);
+        let text = render_text(&app, size.0, size.1);
+        let place = |words: &str| text.find(words).expect(words);
+        assert!(
+            place("waiting, longest first") < place("needs you"),
+            "{text}"
+        );
     }
     let mut app = console(&LARGE, ViewId::Fleet, (200, 50), AppOptions::default());
     press(&mut app, "\tj");

@@ -392,3 +392,23 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         assert_eq!(shown.contains(&told), warns, "{told}\n{shown}");
     }
 }
+
+#[test]
+fn the_ends_of_a_plan_are_one_key_away_and_its_foot_is_whole() {
+    let names: Vec<String> = (0..9)
+        .map(|at| format!("a-long-name-of-a-job-{at}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut plan = priority(&names);
+    let step = plan.steps[0].clone();
+    plan.steps.extend((0..20).map(|_| step.clone()));
+    let (mut app, _) = opened((80, 24), &plan);
+    let shown = |app: &App| render_text(app, 80, 24);
+    let start = shown(&app);
+    assert!(start.contains("to undo: U in view 9"), "{start}");
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::End)));
+    let end = shown(&app);
+    assert!(end.contains("the end,"), "{end}");
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Home)));
+    assert_eq!(shown(&app), start);
+}

@@ -226,7 +226,9 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     all[at].message = String::from(said);
     let source = all[at].name.clone();
     fleet.sources = all.into();
-    let wanted = format!("its node {name} is not ready for 9m; {said}");
+    let wanted = format!(
+        "its node {name} is not ready for 9m; {said}; check kubelet, network and power of its node"
+    );
     let rows = table::sources::rows(&facts);
     let row = rows.iter().find(|row| row.name == source.as_str());
     assert_eq!(row.expect("there").message.as_deref(), Some(&*wanted));

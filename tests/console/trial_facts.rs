@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::view::{ViewId, devices, jobs};
 use console::widget::Value;
-use console::{AppOptions, render_text};
+use console::{App, AppOptions, render_text};
 use model::base::Name;
 use model::fleet::device::Device;
 use model::fleet::job::{Gang, Job, JobState};
@@ -132,7 +132,7 @@ fn the_header_says_what_is_lost() {
     fleet.sources = sources.into();
     let frame = screen(&facts, ViewId::Fleet, "", (160, 44));
     let first = frame.lines().next().expect("a line");
-    assert!(first.contains("1 exporter lost"), "{first}");
+    assert!(first.contains("1 exporter unreachable"), "{first}");
 }
 
 #[test]
@@ -174,4 +174,88 @@ fn a_table_is_sorted_by_what_is_seen() {
         }
     }
     panic!("the natural order never comes back");
+}
+
+#[test]
+fn how_long_one_waits_and_how_long_one_runs_are_not_one_order() {
+    let mut app = console(&LARGE, ViewId::Jobs, (200, 50), AppOptions::default());
+    press(&mut app, ":sort wait-run\n");
+    let states = |app: &App| -> Vec<JobState> {
+        let table = app.view().table().expect("a table");
+        let rows = table.table_model.rows().iter();
+        rows.map(|row| LARGE.fleet.jobs[row.1 as usize].state)
+            .collect()
+    };
+    let waits = |state: &JobState| matches!(state, JobState::Waiting | JobState::Suspended);
+    for _ in 0..2 {
+        let all = states(&app);
+        let first = all.iter().take_while(|state| waits(state)).count();
+        assert!(first > 1 && first < all.len(), "{all:?}");
+        assert!(!all[first..].iter().any(waits), "{all:?}");
+        press(&mut app, "o");
+    }
+    let foot = render_text(&app, 200, 50);
+    assert!(foot.contains("sorted by WAIT/RUN, most first"), "{foot}");
+    // After the last column comes the order at first, and it is named.
+    for _ in 0..40 {
+        press(&mut app, "s");
+        if app
+            .view()
+            .table()
+            .is_some_and(|table| table.table_model.sorted().is_none())
+        {
+            break;
+        }
+    }
+    let foot = render_text(&app, 200, 50);
+    assert!(foot.contains("default order"), "{foot}");
+}
+
+#[test]
+fn faulty_jobs_are_those_that_fail_or_failed_lately() {
+    let at = LARGE.fleet.jobs.iter();
+    let at = at.clone().position(|job| job.state == JobState::Running);
+    let at = at.expect("one runs");
+    let is_listed = |minutes: u64, state: JobState| {
+        let facts = with_job(&LARGE, at, |job| {
+            job.state = state;
+            job.failure = Some(Failure {
+                restarted: Some(LARGE.now.minus(Duration::from_secs(60 * minutes))),
+                ..Failure::default()
+            });
+        });
+        let row = (0, at as u32);
+        (jobs::KIND.faulty)(&facts, row)
+    };
+    assert!(is_listed(5, JobState::Running));
+    assert!(!is_listed(24 * 60, JobState::Running));
+    assert!(is_listed(24 * 60, JobState::Failed));
+    assert!(!is_listed(5, JobState::Done));
+}
+
+#[test]
+fn the_panel_of_sources_is_that_of_the_cursor() {
+    let mut facts = LARGE.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut sources = fleet.sources.to_vec();
+    let kinds: std::collections::BTreeSet<_> = sources.iter().map(|one| one.kind.clone()).collect();
+    sources
+        .iter_mut()
+        .for_each(|one| one.state = SourceState::Live);
+    fleet.sources = sources.into();
+    let mut app = console(&facts, ViewId::Sources, (160, 50), AppOptions::default());
+    for _ in &kinds {
+        let shown = render_text(&app, 160, 50);
+        let name = shown.lines().find_map(|line| {
+            let name = line.split('●').nth(1).filter(|_| line.starts_with('▌'))?;
+            name.split_whitespace().next().map(str::to_owned)
+        });
+        let name = name.expect("a row is under the cursor");
+        let titles = [format!("╭─ {name}"), format!("╭─ sources of {name}")];
+        assert!(
+            titles.iter().any(|it| shown.contains(it)),
+            "{name}: {shown}"
+        );
+        press(&mut app, "j");
+    }
 }

@@ -256,12 +256,12 @@ fn a_source_that_never_answered_is_not_lost_at_first() {
     // Which of both it is, crate `source` says: it knows how old the exporter's pod is.
     let (new, old) = (told(SourceState::Stale), told(SourceState::Lost));
     assert!(
-        new.contains("no answer") && old.contains("no answer"),
+        new.contains("no answer yet") && old.contains("never, since"),
         "{new}\n{old}"
     );
     assert!(new.contains("▌ ◐") && old.contains("▌ ▲"), "{new}\n{old}");
     assert!(
-        !new.contains("lost") && old.contains("1 exporter lost"),
+        !new.contains("unreachable") && old.contains("1 exporter unreachable"),
         "{new}\n{old}"
     );
 }

@@ -348,7 +348,7 @@ fn a_client_certificate_runs_out() {
     let text = terminal.wait(
         "the end of the certificate",
         Duration::from_secs(90),
-        |text| header(text).contains("lost") || header(text).contains("stale"),
+        |text| header(text).contains("unreachable") || header(text).contains("stale"),
     );
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
     terminal.keys("0");

@@ -72,7 +72,7 @@ fn the_api_server_dies_and_comes_back() {
     let server = Program::running("kube-apiserver");
     server.kill();
     let text = terminal.wait("the loss", Duration::from_secs(40), |text| {
-        header(text).contains("lost")
+        header(text).contains("unreachable")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
     sleep(Duration::from_secs(3));
@@ -298,7 +298,7 @@ fn a_token_ends() {
     let mut terminal = complete(&own, "stoker");
     kubectl(&["delete", "secret", "stoker-one", "-n", "default"]);
     let text = terminal.wait("the end of the token", Duration::from_secs(90), |text| {
-        header(text).contains("lost") || header(text).contains("stale")
+        header(text).contains("unreachable") || header(text).contains("stale")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
     fs::write(&printed, credential(&bound_token("stoker-two"))).expect("written");

@@ -226,3 +226,36 @@ async fn logs_and_objects_without_an_end_are_cut() {
         assert!(said.contains("larger than 8 MiB"), "{said}");
     }
 }
+
+#[tokio::test]
+async fn a_container_without_an_earlier_run_is_told_in_a_sentence() {
+    let server = Server::new(|asked: &Asked| match asked.path.ends_with("/log") {
+        true => Reply::Json(
+            400,
+            json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 400, "reason": "BadRequest",
+                "message": "previous terminated container \"main\" in pod \"p\" not found",
+            }),
+        ),
+        false => Reply::Json(200, json!({"spec": {"containers": [{"name": "main"}]}})),
+    });
+    let connection = client_for(server, "demo", clock(), []);
+    let (out, mut news) = mpsc::channel(4);
+    let want = LogWant {
+        pods: vec![ObjectKey::new("ml", "p")],
+        container: None,
+        previous: true,
+        tail: 5,
+    };
+    logs::follow(connection.client.clone(), want, out).await;
+    let mut ended = None;
+    while let Some(piece) = news.recv().await {
+        if let ObjectNews::Ended(_, why) = piece {
+            ended = why;
+        }
+    }
+    assert_eq!(
+        ended.as_deref(),
+        Some("container main of pod ml/p has no earlier log on the node")
+    );
+}

@@ -218,7 +218,14 @@ impl App {
         }
         let (facts, body) = (self.facts.clone(), self.body());
         match self.view_mut().on(command, &facts, body) {
-            CommandOutcome::Done => return,
+            CommandOutcome::Done => {
+                if matches!(command, Command::Sort | Command::Order)
+                    && let Some(table) = self.view().table()
+                {
+                    self.notify(table.table_model.order_words(&facts));
+                }
+                return;
+            }
             CommandOutcome::Navigate(to) => {
                 self.go(to);
                 return;
@@ -264,7 +271,7 @@ impl App {
             Command::Later => self.along(false),
             Command::Palette => self.overlay = Overlay::palette(self, ""),
             Command::Help => self.overlay = Overlay::Help(Box::default()),
-            Command::Missing => self.overlay = Overlay::Missing(0),
+            Command::Missing => self.overlay = Overlay::Missing(Default::default()),
             Command::Contexts => self.overlay = Overlay::palette(self, "ctx "),
             Command::Demo => self.switch(Switch::Demo, effects),
             Command::Retry => self.switch(Switch::Again, effects),
@@ -274,7 +281,7 @@ impl App {
                 None => self.notify(String::from("this view has no columns")),
             },
             Command::Facts => match self.view().selection(&self.facts) {
-                Some(selection) => self.overlay = Overlay::Facts(selection, 0),
+                Some(selection) => self.overlay = Overlay::Facts(selection, Default::default()),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
             Command::Describe | Command::Yaml | Command::Events | Command::Logs | Command::Tree => {

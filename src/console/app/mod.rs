@@ -342,7 +342,7 @@ impl App {
         if nothing_shown {
             self.fault = Some(why);
             if matches!(self.overlay, Overlay::None) {
-                self.overlay = Overlay::Missing(0);
+                self.overlay = Overlay::Missing(Default::default());
             }
         } else {
             self.notify(why);

@@ -180,7 +180,7 @@ impl App {
     /// Goes to a place: a view above this one, or something over it.
     pub(super) fn go(&mut self, to: Destination) {
         if let Destination::Facts(selection) = to {
-            self.overlay = Overlay::Facts(selection, 0);
+            self.overlay = Overlay::Facts(selection, Default::default());
         } else if self
             .places
             .stack

@@ -9,14 +9,14 @@ use crate::view::Selection;
 use crate::view::describe::{describe, draw_lines};
 use crate::widget::panel::{centred, popup};
 
-use super::first_line;
+use crate::view::scroll::PopupScroll;
 
 pub(super) fn draw(
     app: &App,
     painter: &mut Painter<'_>,
     area: Rect,
     selection: &Selection,
-    skip: usize,
+    scroll: &PopupScroll,
 ) {
     let Some(table) = describe(&app.facts, selection, painter) else {
         let frame = centred(area, 50, 3);
@@ -30,9 +30,10 @@ pub(super) fn draw(
     let height = u16::try_from(lines + 2).unwrap_or(u16::MAX);
     let frame = centred(area, width, height);
     let inside = popup(painter, frame, &table.title, &table.note);
-    let most = lines.saturating_sub(usize::from(inside.height));
-    draw_lines(painter, inside, &table.lines, first_line(skip, most));
-    if most > 0 && frame.height > 0 {
+    let height = usize::from(inside.height);
+    let skip = scroll.first(lines, height);
+    draw_lines(painter, inside, &table.lines, skip);
+    if lines > height && frame.height > 0 {
         let y = frame.bottom() - 1;
         painter.say(frame.x + 3, y, 20, " j k scroll ", Role::Muted);
     }

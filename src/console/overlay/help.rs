@@ -12,7 +12,8 @@ use crate::widget::field::Field;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
 
-use super::{Verdict, first_line, scrolled};
+use super::{Verdict, scrolled};
+use crate::view::scroll::PopupScroll;
 
 /// What the signs mean, wherever they stand.
 const SIGNS: [(&str, &str); 12] = [
@@ -51,7 +52,7 @@ const SIGNS: [(&str, &str); 12] = [
 /// Help as it is shown: from which line on, and which lines of it.
 #[derive(Default)]
 pub struct Help {
-    pub(super) skip: usize,
+    pub(super) scroll: PopupScroll,
     /// Only lines with this are shown.
     filter: Field,
     /// Letters go to the filter.
@@ -62,12 +63,12 @@ impl Help {
     pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>) -> Verdict {
         match (self.types, command) {
             (false, Some(Command::Filter)) => self.types = true,
-            (false, command) => return scrolled(&mut self.skip, command),
+            (false, command) => return scrolled(&mut self.scroll, command),
             (true, Some(Command::Accept)) => self.types = false,
             (true, Some(Command::Close)) => *self = Self::default(),
             (true, _) => {
                 self.filter.key(press);
-                self.skip = 0;
+                self.scroll = PopupScroll::default();
             }
         }
         Verdict::Stay
@@ -76,7 +77,7 @@ impl Help {
     pub(super) fn paste(&mut self, words: &str) {
         if self.types {
             self.filter.insert(words);
-            self.skip = 0;
+            self.scroll = PopupScroll::default();
         }
     }
 }
@@ -167,7 +168,7 @@ pub(super) fn draw(
     }
     let rows = only(rows, help.filter.text());
     let height = usize::from(inside.height);
-    let skip = first_line(help.skip, rows.len().saturating_sub(height));
+    let skip = help.scroll.first(rows.len(), height);
     for (line, row) in rows.iter().skip(skip).take(height).enumerate() {
         let y = inside.y + line as u16;
         match row {

@@ -10,13 +10,13 @@ use crate::theme::Role;
 use crate::widget::panel::{centred, panel, popup};
 use model::fleet::observe::{SourceHealth, SourceState};
 
-use super::first_line;
+use crate::view::scroll::PopupScroll;
 
 /// One line and its indent.
 struct Line(u16, String, Role);
 
 /// Draws it over the view.
-pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize) {
+pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, scroll: &PopupScroll) {
     let width = 92.min(area.width);
     let lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
     let hints = u16::from(area.height > 8) * 2;
@@ -24,7 +24,7 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize
     let frame = centred(area, width, height.saturating_add(2 + hints));
     let inside = popup(painter, frame, title(app), &app.facts.context);
     let fits = usize::from(inside.height.saturating_sub(hints));
-    let skip = first_line(skip, lines.len().saturating_sub(fits));
+    let skip = scroll.first(lines.len(), fits);
     say(painter, inside, &lines, skip, fits);
     if hints > 0 && inside.height > hints {
         draw_hints(app, painter, inside);

@@ -31,6 +31,7 @@ use super::commands::{Command, Context};
 use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
 use super::pod_access::Ports;
+use super::view::scroll::PopupScroll;
 use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
 use help::Help;
@@ -46,7 +47,7 @@ pub enum Overlay {
     /// The keys.
     Help(Box<Help>),
     /// An object's facts, from a line on.
-    Facts(Selection, usize),
+    Facts(Selection, PopupScroll),
     /// The palette.
     Palette(Box<Palette>),
     /// The filter line.
@@ -60,7 +61,7 @@ pub enum Overlay {
     /// A plan.
     Plan(Box<plan::Dialog>),
     /// What is missing, from a line on.
-    Missing(usize),
+    Missing(PopupScroll),
 }
 
 /// What a key in an overlay comes to.
@@ -229,12 +230,12 @@ impl Overlay {
         match self {
             Self::None => Verdict::Close,
             Self::Help(help) => help.key(press, command),
-            Self::Facts(selection, skip) => match command {
+            Self::Facts(selection, scroll) => match command {
                 Some(Command::Copy) => Verdict::Copy(selection.title(&app.facts)),
                 Some(
                     command @ (Command::Yaml | Command::Events | Command::Logs | Command::Tree),
                 ) => Verdict::Read(command, selection.clone()),
-                other => scrolled(skip, other),
+                other => scrolled(scroll, other),
             },
             Self::Palette(palette) => palette.key(press, command, app),
             Self::Filter(line) => line.key(press, command, app),
@@ -242,11 +243,11 @@ impl Overlay {
             Self::Copy => copy::key(command),
             Self::Columns(at) => columns::key(at, command, app),
             Self::Plan(dialog) => dialog.key(press, command, app),
-            Self::Missing(skip) => match command {
+            Self::Missing(scroll) => match command {
                 Some(
                     command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
                 ) => Verdict::Navigation(Navigation::Command(command)),
-                other => scrolled(skip, other),
+                other => scrolled(scroll, other),
             },
         }
     }
@@ -256,7 +257,7 @@ impl Overlay {
         match self {
             Self::None => return None,
             Self::Help(help) => return help::draw(app, painter, area, help),
-            Self::Facts(selection, skip) => facts::draw(app, painter, area, selection, *skip),
+            Self::Facts(selection, scroll) => facts::draw(app, painter, area, selection, scroll),
             Self::Palette(palette) => return Some(palette.draw(painter, area)),
             Self::Filter(line) => return Some(line.draw(app, painter, area)),
             Self::Time(line) => return Some(line.draw(painter, area)),
@@ -268,7 +269,7 @@ impl Overlay {
             }
             Self::Copy => copy::draw(app, painter, area),
             Self::Columns(at) => columns::draw(app, painter, area, *at),
-            Self::Missing(skip) => missing::draw(app, painter, area, *skip),
+            Self::Missing(scroll) => missing::draw(app, painter, area, scroll),
         }
         None
     }
@@ -282,29 +283,12 @@ fn above_hints(area: Rect) -> Rect {
     }
 }
 
-/// Beyond every popup; what is near it counts from the end, which is found when it is drawn.
-const FAR: usize = 10_000;
-
-/// The first line that is shown of a popup that was scrolled by `skip`, where `most` lines are above the last window.
-fn first_line(skip: usize, most: usize) -> usize {
-    if skip > FAR / 2 {
-        most.saturating_sub(FAR.saturating_sub(skip))
-    } else {
-        skip.min(most)
-    }
-}
-
 /// Scrolling of popups.
-fn scrolled(skip: &mut usize, command: Option<Command>) -> Verdict {
-    *skip = match command {
-        Some(Command::Up) => skip.saturating_sub(1),
-        Some(Command::Down) => (*skip + 1).min(FAR),
-        Some(Command::PageUp) => skip.saturating_sub(10),
-        Some(Command::PageDown) => (*skip + 10).min(FAR),
-        Some(Command::Top) => 0,
-        Some(Command::Bottom) => FAR,
+fn scrolled(scroll: &mut PopupScroll, command: Option<Command>) -> Verdict {
+    match command {
         Some(Command::Close) => return Verdict::Close,
-        _ => *skip,
+        Some(command) => scroll.on(command),
+        None => false,
     };
     Verdict::Stay
 }

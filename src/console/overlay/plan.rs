@@ -244,9 +244,8 @@ impl Dialog {
         // The plan scrolls while one types, too, by every key of it that is not a letter.
         if matches!(self.phase, Phase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
-            && let Some(
-                scrolls @ (Command::Up | Command::Down | Command::PageUp | Command::PageDown),
-            ) = app.options.keys.command(press, PLAN)
+            && let Some(scrolls) = app.options.keys.command(press, PLAN)
+            && self.scrolls(scrolls, may)
         {
             self.scroll(scrolls, app);
             return Verdict::Stay;
@@ -271,6 +270,19 @@ impl Dialog {
         Verdict::Stay
     }
 
+    /// True for a command that scrolls while a field has the focus: the ends do where there is nothing typed to go along.
+    fn scrolls(&self, command: Command, may: &May) -> bool {
+        match command {
+            Command::Up | Command::Down | Command::PageUp | Command::PageDown => true,
+            Command::Top | Command::Bottom => match self.focus(may) {
+                Focus::Reason => self.reason.text().is_empty(),
+                Focus::Typed => self.typed.text().is_empty(),
+                Focus::Steps => true,
+            },
+            _ => false,
+        }
+    }
+
     fn scroll(&mut self, command: Command, app: &App) {
         let page = plan_draw::page(self, app);
         let most = plan_draw::farthest(self, app);
@@ -279,6 +291,8 @@ impl Dialog {
             Command::Down => (self.skip + 1).min(most),
             Command::PageUp => self.skip.min(most).saturating_sub(page),
             Command::PageDown => (self.skip + page).min(most),
+            Command::Top => 0,
+            Command::Bottom => most,
             _ => self.skip,
         };
     }

@@ -265,9 +265,15 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
 fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>, inside: Rect) {
     let y = inside.bottom().saturating_sub(1);
     // The name that is typed is that of what the plan is for: those that it stops are named beside it.
-    let evicts = plan
-        .evicts_words()
-        .map(|evicted| format!("enter evicts {evicted}; to undo: U in view 9"));
+    let evicts = plan.evicts_words().map(|evicted| {
+        let whole = format!("enter evicts {evicted}; to undo: U in view 9");
+        if painter.width(&whole) <= inside.width {
+            return whole;
+        }
+        // Their names stand in the plan itself.
+        let count = counted(plan.evicts().len() as u64, "job");
+        format!("enter evicts {count}; to undo: U in view 9")
+    });
     let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
         (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),

@@ -22,6 +22,9 @@ pub type Worst = (u8, Reverse<Option<Moment>>);
 /// Where the past of a cell is found, and the moment before which it was another's.
 type PastOf = fn(&Facts, Row) -> Option<(Track, Option<Moment>)>;
 
+/// Which of the parts a row stands in while it is sorted by a column.
+type Apart = fn(&Facts, Row) -> u8;
+
 /// The sign and the color of a row's state.
 type SignOf = fn(&Facts, Row) -> (&'static str, Role);
 
@@ -44,6 +47,8 @@ pub struct Column {
     pub rare: bool,
     /// Its title, where the facts give it.
     pub titled: Option<fn(&Facts) -> String>,
+    /// Sorted by it, rows stand apart by this, the least first, whichever way it falls: values of each say something else.
+    pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,
 }
@@ -107,6 +112,7 @@ impl Column {
             wide: false,
             rare: false,
             titled: None,
+            apart: None,
             whole: None,
         }
     }
@@ -122,6 +128,13 @@ impl Column {
     #[must_use]
     pub const fn titled(mut self, title: fn(&Facts) -> String) -> Self {
         self.titled = Some(title);
+        self
+    }
+
+    /// With rows apart by what its values say of each.
+    #[must_use]
+    pub const fn apart(mut self, apart: Apart) -> Self {
+        self.apart = Some(apart);
         self
     }
 

@@ -187,14 +187,14 @@ impl TableModel {
     /// Puts the rows in order.
     fn settle(&mut self, facts: &Facts, rows: Vec<Row>) {
         let (kind, sort) = (self.kind, self.sorted());
-        let mut keyed: Vec<(bool, Value<'_>, Row)> = rows
+        let mut keyed: Vec<((bool, u8), Value<'_>, Row)> = rows
             .into_iter()
             .map(|row| {
                 let value = match sort {
                     Some((column, _)) => (kind.columns[column].cell)(facts, row).value,
                     None => Value::Empty,
                 };
-                ((kind.last)(facts, row), value, row)
+                (self.part_of(facts, row), value, row)
             })
             .collect();
         let falls = sort.is_some_and(|(_, falls)| falls);
@@ -206,6 +206,34 @@ impl TableModel {
         self.rows = keyed.into_iter().map(|(_, _, row)| row).collect();
         self.ids = self.rows.iter().map(|row| (kind.id)(facts, *row)).collect();
         self.unsettled = false;
+    }
+
+    /// Rows of one part stand together, the least part first, whatever the order.
+    fn part_of(&self, facts: &Facts, row: Row) -> (bool, u8) {
+        let column = self.sorted().map(|(at, _)| &self.kind.columns[at]);
+        let apart = column.and_then(|column| column.apart);
+        (
+            (self.kind.last)(facts, row),
+            apart.map_or(0, |apart| apart(facts, row)),
+        )
+    }
+
+    /// The order in words: `sorted by $/h, most first`.
+    pub fn order_words(&self, facts: &Facts) -> String {
+        let Some((at, falls)) = self.sorted() else {
+            return String::from(match self.kind.sort {
+                None => "default order",
+                Some(_) => "not sorted: s sorts by the first column",
+            });
+        };
+        let column = &self.kind.columns[at];
+        let first = match (column.is_numeric(), falls) {
+            (true, true) => "most first",
+            (true, false) => "least first",
+            (false, false) => "a to z",
+            (false, true) => "z to a",
+        };
+        format!("sorted by {}, {first}", column.title(facts))
     }
 
     /// Keeps the known rows where they are; new ones come below.
@@ -241,8 +269,9 @@ impl TableModel {
             }
             Some((column, falls)) => !self.rows.is_sorted_by(|a, b| {
                 let value = |row: Row| (kind.columns[column].cell)(facts, row).value;
-                let order = (kind.last)(facts, *a)
-                    .cmp(&(kind.last)(facts, *b))
+                let order = self
+                    .part_of(facts, *a)
+                    .cmp(&self.part_of(facts, *b))
                     .then_with(|| value(*a).compare(&value(*b), facts.now, falls));
                 order.is_le()
             }),

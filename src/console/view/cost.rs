@@ -14,6 +14,7 @@ use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
 use model::cost::{CostRow, Scope, Spend};
 use model::fleet::queue::QueueKind;
+use model::usage::Period;
 use table::pools::waste;
 use table::{Facts, cost};
 
@@ -50,6 +51,13 @@ pub static KIND: Kind = Kind {
         Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
+        Column::number("month", "$ MONTH", 4, 8, |facts, at| {
+            match of_month(facts, at) {
+                Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::Sum)),
+                None => Cell::new(Value::Empty),
+            }
+        })
+        .rare(),
         Column::words("quota-left", "QUOTA LEFT", 2, (32, 200), quota_left).rare(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
@@ -60,7 +68,7 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Muted)
         }),
-        Column::words("as-of", "AS OF", 7, (10, 10), |facts, row| {
+        Column::words("as-of", "PRICED", 7, (10, 10), |facts, row| {
             of(facts, row, |row| {
                 Value::known(row.price_as_of.as_deref(), Value::text)
             })
@@ -171,6 +179,20 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
     let row = row(facts, at).filter(|row| row.scope == Scope::Job)?;
     let job = facts.fleet.job_named(&row.name)?;
     Some(job.team.as_str())
+}
+
+/// What a team has cost in the month so far, by the ledger: nothing in rows of another scope or without a ledger, an unknown sum
+/// where the month was not observed.
+fn of_month(facts: &Facts, at: Row) -> Option<Option<i64>> {
+    let row = row(facts, at).filter(|row| row.scope == Scope::Team)?;
+    let team = match row.name.as_str() {
+        UNATTRIBUTED => "",
+        name => name,
+    };
+    let mut periods = facts.usage.periods.iter();
+    let month = periods.find(|sums| sums.period == Period::Month)?;
+    let part = facts.part.as_ref().map(|part| &part.scope);
+    Some(month.of_team(team, part))
 }
 
 /// What is left of the quotas of a queue, or of the queues that a team has jobs in: of the whole queue, whoever else has jobs in it.

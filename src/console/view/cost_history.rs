@@ -99,19 +99,21 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         );
         let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
         let change = micros(now).zip(micros(before).filter(|before| *before > 0));
-        // What was seen in part is no measure for the whole.
-        let change = match sums.before.ratio < COMPARABLE {
-            true => Some(format!("{:.0} % seen", sums.before.ratio * 100.0)),
-            false => change.map(|(now, before)| {
-                format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
-            }),
+        let change = change.map(|(now, before)| {
+            format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
+        });
+        // What was seen in part is no measure for the whole: it has no sum beside that of the whole.
+        let before = match sums.before.ratio < COMPARABLE {
+            true => format!(
+                "{:>24}",
+                format!("seen {:.0} %, no measure", sums.before.ratio * 100.0)
+            ),
+            false => format!("{:>14}  {:>9}", cost(before), or_unknown(change)),
         };
         painter.text(inside.x, y, 14, period_words(sums.period), text);
         painter.right(inside.x + 30, y, 16, &cost(now), accent);
         let words = format!(
-            "before {:>14}  {:>9}   observed {seen:>5.1} %  {}",
-            cost(before),
-            or_unknown(change),
+            "before {before:>25}   observed {seen:>5.1} %  {}",
             spark(&sums.trend(scope))
         );
         painter.text(

@@ -35,10 +35,8 @@ pub(super) enum Panel {
 }
 
 impl Panel {
-    /// In the order of the key, as they stand side by side.
+    /// In the order of the key, as they stand side by side or above one another.
     const ALL: [Self; 4] = [Self::Pools, Self::Waiting, Self::Teams, Self::Needs];
-    /// The same where they stand above one another.
-    const STACKED: [Self; 4] = [Self::Pools, Self::Needs, Self::Waiting, Self::Teams];
 }
 
 /// The fleet at a glance.
@@ -308,12 +306,12 @@ impl FleetView {
         let drawn = |panel: Panel| match panel {
             Panel::Pools => true,
             Panel::Teams => panels.height >= 3 && panels.width >= PANELS_FROM,
+            Panel::Waiting | Panel::Needs if Self::has_room_for_one(panels) => {
+                panels.height >= 3 && panel == self.only_panel()
+            }
             Panel::Waiting | Panel::Needs => panels.height >= 3,
         };
-        let order = match panels.width >= PANELS_FROM {
-            true => Panel::ALL,
-            false => Panel::STACKED,
-        };
+        let order = Panel::ALL;
         let count = order.len();
         let from = order.iter().position(|panel| *panel == self.panel);
         let turns = (1..=count).map(|turn| order[(from.unwrap_or(0) + by * turn) % count]);
@@ -388,28 +386,37 @@ impl FleetView {
             self.draw_needs(facts, painter, needs);
             return;
         }
-        // On a narrow screen one above the other, the urgent one first; money stands in the header.
-        let (first, second) = if area.height >= 8 {
-            let half = area.height / 2;
-            (
-                Rect {
-                    height: half,
-                    ..area
-                },
-                Rect {
-                    y: area.y + half,
-                    height: area.height - half,
-                    ..area
-                },
-            )
-        } else {
-            (area, Rect { height: 0, ..area })
+        // On a narrow screen one above the other; money stands in the header.
+        if Self::has_room_for_one(area) {
+            return match self.only_panel() {
+                Panel::Needs => self.draw_needs(facts, painter, area),
+                _ => self.draw_waiting(facts, painter, area),
+            };
+        }
+        let half = area.height / 2;
+        let first = Rect {
+            height: area.height - half,
+            ..area
         };
-        if !self.needs.is_empty() || second.height > 0 {
-            self.draw_needs(facts, painter, first);
-            self.draw_waiting(facts, painter, second);
-        } else {
-            self.draw_waiting(facts, painter, first);
+        let second = Rect {
+            y: first.bottom(),
+            height: half,
+            ..area
+        };
+        self.draw_waiting(facts, painter, first);
+        self.draw_needs(facts, painter, second);
+    }
+
+    /// True where panels that stand above one another have room for one of them.
+    fn has_room_for_one(panels: Rect) -> bool {
+        panels.width < PANELS_FROM && panels.height < 8
+    }
+
+    /// The panel that is drawn where one has room: the urgent one.
+    fn only_panel(&self) -> Panel {
+        match self.needs.is_empty() {
+            true => Panel::Waiting,
+            false => Panel::Needs,
         }
     }
 }

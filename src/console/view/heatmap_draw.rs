@@ -263,7 +263,7 @@ impl Heatmap {
                     )
                 }
                 model::fleet::Known::Waiting => String::from("reading nodes…"),
-                model::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
+                model::fleet::Known::Lost(lost) => format!("nodes unreachable: {}", lost.message),
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };

@@ -44,7 +44,14 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Muted)
         }),
-        Column::number("wait-run", "WAIT/RUN", 1, 6, clock),
+        // How long one waits, runs or ran are three things.
+        Column::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
+            match job(facts, row).map(|job| job.state) {
+                Some(JobState::Waiting | JobState::Suspended) => 0,
+                Some(JobState::Starting | JobState::Running | JobState::Finishing) => 1,
+                Some(JobState::Failed | JobState::Done) | None => 2,
+            }
+        }),
         Column::number("util", "UTIL", 5, 5, util),
         Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
@@ -105,7 +112,14 @@ pub static KIND: Kind = Kind {
         job(facts, row).map(|job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())))
     },
     faulty: |facts, row| {
-        job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
+        job(facts, row).is_some_and(|job| match job.state {
+            JobState::Failed => true,
+            JobState::Done => false,
+            _ => {
+                let fails = |failure| jobs::is_failing(failure, facts.now);
+                job.failure.as_ref().is_some_and(fails) || !jobs::stragglers(facts, job).is_empty()
+            }
+        })
     },
     // Those that failed, the newest failure on top; then those that fail and do not run; then those that run.
     worst: Some(|facts, row| {

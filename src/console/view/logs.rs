@@ -30,6 +30,8 @@ const MARK: usize = 18;
 struct Held {
     line: LogLine,
     role: Role,
+    /// Not of the log: why there is none, or no more of it. It is told whole.
+    told: bool,
     /// The filter lets it through.
     shown: bool,
 }
@@ -150,12 +152,17 @@ impl LogView {
         })
     }
 
-    fn push(&mut self, line: LogLine) {
+    fn push(&mut self, line: LogLine, told: bool) {
         let role = grade(&line.words);
         let shown = self.passes(&line, role);
         self.bytes += line.words.len();
         self.visible += usize::from(shown);
-        self.lines.push_back(Held { line, role, shown });
+        self.lines.push_back(Held {
+            line,
+            role,
+            told,
+            shown,
+        });
         while self.lines.len() > LINES || self.bytes > BYTES {
             let Some(old) = self.lines.pop_front() else {
                 break;
@@ -355,7 +362,10 @@ impl LogView {
     /// A line as it stands on the screen: cut, or broken where it is to be seen whole.
     fn broken(&self, painter: &Painter<'_>, held: &Held, room: u16) -> Vec<String> {
         let plain = held.line.words.replace('\t', "    ");
-        if self.wrap {
+        if held.told {
+            let clean = text::clean(&plain, painter.render_style.ascii);
+            text::wrap(&clean, usize::from(room))
+        } else if self.wrap {
             let clean = text::clean(&plain, painter.render_style.ascii);
             text::fold(&clean, usize::from(room))
         } else {
@@ -487,7 +497,9 @@ impl View for LogView {
     fn told(&mut self, news: &ObjectNews, _: &Facts) {
         self.heard = true;
         match news {
-            ObjectNews::Lines(lines) => lines.iter().for_each(|line| self.push(line.clone())),
+            ObjectNews::Lines(lines) => {
+                lines.iter().for_each(|line| self.push(line.clone(), false))
+            }
             ObjectNews::Containers(all, shown) => {
                 self.containers.clone_from(all);
                 // What was chosen by the server is now the choice; the want stays what it was.
@@ -496,13 +508,18 @@ impl View for LogView {
             ObjectNews::Ended(pod, why) => {
                 self.ended += 1;
                 if let Some(why) = why {
-                    let words = format!("– {why}");
+                    let current = match self.previous() {
+                        true => "; p reads the log of the current run",
+                        false => "",
+                    };
+                    let words = format!("– {why}{current}");
                     let pod = *pod;
-                    self.push(LogLine {
+                    let line = LogLine {
                         pod,
                         at: None,
                         words,
-                    });
+                    };
+                    self.push(line, true);
                 }
             }
             ObjectNews::Failed(why) => self.wrong = Some(why.clone()),
@@ -554,11 +571,9 @@ mod tests {
         let mut view = LogView::new(ViewId::Jobs, Selection::Pod(ObjectKey::new("ml", "p")));
         for (length, lines, kept) in [(1, 20_000, LINES), (8 << 10, 2_000, BYTES / (8 << 10))] {
             for _ in 0..lines {
-                view.push(LogLine {
-                    pod: 0,
-                    at: None,
-                    words: "x".repeat(length),
-                });
+                let words = "x".repeat(length);
+                let (pod, at) = (0, None);
+                view.push(LogLine { pod, at, words }, false);
             }
             assert_eq!(view.lines.len(), kept);
             assert_eq!(view.visible, kept);

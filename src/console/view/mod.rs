@@ -41,7 +41,7 @@ mod queue_quotas;
 pub mod queues;
 pub mod run_jobs;
 pub mod scalers;
-mod scroll;
+pub(crate) mod scroll;
 pub mod services;
 pub mod sources;
 pub mod sparkline_strip;

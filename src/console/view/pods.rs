@@ -8,6 +8,7 @@ use crate::widget::{Cell, Value};
 use model::fleet::device::Pod;
 use model::fleet::observe::Phase;
 use table::Facts;
+use table::jobs;
 use table::pods::{asks_for_devices, holds, phase_name, restarts, stage, yes};
 
 use super::{Destination, RowScope, Selection};
@@ -81,7 +82,12 @@ pub static KIND: Kind = Kind {
     open: |facts, row| {
         pod(facts, row).map(|pod| Destination::Facts(Selection::Pod(pod.key().clone())))
     },
-    faulty: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.failure.is_some()),
+    faulty: |facts, row| {
+        pod(facts, row).is_some_and(|pod| {
+            let failure = pod.seen.failure.as_ref();
+            failure.is_some_and(|failure| jobs::is_failing(failure, facts.now))
+        })
+    },
     worst: Some(|facts, row| {
         pod(facts, row).map_or((u8::MAX, Reverse(None)), |pod| {
             (gravity(pod), Reverse(pod.seen.started))

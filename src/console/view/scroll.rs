@@ -1,9 +1,13 @@
 //! Where one stands in a long text.
 
+use std::cell::Cell;
+
 use crate::commands::Command;
 
 /// Beyond every text: the end is found when it is drawn.
 const FAR: usize = usize::MAX / 2;
+/// The lines of a page of what was never drawn.
+const UNSEEN: usize = 20;
 
 /// The first line that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,6 +39,28 @@ impl Scroll {
     }
 }
 
+/// The same in a popup, which only knows while it is drawn how long its text is and how much of it has room.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PopupScroll {
+    scroll: Scroll,
+    /// Lines, and those that had room, when it was last drawn; nothing before.
+    drawn: Cell<Option<(usize, usize)>>,
+}
+
+impl PopupScroll {
+    /// The first line that is shown; what is drawn is what pages and ends go by.
+    pub fn first(&self, lines: usize, height: usize) -> usize {
+        self.drawn.set(Some((lines, height)));
+        self.scroll.first(lines, height)
+    }
+
+    /// Obeys a command of scrolling; true when it was one.
+    pub fn on(&mut self, command: Command) -> bool {
+        let (lines, height) = self.drawn.get().unwrap_or((usize::MAX, UNSEEN));
+        self.scroll.on(command, lines, height)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +78,19 @@ mod tests {
         scroll.on(Command::Top, 100, 20);
         assert!(scroll.on(Command::Up, 100, 20) && scroll.first(100, 20) == 0);
         assert!(!scroll.on(Command::Open, 100, 20));
+    }
+
+    #[test]
+    fn a_popup_pages_by_what_it_shows() {
+        let mut popup = PopupScroll::default();
+        assert_eq!(popup.first(100, 20), 0);
+        assert!(popup.on(Command::PageDown));
+        assert_eq!(popup.first(100, 20), 19);
+        // What is beyond the end is not kept.
+        for _ in 0..9 {
+            popup.on(Command::PageDown);
+        }
+        popup.on(Command::PageUp);
+        assert_eq!(popup.first(100, 20), 61);
     }
 }

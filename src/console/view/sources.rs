@@ -6,8 +6,9 @@ use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
-use table::sources::message;
+use table::sources::{message, state_words};
 
+use super::describe::Description;
 use super::{Destination, RowScope, Selection, ViewId};
 
 /// The table of sources: the kinds, each with its sources that are broken; or each source by itself.
@@ -158,6 +159,29 @@ fn sources(facts: &Facts, row: Row) -> impl Iterator<Item = &SourceHealth> {
     of_kind.chain(source(facts, row))
 }
 
+/// What is known of a kind of sources: how many answer, and each that does not.
+pub(super) fn of_kind(facts: &Facts, row: Row) -> Option<Description> {
+    let kind = &first(facts, row)?.kind;
+    let mut table = Description {
+        title: format!("sources of {kind}"),
+        ..Description::default()
+    };
+    let worst = sources(facts, row).map(|source| source.state).max()?;
+    let (live, ours) = live_of(sources(facts, row));
+    let words = format!("{live} of {ours} live");
+    table.words("state", words, state_of(worst).1);
+    if let Some(hidden) = hidden(facts, row) {
+        table.words("rights", hidden, Role::Muted);
+    }
+    for source in sources(facts, row).filter(|source| !is_well(source)) {
+        let (role, word) = words_of(source);
+        let message = message(facts, source);
+        table.words(word, format!("{}: {message}", source.name), role);
+    }
+    table.words("", "enter lists each of them", Role::Muted);
+    Some(table)
+}
+
 /// What only a single source has; empty for a kind.
 fn of<'a>(
     facts: &'a Facts,
@@ -202,7 +226,7 @@ pub(super) fn by_kind(facts: &Facts) -> Vec<(&Name, Vec<u32>)> {
 
 /// A source's state as a sign and a word.
 pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) {
-    let word = state.name();
+    let word = state_words(state);
     match state {
         SourceState::NotVisible => ("–", Role::Muted, word),
         SourceState::Live => ("●", Role::Ok, word),
@@ -211,11 +235,11 @@ pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) 
     }
 }
 
-/// The same in words: one that has never answered has lost nothing.
+/// The same in words: one that has never answered is not stale.
 pub const fn words_of(source: &SourceHealth) -> (Role, &'static str) {
     let (_, role, word) = state_of(source.state);
     match (source.state, source.last_ok) {
-        (SourceState::Stale | SourceState::Lost, None) => (role, "no answer"),
+        (SourceState::Stale, None) => (role, "no answer yet"),
         _ => (role, word),
     }
 }

@@ -20,8 +20,8 @@ use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View,
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
-/// How readily a column that was asked for gives way.
-const WIDE: u8 = 3;
+/// How readily a column that was asked for gives way: sooner than what the table is read for, such as a reason.
+const WIDE: u8 = 4;
 /// The span of a trend.
 pub const TREND_MINUTES: i64 = 60;
 
@@ -300,7 +300,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         match facts.fleet.known(*table) {
             Known::Lost(lost) => {
                 return Some((
-                    format!("{} lost: {}", table.name(), lost.message),
+                    format!("{} unreachable: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }

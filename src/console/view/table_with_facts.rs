@@ -12,7 +12,7 @@ use table::silence::{Entry, Silence};
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId, advice};
+use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId, advice, sources};
 
 /// A table with the facts of its current row below, where there is room.
 pub struct TableWithFacts {
@@ -113,17 +113,17 @@ impl View for TableWithFacts {
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
         self.table.draw(facts, painter, above);
-        // A row of several has no facts of its own: those of the first that has stand there.
         let table = &self.table.table_model;
-        let mut rows = table
-            .current()
-            .into_iter()
-            .chain(table.rows().iter().copied());
-        let first = || rows.find_map(|row| (table.kind.selection)(facts, row));
-        let Some(selection) = (below.height >= 4).then(first).flatten() else {
+        let Some(row) = table.current().filter(|_| below.height >= 4) else {
             return;
         };
-        let Some(mut facts_of) = describe(facts, &selection, painter) else {
+        let facts_of = match (table.kind.selection)(facts, row) {
+            Some(selection) => describe(facts, &selection, painter),
+            // A row of several has no facts of one.
+            None if self.id() == ViewId::Sources => sources::of_kind(facts, row),
+            None => None,
+        };
+        let Some(mut facts_of) = facts_of else {
             return;
         };
         if let Some(finding) = self.finding(facts) {

@@ -35,6 +35,7 @@ pub mod served_model;
 pub mod sight;
 pub mod signal;
 pub mod siting;
+pub mod source_fault;
 pub mod tables;
 pub mod thresholds;
 pub mod xid;

@@ -56,6 +56,27 @@ impl PeriodSums {
         ]
     }
 
+    /// What a team cost in the period, of a scope what is in it, micro-USD; `None` where nothing was observed or has a price.
+    pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<i64> {
+        let mut all = UsageTotals::default();
+        let mut any = false;
+        for sum in self
+            .sums
+            .iter()
+            .filter(|sum| sum.names.first().is_some_and(|name| *name == team))
+        {
+            let namespace = sum.names.get(1).map_or("", |name| name);
+            if scope.is_none_or(|scope| scope.has(Some(namespace), Some(team))) {
+                all += sum.totals;
+                any = true;
+            }
+        }
+        match any {
+            true => all.cost_micros(),
+            false => self.now.is_observed().then_some(0),
+        }
+    }
+
     /// What a scope cost in each step of the period, micro-USD; `None` where nothing was observed.
     pub fn trend(&self, scope: Option<&Scope>) -> Vec<Option<i64>> {
         let mut trend = vec![None; super::PeriodCost::steps(self.now.span)];

@@ -24,6 +24,17 @@ const PODS: usize = 6;
 /// Cells that a pod's name has beside its words; a longer one stands before them.
 const NAME: usize = 12;
 
+/// `14:02 UTC`; of another day `11-21 14:02 UTC`.
+fn when(at: Moment, now: Moment) -> String {
+    let (short, today) = (at.short(), now.short());
+    let from = if short.get(..5) == today.get(..5) {
+        6
+    } else {
+        0
+    };
+    format!("{} UTC", short.get(from..11).unwrap_or(&short))
+}
+
 /// What is known of a job.
 pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let (_, role) = jobs::sign(job.state);
@@ -155,7 +166,17 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     }
     if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
         let so_far = match so_far(facts, job) {
-            Some(so_far) => format!("${so_far} so far"),
+            // Since its pods hold what they hold: what pods before them held is not in it.
+            Some(so_far) => match job
+                .pods
+                .iter()
+                .filter(|pod| pod.holds_devices())
+                .map(|pod| pod.held_since())
+                .min()
+            {
+                Some(since) => format!("${so_far} since {}", when(since, facts.now)),
+                None => format!("${so_far} so far"),
+            },
             None => format!("so far unknown: {}", no_cost(true)),
         };
         table.words(

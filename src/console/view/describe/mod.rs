@@ -17,7 +17,7 @@ use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use table::Facts;
 use table::actions::{RunState, still_faulty};
-use table::sources::message;
+use table::sources::fault;
 
 use super::cost::{QuotaLeft, quota_left_words};
 use super::{
@@ -57,7 +57,12 @@ pub struct Description {
 }
 
 impl Description {
-    fn words(&mut self, label: impl Into<Cow<'static, str>>, words: impl Into<String>, role: Role) {
+    pub(super) fn words(
+        &mut self,
+        label: impl Into<Cow<'static, str>>,
+        words: impl Into<String>,
+        role: Role,
+    ) {
         self.lines
             .push(Line::Words(label.into(), words.into(), role));
     }
@@ -219,9 +224,12 @@ pub fn describe(
             let (role, word) = sources::words_of(source);
             table.words("state", word, role);
             // What is wrong comes first: a small screen cuts the end.
-            let message = message(facts, source);
-            if !message.is_empty() {
-                table.words("message", message, Role::Warn);
+            let fault = fault(facts, source);
+            if !fault.cause.is_empty() {
+                table.words("message", fault.cause, Role::Warn);
+            }
+            if !fault.repair.is_empty() {
+                table.words("repair", fault.repair, Role::Warn);
             }
             table.known("kind", Some(&source.kind));
             table.known("node", source.node.as_ref());
@@ -323,7 +331,15 @@ pub fn describe(
             }
             table.known("no price", Some(row.unpriced));
             table.known("price from", row.price_source.as_ref());
-            table.known("as of", row.price_as_of.as_ref());
+            // The day of a price list, no time of what is shown; of several the oldest.
+            if let Some(day) = &row.price_as_of {
+                let several = row.price_source.as_deref() == Some("mixed");
+                let words = match several {
+                    true => format!("price lists of {day} and later"),
+                    false => format!("price list of {day}"),
+                };
+                table.words("priced", words, Role::Text);
+            }
             // What the money is for, below it.
             if let Some((_, object)) = object_tree::tab(facts, selection)
                 && let Some(rest) = describe(facts, &object, painter)

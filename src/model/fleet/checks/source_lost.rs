@@ -6,15 +6,13 @@ use crate::fleet::finding::Severity;
 use crate::fleet::fleet::Known;
 use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
 use crate::fleet::outage::{API, Outage};
+use crate::fleet::source_fault::split;
 
 use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
-const REPAIR: &str =
-    "its last values stay, with their age; the sources view (0) shows its last error";
-
-/// The same of a source that never answered: it has no values.
-const NEVER: &str = "it has no values; the sources view (0) shows its last error";
+/// What is done where nothing says what would help.
+const REPAIR: &str = "read its log and its events; its last values stay, with their age";
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
@@ -28,8 +26,11 @@ fn look(context: &mut CheckContext<'_>) {
     }
     let severity = context.rule.severity;
     for source in fleet.sources.iter() {
-        // One that never answered may have failed before this program first asked.
-        let since = source.failing_since.filter(|_| source.last_ok.is_some());
+        // One that never answered may have failed before this program first asked: for as long as its node has been down.
+        let since = match source.last_ok {
+            Some(_) => source.failing_since,
+            None => fleet.node_down(source).and_then(|node| node.ready_since),
+        };
         let table = table_of(&source.name).map(|table| fleet.known(table));
         let since = since.or(match table {
             Some(Known::Lost(lost)) => Some(lost.since),
@@ -37,18 +38,11 @@ fn look(context: &mut CheckContext<'_>) {
         });
         context.report_since(&source.name, check(source), since, |_| {
             let on = source.node.as_ref().map(|node| format!(" (node {node})"));
+            let fault = fleet.source_fault(source, now);
             let draft = Draft::new(
                 subject("Source", &source.name),
-                words(
-                    now,
-                    source.last_ok,
-                    &on.unwrap_or_default(),
-                    &source.message,
-                ),
-                match source.last_ok {
-                    Some(_) => REPAIR,
-                    None => NEVER,
-                },
+                words(now, source.last_ok, &on.unwrap_or_default(), &fault.cause),
+                repair(fault.repair),
             );
             if source.gives_readings() {
                 return draft.group(subject("Source", &source.kind), "sources unreachable");
@@ -64,10 +58,11 @@ fn look(context: &mut CheckContext<'_>) {
             continue;
         }
         context.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
+            let (cause, to_do) = split(&lost.message);
             Draft::new(
                 subject("Source", &name),
-                words(now, Some(lost.since), "", &lost.message),
-                REPAIR,
+                words(now, Some(lost.since), "", &cause),
+                repair(to_do),
             )
             .severity(api_severity(Some(known), severity))
         });
@@ -100,11 +95,18 @@ fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
     }
 }
 
-/// `lost for 2m: connection refused`.
+fn repair(words: String) -> String {
+    match words.is_empty() {
+        true => REPAIR.to_owned(),
+        false => words,
+    }
+}
+
+/// `unreachable for 2m: connection refused`.
 fn words(now: Moment, last: Option<Moment>, on: &str, message: &str) -> String {
     let silent = match last {
-        Some(at) => format!("no good answer for {}{on}", now.since(at)),
-        None => format!("no good answer yet{on}"),
+        Some(at) => format!("unreachable for {}{on}", now.since(at)),
+        None => format!("unreachable{on}"),
     };
     match message {
         "" => silent,
