@@ -696,41 +696,6 @@ fn a_lost_table_is_a_finding_and_rights_are_not_a_catastrophe() {
 }
 
 #[test]
-fn an_exporter_that_never_answered_fails_since_its_node_is_down_or_nobody_knows() {
-    let message = "503: no way to the pod; check its port (refused)";
-    let fail = |parts: &mut Parts| {
-        let source = &mut parts.sources[1];
-        (source.state, source.last_ok) = (SourceState::Lost, None);
-        source.failing_since = Some(parts.now);
-        source.message = String::from(message);
-        source.node = Some(parts.nodes[1].name().clone());
-    };
-    let mut watch = Watch::new();
-    let found = (0..15).fold(None, |_, _| {
-        watch.one("source-lost", |parts, _| fail(parts))
-    });
-    let found = found.expect("it fails");
-    assert!(found.first_seen, "{found:?}");
-    assert!(
-        found.message.contains("no way to the pod (refused)"),
-        "{found:?}"
-    );
-    assert_eq!(found.repair, "check its port");
-
-    let mut parts = Parts::well(start());
-    fail(&mut parts);
-    parts.nodes[1].ready = Some(false);
-    parts.nodes[1].ready_since = Some(start().minus(std::time::Duration::from_secs(120)));
-    let fleet = parts.fleet();
-    let fault = fleet.source_fault(&fleet.sources[1], start());
-    assert!(
-        fault.cause.contains("is not ready for 2m; 503"),
-        "{fault:?}"
-    );
-    assert!(fault.repair.contains("its node"), "{fault:?}");
-}
-
-#[test]
 fn an_outage_of_the_server_is_one_finding_and_missing_rights_are_none() {
     use model::fleet::observe::{Lost, LostKind};
     let lost = |kind: LostKind| Lost {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::base::{Moment, Name};
 use model::fleet::checks::{self, State};
 use model::fleet::finding::{Finding, Severity};
-use model::fleet::observe::Condition;
+use model::fleet::observe::{Condition, SourceState};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 
@@ -102,4 +102,40 @@ fn what_another_fault_explains_is_not_swallowed() {
             "xid-48 n2/gpu5",
         ]
     );
+}
+
+#[test]
+fn an_exporter_that_never_answered_fails_since_its_node_is_down_or_nobody_knows() {
+    let message = "503: no way to the pod; check its port (refused)";
+    let fail = |parts: &mut Parts| {
+        let source = &mut parts.sources[1];
+        (source.state, source.last_ok) = (SourceState::Lost, None);
+        source.failing_since = Some(parts.now);
+        source.message = String::from(message);
+        source.node = Some(parts.nodes[1].name().clone());
+    };
+    let thresholds = Thresholds::default().at_once();
+    let mut parts = Parts::well(start());
+    fail(&mut parts);
+    let found = checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds);
+    let found = found.iter().find(|one| one.code.as_str() == "source-lost");
+    let found = found.expect("it fails");
+    assert!(found.first_seen, "{found:?}");
+    assert!(
+        found.message.contains("no way to the pod (refused)"),
+        "{found:?}"
+    );
+    assert_eq!(found.repair, "check its port");
+
+    let mut parts = Parts::well(start());
+    fail(&mut parts);
+    parts.nodes[1].ready = Some(false);
+    parts.nodes[1].ready_since = Some(start().minus(std::time::Duration::from_secs(120)));
+    let fleet = parts.fleet();
+    let fault = fleet.source_fault(&fleet.sources[1], start());
+    assert!(
+        fault.cause.contains("is not ready for 2m; 503"),
+        "{fault:?}"
+    );
+    assert!(fault.repair.contains("its node"), "{fault:?}");
 }
