@@ -122,6 +122,19 @@ impl Parts {
         device.signals = with(&device.signals, signal, value);
     }
 
+    /// The devices of a node do nothing.
+    pub fn rest(&mut self, node: usize) {
+        for index in 0..8 {
+            for (signal, value) in [
+                (Signal::SmActive, 0.0),
+                (Signal::Util, 0.0),
+                (Signal::Power, 70.0),
+            ] {
+                self.set(node, index, signal, value);
+            }
+        }
+    }
+
     /// Every reading is ten minutes old: nobody has read the devices since.
     pub fn blind(&mut self) {
         let old = self.now.minus(Duration::from_secs(600));
