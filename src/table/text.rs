@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(told(at(100), at(100), at(100)), "~21:40");
         assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
         assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–Sun 21:00)");
-        // Seven days and an hour on it is the same day of the week.
-        assert_eq!(told(at(55), at(100), at(10_140)), "~21:40 (20:55–in 7d01h)");
+        // Seven days and an hour on it is the same day of the week: how long, for all of it.
+        assert_eq!(told(at(55), at(100), at(10_140)), "~in 1h40m (55m–7d01h)");
         assert_eq!(
             told(at(2_640), at(3_120), at(4_380)),
             "~in 2d04h (1d20h–3d01h)"
