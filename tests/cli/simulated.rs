@@ -211,7 +211,9 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
         "{said}"
     );
     assert!(said.contains("only namespace"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    // (A machine that is busy is told how far it is.)
+    let lines = said.lines().filter(|line| !line.contains("listing: "));
+    assert_eq!(lines.count(), 1, "{said}");
     let namespaces = |rows: &[Value]| -> std::collections::BTreeSet<String> {
         rows.iter()
             .map(|row| row["namespace"].as_str().expect("a text").to_owned())
