@@ -262,6 +262,11 @@ impl Device {
         })
     }
 
+    /// True when it has been read, and its readings are not stale.
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        self.read_at.is_some() && !self.is_stale(now)
+    }
+
     /// Utilization: its own, else (a partitioned device has none) the mean of its slices that are known.
     pub fn util(&self) -> Option<f64> {
         self.signals.get(Signal::Util).or_else(|| {

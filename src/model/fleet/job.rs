@@ -254,6 +254,12 @@ impl Job {
             && !failed
     }
 
+    /// Since when the first of its pods that hold devices now has held them; `None` where none does.
+    pub fn held_since(&self) -> Option<Moment> {
+        let holding = self.pods.iter().filter(|pod| pod.holds_devices());
+        holding.map(|pod| pod.held_since()).min()
+    }
+
     /// True where something says that it held devices before those that its pods hold now: what those cost is not kept.
     pub fn held_before(&self) -> bool {
         let admission = self.admission.as_ref().map(|admission| &admission.seen);
@@ -261,9 +267,8 @@ impl Job {
             admission.is_some_and(|seen| !seen.evictions.is_empty() || seen.requeue.is_some());
         let lost_pods =
             (self.failure.as_ref()).is_some_and(|failure| failure.last_eviction.is_some());
-        let holding = self.pods.iter().filter(|pod| pod.holds_devices());
-        let first = holding.map(|pod| pod.held_since()).min();
-        let ran_earlier = first
+        let ran_earlier = self
+            .held_since()
             .zip(self.started)
             .is_some_and(|(first, started)| first.since(started) > Age::from_seconds(BETWEEN_PODS));
         was_evicted || lost_pods || ran_earlier

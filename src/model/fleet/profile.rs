@@ -217,7 +217,7 @@ pub struct Evidence {
     /// The greatest of utilization, SM and tensor activity of the busiest device, 0 to 1; `None` where a device tells none of them.
     pub util_most: Option<f64>,
     /// The same over the last [`STOPPED_FOR`], of SM activity where that is known; `None` where more than a
-    /// quarter of its devices tell nothing of it.
+    /// quarter of its devices have not been read.
     pub most_lately: Option<f64>,
     /// SM activity, 0 to 1.
     pub sm: Option<f64>,

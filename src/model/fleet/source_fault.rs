@@ -1,4 +1,4 @@
-//! What is wrong with a source, and the repair: the same words wherever it is told.
+//! What is wrong with a source, and the repair: one wording for every screen and command.
 
 use crate::base::Moment;
 

@@ -31,7 +31,7 @@ pub struct Evicted {
 pub struct Known {
     /// Whom it stops.
     pub jobs: BTreeSet<JobName>,
-    /// By a plan that is shown or was shown a moment ago, and not only by what is told of the job.
+    /// True for the victims of a plan that is or was shown; false for those that the job's page names.
     pub is_read: bool,
 }
 

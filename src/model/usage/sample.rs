@@ -253,8 +253,7 @@ impl<'a> Sampler<'a> {
 
     /// What an allocated device does. A reading that is stale, or older than its holder, tells nothing.
     fn judged(&self, device: &Device) -> Part {
-        let silent =
-            device.read_at.is_none() || device.is_stale(self.at) || device.is_read_before_held();
+        let silent = !device.is_fresh(self.at) || device.is_read_before_held();
         match activity(device).filter(|_| !silent) {
             None => Part::NotRead,
             Some(_) if self.fleet.is_idle(device) => Part::Idle,
@@ -353,13 +352,12 @@ fn runs(fleet: &Fleet) -> Map<JobKey, Run> {
 }
 
 fn run_of(job: &Job) -> Run {
-    let holding = job.pods.iter().filter(|pod| pod.holds_devices());
     let evictions = job
         .admission
         .iter()
         .flat_map(|admission| admission.seen.evictions.iter());
     Run {
-        since: holding.map(|pod| pod.held_since()).min(),
+        since: job.held_since(),
         checkpoint: job.last_checkpoint,
         failed: job.state == JobState::Failed,
         done: job.state == JobState::Done,

@@ -167,13 +167,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
         let so_far = match so_far(facts, job) {
             // Since its pods hold what they hold: what pods before them held is not in it.
-            Some(so_far) => match job
-                .pods
-                .iter()
-                .filter(|pod| pod.holds_devices())
-                .map(|pod| pod.held_since())
-                .min()
-            {
+            Some(so_far) => match job.held_since() {
                 Some(since) => format!("${so_far} since {}", when(since, facts.now)),
                 None => format!("${so_far} so far"),
             },

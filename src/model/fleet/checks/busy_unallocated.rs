@@ -24,11 +24,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
         return;
     }
     let now = context.now;
-    let fresh = |device: &Device| {
-        (device.read_at.is_some() && !device.is_stale(now))
-            .then(|| device.util())
-            .flatten()
-    };
+    let fresh = |device: &Device| device.is_fresh(now).then(|| device.util()).flatten();
     let verdict = check(node, fresh, context.rule);
     let threshold = context.rule.threshold;
     context.report(node.name(), verdict, |count| {

@@ -17,6 +17,7 @@ mod device_unhealthy;
 mod device_vanished;
 mod ecc_uncorrected;
 mod gang_stalled;
+mod gangs;
 mod heat;
 mod idle_allocated;
 mod memory_saturated;
@@ -232,7 +233,7 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
                 _ => fleet.policy.catalog.of_class(&device.class),
             };
             known = Some((&device.class, model));
-            let fresh = device.read_at.is_some() && !device.is_stale(now);
+            let fresh = device.is_fresh(now);
             let mut values = [f64::NAN; Signal::ALL.len()];
             if fresh {
                 for (signal, value) in device.signals.iter() {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 
-use super::device::Device;
 use super::fleet::Fleet;
 use super::observe::Table;
 use super::profile::Profiles;
@@ -395,7 +394,7 @@ fn device_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<De
     let (mut util, mut memory) = (Vec::with_capacity(count), Vec::with_capacity(count));
     let (mut temp, mut power) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (_, device) in fleet.devices() {
-        let fresh = is_fresh(device, fleet.at);
+        let fresh = device.is_fresh(fleet.at);
         let known = |value: Option<f64>| value.filter(|_| fresh);
         util.push(pack_ratio(known(device.util())));
         memory.push(pack_ratio(known(device.memory_ratio())));
@@ -417,17 +416,13 @@ fn device_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<De
 fn activity_frame(slot: i64, fleet: &Fleet, roster: Arc<Roster>) -> Frame<ActivityColumns> {
     let devices = fleet
         .devices()
-        .map(|(_, device)| Some(device).filter(|device| is_fresh(device, fleet.at)));
+        .map(|(_, device)| Some(device).filter(|device| device.is_fresh(fleet.at)));
     let columns = ActivityColumns::of(devices, roster.names.len());
     Frame {
         slot,
         roster,
         columns,
     }
-}
-
-fn is_fresh(device: &Device, now: Moment) -> bool {
-    device.read_at.is_some() && !device.is_stale(now)
 }
 
 fn fleet_frame(
@@ -455,7 +450,7 @@ fn fleet_frame(
     };
     let (mut sum, mut known) = (0.0, 0u32);
     for (_, device) in fleet.devices() {
-        if let Some(util) = device.util().filter(|_| is_fresh(device, fleet.at)) {
+        if let Some(util) = device.util().filter(|_| device.is_fresh(fleet.at)) {
             sum += util;
             known += 1;
         }
