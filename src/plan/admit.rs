@@ -16,7 +16,7 @@ use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Evicted, Intent, JobName, Known, Plan, Refusal, RefusalCode, Undo, Until,
-    Verb, Wait, When, evicted_words,
+    Wait, When, evicted_words,
 };
 
 use super::choice::{self, Choice, choose, explained, hopeless, kept, lesser, lost_words};
@@ -24,7 +24,7 @@ use super::effect::{Leaver, Picture, Then, compare, news};
 use super::hold::already;
 use super::leavers::seat_victims;
 use super::planner_context::{self, fact};
-use super::raise::{Raise, lift};
+use super::raise::{Raise, lift, put_back};
 use super::rivals::Rivals;
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
@@ -43,19 +43,27 @@ pub(super) fn plan(
     known: &Known,
 ) -> Result<Plan, Refusal> {
     let none = BTreeSet::new();
-    let told = (!known.jobs.is_empty()).then(|| with(snapshot, job, preempt, &known.jobs));
-    let read = match (told, known.is_read) {
-        (Some(Ok(plan)), true) => return Ok(plan),
-        (told, _) => told,
-    };
+    let as_known = || with(snapshot, job, preempt, &known.jobs).ok();
+    if known.is_read
+        && !known.jobs.is_empty()
+        && let Some(plan) = as_known()
+    {
+        return Ok(plan);
+    }
     let anew = with(snapshot, job, preempt, &none);
-    let best = match (anew, read) {
-        (Ok(anew), Some(Ok(told))) => Ok(match (lost(&told), lost(&anew)) {
+    let takes_them =
+        |plan: &Plan| plan.stops().collect::<BTreeSet<_>>() == known.jobs.iter().collect();
+    // What is told mostly is what is chosen anew, and a plan takes its time.
+    let is_another =
+        !known.is_read && !known.jobs.is_empty() && !anew.as_ref().is_ok_and(takes_them);
+    let told = is_another.then(as_known).flatten();
+    let best = match (anew, told) {
+        (Ok(anew), Some(told)) => Ok(match (lost(&told), lost(&anew)) {
             (Some(told_lost), Some(least)) if told_lost < least => told,
             _ => anew,
         }),
-        (Err(_), Some(Ok(told))) => Ok(told),
-        (anew, _) => anew,
+        (Err(_), Some(told)) => Ok(told),
+        (anew, None) => anew,
     };
     let refusal = match best {
         Err(refusal) if is_of_victims(&refusal) => refusal,
@@ -72,7 +80,7 @@ pub(super) fn plan(
         .filter_map(|set| with(snapshot, job, true, set).ok());
     match plans.next() {
         Some(plan) if preempt => Ok(plan),
-        // It is said whom the plan takes, and nothing where there is none.
+        // Only victims with which a plan works are named.
         Some(plan) => with(snapshot, job, false, &plan.stops().cloned().collect()),
         None if preempt => Err(refusal),
         None => with(snapshot, job, true, &none),
@@ -84,7 +92,7 @@ fn is_of_victims(refusal: &Refusal) -> bool {
     refusal.code != RefusalCode::AlreadySo && !refusal.victims.is_empty()
 }
 
-/// The work that the steps of a plan lose, device-seconds; nothing where some of it is not known.
+/// The work that is lost by the steps of a plan, device-seconds; `None` where the loss of a step is not known.
 fn lost(plan: &Plan) -> Option<u64> {
     let steps = plan
         .steps
@@ -165,11 +173,8 @@ pub(super) fn with(
         let_go_on(&mut plan, snapshot, &rivals, &[admitted])?;
         match raise.back {
             Ok(()) => {
-                let mut lower = lift(model, model.priority)?;
-                lower.verb = Verb::Reprioritise;
-                (lower.guards, lower.waits) = (Vec::new(), Vec::new());
+                let mut lower = put_back(model)?;
                 lower.needs = vec![admitted];
-                lower.reason = "it runs: its priority is what it was".to_owned();
                 plan.steps.push(lower);
             }
             Err(why) => plan.warnings.push(why),

@@ -290,13 +290,9 @@ pub(super) fn overridden(
     let mut queues = snapshot.queues.iter();
     let queue = queues.find(|queue| queue.name == *own)?;
     let within = queue.preemption.within;
-    let spares = |other: &Workload| match within {
-        Within::Never => true,
-        Within::LowerPriority => other.priority >= model.priority,
-        Within::LowerOrNewerEqualPriority => {
-            (other.priority, model.created) >= (model.priority, other.created)
-                && other.priority >= model.priority
-        }
+    let spares = |other: &Workload| {
+        let came_later = || other.created > model.created;
+        !within.takes(model.priority, other.priority, came_later)
     };
     let spared: Vec<JobName> = leave
         .iter()

@@ -123,14 +123,14 @@ impl FirstCycle {
 }
 
 impl FirstCycle {
-    /// True when it starts a job, and nobody pushes it out again.
+    /// True when it starts a job, and nobody preempts that again.
     pub(super) fn starts(&self, compiled: &CompiledFleet, work: WorkloadId) -> bool {
         let mut started = self.started.iter();
         started.any(|(other, _)| *other == work)
             && self.pushed(&compiled.workload(work).key).is_none()
     }
 
-    /// Who pushes a job out, where somebody does: its queue, or another.
+    /// Who preempts a job, where somebody does: another (`Some(Some)`), or its queue evicts it.
     pub(super) fn pushed(&self, job: &JobKey) -> Option<Option<&JobKey>> {
         self.preempted.get(job).map(Option::as_ref)
     }

@@ -12,6 +12,7 @@ use engine::state::State;
 use model::base::SmallSort;
 
 use super::planner_context;
+use super::raise::above_all;
 
 /// The sets of jobs that may leave for one that is put first.
 pub(super) struct Sets {
@@ -26,11 +27,10 @@ pub(super) struct Sets {
 impl Sets {
     /// `None` where it finds room once it is first.
     pub(super) fn of(state: &mut State<'_>, work: WorkloadId) -> Option<Self> {
-        let workloads = &state.compiled().snapshot.workloads;
-        let own = workloads[work].priority;
-        let highest = workloads.iter().map(|other| other.priority).max();
+        let snapshot = &state.compiled().snapshot;
+        let own = snapshot.workloads[work].priority;
         // First in its queue, it may be that it fits, or that its own scheduler makes room for it.
-        state.set_priority(work, highest.unwrap_or(0).saturating_add(1));
+        state.set_priority(work, above_all(snapshot));
         if state.find(work, &Relaxation::default()).is_ok() {
             return None;
         }
@@ -52,7 +52,7 @@ impl Sets {
         self.all(snapshot).into_iter().next()
     }
 
-    /// All sets whose jobs can be stopped, the one that loses least first; whom no queue would preempt last.
+    /// Every set whose jobs can be stopped: the one that loses least first, the one that no queue would preempt last.
     pub(super) fn all(&self, snapshot: &Snapshot) -> Vec<&Victims> {
         let can_stop = |victims: &&Victims| {
             let mut all = victims.list.iter();

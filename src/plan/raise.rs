@@ -102,21 +102,32 @@ impl Raise {
     }
 }
 
-/// The step that moves a job in Kueue's order. The run waits until it has its quota.
+/// The step that raises a job in Kueue's order, so that it starts. The run waits until it has its quota.
 pub(super) fn lift(model: &Workload, value: i32) -> Result<Step, Refusal> {
-    let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
-        let sentence = format!("{} has no Workload of Kueue", model.key);
-        Refusal::new(RefusalCode::Unknown, sentence)
-    })?;
-    let lever = Mutation::WorkloadPriority { value };
-    let mut step = planner_context::step(Verb::Admit, &object, lever)?;
+    let mut step = with_priority(model, Verb::Admit, value)?;
     step.guards
-        .push(fact(&object, "/spec/priority", model.priority));
+        .push(fact(&step.object, "/spec/priority", model.priority));
     step.waits.push(after(Until::Condition {
         name: "QuotaReserved".to_owned(),
         status: "True".to_owned(),
     }));
-    step.job = Some(planner_context::reference(model));
     step.reason = "it goes first".to_owned();
+    Ok(step)
+}
+
+/// The step that puts a job's priority back once it runs. It has no guard: what it finds then is not what it is now.
+pub(super) fn put_back(model: &Workload) -> Result<Step, Refusal> {
+    let mut step = with_priority(model, Verb::Reprioritise, model.priority)?;
+    step.reason = "it runs: its priority is what it was".to_owned();
+    Ok(step)
+}
+
+fn with_priority(model: &Workload, verb: Verb, value: i32) -> Result<Step, Refusal> {
+    let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
+        let sentence = format!("{} has no Workload of Kueue", model.key);
+        Refusal::new(RefusalCode::Unknown, sentence)
+    })?;
+    let mut step = planner_context::step(verb, &object, Mutation::WorkloadPriority { value })?;
+    step.job = Some(planner_context::reference(model));
     Ok(step)
 }

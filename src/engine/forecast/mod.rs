@@ -129,29 +129,25 @@ struct Timeline {
 
 /// When each waiting workload of a state starts, by workload.
 pub fn forecast(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
-    forecast_for(state, None, true)
+    forecast_for(state, None)
 }
 
 /// The same once a cycle has been run: nobody is preempted any more.
 pub fn forecast_after(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
-    forecast_for(state, None, false)
+    forecast_from(state, (state, &Cycle::default()), None)
 }
 
 /// The same for one workload. The timeline ends when it has started.
 pub fn forecast_one(state: &State<'_>, work: WorkloadId) -> Option<Start> {
-    forecast_for(state, Some(work), true).remove(&work)
+    forecast_for(state, Some(work)).remove(&work)
 }
 
-fn forecast_for(
-    state: &State<'_>,
-    only: Option<WorkloadId>,
-    preempts: bool,
-) -> BTreeMap<WorkloadId, Start> {
+fn forecast_for(state: &State<'_>, only: Option<WorkloadId>) -> BTreeMap<WorkloadId, Start> {
+    if !is_whole(state.compiled()) {
+        return BTreeMap::new();
+    }
     let mut settled = state.clone();
-    let cycle = match preempts && is_whole(state.compiled()) {
-        true => cycle::cycle(&mut settled, AS_TOLD),
-        false => Cycle::default(),
-    };
+    let cycle = cycle::cycle(&mut settled, AS_TOLD);
     forecast_from(state, (&settled, &cycle), only)
 }
 

@@ -244,15 +244,18 @@ fn candidate(
 ) -> Option<Candidate> {
     let standing = state.standing(work);
     let mine = state.priority(scene.work);
-    let lower = standing.priority < mine;
     // Most are told apart by their priority: the rest of them, far away in memory, is not read.
-    let rule_allows = match (side, scene.rules.within, scene.rules.reclaim) {
-        (Side::Own, Within::Never, _) | (Side::Other { .. }, _, Reclaim::Never) => false,
-        (Side::Own, Within::LowerPriority, _) | (Side::Other { .. }, _, Reclaim::LowerPriority) => {
-            lower
-        }
-        (Side::Own, Within::LowerOrNewerEqualPriority, _) => standing.priority <= mine,
-        (Side::Other { .. }, _, Reclaim::Any) => true,
+    let came_later = || state.workload(work).created > state.workload(scene.work).created;
+    let rule_allows = match side {
+        Side::Own => scene
+            .rules
+            .within
+            .takes(mine, standing.priority, came_later),
+        Side::Other { .. } => match scene.rules.reclaim {
+            Reclaim::Never => false,
+            Reclaim::LowerPriority => standing.priority < mine,
+            Reclaim::Any => true,
+        },
     };
     if !rule_allows || standing.allocation.is_none() || standing.status != Status::Running {
         return None;
@@ -274,15 +277,13 @@ fn candidate(
         lost: 0,
     };
     let Side::Other { meet, claim } = side else {
-        let newer = || model.created > state.workload(scene.work).created;
-        let may = lower || newer();
         let alone = || {
             let told = |queue: &Queue| queue.left_alone.preempt_ms;
             is_left_alone(state, work, first_told(state, queue, told))
         };
         let may = match scene.by_hand {
-            true => may && model.levers.suspend,
-            false => may && !alone(),
+            true => model.levers.suspend,
+            false => !alone(),
         };
         return may.then_some(plain);
     };

@@ -112,6 +112,17 @@ pub enum Within {
     LowerOrNewerEqualPriority,
 }
 
+impl Within {
+    /// Whether one of priority `theirs` may be preempted for one of priority `mine`; `came_later` is asked where both are equal.
+    pub fn takes(self, mine: i32, theirs: i32, came_later: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::LowerPriority => theirs < mine,
+            Self::LowerOrNewerEqualPriority => theirs < mine || theirs == mine && came_later(),
+        }
+    }
+}
+
 /// Who in other queues of the cohort that use more than their own may be preempted to give a queue its own back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Reclaim {
