@@ -207,13 +207,9 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         let mark = if unblock.proven { "" } else { "about " };
         let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
         let others = others.map_or_else(String::new, |words| format!(", {words}"));
-        let then = match unblock.changes[..] {
-            [Change::Wait { .. }] => "",
-            _ => ": starts now",
-        };
-        let sentence = match unblock.sentence.strip_prefix("wait until ") {
-            Some(at) => format!("wait until {mark}{at}"),
-            None => format!("{mark}{}{others}{then}", unblock.sentence),
+        let sentence = match unblock.changes[..] {
+            [Change::Wait { at }] => format!("wait until {mark}{}", at.rfc3339()),
+            _ => format!("{mark}{}{others}: starts now", unblock.sentence),
         };
         match command(unblock) {
             Some(command) => format!("{sentence} · stokehold {command}"),

@@ -93,32 +93,24 @@ fn digest(fleet: &Fleet) -> u64 {
     hasher.finish()
 }
 
-/// Nodes that hold no work, and since when. Those that were empty at the first look have been for an unknown time.
+/// Nodes that hold no work, and since when; `None` before the first look. Those that were empty at it have been for an unknown time.
 #[derive(Default)]
-struct EmptyNodes {
-    since: BTreeMap<Name, Moment>,
-    looked: bool,
-}
+struct EmptyNodes(Option<BTreeMap<Name, Moment>>);
 
 impl EmptyNodes {
     /// Which have held no work for less than [`EMPTY`].
     fn look(&mut self, fleet: &Fleet) -> BTreeSet<Name> {
-        let first = if self.looked {
-            fleet.at
-        } else {
-            Moment::default()
+        let before = self.0.take();
+        let since = |name: &Name| match &before {
+            Some(known) => known.get(name).copied().unwrap_or(fleet.at),
+            None => Moment::default(),
         };
-        self.looked = true;
         let nodes = fleet.nodes.iter();
         let empty = nodes.filter(|node| !node.devices.iter().any(Device::is_allocated));
-        self.since = empty
-            .map(|node| {
-                let since = self.since.get(node.name()).copied().unwrap_or(first);
-                (node.name().clone(), since)
-            })
-            .collect();
+        let all = empty.map(|node| (node.name().clone(), since(node.name())));
+        let all = self.0.insert(all.collect());
         let lately = |since: &Moment| fleet.at.since(*since) < EMPTY;
-        let nodes = self.since.iter().filter(|(_, since)| lately(since));
+        let nodes = all.iter().filter(|(_, since)| lately(since));
         nodes.map(|(name, _)| name.clone()).collect()
     }
 }

@@ -30,7 +30,7 @@ const MARK: usize = 18;
 struct Held {
     line: LogLine,
     role: Role,
-    /// Not of the log: why there is none, or no more of it. It is told whole.
+    /// Not a line of the log, but why there is none or no more: it is never cut.
     told: bool,
     /// The filter lets it through.
     shown: bool,

@@ -39,7 +39,7 @@ impl Scroll {
     }
 }
 
-/// The same in a popup, which only knows while it is drawn how long its text is and how much of it has room.
+/// The same for a popup: how long its text is, and how much of it fits, is known only while it is drawn.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PopupScroll {
     scroll: Scroll,

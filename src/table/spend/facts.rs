@@ -36,17 +36,22 @@ pub struct PeriodSums {
     pub sums_before: Vec<UsageSum>,
 }
 
+/// True for a sum that a scope has; without one every sum.
+fn is_in(scope: Option<&Scope>, sum: &UsageSum) -> bool {
+    match (scope, &sum.names[..]) {
+        (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
+        _ => true,
+    }
+}
+
 impl PeriodSums {
     /// What a scope has of the period and of the one before it; `None` where nothing was observed.
     pub fn of(&self, scope: Option<&Scope>) -> [Option<UsageTotals>; 2] {
         let sum = |seen: &Seen, sums: &[UsageSum]| {
-            let has = |sum: &&UsageSum| match (scope, &sum.names[..]) {
-                (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
-                _ => true,
-            };
             seen.is_observed().then(|| {
                 let mut all = UsageTotals::default();
-                sums.iter().filter(has).for_each(|sum| all += sum.totals);
+                let own = sums.iter().filter(|sum| is_in(scope, sum));
+                own.for_each(|sum| all += sum.totals);
                 all
             })
         };
@@ -58,22 +63,16 @@ impl PeriodSums {
 
     /// What a team cost in the period, of a scope what is in it, micro-USD; `None` where nothing was observed or has a price.
     pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<i64> {
-        let mut all = UsageTotals::default();
-        let mut any = false;
-        for sum in self
-            .sums
-            .iter()
-            .filter(|sum| sum.names.first().is_some_and(|name| *name == team))
-        {
-            let namespace = sum.names.get(1).map_or("", |name| name);
-            if scope.is_none_or(|scope| scope.has(Some(namespace), Some(team))) {
-                all += sum.totals;
-                any = true;
-            }
-        }
-        match any {
-            true => all.cost_micros(),
-            false => self.now.is_observed().then_some(0),
+        let is_its = |sum: &&UsageSum| sum.names.first().is_some_and(|name| *name == team);
+        let own = self.sums.iter().filter(is_its);
+        let own = own.filter(|sum| is_in(scope, sum)).map(|sum| sum.totals);
+        let all = own.reduce(|mut all, more| {
+            all += more;
+            all
+        });
+        match all {
+            Some(all) => all.cost_micros(),
+            None => self.now.is_observed().then_some(0),
         }
     }
 
@@ -84,13 +83,9 @@ impl PeriodSums {
             let Some(step) = trend.get_mut(sum.step) else {
                 continue;
             };
-            let is_its = match (scope, &sum.names[..]) {
-                (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
-                _ => true,
-            };
             // Where the fleet was observed and has a price, what a scope does not have cost nothing.
             if let Some(micros) = sum.totals.cost_micros() {
-                *step = Some(step.unwrap_or(0) + if is_its { micros } else { 0 });
+                *step = Some(step.unwrap_or(0) + if is_in(scope, sum) { micros } else { 0 });
             }
         }
         trend
