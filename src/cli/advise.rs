@@ -94,9 +94,9 @@ pub(super) fn run(
         Some(_) => get::part_of(&whole, &query),
     };
     if let Some(name) = job {
-        // What is not judged of the others is not asked.
+        // For one job, the reasons for which other jobs are not judged are not printed.
         let (id, said) = of_job(&facts, &query, name)?;
-        out::say(err, &said);
+        out::print_message(err, &said);
         let all = facts.advice.iter().filter(|advice| advice.job == id);
         facts.advice = all.cloned().collect();
         return get::print(&facts, &query, advise.output.into(), out, err);
@@ -110,14 +110,14 @@ pub(super) fn with_pools(facts: Facts, query: &Query) -> Facts {
         return get::part_of(&facts, query);
     }
     let answers =
-        JobExplanations::default().with_pools(&facts.fleet, &facts.burn, &BTreeSet::new());
+        JobExplanations::default().with_pools(&facts.fleet, &facts.spend_rates, &BTreeSet::new());
     Facts {
         answers: Arc::new(answers),
         ..facts
     }
 }
 
-/// Prints advice, and says why there is none.
+/// Prints advice, or why there is none.
 pub(super) fn print(
     facts: &Facts,
     query: &Query,
@@ -127,7 +127,7 @@ pub(super) fn print(
 ) -> Result<Exit, Failure> {
     let judged = table::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent && facts.advice.is_empty() {
-        // What is known of pools is told all the same.
+        // Advice about pools is printed all the same.
         if !table::advice::all(facts).is_empty() {
             get::print(facts, query, format, out, err)?;
         }
@@ -138,7 +138,7 @@ pub(super) fn print(
             "{} of {} running jobs are not judged ({})",
             judged.silent, judged.jobs, judged.why
         );
-        out::say(err, &words);
+        out::print_message(err, &words);
     }
     get::print(facts, query, format, out, err)
 }
@@ -150,11 +150,11 @@ fn none_judged(judged: &Judged) -> String {
     )
 }
 
-/// Says why no running job has a verdict, where none has one.
+/// Prints why no running job has a verdict, where none has one.
 pub(super) fn say_not_judged(facts: &Facts, err: &mut dyn Write) {
     let judged = table::advice::judged(facts);
     if judged.jobs > 0 && judged.jobs == judged.silent {
-        out::say(err, &none_judged(&judged));
+        out::print_message(err, &none_judged(&judged));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `get budgets`: what was spent of each budget of the settings, and what its period will come to.
+//! `get budgets`: the spend of each budget of the settings, and the forecast for its period.
 
 use std::io::Write;
 
@@ -30,22 +30,22 @@ pub(super) fn get(
     ];
     if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
         let message = format!(
-            "get budgets goes without {what}: it takes a NAME, --at, --record, -n, --team, and -o table, wide, json, yaml, csv or name"
+            "get budgets does not take {what}: it takes a NAME, --at, --record, -n, --team, and -o table, wide, json, yaml, csv or name"
         );
         return Err(Failure::new(Exit::Usage, message));
     }
     let scope = look::scope(&at.settings);
     let mut all = budgets::of_settings(&at.settings)?;
     if all.is_empty() {
-        out::say(
+        out::print_message(
             err,
-            "no budget is set: a [[budget]] in the settings sets one (`stokehold config path`)",
+            "no budget is set: add a [[budget]] to the settings (`stokehold config path`)",
         );
     }
     let any = !all.is_empty();
     all.retain(|budget| table::budgets::is_of(&scope, &budget.scope));
     if any && all.is_empty() {
-        out::say(err, &format!("no budget is of {}", scope.words()));
+        out::print_message(err, &format!("no budget applies to {}", scope.words()));
     }
     for name in &get.names {
         if !all.iter().any(|budget| budget.name.as_str() == name) {
@@ -80,9 +80,9 @@ pub(super) fn get(
     for state in states.iter().filter(|state| state.observed_ratio == 0.0) {
         let (name, period) = (&state.budget.name, state.period_words());
         let words = format!(
-            "budget {name}: nothing of {period} was observed, what was spent is unknown: `stokehold record` keeps it"
+            "budget {name}: {period} was not observed, its spend is unknown: run `stokehold record`"
         );
-        out::say(err, &words);
+        out::print_message(err, &words);
     }
     let titled = !get.no_headers;
     let rows = table::budgets::rows(&states);

@@ -71,7 +71,7 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
         said.push_str(&format!("{}: ok\n", file.path));
     }
     if inputs.files.is_empty() {
-        said.push_str("no settings file; the defaults hold\n");
+        said.push_str("no settings file; the defaults apply\n");
     }
     out::write(out, &said)
 }

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 use model::base::{Exit, Failure, Moment, When};
-use model::usage::{Dimension, Period, Span, UsageSum, month};
+use model::usage::{Dimension, Period, Span, UsageSum, month, start_of};
 use table::spend::{self, IdleShare, PeriodCost, Report};
 
 use crate::runtime::budgets::cost_basis;
@@ -66,7 +66,7 @@ struct ReportFlags {
         value_parser = one_of(&Dimension::ALL, Dimension::name)
     )]
     by: Vec<Dimension>,
-    /// Who pays for unallocated devices: nobody (a row of their own), all in equal parts, or all by their own cost
+    /// Who pays for unallocated devices: none (a row of their own), all in equal parts, or all by their own cost
     #[arg(long, value_name = "HOW", default_value = "separate", value_parser = one_of(&IdleShare::ALL, IdleShare::name))]
     idle: IdleShare,
     /// How to print it; focus is CSV of the FinOps Open Cost and Usage Specification 1.2
@@ -94,7 +94,7 @@ enum ReportFormat {
     Focus,
 }
 
-/// Takes the name of one of these.
+/// A clap parser of one of these names.
 fn one_of<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     name: fn(T) -> &'static str,
@@ -106,7 +106,7 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 }
 
 impl Cost {
-    /// The record that is meant.
+    /// The selected record.
     pub(super) fn past(&self) -> PastFlags {
         let record = match &self.command {
             Some(CostCommand::Report(report)) => report.record.clone(),
@@ -158,7 +158,7 @@ pub(super) fn run(
         basis,
     );
     if !now_seen.is_observed() {
-        say_unobserved(err, bounds);
+        say_unobserved(err, this, bounds);
     }
     let text = match cost.output {
         CostFormat::Table => period.table(false),
@@ -170,15 +170,27 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-fn say_unobserved(err: &mut dyn Write, bounds: Option<(Moment, Moment)>) {
+fn say_unobserved(err: &mut dyn Write, period: Span, bounds: Option<(Moment, Moment)>) {
+    // A record that has just begun has no sums yet.
+    let meets = |(from, end): &(Moment, Moment)| {
+        start_of(period.from) <= *end && *from < start_of(period.to)
+    };
+    if let Some((from, _)) = bounds.filter(meets) {
+        let words = format!(
+            "too little of this period is recorded to know its cost: the ledger begins at {}",
+            from.rfc3339()
+        );
+        out::print_message(err, &words);
+        return;
+    }
     let has = match bounds {
         Some((from, to)) => format!("; the ledger has {} to {}", from.rfc3339(), to.rfc3339()),
         None => String::new(),
     };
     let words = format!(
-        "nothing was recorded in this period, what it cost is unknown: `stokehold record` records{has}"
+        "nothing was recorded in this period, its cost is unknown: run `stokehold record`{has}"
     );
-    out::say(err, &words);
+    out::print_message(err, &words);
 }
 
 /// Runs `cost report`.
@@ -203,16 +215,16 @@ fn report(
     }
     let idle = flags.idle;
     if flags.output == ReportFormat::Focus && idle != IdleShare::Separate {
-        let message = "-o focus has unallocated devices as rows of their own: leave out --idle";
+        let message = "-o focus lists unallocated devices in their own rows: leave out --idle";
         return Err(Failure::new(Exit::Usage, message));
     }
     let (file, context) = ledger(at, |_| span)?;
-    // A month that is not over is observed as far as it has come.
+    // A month that is not over is observed up to now.
     let bounds = ends(&file)?;
     let now = bounds.map_or_else(clock::now, |(_, end)| end.max(clock::now()));
     let (seen, open) = seen(&file, span, now).map_err(failed)?;
     if !seen.is_observed() {
-        say_unobserved(err, bounds);
+        say_unobserved(err, span, bounds);
     }
     let only = filter(at);
     let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
@@ -227,11 +239,11 @@ fn report(
             .collect();
         let sums = sums(&keys)?;
         let report = Report::new(&flags.month, seen, open, &keys, idle, sums.clone(), basis);
-        // The file is for programs: what is to be known of it stands here, and the observed share on each line.
+        // The file is for programs: notes go to standard error, and the observed share is on each line.
         for note in report.notes() {
-            out::say(err, &note);
+            out::print_message(err, &note);
         }
-        out::say(err, "BilledCost is 0: nothing of it was billed");
+        out::print_message(err, "BilledCost is 0: nothing was billed");
         let cluster = context.unwrap_or_default();
         out::write(
             out,
@@ -247,7 +259,7 @@ fn report(
         ReportFormat::Markdown => report.markdown(),
         ReportFormat::Csv | ReportFormat::Focus => {
             for note in report.notes() {
-                out::say(err, &note);
+                out::print_message(err, &note);
             }
             report.csv()
         }

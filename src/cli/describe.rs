@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use console::view::Selection;
-use console::view::describe::page::{Events, text, wanted};
+use console::view::describe::page::{Events, object_request, text};
 use model::base::{Exit, Failure, Name};
 use model::object::ObjectNews;
 use settings::Settings;
-use table::output::{self, Item};
+use table::output::{self, OutputRow};
 use table::{Facts, Format, Kind, Needs, Query, Readings, UNATTRIBUTED, losses, silent};
 
 use super::get::KindName;
@@ -32,7 +32,7 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let query = query(describe, &at.settings)?;
-    // All that is printed may rest on a reading: of the nodes that it is about, where the name tells which.
+    // The page may depend on readings: on those of its nodes, where the name determines them.
     let needs = Needs {
         readings: match query.kind {
             Kind::Jobs | Kind::Nodes | Kind::Devices | Kind::Pools => {
@@ -45,20 +45,20 @@ pub(super) fn run(
     };
     let (facts, news) = setup::page(at, &needs, &|facts| {
         let (selection, _) = found(facts, &query).ok()?;
-        wanted(facts, selection.first()?)
+        object_request(facts, selection.first()?)
     })?;
     let facts = crate::runtime::explanation_task::answered(facts);
     let lost = losses(&facts, query.kind);
     let (all, others) = found(&facts, &query).map_err(|missing| {
         let exit = lost.iter().map(|(exit, _)| *exit).max();
         for (_, said) in &lost {
-            out::say(err, said);
+            out::print_message(err, said);
         }
         Failure::new(exit.unwrap_or(Exit::Failed), missing)
     })?;
     let [selection] = all.as_slice() else {
         let message = format!(
-            "{} {} are called that: name one of {}",
+            "{} {} have that name: give one of {}",
             all.len(),
             query.kind.name(),
             others.join(", ")
@@ -73,10 +73,10 @@ pub(super) fn run(
     };
     out::write(out, &text(&facts, selection, &events))?;
     for (_, said) in &lost {
-        out::say(err, said);
+        out::print_message(err, said);
     }
     if let Some(said) = silent(&facts, query.kind) {
-        out::say(err, &said);
+        out::print_message(err, &said);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(Exit::Done))
@@ -130,10 +130,10 @@ fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), 
     Ok(all.into_iter().unzip())
 }
 
-/// The object of a row; nothing for a slice, which stands on the page of its device.
-fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
+/// The object of a row; nothing for a slice, which is shown on the page of its device.
+fn selection(facts: &Facts, kind: Kind, item: &OutputRow) -> Option<Selection> {
     let key = item.key.as_str();
-    // What no other row holds is a sum, not an object.
+    // The unattributed row is a sum, not an object.
     if key.starts_with(UNATTRIBUTED) {
         return None;
     }
@@ -219,7 +219,7 @@ mod tests {
             for (selection, name) in all.iter().zip(&names) {
                 let page = text(&facts, selection, &Events::None);
                 assert!(
-                    page.lines().count() > 1 && !page.contains("has gone"),
+                    page.lines().count() > 1 && !page.contains("no longer exists"),
                     "{name}: {page}"
                 );
             }

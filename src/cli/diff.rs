@@ -55,7 +55,7 @@ pub(super) fn run(
     };
     let changes = record::changes(at, moment, diff.from)?;
     for note in &changes.notes {
-        out::say(err, note);
+        out::print_message(err, note);
     }
     let text = match diff.output {
         FigureFormat::Json => changes::document(&changes),

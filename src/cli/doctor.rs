@@ -29,7 +29,7 @@ pub enum DoctorFormat {
     Json,
 }
 
-/// Runs `doctor`. Ends as its worst finding says: 2 for settings, 3 for rights, 4 when nobody answers.
+/// Runs `doctor`. The exit code is that of its worst finding: 2 for settings, 3 for rights, 4 when the cluster does not answer.
 pub(super) fn run(doctor: Doctor, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut points, situation) = settled(global);
     if let Some(situation) = situation {
@@ -43,7 +43,7 @@ pub(super) fn run(doctor: Doctor, global: &Global, out: &mut dyn Write) -> Resul
     Ok(checkup::exit(&points))
 }
 
-/// What is to be said of the settings; nothing more can be looked at where they are wrong.
+/// The check of the settings; with invalid settings no further check is possible.
 fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     let wrong = |failure: Failure| {
         let mend = "correct it, and see `stokehold config validate`";
@@ -69,7 +69,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     };
     let files: Vec<&str> = inputs.files.iter().map(|file| file.path.as_str()).collect();
     let message = match files.as_slice() {
-        [] => "no settings file; the defaults hold".to_owned(),
+        [] => "no settings file; the defaults apply".to_owned(),
         files => format!("{} is right", files.join(", ")),
     };
     let points = vec![Point::ok("settings", message)];

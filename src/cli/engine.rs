@@ -1,4 +1,4 @@
-//! `engine`: published traces replayed through the engine, and the figures they come to.
+//! `engine`: published traces replayed through the engine, and the resulting figures.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::runtime::clock::Stopwatch;
 use engine::packing::{self, Outcome, Policy, Setup};
-use engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
+use engine::queueing::{self, Discipline, Hindsight, QueueingReplayFigures, TraceJob, TraceQueue};
 use engine::ratio::Ratio;
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 use model::base::{Exit, Failure, Moment};
 use source::local;
 use table::output::safe_json;
@@ -25,12 +25,12 @@ use super::out;
 pub enum Engine {
     /// Replay a published trace and report its figures
     ///
-    /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ever leaves; the trace is topped
-    /// up to a load. Queueing (--jobs): jobs arrive at their times and hold whole devices until they are done.
+    /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ends; the trace is topped
+    /// up to a load. Queueing (--jobs): jobs arrive at their times and have whole devices allocated until they end.
     Replay(Box<Replay>),
-    /// Live through a simulated week and hold the forecast of each start against what happened
+    /// Run a simulated week and compare the forecast of each start with the actual start
     ///
-    /// The world has a scheduler of its own, draws durations that nobody is told, and goes on submitting.
+    /// The world has its own scheduler, draws hidden durations, and keeps submitting jobs.
     Rehearse(super::rehearse::Rehearse),
     /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
     Plan(super::engine_plan::DocumentPlan),
@@ -49,7 +49,7 @@ pub struct Replay {
     /// Jobs to queue: CSV with timestamp, duration, num_gpus, cluster
     #[arg(long, value_name = "CSV")]
     pub jobs: Option<PathBuf>,
-    /// One pool of so many devices for all jobs; else as many as keep it seven tenths busy
+    /// One pool with so many devices for all jobs; by default as many as make it 70 % busy
     #[arg(long, value_name = "N", requires = "jobs", conflicts_with_all = ["queues", "nodes"],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub devices: Option<u64>,
@@ -63,7 +63,7 @@ pub struct Replay {
     /// Only jobs submitted at this time or earlier
     #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
     pub until: Option<Moment>,
-    /// Ask for the start of so many of the jobs that wait, at their submission and with durations hidden, and say how
+    /// Forecast the start of so many waiting jobs, at their submission and with durations hidden, and report how
     /// far that was off
     #[arg(long, value_name = "N", requires = "jobs", conflicts_with = "nodes",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -72,7 +72,7 @@ pub struct Replay {
     /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
     #[arg(long, value_name = "POLICY", default_value = "stokehold")]
     pub policy: String,
-    /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 leaves the list as it is [default: 1.3]
+    /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 uses the list as it is [default: 1.3]
     #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
     pub inflate: Option<Ratio>,
     /// The most frequent specs that make up this share of the pods are typical (0.95, 95%) [default: 0.95]
@@ -148,7 +148,7 @@ struct QueueingFigures {
     forecast: Option<ForecastFigures>,
 }
 
-/// How far forecasts were off, where they were asked for; times in seconds.
+/// Forecast errors, if forecasts were requested; times in seconds.
 #[derive(Serialize)]
 struct ForecastFigures {
     asked: usize,
@@ -185,8 +185,11 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// Reads a file and makes something of it.
-fn read<T>(path: &Path, parse: impl Fn(&[u8], &str) -> Result<T, Fault>) -> Result<T, Failure> {
+/// Reads and parses a file.
+fn read<T>(
+    path: &Path,
+    parse: impl Fn(&[u8], &str) -> Result<T, DocumentFault>,
+) -> Result<T, Failure> {
     let name = path.display().to_string();
     let failed = |message: String| Failure::new(Exit::Failed, message);
     let text =
@@ -200,7 +203,7 @@ fn named<T: std::str::FromStr<Err = String>>(policy: &str) -> Result<T, Failure>
         .map_err(|message| Failure::new(Exit::Usage, format!("--policy: {message}")))
 }
 
-/// A line of progress that writes over itself, on a terminal only.
+/// A progress line that overwrites itself, on a terminal only.
 pub(super) struct Progress<'e> {
     err: Option<&'e mut dyn Write>,
     shown: usize,
@@ -214,7 +217,7 @@ impl<'e> Progress<'e> {
         }
     }
 
-    pub(super) fn tell(&mut self, what: &str, done: usize, all: usize) {
+    pub(super) fn report(&mut self, what: &str, done: usize, all: usize) {
         let percent = done * 100 / all.max(1);
         if let Some(err) = &mut self.err
             && percent != self.shown
@@ -226,7 +229,7 @@ impl<'e> Progress<'e> {
     }
 }
 
-/// Whatever happens, the line is gone at the end.
+/// Clears the line at the end in any case.
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
         if let Some(err) = &mut self.err {
@@ -263,7 +266,7 @@ fn pack(
     let mut done = 0;
     while run.next().is_some() {
         done += 1;
-        progress.tell("pods", done, all);
+        progress.report("pods", done, all);
     }
     drop(progress);
     let outcome = run.outcome();
@@ -369,21 +372,21 @@ pub(super) fn pairs(pairs: &[(&str, String)]) -> String {
 
 fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Failure> {
     let discipline: Discipline = named(&replay.policy)?;
-    let mut jobs: Vec<Job> = read(path, queueing::jobs)?;
-    let after = |job: &Job| replay.from.is_none_or(|from| job.submit >= from.millis());
-    let before = |job: &Job| {
+    let mut jobs: Vec<TraceJob> = read(path, queueing::jobs)?;
+    let after = |job: &TraceJob| replay.from.is_none_or(|from| job.submit >= from.millis());
+    let before = |job: &TraceJob| {
         replay
             .until
             .is_none_or(|until| job.submit <= until.millis())
     };
     jobs.retain(|job| after(job) && before(job));
-    let queues: Vec<Queue> = match (&replay.queues, replay.devices) {
+    let queues: Vec<TraceQueue> = match (&replay.queues, replay.devices) {
         (Some(file), _) => read(file, queueing::queues)?,
         (None, Some(devices)) => vec![queueing::pool(devices)],
         (None, None) => {
             let pool = queueing::sized(&jobs);
             let devices: u32 = pool.nodes.iter().sum();
-            out::say(
+            out::print_message(
                 err,
                 &format!("one pool of {devices} devices; --devices or --queues set others"),
             );
@@ -394,7 +397,7 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
         let all = jobs.len();
         jobs.retain(|job| queues.iter().any(|queue| queue.name == job.queue));
         if jobs.len() < all {
-            out::say(
+            out::print_message(
                 err,
                 &format!("{} jobs of other clusters are left out", all - jobs.len()),
             );
@@ -410,16 +413,16 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
     let watch = Stopwatch::start();
     let mut progress = Progress::new(err);
     let past = queueing::replay(&jobs, &queues, discipline, &mut |done, all| {
-        progress.tell("jobs", done, all);
+        progress.report("jobs", done, all);
     });
     drop(progress);
-    let figures = Figures::of(&jobs, &past);
+    let figures = QueueingReplayFigures::of(&jobs, &past);
     let seconds = watch.elapsed().as_secs_f64();
     let forecast = replay.forecasts.map(|most| {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut progress = Progress::new(err);
         queueing::foresight(&jobs, &queues, &past, discipline, most, &mut |done, all| {
-            progress.tell("forecasts", done, all);
+            progress.report("forecasts", done, all);
         })
     });
     if figures.never > 0 {
@@ -427,7 +430,7 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
             "{} jobs ask for more than their queue has; they never run and are left out",
             figures.never
         );
-        out::say(err, &message);
+        out::print_message(err, &message);
     }
     let figures = QueueingFigures {
         forecast: forecast.map(forecast_figures),
@@ -444,7 +447,11 @@ fn in_seconds(millis: Option<i64>) -> Option<f64> {
     millis.map(|millis| millis as f64 / 1_000.0)
 }
 
-fn queueing_figures(discipline: Discipline, figures: &Figures, seconds: f64) -> QueueingFigures {
+fn queueing_figures(
+    discipline: Discipline,
+    figures: &QueueingReplayFigures,
+    seconds: f64,
+) -> QueueingFigures {
     QueueingFigures {
         policy: discipline.name(),
         jobs: figures.jobs,

@@ -154,7 +154,7 @@ fn forecast(all: &[Start], now: Moment, options: &[Used], format: FigureFormat) 
     text
 }
 
-/// Who starts in one cycle, where, and who goes for it.
+/// The jobs that start in one cycle, their nodes, and the jobs evicted for them.
 fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
@@ -167,7 +167,7 @@ fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
             .iter()
             .flat_map(|set| &set.placements);
         let nodes: Vec<&str> = placements
-            .map(|placement| &*compiled.snapshot.nodes[state.room(placement.node).origin].name)
+            .map(|placement| &*compiled.snapshot.nodes[state.node_free(placement.node).origin].name)
             .collect();
         json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.passed })
     });
@@ -203,7 +203,7 @@ fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
     for push in &cycle.preempted {
         for victim in &push.victims.list {
             let (gone, by) = (name(victim.work).to_string(), name(push.by).to_string());
-            let _ = writeln!(text, "leaves  {} for {}", printable(&gone), printable(&by));
+            let _ = writeln!(text, "evicted {} for {}", printable(&gone), printable(&by));
         }
     }
     for work in cycle.waiting.keys() {

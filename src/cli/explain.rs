@@ -1,4 +1,4 @@
-//! `explain`: why a job waits, what would let it start, when it starts by itself.
+//! `explain`: why a job waits, what would start it, when it starts by itself.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -7,14 +7,14 @@ use clap::{Args, Subcommand};
 
 use crate::runtime::action_task::holding;
 use crate::runtime::journal_place::journal_of;
-use engine::explain::{Change, Reason, StartState, Unblock};
-use engine::explanations::{self, Answer, Later};
+use engine::explain::{Reason, StartState, Unblock, UnblockChange};
+use engine::explanations::{self, Later, WorkloadExplanation};
 use engine::forecast::{Basis, Start};
 use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
-use table::explanations::named_victims;
+use table::explanations::{Now, named_victims};
 use table::output::safe_json;
 use table::text::{NO_ETA, eta, hour, with_hours};
 
@@ -31,19 +31,19 @@ pub struct ExplainFlags {
     #[command(subcommand)]
     kind: Option<Explain>,
     #[command(flatten)]
-    job: Job,
+    job: ExplainJob,
 }
 
 /// What to explain.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 pub enum Explain {
     /// A job that waits
-    Job(Job),
+    Job(ExplainJob),
 }
 
 /// Which job.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
-pub struct Job {
+pub struct ExplainJob {
     /// NAMESPACE/NAME; the name alone where one job has it
     #[arg(required = true)]
     pub name: Option<String>,
@@ -57,13 +57,13 @@ pub struct Job {
 
 impl ExplainFlags {
     /// The job, with the word or without.
-    fn job(&self) -> &Job {
+    fn job(&self) -> &ExplainJob {
         self.kind
             .as_ref()
             .map_or(&self.job, |Explain::Job(job)| job)
     }
 
-    /// The moment of a record, where one is asked about.
+    /// The moment of a record, if one was given.
     pub(super) fn past(&self) -> &PastFlags {
         &self.job().past
     }
@@ -77,9 +77,9 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let job = explain.job();
-    // (The parser asks for it.)
+    // (The parser requires it.)
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::told(at)?;
+    let seen = Seen::for_decision(at)?;
     let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
@@ -92,17 +92,12 @@ pub(super) fn run(
         false => None,
     };
     for gap in &seen.gaps {
-        out::say(err, gap);
+        out::print_message(err, gap);
     }
     let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
-    let mut text = printed(&answer, &seen.snapshot, job.output);
+    let mut text = answer_text(&answer, now.as_ref(), &seen.snapshot, job.output);
     if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
-    }
-    if let (Some(now), FigureFormat::Table) = (now, job.output) {
-        let words = format!("evict {}: starts now", named_victims(&now));
-        let command = format!("stokehold plan admit {} --preempt", answer.explanation.job);
-        let _ = writeln!(text, "  {:<10} {words} · {}", "or", printable(&command));
     }
     let is_held = matches!(answer.explanation.state, StartState::Held);
     if (is_held && job.output == FigureFormat::Table)
@@ -137,21 +132,28 @@ fn later_words(later: &Later, now: Moment) -> String {
 }
 
 /// An answer as text or as a document.
-pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat) -> String {
+pub(super) fn printed(
+    answer: &WorkloadExplanation,
+    snapshot: &Snapshot,
+    format: FigureFormat,
+) -> String {
+    answer_text(answer, None, snapshot, format)
+}
+
+/// The same, with the jobs to evict so that it starts now.
+fn answer_text(
+    answer: &WorkloadExplanation,
+    by_hand: Option<&Now>,
+    snapshot: &Snapshot,
+    format: FigureFormat,
+) -> String {
     if format == FigureFormat::Json {
         return safe_json(answer);
     }
     let (it, now) = (&answer.explanation, snapshot.at);
     let mut workloads = snapshot.workloads.iter();
-    let asks = workloads.find(|work| work.key.key == it.job.0 && work.key.kind == it.kind);
-    let asks = asks.map(|work| {
-        let pods = work
-            .sets
-            .iter()
-            .map(|set| u64::from(set.count))
-            .sum::<u64>();
-        (pods, work.device_count())
-    });
+    let own = workloads.find(|work| work.key.key == it.job.0 && work.key.kind == it.kind);
+    let devices = own.map(|work| work.device_count());
     let mut text = format!(
         "{} {} · as of {} UTC\n",
         printable(&it.kind),
@@ -166,12 +168,10 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
         "state",
         match it.state {
             StartState::Waiting => "waits",
-            StartState::Ready if !it.victims.is_empty() => {
-                "would start now, in the place of others"
-            }
-            StartState::Ready => "would start now: nothing is in its way",
+            StartState::Ready if !it.victims.is_empty() => "would start now by preempting others",
+            StartState::Ready => "would start now: nothing blocks it",
             StartState::Running => "runs",
-            StartState::Held => "is held",
+            StartState::Held => "is on hold",
             StartState::Ending => "is ending",
         },
     );
@@ -197,19 +197,19 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     for reason in &it.reasons {
         line("because", &reason.sentence());
     }
-    // A priority is Kueue's, Volcano's or KAI's to change: what is in no queue has none that a plan could change.
+    // A priority is set in Kueue, Volcano or KAI: a job in no queue has none that a plan could change.
     let command = |unblock: &Unblock| match &unblock.changes[..] {
         [one] if it.queue.is_some() => one.command(&it.job),
         _ => None,
     };
     let words = |unblock: &Unblock| {
-        // As in the console: what was estimated, not simulated, is marked.
-        let mark = if unblock.proven { "" } else { "about " };
-        let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
+        // As in the console: an estimate that was not simulated is marked.
+        let (mark, end) = unblock.marks();
+        let others = devices.and_then(|devices| unblock.for_others(devices));
         let others = others.map_or_else(String::new, |words| format!(", {words}"));
         let sentence = match unblock.changes[..] {
-            [Change::Wait { at }] => format!("wait until {mark}{}", at.rfc3339()),
-            _ => format!("{mark}{}{others}: starts now", unblock.sentence),
+            [UnblockChange::Wait { at }] => format!("wait until {}{end}", at.rfc3339()),
+            _ => format!("{mark}{}{others}: starts now{end}", unblock.sentence),
         };
         match command(unblock) {
             Some(command) => format!("{sentence} · stokehold {command}"),
@@ -224,15 +224,9 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     let mut change = |line: &mut dyn FnMut(&str, &str), words: &str| {
         line(std::mem::replace(&mut title, "or"), words);
     };
-    if it.unblock.is_none()
-        && matches!(it.state, StartState::Waiting)
-        && !it.reasons.iter().any(Reason::is_blind)
-    {
-        change(&mut line, "no single known change starts it now");
-    }
     let has_eta = start.is_some_and(|start| start.p50.is_some());
-    let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [Change::Wait { .. }]);
-    // The start of one that waits stands above, with its range. What takes several changes at once is the hardest to do.
+    let says_eta = |unblock: &&Unblock| matches!(unblock.changes[..], [UnblockChange::Wait { .. }]);
+    // The start of a waiting job is printed above, with its range. Several simultaneous changes are the hardest to do.
     let others = it
         .alternatives
         .iter()
@@ -240,16 +234,30 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     let all: Vec<&Unblock> = it.unblock.iter().chain(others).collect();
     let (single, several): (Vec<&Unblock>, Vec<&Unblock>) =
         all.into_iter().partition(|one| one.changes.len() == 1);
+    let is_change = |one: &&Unblock| !matches!(one.changes[..], [UnblockChange::Wait { .. }]);
+    if by_hand.is_none()
+        && !single.iter().any(is_change)
+        && matches!(it.state, StartState::Waiting)
+        && !it.reasons.iter().any(Reason::is_blind)
+    {
+        change(&mut line, "no single known change starts it now");
+    }
     for one in single {
         change(&mut line, &words(one));
     }
-    for (at, later) in answer.later.iter().enumerate() {
-        // The least is the first; another gives as much as the job asks for.
-        let why = match at {
-            0 => "",
-            _ => ", since none of its queue's jobs need end for it",
-        };
-        change(&mut line, &format!("{}{why}", later_words(later, now)));
+    if let Some(now) = by_hand {
+        let words = format!(
+            "evict {}: starts now · stokehold plan admit {} --preempt",
+            named_victims(now),
+            it.job
+        );
+        change(&mut line, &words);
+    }
+    for (later, condition) in answer.later_conditions() {
+        change(
+            &mut line,
+            &format!("{}{condition}", later_words(later, now)),
+        );
     }
     for one in several {
         change(&mut line, &words(one));

@@ -1,4 +1,4 @@
-//! `export`: serves the metrics of a recorder without recording, until it is told to end.
+//! `export`: serves the metrics of a recorder without recording, until it is stopped.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub struct ExportFlags {
 }
 
 impl ExportFlags {
-    /// The simulated fleet, where that is what is read.
+    /// The simulated fleet, if that is the source.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         self.demo.then_some(self.fleet)
     }

@@ -1,4 +1,4 @@
-//! `exporter`: the dialects that are known, and what one page means in them.
+//! `exporter`: lists the known dialects, and reads one page with them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,10 +19,10 @@ use table::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts,
 
 use super::out;
 
-/// The largest page that is read, unpacked.
+/// Largest page in bytes, decompressed.
 const LARGEST: u64 = 256 << 20;
 
-/// How long a page may take.
+/// Timeout of a page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to do with exporters.
@@ -166,7 +166,7 @@ fn read(
     let mut names = Names::default();
     let read = exporter::read(dialects, &bytes, &target, &mut names);
     for line in summary(&page.from, &read.report) {
-        out::say(err, &line);
+        out::print_message(err, &line);
     }
     if read.report.dialect.is_none() && !read.report.starting {
         let message = format!("{}: no known exporter wrote this", page.from);
@@ -192,7 +192,7 @@ fn read(
     Ok(Exit::Done)
 }
 
-/// How the reading went, in lines.
+/// A summary of the parse, in lines.
 fn summary(from: &str, report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(dialect) = &report.dialect {
@@ -215,7 +215,7 @@ fn summary(from: &str, report: &Report) -> Vec<String> {
     lines
 }
 
-/// The pod of a row, as far as it is known.
+/// The pod of a row, if it is known.
 fn pod_of(row: &Row<'_>) -> String {
     match (row.namespace, row.pod) {
         (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
@@ -223,7 +223,7 @@ fn pod_of(row: &Row<'_>) -> String {
     }
 }
 
-/// Servers of models: requests rather than devices.
+/// Table of model servers: requests rather than devices.
 fn serving_sheet(rows: &[Row<'_>]) -> String {
     let titles = vec![
         ("MODEL", false),
@@ -289,7 +289,7 @@ fn sheet(rows: &[Row<'_>]) -> String {
     table(titles, &lines)
 }
 
-/// The bytes of a page, unpacked.
+/// The bytes of a page, decompressed.
 fn fetch(from: &str) -> Result<Vec<u8>, Failure> {
     let failed =
         |what: &dyn std::fmt::Display| Failure::new(Exit::Failed, format!("{from}: {what}"));
@@ -330,7 +330,7 @@ fn too_large() -> String {
 
 async fn download(url: &str) -> Result<Vec<u8>, Failure> {
     let unreachable = |error: reqwest::Error| {
-        // The outermost word is "error sending request"; the cause is what helps.
+        // The outermost error is "error sending request"; the innermost cause is the useful one.
         let mut cause: &dyn std::error::Error = &error;
         while let Some(deeper) = cause.source() {
             cause = deeper;
@@ -348,7 +348,7 @@ async fn download(url: &str) -> Result<Vec<u8>, Failure> {
             401 | 403 => Exit::Refused,
             _ => Exit::Failed,
         };
-        return Err(Failure::new(exit, format!("{url}: answers {status}")));
+        return Err(Failure::new(exit, format!("{url} answered {status}")));
     }
     let mut bytes = Vec::new();
     let mut body = answer.bytes_stream();

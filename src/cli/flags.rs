@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use model::base::time::parse_span;
 use settings::ColorChoice;
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]
@@ -121,14 +121,14 @@ impl Global {
         all
     }
 
-    /// Which cluster is meant, and as whom.
-    pub fn choice(&self) -> Choice {
-        Choice {
+    /// The chosen cluster and user.
+    pub fn choice(&self) -> ContextChoice {
+        ContextChoice {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             impersonate: self.impersonate.clone(),
             impersonate_groups: self.impersonate_groups.clone(),
-            ..Choice::default()
+            ..ContextChoice::default()
         }
     }
 }
@@ -136,7 +136,7 @@ impl Global {
 /// How a console runs.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ConsoleFlags {
-    /// Size of the one frame that is printed where the output is no terminal
+    /// Size of the one frame that is printed where the output is not a terminal
     #[arg(long, value_name = "WxH", value_parser = size)]
     pub size: Option<(u16, u16)>,
     /// End after this time, `30s` say

@@ -10,9 +10,9 @@ use clap::{Args, ValueEnum};
 use model::base::{Exit, Failure, When};
 use model::value::Value;
 use settings::Settings;
-use table::output::{self, Item, OutputTable, output_table};
+use table::output::{self, OutputRow, OutputTable, output_table};
 use table::table::Layout;
-use table::watch::{Change, Event};
+use table::watch::{RowChange, RowEvent};
 use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
@@ -58,7 +58,7 @@ pub struct Get {
     /// Sort by a column or a field of -o json; with a - before it the greatest first
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub sort_by: Option<String>,
-    /// Leave the line of titles out of tables and CSV
+    /// Omit the header line of tables and CSV
     #[arg(long)]
     pub no_headers: bool,
     /// Print changes as they come; with `-o json`, one object a line
@@ -204,7 +204,7 @@ pub enum KindName {
 }
 
 impl KindName {
-    /// The kind of facts that it names; `None` for what the usage ledger tells, which is no facts.
+    /// The kind of facts that it names; `None` for rows of the usage ledger, which are not facts.
     pub(super) fn kind(self) -> Option<Kind> {
         Some(match self {
             Self::Pools => Kind::Pools,
@@ -275,7 +275,7 @@ pub(super) fn run(
                 .map(|(_, said)| said)
                 .collect();
             if lost != told {
-                out::say(err, &lost.join("\n"));
+                out::print_message(err, &lost.join("\n"));
                 told = lost;
             }
             out::write(out, &text)
@@ -301,14 +301,14 @@ pub(super) fn run(
     print(&part_of(&facts, &query), &query, format, out, err)
 }
 
-/// Says of a team or namespace in which nothing is known that it may be misspelled.
+/// Warns that a team or namespace without known objects may be misspelled.
 pub(super) fn say_unknown_scope(facts: &Facts, query: &Query, err: &mut dyn Write) {
     for said in query.scope.unknown(facts) {
-        out::say(err, &said);
+        out::print_message(err, &said);
     }
 }
 
-/// The facts as the part that is asked for has them, like the console. The document of the fleet is always whole.
+/// The facts within the requested scope, as in the console. The fleet document always has all of them.
 pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
     match query.kind {
         Kind::Fleet => facts.clone(),
@@ -318,13 +318,13 @@ pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
 
 pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     if get.from.is_some() || get.to.is_some() {
-        let message = "--from and --to are of `get usage`; a moment of a record is --at";
+        let message = "--from and --to belong to `get usage`; give --at for a moment of a record";
         return Err(Failure::new(Exit::Usage, message));
     }
     let kind = get.kind.kind().ok_or_else(|| {
         Failure::new(
             Exit::Usage,
-            "get usage and get budgets read the ledger of a record alone",
+            "get usage and get budgets read only the ledger of a record",
         )
     })?;
     if kind == Kind::Fleet && !get.names.is_empty() {
@@ -334,7 +334,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let select = Select::parse(kind, &get.selector, &get.field_selector).map_err(usage)?;
     if !get.names.is_empty() && !select.is_all() {
-        let message = "a name goes without -l and --field-selector";
+        let message = "give a name, or -l and --field-selector, not both";
         return Err(usage(message.to_owned()));
     }
     let sort = get.sort_by.as_deref();
@@ -373,9 +373,9 @@ pub fn print(
         Ok(text) => text,
         Err(Unanswered::Refused(why)) => return Err(Failure::new(Exit::Usage, why)),
         Err(missing) => {
-            // What was not listed may well be there.
+            // Objects of a kind that was not listed may still exist.
             for (_, said) in &lost {
-                out::say(err, said);
+                out::print_message(err, said);
             }
             let exit = lost.iter().map(|(exit, _)| *exit).max();
             return Err(Failure::new(
@@ -386,24 +386,31 @@ pub fn print(
     };
     out::write(out, &text)?;
     for (_, said) in &lost {
-        out::say(err, said);
+        out::print_message(err, said);
     }
-    // Names alone hold no reading.
+    // Names have no readings.
     if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
-        out::say(err, &said);
+        out::print_message(err, &said);
+    }
+    // (Programs know what they ask for.)
+    if query.kind == Kind::Alerts
+        && matches!(format, Format::Table | Format::Wide)
+        && let Some(said) = table::alerts::looked_once(facts)
+    {
+        out::print_message(err, &said);
     }
     if query.kind == Kind::Services
         && format != Format::Name
         && let Some(said) = table::services::read_once(facts)
     {
-        out::say(err, said);
+        out::print_message(err, said);
     }
     let exit = lost.iter().map(|(exit, _)| *exit).max();
     Ok(exit.unwrap_or(selected(facts, query, err)))
 }
 
-/// Says what a selector could not decide, and what may be wrong with one that finds nothing. An answer that leaves out what is
-/// not known ends as a refused one does.
+/// Reports what a selector could not decide, and the likely mistake in one that matches nothing. Output with unknown rows left
+/// out ends with the exit code of a refused request.
 fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
     let said = query
         .select
@@ -411,11 +418,11 @@ fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
         .then(|| output::unselected(facts, query));
     match said.flatten() {
         Some(output::Unselected::NotKnown(why)) => {
-            out::say(err, &why);
+            out::print_message(err, &why);
             Exit::Refused
         }
         Some(output::Unselected::NoSuch(why)) => {
-            out::say(err, &why);
+            out::print_message(err, &why);
             Exit::Done
         }
         None => {
@@ -425,7 +432,7 @@ fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
             };
             if !query.select.is_all() && none() {
                 let kind = query.kind.name();
-                out::say(err, &format!("no {kind} match {}", query.select.words()));
+                out::print_message(err, &format!("no {kind} match {}", query.select.words()));
             }
             Exit::Done
         }
@@ -492,16 +499,18 @@ impl Follower {
                 text
             }
             Format::Name => {
-                let named = |change: &Change| {
+                let named = |change: &RowChange| {
                     let name = output::names(std::slice::from_ref(&change.item));
                     format!("{} {name}", change.event.name())
                 };
                 changes.iter().map(named).collect()
             }
             Format::Template => {
-                // What has gone has no values any more: a template is of what is there.
-                let set = changes.iter().filter(|change| change.event == Event::Set);
-                let items: Vec<Item> = set.map(|change| change.item.clone()).collect();
+                // Deleted objects have no values: a template gets only existing ones.
+                let set = changes
+                    .iter()
+                    .filter(|change| change.event == RowEvent::Set);
+                let items: Vec<OutputRow> = set.map(|change| change.item.clone()).collect();
                 match items.is_empty() {
                     true => String::new(),
                     false => output::templated(&self.query, &items)
@@ -512,7 +521,7 @@ impl Follower {
         })
     }
 
-    fn lines(&mut self, titles: Vec<(&'static str, bool)>, changes: &[Change]) -> String {
+    fn lines(&mut self, titles: Vec<(&'static str, bool)>, changes: &[RowChange]) -> String {
         let lines: Vec<Vec<String>> = changes
             .iter()
             .map(|change| {

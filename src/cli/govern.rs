@@ -56,7 +56,7 @@ pub struct GovernFlags {
     /// Write nothing: say what would be admitted, preempted and kept waiting, and compare it to what kube-scheduler has done
     #[arg(long)]
     observe: bool,
-    /// Of several that run, one governs: the one that holds the Lease stokehold-govern in the namespace of the queues
+    /// Of several processes, only the leader governs: the holder of the Lease stokehold-govern in the namespace of the queues
     #[arg(long, conflicts_with = "observe")]
     leader_elect: bool,
     /// End after this time
@@ -83,7 +83,7 @@ pub enum GovernTask {
     },
 }
 
-/// Governs until it is told to end.
+/// Governs until it is stopped.
 pub(super) fn run(
     at: &Situation,
     flags: &GovernFlags,
@@ -122,10 +122,10 @@ pub(super) fn run(
             "{does} the jobs of {} by ConfigMap {namespace}/stokehold-queues; ctrl-c ends it",
             session.context
         );
-        out::say(err, &words);
+        out::print_message(err, &words);
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
             let words = format!("answers http://{address}/healthz, /readyz and /metrics");
-            out::say(err, &words);
+            out::print_message(err, &words);
         }
         let served = Arc::new(ServedGovern(governor.status()));
         let answers = async {
@@ -151,7 +151,7 @@ pub(super) fn run(
             }
         };
         let governs = governor.run(ends, &mut say);
-        let told = |words: &str| out::say(err, words);
+        let told = |words: &str| out::print_message(err, words);
         tokio::select! {
             ended = election::meanwhile(elector, told, governs) => ended?,
             () = answers => {}
@@ -179,9 +179,9 @@ pub(super) fn check(
     for (flavor, near) in flavors_without_devices(&queues, &known) {
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let words = format!(
-            "{place}: `{flavor}` is no class of devices that comes with the program{near} `stokehold get pools` names those of a cluster"
+            "{place}: `{flavor}` is not a built-in class of devices{near} `stokehold get pools` names those of a cluster"
         );
-        out::say(err, &words);
+        out::print_message(err, &words);
     }
     let own = queues
         .iter()

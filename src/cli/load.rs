@@ -1,10 +1,10 @@
-//! Reads the files and variables that settings are made of. All judgement is in the `settings` room.
+//! Reads the files and variables of the settings. The `settings` crate merges and checks them.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 use model::base::{Exit, Failure, SmallSort};
 use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
 use source::{kubeconfig, local};
@@ -15,7 +15,7 @@ use crate::runtime::telemetry;
 /// The file for everybody on this machine.
 const MACHINE: &str = "/etc/stokehold/stokehold.toml";
 
-/// Where settings are looked for, weakest first.
+/// The places of settings files, weakest first.
 pub(super) fn places() -> Vec<(Layer, PathBuf)> {
     let mut all = vec![(Layer::Machine, PathBuf::from(MACHINE))];
     if let Some(own) = directories::ProjectDirs::from("", "", "stokehold") {
@@ -24,7 +24,7 @@ pub(super) fn places() -> Vec<(Layer, PathBuf)> {
     all
 }
 
-/// Everything that the settings are made of, as it stands on this machine.
+/// All inputs of the settings on this machine.
 pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     let mut files = Vec::new();
     for (layer, path) in places() {
@@ -36,7 +36,7 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
             });
         }
     }
-    // A kubeconfig that cannot be read is said when the cluster is asked for; settings do without.
+    // An unreadable kubeconfig is reported when a command connects to the cluster; settings do not need it.
     let context = global.context.clone().or_else(|| {
         kubeconfig::contexts(&global.choice())
             .ok()
@@ -51,7 +51,7 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     })
 }
 
-/// Our environment variables, in name order. What is no text in one is replaced, so that it is refused and not passed over.
+/// Our environment variables, in name order. Invalid UTF-8 in one is replaced, so that it is refused and not skipped.
 fn variables() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = std::env::vars_os()
         .map(|(name, value)| {
@@ -69,7 +69,7 @@ pub(super) fn settings(global: &Global) -> Result<Settings, Failure> {
     settings::load(&inputs(global)?).map_err(faults)
 }
 
-/// From now on what happens goes into the log that the settings name.
+/// Starts the log in the settings' log file.
 ///
 /// # Errors
 /// It cannot be written.
@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Faults as the end of a command: one a line.
-pub(super) fn faults(faults: Vec<Fault>) -> Failure {
+pub(super) fn faults(faults: Vec<DocumentFault>) -> Failure {
     let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Failure::new(Exit::Usage, lines.join("\n"))
 }

@@ -9,7 +9,7 @@ use settings::{ColorChoice, Settings};
 use source::local;
 use table::Scope;
 
-/// What the console is started with. `terminal` tells whether its output is one.
+/// The console's options. `terminal` is true when its output is a terminal.
 pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
     let theme = theme(settings, &settings.theme)?;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -36,7 +36,7 @@ pub(super) fn scope(settings: &Settings) -> Scope {
     }
 }
 
-/// A theme of the user's own folder, or one that comes with the program.
+/// A theme of the user's own folder, or a built-in one.
 fn theme(settings: &Settings, name: &str) -> Result<Theme, Failure> {
     let own = |name: &str| {
         // A theme is a name, never a road to a file elsewhere.

@@ -121,7 +121,13 @@ enum Command {
     Usage(usage::Usage),
     /// Admit jobs by queues, quotas and gangs on a cluster without Kueue, Volcano or KAI
     Govern(govern::Govern),
-    /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
+    /// What a change does to the fleet: which jobs start when, what is in use, what it costs
+    ///
+    /// For example `what-if nodes h100-train +4`. In the console: `:what-if CHANGE`.
+    ///
+    /// Changes: nodes POOL|TYPE|NODE +N|-N; pool|zone|node NAME lost; quota QUEUE/FLAVOR +N|-N|=N (any: a quota of devices of
+    /// every flavor); quota FROM->TO/FLAVOR N; price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME
+    /// flavor FLAVOR|priority N|removed|+N.
     WhatIf(what_if::WhatIf),
     /// What devices cost on demand, reserved, on spot and owned, for the present demand and a month of the ledger
     Tco(tco::TcoFlags),
@@ -173,13 +179,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let exit = run(&cli, &mut out, &mut err).unwrap_or_else(|failure| {
-        out::say(&mut err, &failure.message);
+        out::print_message(&mut err, &failure.message);
         failure.exit
     });
     exit.code()
 }
 
-/// As kubectl's plugin, the program is called by kubectl's words.
+/// As a plugin of kubectl, the program is called with kubectl's arguments.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let plugin = arguments
         .first()

@@ -1,4 +1,4 @@
-//! Standard output, whose reader may go at any time.
+//! Standard output, whose reader may close it at any time.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::runtime::session::Coming;
 use model::base::name::printable;
 use model::base::{Exit, Failure};
 
-/// Writes all of a text. A reader that has gone ends the command quietly, as it ended `head`'s.
+/// Writes a whole text. A closed pipe ends the command without an error.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -18,59 +18,57 @@ pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
         })
 }
 
-/// Says something to the operator, a line each, without anything that could rewrite the screen. Whether
-/// standard error is still there is nobody's concern.
-pub(super) fn say(err: &mut dyn Write, text: &str) {
+/// Prints a message to standard error line by line, without control characters. A closed standard error is ignored.
+pub(super) fn print_message(err: &mut dyn Write, text: &str) {
     for line in text.lines() {
         let _ = writeln!(err, "stokehold: {}", printable(line));
     }
 }
 
-/// A first look that takes longer than this is told of, and again after each further such time.
+/// Progress of a first look is shown after this time, and again after each further such time.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Tells on standard error how far a first look has come: on one line of a terminal that is gone when the look is over,
-/// elsewhere in a line a second.
+/// Progress of a first look on standard error: on a terminal one line that is cleared at the end, elsewhere a line a second.
 pub(super) struct LookProgress {
     quiet: bool,
     begun: Stopwatch,
-    told: Duration,
-    /// A line of a terminal is to be wiped.
+    reported_after: Duration,
+    /// A terminal line must be cleared.
     shown: bool,
 }
 
 impl LookProgress {
-    /// A look begins. One that is `quiet` tells nothing.
+    /// Starts the clock. A `quiet` one prints nothing.
     pub(super) fn new(quiet: bool) -> Self {
         Self {
             quiet,
             begun: Stopwatch::start(),
-            told: Duration::ZERO,
+            reported_after: Duration::ZERO,
             shown: false,
         }
     }
 
-    /// The look has come so far.
+    /// Reports progress.
     pub(super) fn at(&mut self, coming: Coming) {
         let now = self.begun.elapsed();
         let terminal = io::stderr().is_terminal();
-        let due = now >= TOLD_AFTER && (terminal || now - self.told >= TOLD_AFTER);
+        let due = now >= TOLD_AFTER && (terminal || now - self.reported_after >= TOLD_AFTER);
         if self.quiet || !due {
             return;
         }
         if let Some(words) = words(coming) {
-            self.told = now;
+            self.reported_after = now;
             self.shown |= terminal;
             if terminal {
                 let _ = write!(io::stderr(), "\r{words}\x1b[K");
             } else {
-                say(&mut io::stderr(), &words);
+                print_message(&mut io::stderr(), &words);
             }
         }
     }
 }
 
-/// How far a look has come; `None` when nothing is waited for that can be counted.
+/// The progress as text; `None` when nothing countable is awaited.
 fn words(coming: Coming) -> Option<String> {
     let Coming { tables, readings } = coming;
     if tables.0 < tables.1 {

@@ -1,17 +1,17 @@
-//! Commands that wait: what they wait for is said now and then on standard error, and none waits for ever.
+//! Commands that wait: progress is printed on standard error at intervals, and no command waits for ever.
 
 use std::future::Future;
 use std::time::Duration;
 
 use model::base::{Exit, Failure};
 
-/// How often it is said.
+/// The interval of progress messages.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// How long a command waits for the API server's answers in all: a person may have to log in meanwhile.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Does work that waits for the API server. What it waits for is told every ten seconds, and after five minutes it is
+/// Runs work that waits for the API server. Progress is printed every ten seconds, and after five minutes the work is
 /// given up.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_is_told_and_ends() {
+    async fn a_wait_is_reported_and_ends() {
         let mut told = Vec::new();
         let done = patiently(
             |line| told.push(line.to_owned()),

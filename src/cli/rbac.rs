@@ -23,7 +23,7 @@ pub struct Rbac {
 pub enum RoleName {
     /// Reads everything that is shown, writes nothing
     Viewer,
-    /// That, and carries out plans; bind it by a RoleBinding to keep it within a namespace
+    /// What viewer may, and carries out plans; bind it by a RoleBinding to keep it within a namespace
     Operator,
     /// Reads, and admits and suspends jobs: what `govern` runs with
     Govern,

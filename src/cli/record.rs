@@ -1,4 +1,4 @@
-//! `record`: writes what the sources say to disk, until it is told to end. `replay`: the console on what was written.
+//! `record`: writes observations to disk, until it is stopped. `replay`: the console on a record.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,10 +22,10 @@ use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::Watcher;
 use settings::Settings;
-use source::kubeconfig::{self, Choice};
+use source::kubeconfig::{self, ContextChoice};
 use source::remote_write::RemoteWrite;
 use table::Facts;
-use table::changes::Changes;
+use table::changes::FleetChanges;
 
 use super::flags::span;
 use super::look;
@@ -40,7 +40,7 @@ pub struct RecordFlags {
     /// The directory to write into; without it, that of the settings, or one for the context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How long to keep what was recorded; without it, as the settings say (30d)
+    /// How long to keep recorded data; without it, as the settings say (30d)
     #[arg(long, value_name = "SPAN", value_parser = span)]
     keep: Option<Duration>,
     /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
@@ -65,19 +65,19 @@ pub struct RecordFlags {
 /// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayFlags {
-    /// The directory that was recorded into, or one segment of it; without it, that of the context
+    /// The directory of a record, or one of its segments; without it, that of the context
     #[arg(value_name = "DIR|FILE")]
     path: Option<PathBuf>,
     /// The moment to begin at: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC; the end without it)
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     at: Option<When>,
-    /// How fast to play; 0 stands still
+    /// Playback speed; 0 pauses
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed, allow_negative_numbers = true)]
     speed: f64,
 }
 
 impl ReplayFlags {
-    /// The record that is meant.
+    /// The chosen record.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self.at,
@@ -94,7 +94,7 @@ impl ReplayFlags {
 /// Flags of commands that can look at a record instead of the cluster.
 #[derive(Args, Clone, PartialEq, Eq, Debug, Default)]
 pub struct PastFlags {
-    /// As it was then, by the record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC)
+    /// As it was at that time, from the record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC)
     #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
     pub at: Option<When>,
     /// The record to look at; without it, that of the context
@@ -103,7 +103,7 @@ pub struct PastFlags {
 }
 
 impl PastFlags {
-    /// True when a record is meant.
+    /// True when a record is chosen.
     pub(super) fn is_given(&self) -> bool {
         self.at.is_some() || self.record.is_some()
     }
@@ -116,14 +116,14 @@ pub struct RecordMoment {
     pub flags: PastFlags,
     /// Whose record, where no directory is given.
     pub choice_context: Option<String>,
-    /// The kubeconfig that says which context is the current one.
+    /// The kubeconfig with the current context.
     pub kubeconfig: Option<PathBuf>,
-    /// How fast it is played; 0 stands still.
+    /// Playback speed; 0 pauses.
     pub speed: f64,
 }
 
 impl RecordFlags {
-    /// The simulated fleet, where that is what is recorded.
+    /// The simulated fleet, if that is the source.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         self.demo.then_some(self.fleet)
     }
@@ -252,12 +252,12 @@ pub(super) fn run(
                     watched = Some(ended);
                     break;
                 }
-                Some(words) = heard.recv() => out::say(err, &words),
+                Some(words) = heard.recv() => out::print_message(err, &words),
                 _ = ticks.tick(), if sends.is_some() => {
                     let (Some(sends), Some(metrics)) = (&mut sends, &metrics) else { continue };
                     let state = sends.state().borrow().clone();
                     if let Some(words) = news.of(&state) {
-                        out::say(err, &words);
+                        out::print_message(err, &words);
                     }
                     // Nothing is known before the first picture.
                     if metrics.facts.borrow().is_some() {
@@ -265,7 +265,7 @@ pub(super) fn run(
                     }
                 }
                 told = control.news() => match told {
-                    Some(words) => out::say(err, &words),
+                    Some(words) => out::print_message(err, &words),
                     None => return Err(failed("every source has ended; start again")),
                 },
             }
@@ -276,14 +276,14 @@ pub(super) fn run(
                 watched = Some(watching.await);
             }
             while let Ok(words) = heard.try_recv() {
-                out::say(err, &words);
+                out::print_message(err, &words);
             }
         }
         let state = control.stop().await;
         if let Some((mut sends, metrics)) = sends.zip(metrics) {
             sends.send(session.clock.now(), metrics.values());
             if let Some(words) = news.of(&sends.close().await) {
-                out::say(err, &words);
+                out::print_message(err, &words);
             }
         }
         let lasted = session.clock.now().since(begun);
@@ -332,12 +332,12 @@ pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBu
         })
 }
 
-/// The name of the context that is meant: the one that is named, or the current one.
+/// The name of the chosen context: the named one, or the current one.
 pub(super) fn context(moment: &RecordMoment) -> Option<String> {
-    let choice = Choice {
+    let choice = ContextChoice {
         kubeconfig: moment.kubeconfig.clone(),
         context: moment.choice_context.clone(),
-        ..Choice::default()
+        ..ContextChoice::default()
     };
     match &choice.context {
         Some(context) => Some(context.clone()),
@@ -347,15 +347,15 @@ pub(super) fn context(moment: &RecordMoment) -> Option<String> {
     }
 }
 
-/// What changed between two moments of a record, of what the settings' scope has.
+/// The changes between two moments of a record, within the settings' scope.
 ///
 /// # Errors
-/// As [`open`]; the moments stand in the wrong order, or nothing was recorded at the earlier one.
+/// As [`open`]; the moments are in the wrong order, or nothing was recorded at the earlier one.
 pub(super) fn changes(
     at: &Situation,
     moment: &RecordMoment,
     from: When,
-) -> Result<Changes, Failure> {
+) -> Result<FleetChanges, Failure> {
     let (archive, to) = open(moment, &at.settings, at.quiet)?;
     let from = from.in_record(archive.start(), archive.end());
     if from >= to {
@@ -367,7 +367,7 @@ pub(super) fn changes(
     past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)
 }
 
-/// Opens a record, and gives the moment of it that is meant. What of it cannot be read is said on standard error.
+/// Opens a record, with the selected time. What cannot be read is reported on standard error.
 ///
 /// # Errors
 /// There is none, it cannot be read, or it ends before that moment.
@@ -380,7 +380,7 @@ pub(super) fn open(
     let archive = Archive::open(&path).map_err(failed)?;
     if !quiet {
         for warning in archive.warnings() {
-            out::say(&mut std::io::stderr(), warning);
+            out::print_message(&mut std::io::stderr(), warning);
         }
     }
     let end = archive.end();
@@ -395,16 +395,16 @@ pub(super) fn open(
         )));
     }
     if !quiet {
-        let mut words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
+        let mut words = format!("as of {}, from the record {}", at.rfc3339(), path.display());
         if let Some((from, to)) = archive.gap_at(at) {
             let gap = format!(
-                "; nothing was recorded from {} to {}: what is shown is what was known before",
+                "; nothing was recorded from {} to {}: the values are from before",
                 from.rfc3339(),
                 to.rfc3339()
             );
             words.push_str(&gap);
         }
-        out::say(&mut std::io::stderr(), &words);
+        out::print_message(&mut std::io::stderr(), &words);
     }
     Ok((archive, at))
 }
@@ -436,7 +436,7 @@ pub(super) fn half_hour(
 /// The facts at the end of the record of a cluster's context, where one is written now, with the half hour before it.
 pub(super) fn half_hour_so_far(
     setup: &Setup,
-    choice: &Choice,
+    choice: &ContextChoice,
     quiet: bool,
     err: &mut dyn Write,
 ) -> Option<Facts> {
@@ -455,8 +455,8 @@ pub(super) fn half_hour_so_far(
     let rules = session::past_rules(setup, &archive);
     let facts = past::half_hour(&archive, rules, at).ok()?;
     if !quiet {
-        let words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
-        out::say(err, &words);
+        let words = format!("as of {}, from the record {}", at.rfc3339(), path.display());
+        out::print_message(err, &words);
     }
     Some(facts)
 }

@@ -1,4 +1,4 @@
-//! `engine rehearse`: forecasts of a simulated week held against what its world did.
+//! `engine rehearse`: compares forecasts of a simulated week with what happened.
 
 use std::io::Write;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Rehearse {
     /// Seed of the world
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// How long forecasts are made and held against the truth
+    /// How long forecasts are made and compared with the outcome
     #[arg(long = "for", value_name = "DURATION", default_value = "168h", value_parser = span)]
     pub length: Duration,
     /// How long it runs before that, so that runs have ended from which something can be learnt
@@ -67,7 +67,7 @@ pub(super) fn run(
         history: !rehearsal.without_history,
     };
     let mut progress = Progress::new(err);
-    let outcome = rehearse(&setup, |done, all| progress.tell("hours", done, all));
+    let outcome = rehearse(&setup, |done, all| progress.report("hours", done, all));
     drop(progress);
     let text = match rehearsal.output {
         FigureFormat::Json => safe_json(&outcome),

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use engine::explain::StartState;
 use engine::explanations;
-use engine::route::{Candidate, Routing};
+use engine::route::{FlavorCandidate, Routing};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment, Rate};
 use table::output::safe_json;
@@ -48,7 +48,7 @@ pub enum RouteOf {
 }
 
 impl RouteFlags {
-    /// The moment of a record, where one is asked about.
+    /// The moment of a record, if one was given.
     pub(super) fn past(&self) -> &PastFlags {
         let RouteOf::Job { past, .. } = &self.what;
         past
@@ -63,7 +63,7 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let RouteOf::Job { name, output, .. } = &route.what;
-    let seen = Seen::told(at)?;
+    let seen = Seen::for_decision(at)?;
     let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.clone(),
@@ -82,7 +82,7 @@ pub(super) fn run(
     let routing = explanations::route(&seen.snapshot, &name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;
     for gap in &seen.gaps {
-        out::say(err, gap);
+        out::print_message(err, gap);
     }
     out::write(out, &printed(&routing, seen.snapshot.at, *output))?;
     Ok(Exit::Done)
@@ -109,7 +109,7 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
     }
     if let Some(most) = routing.most_micro_usd_per_device_hour {
         let most = usd(Some(Rate::from_micros(most).usd()));
-        let _ = writeln!(text, "  its route pays at most {most} a device-hour");
+        let _ = writeln!(text, "  its route allows at most {most} a device-hour");
     }
     if routing.flavors.is_empty() {
         text.push_str("  no flavor: neither its queue nor a route names one\n");
@@ -146,7 +146,7 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
     text
 }
 
-fn line(flavor: &Candidate, now: Moment) -> Vec<String> {
+fn line(flavor: &FlavorCandidate, now: Moment) -> Vec<String> {
     let money = |micros: Option<i64>| usd(micros.map(|micros| Rate::from_micros(micros).usd()));
     let moment = |at: Option<Moment>| match at {
         Some(at) if at <= now => String::from("now"),
@@ -160,7 +160,7 @@ fn line(flavor: &Candidate, now: Moment) -> Vec<String> {
         money(flavor.cost_micro_usd),
         money(flavor.micro_usd_per_device_hour),
         format!("{:.2}", flavor.speed_milli as f64 / 1000.0),
-        // When it starts stands before it.
+        // Its start is printed before it.
         word(Some(flavor.why.as_str()).filter(|_| flavor.start.is_none() || !flavor.allowed)),
     ]
 }

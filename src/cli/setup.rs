@@ -1,4 +1,4 @@
-//! The doors from commands into the runtime: sessions, the console, the simulated fleet's server.
+//! Entry points from commands into the runtime: sessions, the console, the simulated fleet's server.
 
 use std::future::Future;
 use std::io::{IsTerminal, Write};
@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::runtime::clock::Stopwatch;
 use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
 use crate::runtime::session::{self, Demo, Setup};
-use crate::runtime::ui::{End, Ui};
+use crate::runtime::simulated::KeptFleets;
+use crate::runtime::ui::{ConsoleEnd, Ui};
 use crate::runtime::usage_facts::UsageReader;
 use crate::runtime::{clock, doctor, explanation_task, silence, ui};
 use console::{App, Msg, msg, printed_text};
@@ -17,7 +18,7 @@ use model::base::{Exit, Failure, Name};
 use model::object::{ObjectNews, ObjectRequest};
 use settings::{Rulebook, Settings};
 use sim::{self, Server};
-use source::kubeconfig::{self, Choice};
+use source::kubeconfig::{self, ContextChoice};
 use table::checkup::Point;
 use table::{Facts, Needs};
 
@@ -28,24 +29,24 @@ use super::record::RecordMoment;
 use super::simulated::{self, FleetFlags, ServeFlags};
 use super::{load, look, record};
 
-/// Size of a frame where the output is no terminal and none is given.
+/// Size of a frame where the output is no terminal and no size is given.
 const SIZE: (u16, u16) = (120, 40);
 
 /// Where facts come from.
 #[derive(Clone, Debug)]
 pub enum FactsSource {
     /// A cluster.
-    Cluster(Choice),
-    /// The simulated one, in this process.
+    Cluster(ContextChoice),
+    /// The simulated cluster, in this process.
     Demo(FleetFlags),
-    /// What was recorded of one.
+    /// A record of a cluster.
     Record(RecordMoment),
 }
 
-/// Prometheus' past of a whole fleet comes in parts: so long at most.
+/// Longest wait for Prometheus' history of a whole fleet, which arrives in parts.
 const PAST_WAIT: Duration = Duration::from_secs(180);
 
-/// Everything that is settled before a command runs.
+/// Everything that is determined before a command runs.
 #[derive(Clone, Debug)]
 pub struct Situation {
     /// Settings.
@@ -54,9 +55,9 @@ pub struct Situation {
     pub rulebook: Rulebook,
     /// Where facts come from.
     pub target: FactsSource,
-    /// Every namespace that may be read is looked at, whichever was chosen.
+    /// Reads every readable namespace, whichever was selected.
     pub every_namespace: bool,
-    /// Nothing is said of how far a look has come.
+    /// No progress output.
     pub quiet: bool,
 }
 
@@ -70,10 +71,10 @@ impl Situation {
         }
     }
 
-    /// What to connect to.
+    /// The cluster to connect to.
     ///
     /// # Errors
-    /// A record is looked at: nothing is connected.
+    /// A record was selected: there is no connection.
     pub(super) fn target(&self) -> Result<session::ClusterTarget, Failure> {
         match &self.target {
             FactsSource::Cluster(choice) => Ok(session::ClusterTarget::Cluster(choice.clone())),
@@ -99,10 +100,10 @@ fn world(fleet: &FleetFlags) -> sim::world::Options {
     }
 }
 
-/// Takes facts as they come; an error ends the stream with it.
+/// Receives facts as they come; an error ends the stream.
 pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
 
-/// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
+/// Runs the console until the operator quits. If the output is no terminal, prints one frame.
 pub(super) fn console(
     at: &Situation,
     global: &Global,
@@ -151,14 +152,16 @@ pub(super) fn console(
             pictures: std::path::PathBuf::from("."),
         };
         Ok(match ui::run(running, open).await? {
-            End::Quit | End::Gone => Exit::Done,
-            End::Interrupted => Exit::Interrupted,
+            ConsoleEnd::Quit | ConsoleEnd::Gone => Exit::Done,
+            ConsoleEnd::Interrupted => Exit::Interrupted,
         })
     })
 }
 
-/// What opens the sessions of a console. Another context has settings of its own, so they are read again for it.
+/// Opens the sessions of a console. Each context has its own settings, so they are read again for it.
 fn opener(at: Situation, global: Global) -> Arc<Open> {
+    // A simulated fleet keeps running while its console switches to another view.
+    let begun = KeptFleets::default();
     Arc::new(move |wish: &ConnectionRequest| {
         let mut global = global.clone();
         let (mut setup, target) = match &wish.place {
@@ -193,6 +196,15 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
         if let Some(names) = &wish.namespaces {
             setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
         }
+        let target = match target {
+            Ok(session::ClusterTarget::Demo(demo)) => {
+                let is_asked_for = wish.place == ClusterChoice::Demo;
+                Ok(session::ClusterTarget::Begun(
+                    begun.of(is_asked_for, &demo)?,
+                ))
+            }
+            target => target,
+        };
         let mut session = match target {
             Ok(target) => session::console(&setup, target)?,
             Err(moment) => {
@@ -200,7 +212,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                 session::replay(&setup, archive, then, moment.speed)?
             }
         };
-        // Contexts that cannot be listed cannot be offered; the session is there all the same.
+        // Contexts that cannot be listed are not offered; the session works without them.
         let contexts = kubeconfig::contexts(&global.choice()).map_or(Vec::new(), |(all, _)| all);
         let names = |all: &[String]| all.iter().map(|name| Name::new(name)).collect();
         let about = msg::Session {
@@ -213,19 +225,19 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
     })
 }
 
-/// Waits for all that is needed, or until a deadline with what is known then.
+/// Waits for all needed facts, or until a deadline, and returns the facts known then.
 pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
-    look_once(at, needs).map(|facts| budgeted(at, heard(at, facts)))
+    look_once(at, needs).map(|facts| budgeted(at, with_silences(at, facts)))
 }
 
-/// The same within a bound, without a word: nothing where that is not enough, or where it fails.
+/// The same within a time limit and without progress; `None` on a timeout or failure.
 pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
     let look = async { Ok(tokio::time::timeout(most, read(at, needs)).await.ok()) };
     block_on(look).ok()??.ok()
 }
 
-/// The facts with what the operator muted on this machine.
-fn heard(at: &Situation, facts: Facts) -> Facts {
+/// The facts with the findings that the operator muted on this machine.
+fn with_silences(at: &Situation, facts: Facts) -> Facts {
     let place = match at.target {
         FactsSource::Cluster(_) => silence::place(),
         FactsSource::Demo(_) => None,
@@ -239,7 +251,7 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
     }
 }
 
-/// The facts with what is to be said of the settings' budgets, where there is a ledger.
+/// The facts with the state of the settings' budgets, where there is a ledger.
 fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) && !at.settings.budget.is_empty() {
         let reader = UsageReader::new(&at.settings, &facts.context).of_budgets();
@@ -248,7 +260,7 @@ fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
     facts
 }
 
-/// The facts with all that the usage ledger tells: for pictures of the console.
+/// The facts with the whole usage ledger, for frames of the console.
 pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) {
         let reader = UsageReader::new(&at.settings, &facts.context);
@@ -257,7 +269,7 @@ pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
     facts
 }
 
-/// One look within a runtime that is there already, without a word.
+/// One look within an existing runtime, without progress.
 pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let mut told = |_| {};
     session::snapshot(&at.setup(false), at.target()?, needs, &mut told).await
@@ -279,7 +291,7 @@ fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     })
 }
 
-/// Facts with the last half hour: by a record, else by Prometheus, else by what is seen within `watch`.
+/// Facts with the last half hour: from a record, else from Prometheus, else observed within `watch`.
 ///
 /// # Errors
 /// As [`snapshot`].
@@ -299,7 +311,7 @@ pub(super) fn half_hour(
     if let (Some(choice), None) = (choice, watch)
         && let Some(facts) = record::half_hour_so_far(&setup, choice, at.quiet, err)
     {
-        return Ok(heard(at, facts));
+        return Ok(with_silences(at, facts));
     }
     let facts = block_on(async {
         let mut session = session::open(&setup, at.target()?)?;
@@ -331,10 +343,10 @@ pub(super) fn half_hour(
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
-    Ok(heard(at, facts))
+    Ok(with_silences(at, facts))
 }
 
-/// The same, and what comes of what is wanted to be read of a single object then.
+/// The same, with the result of a read of a single object.
 pub(super) fn page(
     at: &Situation,
     needs: &Needs,
@@ -350,10 +362,10 @@ pub(super) fn page(
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
-    Ok((budgeted(at, heard(at, facts)), news))
+    Ok((budgeted(at, with_silences(at, facts)), news))
 }
 
-/// Looks at everything that `doctor` looks at.
+/// Runs the checks of `doctor`.
 pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     let setup = at.setup(true);
     let FactsSource::Cluster(choice) = at.target.clone() else {
@@ -363,14 +375,14 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     let mut told = |coming| looking.at(coming);
     block_on(async {
         tokio::select! {
-            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
+            points = patiently(|line| out::print_message(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
 }
 
-/// Hands over the first complete fleet, and each later one, until `take` fails or the process is interrupted.
-/// Two pictures are at least `refresh` apart.
+/// Passes the first complete fleet and each later one to `take`, until it fails or the process is interrupted.
+/// Two calls are at least `refresh` apart.
 pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
     let refresh = at.settings.refresh.duration();
     block_on(async {
@@ -383,7 +395,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                     .first(&needs, &mut |coming| looking.at(coming))
                     .await?
             };
-            let first = budgeted(at, heard(at, (*first).clone()));
+            let first = budgeted(at, with_silences(at, (*first).clone()));
             take(&first)?;
             let (mut usage, mut read) = (first.usage, Stopwatch::start());
             loop {
@@ -393,7 +405,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    let mut facts = heard(at, (*facts).clone());
+                    let mut facts = with_silences(at, (*facts).clone());
                     // The ledger grows once a minute.
                     if read.elapsed() >= Duration::from_secs(60) {
                         facts = budgeted(at, facts);
@@ -412,7 +424,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
     })
 }
 
-/// Serves the simulated fleet until it is told to end; writes a kubeconfig where one is asked for.
+/// Serves the simulated fleet until the process is stopped; writes a kubeconfig if one is requested.
 pub(super) fn sim(
     fleet: &FleetFlags,
     serve: &ServeFlags,
@@ -448,8 +460,12 @@ pub(super) fn sim(
         for warning in serve.warnings() {
             eprintln!("{warning}");
         }
-        if kubeconfig.is_none() {
-            eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
+        match kubeconfig {
+            None => eprintln!("no kubeconfig was written; kubectl needs one: --kubeconfig FILE"),
+            Some(path) => eprintln!(
+                "use it in another terminal: export KUBECONFIG={}; stokehold, or stokehold get pools",
+                path.display()
+            ),
         }
         running.until(ended()).await;
         Ok(Exit::Done)
@@ -464,20 +480,20 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
         .build()
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
     let end = runtime.block_on(work);
-    // The process ends now. Taking the runtime down would pull timers from under tasks that still run, and
-    // these would say so on the screen.
+    // The process ends now. Shutting the runtime down would drop timers of running tasks, whose
+    // panics would appear on the screen.
     std::mem::forget(runtime);
     end
 }
 
-/// Comes when the operator interrupts.
+/// Completes when the operator interrupts.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Comes when somebody ends the process, by whichever signal.
+/// Completes when the process gets one of the termination signals.
 pub(super) async fn ended() {
     #[cfg(unix)]
     {

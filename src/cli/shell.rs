@@ -11,7 +11,7 @@ use crate::runtime::shell::{self as runner, ShellEnd};
 use console::pod_access::{ShellTarget, shell_target};
 use console::view::Selection;
 use model::base::{Exit, Failure, Name, ObjectKey};
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use table::Needs;
 
 use super::out;
@@ -49,12 +49,12 @@ enum Target {
 /// Runs `shell`.
 pub(super) fn run(
     at: &Situation,
-    choice: Choice,
+    choice: ContextChoice,
     shell: &Shell,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
-    // Asked first: without a grant nothing is looked up.
+    // Checked first: without a grant nothing is looked up.
     let service = setup::block_on(async { ActionService::open(&at.settings, choice, true) })?;
     let granted = service.kubectl().map_err(refused)?;
     let target = match &shell.target {
@@ -84,12 +84,12 @@ pub(super) fn run(
     let end = setup::block_on(async { Ok(runner::run(&command).await) })?;
     match end {
         Ok(ShellEnd::Ended(ended)) if ended.status.success() => Ok(Exit::Done),
-        // kubectl has said why.
+        // kubectl has printed the reason.
         Ok(ShellEnd::Ended(_) | ShellEnd::HungUp) => Ok(Exit::Failed),
         Ok(ShellEnd::Terminated) => Ok(Exit::Interrupted),
         Err(why) => {
             let line = kubectl::line(&command.arguments);
-            out::say(err, &format!("the command, to be run elsewhere: {line}"));
+            out::print_message(err, &format!("the command, to be run elsewhere: {line}"));
             Err(Failure::new(Exit::Failed, why))
         }
     }

@@ -86,17 +86,17 @@ pub struct Shot {
 }
 
 impl Shot {
-    /// The simulated fleet, where that is what is drawn.
+    /// The simulated fleet, if that is drawn.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         let fixed = FleetFlags {
-            // Nothing moves while a picture is taken.
+            // The clock is stopped while a picture is drawn.
             speed: 0.0,
             ..self.fleet
         };
         (self.demo || self.all.is_some()).then_some(fixed)
     }
 
-    /// The moment of a record, where that is what is drawn.
+    /// The moment of a record, if that is drawn.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self
@@ -148,7 +148,7 @@ fn keys(text: &str) -> Result<Keys, String> {
         }
         if c.is_control() {
             return Err(String::from(
-                "a control character is no key; write <enter>, <ctrl-f>, <esc>",
+                "a control character is not a key; write <enter>, <ctrl-f>, <esc>",
             ));
         }
         all.push(KeyPress::plain(Key::Char(c)));
@@ -187,8 +187,8 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// The look out of the settings; a picture has every color unless fewer are asked for, as `NO_COLOR` does of what goes to terminals.
-/// Text alone has none: what color would tell, signs and digits do.
+/// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
+/// Plain text has none: signs and digits replace the colors.
 fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
     let mut options = look::options(&at.settings, true)?;
     options.depth = depth(form, at.settings.color, options.depth);

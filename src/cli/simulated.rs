@@ -44,7 +44,7 @@ pub struct FleetFlags {
     /// Seed: the same seed gives the same fleet
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// How fast its time runs; 0 stands still
+    /// Speed of simulated time; 0 pauses
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed, allow_negative_numbers = true)]
     pub speed: f64,
     /// Its time at the start, RFC 3339; now without it
@@ -81,7 +81,7 @@ pub struct ServeFlags {
 impl ServeFlags {
     /// A warning for each address that other machines may reach.
     pub fn warnings(&self) -> Vec<String> {
-        let login = "its users log in by the tokens of the kubeconfig";
+        let login = "its users log in with the tokens of the kubeconfig";
         let all = [
             ("the API", Some(self.listen), login),
             ("the exporters' pages", self.exporters, "they need no login"),

@@ -23,8 +23,8 @@ use super::usage::ledger;
 
 /// What devices cost on demand, reserved, on spot and owned, and when buying pays off.
 ///
-/// For the devices that are held now; with --record or --at also for the 30 days of that record's usage ledger. Prices come from the
-/// price books and [[prices.override]]; what a commitment or a machine costs, from [tco] of the settings. What is not known is said.
+/// For the devices that are allocated now; with --record or --at also for the 30 days of that record's usage ledger. Prices come from the
+/// price books and [[prices.override]]; what a commitment or a machine costs, from [tco] of the settings. What is unknown is marked.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct TcoFlags {
     /// Only this class of devices: H100
@@ -46,9 +46,9 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let facts = setup::snapshot(at, &Needs::everything())?;
     for (_, said) in table::losses(&facts, table::Kind::Fleet) {
-        out::say(err, &said);
+        out::print_message(err, &said);
     }
-    let answers = JobExplanations::of(&facts.fleet, &facts.burn);
+    let answers = JobExplanations::of(&facts.fleet, &facts.spend_rates);
     let facts = Facts {
         answers: answers.into(),
         ..facts
@@ -93,8 +93,8 @@ pub(super) fn run(
             let near = model::base::document::nearest(class, known.by_ref());
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             let class = printable(class);
-            let message = format!("tco.owned: no class of devices is called `{class}`{near}");
-            out::say(err, &message);
+            let message = format!("tco.owned: no class of devices has the name `{class}`{near}");
+            out::print_message(err, &message);
         }
     }
     let mut rows = tco::rows(&facts, &at.rulebook.prices, &inputs, &months);

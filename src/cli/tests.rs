@@ -279,7 +279,7 @@ fn got(line: &str) -> Result<Query, Failure> {
 fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_is_asked() {
     for (line, said) in [
         ("stokehold get queues -l a=b", "queues have no labels"),
-        ("stokehold get nodes n1 -l a=b", "a name goes without -l"),
+        ("stokehold get nodes n1 -l a=b", "give a name, or -l"),
         (
             "stokehold get nodes --field-selector nope=1",
             "no field `nope`",
@@ -329,7 +329,7 @@ fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_i
 }
 
 #[test]
-fn a_label_that_is_not_known_is_said_and_one_that_nobody_has_too() {
+fn an_unknown_label_and_an_unused_label_are_reported() {
     let mut facts = facts();
     let nodes = got("stokehold get nodes -l nobody/has=it").expect("understood");
     let (exit, out, err) = printed(&facts, &nodes);

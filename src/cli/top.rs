@@ -1,4 +1,4 @@
-//! `top`: what is used most stands first.
+//! `top`: the rows with the most use first.
 
 use std::io::Write;
 
@@ -63,7 +63,7 @@ impl TopName {
         }
     }
 
-    /// Columns of `get`, in the order in which they stand.
+    /// Columns of `get`, in their order.
     const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Nodes => &[
@@ -112,7 +112,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let kind = top.what.kind();
     let teams = top.what == TopName::Teams;
-    // What holds nothing uses nothing; a team is a row of cost.
+    // A job without devices uses none; a team is a row of cost.
     let fields = match (&top.what, &top.name) {
         (TopName::Jobs, None) => "devices_allocated!=0".to_owned(),
         (TopName::Teams, None) => "scope=team".to_owned(),
@@ -138,7 +138,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
 mod tests {
     use super::*;
 
-    /// The titles are those of `get`: a column that is called otherwise there would be missing here.
+    /// The titles are those of `get`: a column with another title there would be missing here.
     #[test]
     fn every_column_is_one_of_gets() {
         let facts = table::sample::facts();

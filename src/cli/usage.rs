@@ -34,7 +34,7 @@ pub enum Usage {
 }
 
 impl Usage {
-    /// The record that is meant.
+    /// The chosen record.
     pub(super) fn past(&self) -> PastFlags {
         let Self::Sql { record } = self;
         PastFlags {
@@ -44,12 +44,12 @@ impl Usage {
     }
 }
 
-/// A way that takes longer is told of.
+/// Progress is printed for work that takes longer.
 const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The ledger of the record that is meant, and the name of its context. Where it lacks hours that the record has they are made.
-/// Where no record is named and this machine has none, the hours that the command looks at now are read from the Prometheus of the
-/// settings, and that is said.
+/// The ledger of the record, and the name of its context. Hours that the record has and the ledger lacks are computed.
+/// If no record is named and this machine has none, the hours are read from the Prometheus of the
+/// settings, and a message names it.
 ///
 /// # Errors
 /// There is none, or it cannot be read.
@@ -90,7 +90,7 @@ pub(super) fn ledger(
                     now.rfc3339(),
                     end.rfc3339()
                 );
-                out::say(&mut std::io::stderr(), &words);
+                out::print_message(&mut std::io::stderr(), &words);
             }
         },
     )
@@ -119,13 +119,13 @@ fn from_prometheus(
         if !at.quiet {
             let words =
                 format!("there is no usage ledger on this machine: hours are read from {name}");
-            out::say(&mut std::io::stderr(), &words);
+            out::print_message(&mut std::io::stderr(), &words);
         }
         (file, context)
     }))
 }
 
-/// The span from a moment back; of a moment that was typed, as far back as the past of a Prometheus is looked at.
+/// The span that ends at a moment; for a typed moment, as long as the history that is read from a Prometheus.
 pub(super) fn back_from(when: Option<When>, now: Moment) -> Moment {
     const LOOKS_BACK: std::time::Duration = std::time::Duration::from_secs(92 * 86_400);
     when.map_or(now, |when| when.in_record(now.minus(LOOKS_BACK), now))
@@ -213,7 +213,7 @@ pub(super) fn get(
     ];
     if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
         let message = format!(
-            "get usage goes without {what}: it takes --from, --to, --record, -n, --team, and -o table, wide, json, yaml or csv; `stokehold usage sql` for anything else"
+            "get usage does not take {what}: it takes --from, --to, --record, -n, --team, and -o table, wide, json, yaml or csv; `stokehold usage sql` for anything else"
         );
         return Err(Failure::new(Exit::Usage, message));
     }
@@ -225,7 +225,7 @@ pub(super) fn get(
         }
     })?;
     let Some((start, end)) = ends(&file)? else {
-        out::say(err, "the usage ledger has no hours yet");
+        out::print_message(err, "the usage ledger has no hours yet");
         return Err(failed("nothing to print"));
     };
     let to = get.to.map_or(end, |when| when.in_record(start, end));

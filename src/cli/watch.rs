@@ -1,4 +1,4 @@
-//! `watch`: sends findings to the receivers of the settings, until it is told to end.
+//! `watch`: sends findings to the receivers of the settings, until it is stopped.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -33,13 +33,13 @@ use super::simulated::FleetFlags;
 /// What to watch, and where to say how it goes.
 #[derive(Args, Clone, Debug)]
 pub struct WatchFlags {
-    /// The directory of the file that keeps what receivers were told; without it, one for the context in the state directory
+    /// The directory of the file that keeps what was sent to receivers; without it, one for the context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9844
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Of several that watch, the one that holds this Lease sends: stokehold/watch. Needs --write, and writes nothing else
+    /// Of several watchers, only the holder of this Lease sends: stokehold/watch. Needs --write, and writes nothing else
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["dry_run", "demo"])]
     lease: Option<LeaseName>,
     /// Print messages, one JSON object a line, and send nothing
@@ -53,7 +53,7 @@ pub struct WatchFlags {
 }
 
 impl WatchFlags {
-    /// The simulated fleet, where that is what is watched.
+    /// The simulated fleet, if that is watched.
     pub(super) fn fleet(&self) -> Option<FleetFlags> {
         self.demo.then_some(self.fleet)
     }
@@ -95,7 +95,7 @@ pub(super) fn run(
                 let folder = folder.or_else(|| watch_state::place(&session.context));
                 let folder = folder.ok_or_else(|| {
                     let message =
-                        "there is no home directory to keep what was sent in: give one (--dir)";
+                        "there is no home directory for the list of sent messages: give one (--dir)";
                     Failure::new(Exit::Usage, message)
                 })?;
                 let (state, saved, news) = WatchState::open(&folder, &cluster, &session.context)?;
@@ -115,15 +115,15 @@ pub(super) fn run(
             session.context,
             names.join(", ")
         );
-        // Messages alone stand on standard output where they are read from there.
+        // With printed messages, standard output has nothing else.
         match prints {
-            true => out::say(err, words.trim()),
+            true => out::print_message(err, words.trim()),
             false => out::write(out, &words)?,
         }
         if let Some(address) = listener.as_ref().and_then(|known| known.local_addr().ok()) {
             let words = format!("answers http://{address}/healthz, /readyz and /metrics\n");
             match prints {
-                true => out::say(err, words.trim()),
+                true => out::print_message(err, words.trim()),
                 false => out::write(out, &words)?,
             }
         }
@@ -133,7 +133,7 @@ pub(super) fn run(
         };
         let mut watcher = Watcher::new(inputs, delivers, receivers, state);
         for words in news.into_iter().chain(watcher.restore(saved)) {
-            out::say(err, &words);
+            out::print_message(err, &words);
         }
         let elector = match (&flags.lease, &at.target) {
             (Some(lease), FactsSource::Cluster(choice)) => {
@@ -156,7 +156,7 @@ pub(super) fn run(
             }
         };
         let err = RefCell::new(err);
-        let say = |words: &str| out::say(&mut **err.borrow_mut(), words);
+        let say = |words: &str| out::print_message(&mut **err.borrow_mut(), words);
         let mut said = say;
         let watches = watcher.run(setup::ended(), &mut said);
         tokio::select! {
@@ -182,7 +182,7 @@ pub(super) fn has_receiver(at: &Situation, else_do: &str) -> Result<(), Failure>
     }
 }
 
-/// A watcher beside a recorder, which keeps what was told in the record's directory.
+/// A watcher beside a recorder, which keeps its sent messages in the record's directory.
 ///
 /// # Errors
 /// The file cannot be kept there.
@@ -204,12 +204,12 @@ pub(super) fn beside(
     let delivers = Delivers::Sends(Arc::new(Notifier::default()));
     let mut watcher = Watcher::new(inputs(at, session), delivers, receivers, Some(state));
     for words in news.into_iter().chain(watcher.restore(saved)) {
-        out::say(err, &words);
+        out::print_message(err, &words);
     }
     Ok(watcher)
 }
 
-/// What a watcher goes by in a session.
+/// The inputs of a watcher in a session.
 pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
     let is_cluster = matches!(at.target, FactsSource::Cluster(_));
     let usage = match is_cluster && !at.settings.budget.is_empty() {

@@ -15,13 +15,10 @@ use super::plan::Seen;
 use super::record::PastFlags;
 use super::setup::Situation;
 
-/// What is supposed, for example `what-if nodes h100-train +4`. In the console: `:what-if CHANGE`.
-///
-/// Changes: nodes POOL|TYPE|NODE +N|-N; pool|zone|node NAME lost; quota QUEUE/FLAVOR +N|-N|=N; quota FROM->TO/FLAVOR N;
-/// price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME flavor FLAVOR|priority N|removed|+N.
+/// What is supposed.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {
-    /// Each in quotes, or one without quotes; `;` stands between several
+    /// Each in quotes, or one without quotes; separate several by `;`
     #[arg(required = true, value_name = "CHANGE", allow_negative_numbers = true)]
     pub changes: Vec<String>,
     /// How to print it
@@ -46,7 +43,7 @@ pub(super) fn run(
         joined = what_if.changes.join(" ");
         vec![&joined]
     };
-    // What is not understood need not wait for the cluster.
+    // An invalid change is refused without waiting for the cluster.
     for change in changes.iter().flat_map(|text| split(text)) {
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
@@ -55,7 +52,7 @@ pub(super) fn run(
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);
     for gap in &seen.gaps {
-        out::say(err, gap);
+        out::print_message(err, gap);
     }
     out::write(out, &printed(&outcome, seen.snapshot.at, what_if.output))?;
     Ok(Exit::Done)

@@ -8,7 +8,7 @@ enum Shape {
     Is(&'static str),
     /// Begins with this.
     Starts(&'static str),
-    /// NVIDIA passthrough names carry the chip: two capitals and three digits (`GA102GL_A10`).
+    /// NVIDIA passthrough names contain the chip name: two capitals and three digits (`GA102GL_A10`).
     Chip,
     /// AMD partitions: a compute and a memory mode (`cpx_nps4`).
     Partition,
@@ -16,7 +16,7 @@ enum Shape {
 
 use Shape::{Chip, Is, Partition, Starts};
 
-/// Vendor domain and the names under it that count devices or slices of them.
+/// Vendor domain and the resource names in that domain that count devices or slices.
 const COUNTED: &[(&str, &[Shape])] = &[
     (
         "nvidia.com",
@@ -58,7 +58,7 @@ const COUNTED: &[(&str, &[Shape])] = &[
     ("qualcomm.com", &[Starts("qaic")]),
 ];
 
-/// Ends of names that measure a share of a device (memory, cores) beside the resource that counts it.
+/// Suffixes of resources that measure a share of a device (memory, cores), published beside the resource that counts devices.
 const COMPANIONS: &[&str] = &[
     "memory",
     "memory.max",
@@ -116,8 +116,8 @@ impl Shape {
     }
 }
 
-/// Resources that name the same silicon in different grains, finest last. A node that offers several is
-/// counted by the first of them alone.
+/// Resources that count the same hardware at different granularities, finest last. For a node that offers several,
+/// only the first is counted.
 pub const SAME_SILICON: &[&str] = &[
     "aws.amazon.com/neuron",
     "aws.amazon.com/neurondevice",

@@ -1,16 +1,18 @@
-//! Kueue's Workloads: what a job asks for as Kueue sees it, and how far it has come.
+//! Kueue's Workloads: the requests of a job and its admission status.
 
 use model::base::{Name, Names, ObjectKey};
-use model::fleet::admission::{Assigned, Check, Domain, Eviction, GroupSeen, Requeue};
+use model::fleet::admission::{
+    AdmissionCheck, Assigned, DomainAssignment, Eviction, GroupSeen, Requeue,
+};
 use model::fleet::observe::{Observation, Pending, Table};
 use model::fleet::queue::QueueSystem;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{Flag, List, Map, Maybe, Text, Whole, partial};
+use super::partial::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
 use super::resources::Template;
 use super::sets::pod_set;
-use super::siting::wish;
+use super::siting::topology_constraint;
 
 partial! {
     /// A Workload of Kueue's, in `v1beta1` or `v1beta2`.
@@ -37,9 +39,9 @@ partial! {
         old_class: Text = "priorityClassName",
         /// Its class, in `v1beta2`.
         class: ClassRef = "priorityClassRef",
-        /// False when somebody took it out of the queue.
-        active: Flag = "active",
-        /// How long it may run, seconds.
+        /// False when a user or controller deactivated it.
+        active: OptionalBool = "active",
+        /// Maximum run time, seconds.
         time_limit: Whole = "maximumExecutionTimeSeconds",
     }
 }
@@ -55,15 +57,15 @@ partial! {
 partial! {
     /// A pod set.
     RawPodSet {
-        /// Name; `main` when it does not say.
+        /// Name; `main` when absent.
         name: Text = "name",
-        /// Pods; one when it does not say.
+        /// Pods; one when absent.
         count: Whole = "count",
         /// Pods that will do.
         min: Whole = "minCount",
         /// Their template.
         template: Template = "template",
-        /// How close they want to be.
+        /// Their topology request.
         topology: TopologyRequest = "topologyRequest",
     }
 }
@@ -76,7 +78,7 @@ partial! {
         /// The level that they should share.
         preferred: Text = "preferred",
         /// Anywhere.
-        unconstrained: Flag = "unconstrained",
+        unconstrained: OptionalBool = "unconstrained",
         /// The level that each slice must share.
         slice_level: Text = "podSetSliceRequiredTopology",
         /// Pods of a slice.
@@ -87,7 +89,7 @@ partial! {
 partial! {
     /// Its `status`.
     WorkloadStatus {
-        /// What it was given.
+        /// Quota and flavors assigned at admission.
         admission: Maybe<RawAdmission> = "admission",
         /// Conditions.
         conditions: List<RawCondition> = "conditions",
@@ -111,7 +113,7 @@ partial! {
 }
 
 partial! {
-    /// What one pod set was given.
+    /// Flavors and quota assigned to one pod set.
     Assignment {
         /// Name.
         name: Text = "name",
@@ -119,7 +121,7 @@ partial! {
         flavors: Map<Text> = "flavors",
         /// Pods.
         count: Whole = "count",
-        /// Where they go.
+        /// Topology domains that the pods are assigned to.
         topology: TopologyAssignment = "topologyAssignment",
     }
 }
@@ -147,7 +149,7 @@ partial! {
 }
 
 partial! {
-    /// Domains whose values have much in common.
+    /// Domains whose level values share a prefix, suffix or value.
     Slice {
         /// How many.
         domains: Whole = "domainCount",
@@ -155,7 +157,7 @@ partial! {
         values: List<LevelValues> = "valuesPerLevel",
         /// Pods of each.
         counts: List<Whole> = "podCounts",
-        /// Pods of every one.
+        /// Pods in each domain, where all have the same number.
         count: Whole = "universalPodCount",
     }
 }
@@ -209,23 +211,23 @@ partial! {
     EvictionCount {
         /// Reason.
         reason: Text = "reason",
-        /// What stands behind it.
+        /// Underlying cause.
         cause: Text = "underlyingCause",
         /// How often.
         count: Whole = "count",
     }
 }
 
-/// Domains that one assignment may come to; more are cut off.
+/// Most domains that one assignment may expand to; the rest are dropped.
 const MOST_DOMAINS: usize = 100_000;
 
 impl TopologyAssignment {
-    fn domains(&self, names: &mut Names) -> Box<[Domain]> {
-        let mut all: Vec<Domain> = self
+    fn domains(&self, names: &mut Names) -> Box<[DomainAssignment]> {
+        let mut all: Vec<DomainAssignment> = self
             .domains
             .iter()
             .take(MOST_DOMAINS)
-            .map(|domain| Domain {
+            .map(|domain| DomainAssignment {
                 values: domain
                     .values
                     .iter()
@@ -254,7 +256,7 @@ impl TopologyAssignment {
                     None => level.value.to_string(),
                 };
                 let pods = slice.counts.get(at).copied().unwrap_or(slice.count);
-                all.push(Domain {
+                all.push(DomainAssignment {
                     values: slice
                         .values
                         .iter()
@@ -279,7 +281,7 @@ impl RawPodSet {
             .slice_level
             .get()
             .map(|level| (level, asked.slice_size.count().unwrap_or(1)));
-        let wish = wish(
+        let wish = topology_constraint(
             asked.required.get(),
             asked.preferred.get(),
             asked.unconstrained.is_set(),
@@ -291,7 +293,7 @@ impl RawPodSet {
     }
 }
 
-/// The id of the workload that somebody had to make room for, out of the message of a preemption.
+/// The id of the workload with priority, from the message of a preemption.
 fn preemptor(message: &str) -> Option<Name> {
     let (_, rest) = message.split_once("(UID: ")?;
     let end = rest.find([',', ')'])?;
@@ -329,7 +331,7 @@ impl WorkloadStatus {
             if count == 0 {
                 continue;
             }
-            // (Kueue counts preemptions without the cause that its condition gives.)
+            // (Kueue counts preemptions without the cause that its condition has.)
             let known = all.iter_mut().find(|known| {
                 *known.reason == *counted.reason
                     && (known.cause.is_empty()
@@ -417,13 +419,13 @@ impl Projected for WorkloadObject {
         let finished = find(conditions, "Finished").filter(|found| found.status() == Some(true));
         seen.outcome = finished.map(|condition| !matches!(&*condition.reason, "Failed"));
         seen.reserved_at = since("QuotaReserved").or_else(|| {
-            // Whatever the conditions say, what was given is given.
+            // An assignment in the status takes precedence over the conditions.
             status.admission.0.as_ref().map(|_| seen.created)
         });
         seen.admitted_at = since("Admitted");
         seen.queued_at = since("Requeued").into_iter().chain(since("Evicted")).max();
-        // Only who was never ready, or failed a check, goes to the end (Kueue, `GetQueueOrderTimestamp`): whoever was preempted
-        // keeps its place.
+        // Only a PodsReady timeout or a failed admission check moves a workload to the end of the queue (Kueue,
+        // `GetQueueOrderTimestamp`). A preempted workload keeps its position.
         let to_the_end = find(conditions, "Evicted")
             .is_some_and(|found| matches!(&*found.reason, "PodsReadyTimeout" | "AdmissionCheck"));
         seen.ordered_at = since("Evicted").filter(|_| to_the_end);
@@ -445,12 +447,12 @@ impl Projected for WorkloadObject {
                 refused("QuotaReserved")
                     .or_else(|| refused("Admitted"))
                     .unwrap_or_else(|| {
-                        let text = "Kueue has not looked at it yet".to_owned();
+                        let text = "Kueue has not evaluated it yet".to_owned();
                         ("PendingEvaluation".to_owned(), text)
                     }),
             ),
             (Some(_), None) => Some(refused("Admitted").unwrap_or_else(|| {
-                let text = "waits for its admission checks".to_owned();
+                let text = "waiting for its admission checks".to_owned();
                 ("UnsatisfiedAdmissionChecks".to_owned(), text)
             })),
             (Some(_), Some(_)) => None,
@@ -466,7 +468,7 @@ impl Projected for WorkloadObject {
             .checks
             .iter()
             .filter(|check| &*check.state != "Ready")
-            .map(|check| Check {
+            .map(|check| AdmissionCheck {
                 name: names.intern(&check.name),
                 state: names.intern(&check.state),
                 message: Name::new(&check.message),
@@ -485,13 +487,13 @@ partial! {
 }
 
 partial! {
-    /// One workload that waits.
+    /// One pending workload.
     PendingItem {
         /// Metadata.
         meta: Meta = "metadata",
         /// Its place in the queue, from 0.
         in_queue: Whole = "positionInClusterQueue",
-        /// Its place at its door, from 0.
+        /// Its position in its LocalQueue, from 0.
         at_door: Whole = "positionInLocalQueue",
     }
 }

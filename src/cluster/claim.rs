@@ -10,10 +10,10 @@ use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{Flag, List, Map, Maybe, Quantity, Text, Whole, partial};
+use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::siting::{NodeSelector, RawTaint, node_terms, taints};
 
-/// More devices than this in one slice are a mistake: the API takes 128.
+/// Most devices accepted in one slice; the API allows 128, so more are an error.
 const MOST_DEVICES: usize = 512;
 
 partial! {
@@ -38,7 +38,7 @@ partial! {
         /// The nodes of all its devices.
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
-        all_nodes: Flag = "allNodes",
+        all_nodes: OptionalBool = "allNodes",
         /// Devices.
         devices: List<SliceDevice> = "devices",
     }
@@ -65,7 +65,7 @@ partial! {
         basic: Maybe<DeviceFields> = "basic",
         /// Attributes.
         attributes: Map<Attribute> = "attributes",
-        /// Amounts of it.
+        /// Capacities.
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
         counters: List<CounterUse> = "consumesCounters",
@@ -74,7 +74,7 @@ partial! {
         /// Its nodes.
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
-        all_nodes: Flag = "allNodes",
+        all_nodes: OptionalBool = "allNodes",
         /// Taints.
         taints: List<RawTaint> = "taints",
     }
@@ -85,7 +85,7 @@ partial! {
     DeviceFields {
         /// Attributes.
         attributes: Map<Attribute> = "attributes",
-        /// Amounts of it.
+        /// Capacities.
         capacity: Map<Capacity> = "capacity",
         /// Counters that it draws from.
         counters: List<CounterUse> = "consumesCounters",
@@ -94,14 +94,14 @@ partial! {
         /// Its nodes.
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
-        all_nodes: Flag = "allNodes",
+        all_nodes: OptionalBool = "allNodes",
         /// Taints.
         taints: List<RawTaint> = "taints",
     }
 }
 
 partial! {
-    /// An attribute: one of these is there.
+    /// An attribute: exactly one of these fields is set.
     Attribute {
         /// Text.
         text: Text = "string",
@@ -121,7 +121,7 @@ partial! {
 }
 
 partial! {
-    /// Counters of one set.
+    /// Consumption of the counters of one counter set.
     CounterUse {
         /// The set.
         set: Text = "counterSet",
@@ -152,7 +152,7 @@ fn plain(name: &str) -> &str {
 }
 
 impl DeviceFields {
-    /// The first of these attributes that is there, whatever domain it is in.
+    /// The first of these attributes that is present, in any domain.
     fn attribute(&self, wanted: &[&str]) -> Option<&Attribute> {
         wanted.iter().find_map(|wanted| {
             let mut all = self.attributes.iter();
@@ -238,7 +238,7 @@ fn trailing_number(name: &str) -> Option<u32> {
     (digits.len() <= 3).then(|| digits.parse().ok()).flatten()
 }
 
-fn reach(node: &Text, nodes: &Maybe<NodeSelector>, all: Flag, names: &mut Names) -> Reach {
+fn reach(node: &Text, nodes: &Maybe<NodeSelector>, all: OptionalBool, names: &mut Names) -> Reach {
     if let Some(node) = node.get() {
         return Reach::Node(names.intern(node));
     }
@@ -291,7 +291,7 @@ partial! {
 partial! {
     /// `spec` of a claim.
     ClaimSpec {
-        /// What it asks for.
+        /// Device requests.
         devices: ClaimDevices = "devices",
     }
 }
@@ -309,9 +309,9 @@ partial! {
     RawRequest {
         /// Name.
         name: Text = "name",
-        /// What it asks for, from v1beta2 on.
+        /// The request, from v1beta2 on.
         exactly: Maybe<Exact> = "exactly",
-        /// Alternatives, the one that is liked best first.
+        /// Alternatives, the preferred one first.
         first: List<Exact> = "firstAvailable",
         /// In v1beta1: see [`Exact`].
         class: Text = "deviceClassName",
@@ -320,30 +320,30 @@ partial! {
         /// In v1beta1: see [`Exact`].
         count: Whole = "count",
         /// In v1beta1: see [`Exact`].
-        admin: Flag = "adminAccess",
+        admin: OptionalBool = "adminAccess",
     }
 }
 
 partial! {
-    /// What one request asks for.
+    /// Device class, mode and count of one request.
     Exact {
         /// Class.
         class: Text = "deviceClassName",
         /// `ExactCount` or `All`.
         mode: Text = "allocationMode",
-        /// Devices; one when it does not say.
+        /// Devices; one when absent.
         count: Whole = "count",
         /// Only to look.
-        admin: Flag = "adminAccess",
+        admin: OptionalBool = "adminAccess",
     }
 }
 
 partial! {
     /// `status` of a claim.
     ClaimStatus {
-        /// What it was given.
+        /// Allocation result.
         allocation: Maybe<Allocation> = "allocation",
-        /// Who may use it.
+        /// Consumers that the claim is reserved for.
         reserved: List<Consumer> = "reservedFor",
     }
 }
@@ -359,13 +359,13 @@ partial! {
 partial! {
     /// `status.allocation.devices`.
     AllocatedDevices {
-        /// One a device.
+        /// One result per device.
         results: List<RawResult> = "results",
     }
 }
 
 partial! {
-    /// One device that was given.
+    /// One allocated device.
     RawResult {
         /// Request.
         request: Text = "request",
@@ -376,12 +376,12 @@ partial! {
         /// Device.
         device: Text = "device",
         /// Only to look.
-        admin: Flag = "adminAccess",
+        admin: OptionalBool = "adminAccess",
     }
 }
 
 partial! {
-    /// Who may use a claim.
+    /// A consumer that a claim is reserved for.
     Consumer {
         /// API group; empty for pods.
         group: Text = "apiGroup",
@@ -477,7 +477,7 @@ partial! {
 partial! {
     /// `spec` of a template.
     TemplateSpec {
-        /// The spec of the claims made of it.
+        /// The spec of the claims created from it.
         spec: ClaimSpec = "spec",
     }
 }
@@ -508,9 +508,9 @@ partial! {
 partial! {
     /// `spec` of a class.
     ClassSpec {
-        /// What its devices must satisfy.
+        /// Selectors that its devices must satisfy.
         selectors: List<ClassSelector> = "selectors",
-        /// The extended resource that asks for it as well.
+        /// Extended resource that also requests this class.
         extended: Text = "extendedResourceName",
     }
 }

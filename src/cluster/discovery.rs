@@ -1,4 +1,4 @@
-//! What the API server serves, out of its discovery: one aggregated document, or the groups one by one.
+//! Discovery: the groups, versions and resources that the API server serves, from one aggregated document or group by group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ partial! {
 }
 
 partial! {
-    /// A group with everything in it.
+    /// A group with its versions and resources.
     AggregatedGroup {
         /// Its name.
         meta: Named = "metadata",
@@ -28,7 +28,7 @@ partial! {
 }
 
 partial! {
-    /// What has a name.
+    /// An object of which only the name is read.
     Named {
         /// Name.
         name: Text = "name",
@@ -40,7 +40,7 @@ partial! {
     AggregatedVersion {
         /// Version.
         version: Text = "version",
-        /// `Current`, or `Stale` when the server behind it could not be asked.
+        /// `Current`, or `Stale` when the server behind it did not answer.
         freshness: Text = "freshness",
         /// Resources.
         resources: List<AggregatedResource> = "resources",
@@ -62,13 +62,13 @@ partial! {
         name: Text = "name",
         /// Versions.
         versions: List<PlainVersion> = "versions",
-        /// The one to speak.
+        /// The preferred version.
         preferred: PlainVersion = "preferredVersion",
     }
 }
 
 partial! {
-    /// A version by name alone.
+    /// A version by name only.
     PlainVersion {
         /// Version.
         version: Text = "version",
@@ -107,18 +107,18 @@ impl Resources {
 
 /// Where a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum TableLocation {
     /// In this version.
     In(String),
-    /// In none.
+    /// The server serves it in no version.
     Nowhere,
-    /// In one of these versions, the preferred one first, or in none: to be asked one by one.
+    /// Possibly in one of these versions, the preferred one first: each must be queried.
     Among(Vec<String>),
-    /// The server behind the group cannot be asked now.
+    /// The server behind the group does not answer.
     Unsaid,
 }
 
-/// What the server said of the groups that we look for.
+/// The served versions of the API groups that we look for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Catalogue(BTreeMap<String, Vec<Version>>);
 
@@ -126,13 +126,13 @@ pub struct Catalogue(BTreeMap<String, Vec<Version>>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Version {
     name: String,
-    /// Plurals of ours in it; `None` when only its name is known.
+    /// Our plurals in this version; `None` when only the version's name is known.
     plurals: Option<BTreeSet<&'static str>>,
     stale: bool,
 }
 
 impl Groups {
-    /// The part of it that concerns our tables; `None` when it is no list of groups at all.
+    /// The groups that our tables need; `None` when the document is not a list of groups.
     pub fn catalogue(&self) -> Option<Catalogue> {
         if self.items.is_empty() && self.groups.is_empty() {
             return None;
@@ -184,19 +184,19 @@ impl Groups {
 
 impl Catalogue {
     /// Where this table is served.
-    pub fn find(&self, table: Table) -> Found {
+    pub fn find(&self, table: Table) -> TableLocation {
         let Some(versions) = self.0.get(place(table).group) else {
-            return Found::Nowhere;
+            return TableLocation::Nowhere;
         };
         let named = |version: &&Version| {
             let plurals = version.plurals.as_ref();
             plurals.is_some_and(|plurals| plurals.contains(table.plural()))
         };
         if let Some(version) = versions.iter().find(named) {
-            return Found::In(version.name.clone());
+            return TableLocation::In(version.name.clone());
         }
         if versions.iter().any(|version| version.stale) {
-            return Found::Unsaid;
+            return TableLocation::Unsaid;
         }
         let open: Vec<String> = versions
             .iter()
@@ -204,8 +204,8 @@ impl Catalogue {
             .map(|version| version.name.clone())
             .collect();
         match open.is_empty() {
-            true => Found::Nowhere,
-            false => Found::Among(open),
+            true => TableLocation::Nowhere,
+            false => TableLocation::Among(open),
         }
     }
 }
@@ -232,13 +232,13 @@ mod tests {
                 {"metadata":{"name":"ray.io"},"versions":[{"version":"v1","freshness":"Stale"}]},
                 {"metadata":{"name":"somebody.else"},"versions":[{"version":"v1","resources":[{"resource":"queues"}]}]}]}"#,
         );
-        let at = |version: &str| Found::In(version.to_owned());
+        let at = |version: &str| TableLocation::In(version.to_owned());
         assert_eq!(found.find(Table::ClusterQueues), at("v1beta2"));
         assert_eq!(found.find(Table::Topologies), at("v1beta1"));
-        assert_eq!(found.find(Table::Cohorts), Found::Nowhere);
+        assert_eq!(found.find(Table::Cohorts), TableLocation::Nowhere);
         assert_eq!(found.find(Table::PodGroups), at("v1alpha2"));
-        assert_eq!(found.find(Table::RayJobs), Found::Unsaid);
-        assert_eq!(found.find(Table::VolcanoQueues), Found::Nowhere);
+        assert_eq!(found.find(Table::RayJobs), TableLocation::Unsaid);
+        assert_eq!(found.find(Table::VolcanoQueues), TableLocation::Nowhere);
     }
 
     #[test]
@@ -247,9 +247,9 @@ mod tests {
             r#"{"kind":"APIGroupList","groups":[{"name":"jobset.x-k8s.io",
                 "versions":[{"version":"v1alpha1"},{"version":"v1alpha2"}],"preferredVersion":{"version":"v1alpha2"}}]}"#,
         );
-        let among = Found::Among(vec!["v1alpha2".to_owned(), "v1alpha1".to_owned()]);
+        let among = TableLocation::Among(vec!["v1alpha2".to_owned(), "v1alpha1".to_owned()]);
         assert_eq!(found.find(Table::JobSets), among);
-        assert_eq!(found.find(Table::RayJobs), Found::Nowhere);
+        assert_eq!(found.find(Table::RayJobs), TableLocation::Nowhere);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use model::fleet::siting::TopologyConstraint;
 
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Maybe, Text, Whole, partial};
-use super::siting::wish;
+use super::siting::topology_constraint;
 use super::{Projected, table};
 
 partial! {
@@ -32,7 +32,7 @@ partial! {
 partial! {
     /// The `spec` of either.
     GangSpec {
-        /// What it stands for.
+        /// The controller that the Workload belongs to.
         controller: Maybe<Reference> = "controllerRef",
         /// Groups of pods, in `v1alpha1`.
         groups: List<GroupPart> = "podGroups",
@@ -92,7 +92,7 @@ partial! {
 partial! {
     /// `schedulingConstraints`.
     Constraints {
-        /// Levels within which all pods must stand.
+        /// Topology levels: all pods must run within one domain of each.
         topology: List<Level> = "topology",
     }
 }
@@ -126,7 +126,7 @@ fn constrained(constraints: &Constraints, names: &mut Names) -> Option<Box<Topol
         .topology
         .iter()
         .find_map(|level| level.key.get())?;
-    wish(Some(level), None, false, None, names)
+    topology_constraint(Some(level), None, false, None, names)
 }
 
 impl Projected for GangObject {
@@ -144,7 +144,7 @@ impl Projected for GangObject {
         seen.annotations = self.meta.annotations(names);
         seen.created = self.meta.created();
         seen.deleted = self.meta.deleted.moment();
-        // A controller reference carries no id: the object is known by its name alone.
+        // A controller reference carries no uid, so the owner is identified by name only.
         seen.owner = self.meta.main_owner(names).or_else(|| {
             let controller = spec.controller.0.as_ref()?;
             Some(OwnerRef {
@@ -159,7 +159,7 @@ impl Projected for GangObject {
         let mut topology = constrained(&spec.constraints, names);
         seen.gang_min = match table {
             Table::PodGroups => spec.policy.gang.min.count(),
-            // A Workload of several groups is no gang as a whole: each of its groups is one.
+            // A Workload of several groups is not a gang; each of its groups is.
             _ => match &*parts {
                 [only] => {
                     topology = constrained(&only.constraints, names);

@@ -1,4 +1,4 @@
-//! The queues of `govern`: one ConfigMap that holds the document `queues.toml`.
+//! The queues of `govern`: one ConfigMap that contains the document `queues.toml`.
 
 use model::base::Names;
 use model::fleet::govern::GovernQueues;
@@ -14,7 +14,7 @@ partial! {
     GovernQueuesObject {
         /// Metadata.
         meta: Meta = "metadata",
-        /// The document is one of the keys.
+        /// Keys of the ConfigMap; one of them is the document.
         data: Map<Text> = "data",
     }
 }

@@ -1,7 +1,6 @@
-//! The cluster autoscaler's word on its node groups: one ConfigMap, whose `status` is YAML since 1.30 and a text for people
-//! before.
+//! The cluster autoscaler's status of its node groups: one ConfigMap, whose `status` is YAML since 1.30 and plain text before.
 //!
-//! Sources: the autoscaler's `clusterstate/api`, its FAQ, and the ConfigMaps that its users show in bug reports.
+//! Sources: the autoscaler's `clusterstate/api`, its FAQ, and ConfigMaps from its users' bug reports.
 
 use model::base::{Moment, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
@@ -11,7 +10,7 @@ use super::Projected;
 use super::meta::Meta;
 use super::partial::{List, Map, Text, Whole, partial, yaml};
 
-/// The annotation that says when it was last written.
+/// The annotation with the time of the last write.
 const LAST_UPDATED: &str = "cluster-autoscaler.kubernetes.io/last-updated";
 
 partial! {
@@ -27,7 +26,7 @@ partial! {
 partial! {
     /// The status as YAML.
     StatusYaml {
-        /// When it was written, as Go prints a time.
+        /// Time of the write, in Go's time format.
         time: Text = "time",
         /// Node groups.
         groups: List<GroupYaml> = "nodeGroups",
@@ -55,7 +54,7 @@ partial! {
         status: Text = "status",
         /// Nodes by state.
         counts: CountsYaml = "nodeCounts",
-        /// Nodes that it wants.
+        /// Desired number of nodes.
         target: Whole = "cloudProviderTarget",
         /// Nodes at least; left out when zero.
         min: Whole = "minSize",
@@ -111,7 +110,7 @@ partial! {
 partial! {
     /// `backoffInfo`.
     BackoffYaml {
-        /// A word for programs.
+        /// Machine-readable error code.
         code: Text = "errorCode",
         /// A sentence.
         message: Text = "errorMessage",
@@ -126,9 +125,9 @@ partial! {
     }
 }
 
-/// What either form says of a node group.
+/// The status of a node group, from either form.
 #[derive(Default)]
-struct Said {
+struct NodeGroupStatus {
     name: String,
     healthy: bool,
     up: String,
@@ -146,7 +145,7 @@ struct Said {
     up_since: Option<Moment>,
 }
 
-impl Said {
+impl NodeGroupStatus {
     fn scaler(self, reported: Option<Moment>, names: &mut Names) -> Option<Scaler> {
         if self.name.is_empty() {
             return None;
@@ -198,7 +197,7 @@ impl Said {
     }
 }
 
-/// A group's name as people say it: of a URL the last part.
+/// The short name of a group: the last segment of a URL.
 fn short(name: &str) -> String {
     let name = name.trim();
     match name.starts_with("http") {
@@ -207,7 +206,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// A time as Go prints it: `2026-11-21 08:00:00.5 +0000 UTC m=+7.5`. RFC 3339 is read too.
+/// Parses a time in Go's format: `2026-11-21 08:00:00.5 +0000 UTC m=+7.5`. RFC 3339 is accepted too.
 fn go_time(text: &str) -> Option<Moment> {
     let text = text.trim();
     if let Some(moment) = Moment::parse(text) {
@@ -219,17 +218,17 @@ fn go_time(text: &str) -> Option<Moment> {
     Moment::parse(&format!("{date}T{time}{hours}:{minutes}")).filter(|moment| moment.millis() > 0)
 }
 
-fn of_yaml(text: &str) -> (Option<Moment>, Vec<Said>) {
+fn of_yaml(text: &str) -> (Option<Moment>, Vec<NodeGroupStatus>) {
     let Ok(status) = yaml::<StatusYaml>(text) else {
         return (None, Vec::new());
     };
     let groups = status.groups.iter().map(|group| {
         let health = &group.health;
-        Said {
+        NodeGroupStatus {
             name: short(&group.name),
             healthy: &*health.status != "Unhealthy",
             up: group.up.status.to_string(),
-            // A size that is zero is left out by the writer, who knows it.
+            // The writer omits a size of zero.
             now: health.counts.registered.total.count(),
             ready: health.counts.registered.ready.count(),
             target: health.target.count(),
@@ -272,21 +271,21 @@ fn number(line: &str, key: &str) -> Option<u32> {
     }
 }
 
-/// Which line of a group the times below it belong to.
+/// The section of a group that the time lines below it belong to.
 #[derive(Clone, Copy)]
-enum Part {
+enum StatusSection {
     Health,
     Up,
     Other,
 }
 
-fn of_text(text: &str) -> (Option<Moment>, Vec<Said>) {
+fn of_text(text: &str) -> (Option<Moment>, Vec<NodeGroupStatus>) {
     let first = text.lines().next().unwrap_or_default();
     let written = first
         .strip_prefix("Cluster-autoscaler status at ")
         .and_then(|time| go_time(time.trim_end_matches(':')));
-    let mut groups: Vec<Said> = Vec::new();
-    let mut part = Part::Other;
+    let mut groups: Vec<NodeGroupStatus> = Vec::new();
+    let mut part = StatusSection::Other;
     let below = text
         .lines()
         .skip_while(|line| line.trim() != "NodeGroups:")
@@ -297,12 +296,12 @@ fn of_text(text: &str) -> (Option<Moment>, Vec<Said>) {
         };
         let value = value.trim();
         if key == "Name" {
-            groups.push(Said {
+            groups.push(NodeGroupStatus {
                 name: short(value),
                 healthy: true,
-                ..Said::default()
+                ..NodeGroupStatus::default()
             });
-            part = Part::Other;
+            part = StatusSection::Other;
             continue;
         }
         let Some(group) = groups.last_mut() else {
@@ -311,7 +310,7 @@ fn of_text(text: &str) -> (Option<Moment>, Vec<Said>) {
         let word = value.split(' ').next().unwrap_or_default();
         match key {
             "Health" => {
-                part = Part::Health;
+                part = StatusSection::Health;
                 group.healthy = word != "Unhealthy";
                 group.now = number(value, "registered");
                 group.ready = number(value, "ready");
@@ -322,17 +321,17 @@ fn of_text(text: &str) -> (Option<Moment>, Vec<Said>) {
                 group.overdue = number(value, "longUnregistered").unwrap_or(0);
             }
             "ScaleUp" => {
-                part = Part::Up;
+                part = StatusSection::Up;
                 group.up = word.to_owned();
             }
             "ScaleDown" => {
-                part = Part::Other;
+                part = StatusSection::Other;
                 group.candidates = number(value, "candidates");
             }
             "LastTransitionTime" => match part {
-                Part::Health => group.health_since = go_time(value),
-                Part::Up => group.up_since = go_time(value),
-                Part::Other => {}
+                StatusSection::Health => group.health_since = go_time(value),
+                StatusSection::Up => group.up_since = go_time(value),
+                StatusSection::Other => {}
             },
             _ => {}
         }

@@ -5,10 +5,10 @@ use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
-use super::partial::{Flag, List, Text, Whole, partial};
+use super::partial::{List, OptionalBool, Text, Whole, partial};
 use super::resources::{Template, of_pod, times};
 use super::sets::{end, of_sets, only_set, pod_set};
-use super::siting::wish;
+use super::siting::topology_constraint;
 use super::workload::blank;
 
 partial! {
@@ -26,17 +26,17 @@ partial! {
 partial! {
     /// `spec` of a Job.
     JobSpec {
-        /// Pods at the same time; one when it does not say.
+        /// Concurrent pods; one when absent.
         parallelism: Whole = "parallelism",
         /// Pods that must end well.
         completions: Whole = "completions",
         /// `Indexed` or `NonIndexed`.
         completion_mode: Text = "completionMode",
-        /// Held.
-        suspend: Flag = "suspend",
+        /// Suspended.
+        suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
-        /// How long it may run, seconds.
+        /// Maximum run time, seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// The pods' template.
         template: Template = "template",
@@ -69,7 +69,7 @@ impl JobSpec {
         }
     }
 
-    /// Pods that run together or not at all: an indexed Job whose every index runs at the same time.
+    /// Gang size: the parallelism of an indexed Job whose indexes all run at the same time.
     fn gang(&self) -> Option<u32> {
         let parallelism = self.parallelism.count().unwrap_or(1);
         let whole = &*self.completion_mode == "Indexed"
@@ -95,7 +95,7 @@ impl Projected for JobObject {
             Some(all) => all,
             None => spec.width(status.succeeded.count().unwrap_or(0)),
         };
-        // Of an indexed Job whose pods run together all are counted, those that are done too.
+        // For a gang, completed pods count as well.
         if seen.gang_min.is_some() {
             seen.succeeded_pods = status.succeeded.count().unwrap_or(0);
         }
@@ -128,8 +128,8 @@ partial! {
     JobSetSpec {
         /// Its pod sets.
         replicated: List<ReplicatedJob> = "replicatedJobs",
-        /// Held.
-        suspend: Flag = "suspend",
+        /// Suspended.
+        suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
     }
@@ -140,7 +140,7 @@ partial! {
     ReplicatedJob {
         /// Name.
         name: Text = "name",
-        /// Copies; one when it does not say.
+        /// Replicas; one when absent.
         replicas: Whole = "replicas",
         /// The Job's template.
         template: JobTemplate = "template",
@@ -168,7 +168,7 @@ partial! {
 }
 
 partial! {
-    /// How the Jobs of one pod set fare.
+    /// Status of the Jobs of one pod set.
     ReplicatedJobStatus {
         /// Jobs that failed.
         failed: Whole = "failed",
@@ -203,8 +203,8 @@ impl Projected for JobSetObject {
                 // Each of its Jobs has a domain of its own.
                 if let Some(level) = exclusive(&job.template.meta).or_else(|| of_all.clone()) {
                     set.topology = match copies {
-                        1 => wish(Some(&level), None, false, None, names),
-                        _ => wish(None, None, false, Some((&level, width)), names),
+                        1 => topology_constraint(Some(&level), None, false, None, names),
+                        _ => topology_constraint(None, None, false, Some((&level, width)), names),
                     };
                 }
                 (set, &spec.template.spec)
@@ -213,7 +213,7 @@ impl Projected for JobSetObject {
         let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
         seen.suspended = self.spec.suspend.is_set();
         seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
-        // Its Jobs start, stop and restart as one.
+        // The Jobs of a JobSet start, stop and restart together.
         seen.gang_min = (seen.pods > 1).then_some(seen.pods);
         seen.failed_pods = self
             .status

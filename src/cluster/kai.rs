@@ -12,7 +12,7 @@ use super::meta::Meta;
 use super::partial::{List, Maybe, Real, Text, Whole, partial};
 use super::quota::{amount, measure};
 use super::resources::ResourceList;
-use super::siting::wish;
+use super::siting::topology_constraint;
 
 partial! {
     /// A PodGroup of KAI's.
@@ -39,7 +39,7 @@ partial! {
         priority_class: Text = "priorityClassName",
         /// `preemptible` or `non-preemptible`.
         preemptibility: Text = "preemptibility",
-        /// How close its pods want to be.
+        /// Its topology constraint.
         topology: TopologyConstraint = "topologyConstraint",
     }
 }
@@ -77,15 +77,15 @@ partial! {
     SchedulingCondition {
         /// `UnschedulableOnNodePool`.
         kind: Text = "type",
-        /// `True` or `False`; `True` when it does not say.
+        /// `True` or `False`; `True` when absent.
         status: Text = "status",
-        /// A word, in older versions.
+        /// Reason, in older versions.
         reason: Text = "reason",
         /// A sentence, in older versions.
         message: Text = "message",
-        /// Words and sentences.
+        /// Reasons with messages.
         reasons: List<Explanation> = "reasons",
-        /// When it was last told.
+        /// Time of the last transition.
         since: Text = "lastTransitionTime",
     }
 }
@@ -93,7 +93,7 @@ partial! {
 partial! {
     /// An entry of `reasons`.
     Explanation {
-        /// A word.
+        /// Machine-readable reason.
         reason: Text = "reason",
         /// A sentence.
         message: Text = "message",
@@ -130,7 +130,7 @@ impl Projected for KaiPodGroupObject {
         };
         let topology = &spec.topology;
         let (required, preferred) = (topology.required.get(), topology.preferred.get());
-        seen.topology = wish(required, preferred, false, None, names);
+        seen.topology = topology_constraint(required, preferred, false, None, names);
         let running = self.status.running.count().unwrap_or(0) > 0;
         let latest = self
             .status
@@ -170,13 +170,13 @@ partial! {
     KaiQueueSpec {
         /// The queue above.
         parent: Text = "parentQueue",
-        /// Rank among queues; 100 when it does not say.
+        /// Priority among queues; 100 when absent.
         priority: Whole = "priority",
         /// How long workloads run before others of the queue preempt them.
         preempt_after: Text = "preemptMinRuntime",
         /// How long before others of other queues do.
         reclaim_after: Text = "reclaimMinRuntime",
-        /// Quotas; none without bounds.
+        /// Quotas; unlimited when absent.
         resources: Maybe<KaiResources> = "resources",
     }
 }
@@ -194,13 +194,13 @@ partial! {
 }
 
 partial! {
-    /// The quota of one resource; `-1` is without bound.
+    /// The quota of one resource; `-1` means unlimited.
     KaiQuota {
         /// Its own.
         quota: Real = "quota",
-        /// What it may never exceed; its own quota when there is none or 0.
+        /// Hard limit; the quota itself when absent or 0.
         limit: Real = "limit",
-        /// Weight among the takers of what is left over.
+        /// Weight when resources over quota are shared out.
         weight: Real = "overQuotaWeight",
     }
 }
@@ -208,7 +208,7 @@ partial! {
 partial! {
     /// Its `status`.
     KaiQueueStatus {
-        /// What its work holds.
+        /// Resources allocated to its workloads.
         allocated: Maybe<ResourceList> = "allocated",
     }
 }

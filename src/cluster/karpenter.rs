@@ -25,13 +25,13 @@ partial! {
 partial! {
     /// Its `spec`.
     NodePoolSpec {
-        /// Bounds on what it may have.
+        /// Limits on the total resources of its nodes.
         limits: ResourceList = "limits",
         /// The higher is tried first.
         weight: Whole = "weight",
-        /// So many nodes, whatever is asked for.
+        /// A fixed number of nodes, independent of pods.
         replicas: Whole = "replicas",
-        /// When nodes may be taken away.
+        /// Disruption policy: when nodes may be removed.
         disruption: Disruption = "disruption",
         /// What nodes are made from.
         template: ClaimTemplate = "template",
@@ -55,9 +55,9 @@ partial! {
     DisruptionBudget {
         /// A number or a share.
         nodes: Text = "nodes",
-        /// When it holds; always where it does not say.
+        /// Cron schedule during which the budget applies; always when absent.
         schedule: Text = "schedule",
-        /// Reasons that it is about; all where it does not say.
+        /// Disruption reasons that the budget applies to; all when absent.
         reasons: List<Text> = "reasons",
     }
 }
@@ -77,7 +77,7 @@ partial! {
     ClaimSpec {
         /// What the node fulfils.
         requirements: List<RawExpression> = "requirements",
-        /// What it must offer.
+        /// Resources that the node must offer.
         resources: ClaimResources = "resources",
     }
 }
@@ -85,7 +85,7 @@ partial! {
 partial! {
     /// `resources` of a NodeClaim.
     ClaimResources {
-        /// What the pods ask for that it is made for.
+        /// Total requests of the pods that the node is created for.
         requests: ResourceList = "requests",
     }
 }
@@ -93,7 +93,7 @@ partial! {
 partial! {
     /// `status` of a NodePool.
     NodePoolStatus {
-        /// What its nodes have together; `nodes` is among them.
+        /// Total resources of its nodes; `nodes` is one of them.
         resources: ResourceList = "resources",
         /// Its nodes, from Karpenter 1.7 on.
         nodes: Whole = "nodes",
@@ -103,7 +103,7 @@ partial! {
 }
 
 impl Disruption {
-    /// In words: `WhenEmpty after 5m, 10% at a time`.
+    /// The policy in words: `WhenEmpty after 5m, 10% at a time`.
     fn words(&self) -> String {
         let policy = self.policy.get().unwrap_or("WhenEmptyOrUnderutilized");
         let mut words = match self.after.get() {
@@ -124,7 +124,7 @@ impl Disruption {
 }
 
 impl NodePoolObject {
-    /// The condition that keeps it from working: the more particular ones speak first.
+    /// The condition that stops the pool from working; more specific conditions take precedence.
     ///
     /// Source: Karpenter's `pkg/apis/v1/nodepool_status.go`.
     fn fault(&self) -> Option<&RawCondition> {
@@ -197,7 +197,7 @@ impl Projected for NodePoolObject {
             name: names.intern(self.meta.name.get()?),
             now,
             target: replicas,
-            // A node pool without replicas goes down to nothing when nothing is asked for.
+            // A node pool without `replicas` scales to zero when there is no demand.
             min: Some(replicas.unwrap_or(0)),
             max: replicas.or(most),
             fixed: replicas.is_some(),
@@ -241,7 +241,7 @@ partial! {
     NodeClaimStatus {
         /// Its node.
         node: Text = "nodeName",
-        /// What the machine has.
+        /// Capacity of the machine.
         capacity: ResourceList = "capacity",
         /// Conditions.
         conditions: List<RawCondition> = "conditions",
@@ -252,10 +252,10 @@ partial! {
 const UNDER_WAY: [&str; 2] = ["AwaitingReconciliation", "CapacityEvidencePending"];
 
 impl NodeClaimObject {
-    /// How far it has come, since when, and what the next step waits for.
+    /// Current stage, the condition that set it, and the condition that the next stage waits for.
     ///
     /// Source: Karpenter's `pkg/apis/v1/nodeclaim_status.go`: Launched, then Registered, then Initialized. A launch that failed
-    /// and is tried again is Unknown with a reason.
+    /// and is retried is Unknown with a reason.
     fn stage(&self) -> (Stage, Option<&RawCondition>, Option<&RawCondition>) {
         let condition = |kind| find(&self.status.conditions, kind);
         let steps = [

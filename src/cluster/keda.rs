@@ -1,7 +1,7 @@
 //! ScaledObjects of KEDA (`keda.sh/v1alpha1`).
 //!
-//! Source: keda.sh, ScaledObject specification: kind Deployment where the target says none, at least 0 and at most 100 pods where nothing is
-//! said, paused by the annotations `autoscaling.keda.sh/paused` and `autoscaling.keda.sh/paused-replicas`.
+//! Source: keda.sh, ScaledObject specification: the target's kind defaults to Deployment, minimum 0 and maximum 100 pods;
+//! paused by the annotations `autoscaling.keda.sh/paused` and `autoscaling.keda.sh/paused-replicas`.
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
@@ -11,7 +11,7 @@ use super::Projected;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Text, Whole, partial};
 
-/// Pods at most where it does not say.
+/// Default maximum of pods.
 const MOST: u32 = 100;
 
 partial! {
@@ -29,13 +29,13 @@ partial! {
 partial! {
     /// Its `spec`.
     ScaledObjectSpec {
-        /// What it scales.
+        /// Scale target.
         target: ScaleTarget = "scaleTargetRef",
         /// Pods at least.
         min: Whole = "minReplicaCount",
         /// Pods at most.
         max: Whole = "maxReplicaCount",
-        /// What it goes by.
+        /// The triggers of the scaling.
         triggers: List<Trigger> = "triggers",
     }
 }
@@ -77,7 +77,7 @@ impl Projected for ScaledObjectObject {
         let raw = &self.status.conditions;
         let is = |kind: &str| find(raw, kind).and_then(RawCondition::status);
         let annotation = |key: &str| self.meta.annotations.get(key).and_then(Text::get);
-        // Paused at a number of pods, or as it is; `false` is said, too.
+        // Paused at a number of pods, or at the current number; the annotation may also be `false`.
         let paused = annotation("autoscaling.keda.sh/paused").is_some_and(|word| word != "false")
             || annotation("autoscaling.keda.sh/paused-replicas").is_some();
         let not_ready = find(raw, "Ready").filter(|one| one.status() == Some(false));

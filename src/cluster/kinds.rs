@@ -1,16 +1,16 @@
-//! The one registry of workload and queue kinds: what each is called, where it stands in the API, and what may be done to
-//! it. Discovery, the object reader, names on the command line, the write gate and the roles are derived from it.
+//! The registry of workload and queue kinds: each one's names, its place in the API, and the operations allowed on it. Discovery,
+//! the object reader, names on the command line, the write gate and the roles are derived from it.
 
 use model::fleet::observe::Table;
 
 /// What a kind is to its users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A job: plans find it by its name. The order of [`ALL`] is the order in which a name is looked for.
+    /// A job: plans find it by its name. A name is looked up in the order of [`ALL`].
     Job,
     /// A queue: plans find it by its name.
     Queue,
-    /// It owns pods or decorates jobs, and is read when somebody asks.
+    /// Owns pods or decorates jobs; read only on request.
     Read,
 }
 
@@ -27,9 +27,9 @@ pub struct ObjectKind {
     pub namespaced: bool,
     /// What it is to its users.
     pub role: Role,
-    /// The table that lists it; `None` where no table does.
+    /// The table that lists it; `None` where there is no such table.
     pub table: Option<Table>,
-    /// Plans may patch it.
+    /// True when plans may patch it.
     pub patched: bool,
 }
 
@@ -174,7 +174,7 @@ const OTHER_WRITES: &[(&str, &str, &str, &str)] = &[
     ("bus.volcano.sh", "commands", "", "create"),
 ];
 
-/// Kinds that are jobs, in the order in which a name is looked for.
+/// Kinds that are jobs, in the order in which a name is looked up.
 pub fn jobs() -> impl Iterator<Item = &'static ObjectKind> {
     ALL.iter().filter(|kind| kind.role == Role::Job)
 }

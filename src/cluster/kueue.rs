@@ -4,7 +4,7 @@
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::queue::{
-    Activity, Borrow, Door, Flavor, Preemption, Queue, QueueCounts, QueueKey, QueueKind,
+    Borrow, Door, Flavor, Preemption, Queue, QueueActivity, QueueCounts, QueueKey, QueueKind,
     QueueSystem, Quota, Reclaim, Stop, Strategy, Topology, Within,
 };
 
@@ -43,7 +43,7 @@ partial! {
         strategy: Text = "queueingStrategy",
         /// How flavors are tried.
         fungibility: Fungibility = "flavorFungibility",
-        /// Whom its work may preempt.
+        /// Preemption policy.
         preemption: RawPreemption = "preemption",
         /// `None`, `Hold` or `HoldAndDrain`.
         stop: Text = "stopPolicy",
@@ -53,7 +53,7 @@ partial! {
 }
 
 partial! {
-    /// Resources whose flavors go together.
+    /// Resources that are assigned one flavor together.
     ResourceGroup {
         /// Flavors, the first to be tried first.
         flavors: List<FlavorQuotas> = "flavors",
@@ -77,7 +77,7 @@ partial! {
         name: Text = "name",
         /// Its own.
         nominal: Quantity = "nominalQuota",
-        /// How much more it may borrow.
+        /// Borrowing limit.
         borrow: Quantity = "borrowingLimit",
         /// How much of its own it lends.
         lend: Quantity = "lendingLimit",
@@ -85,7 +85,7 @@ partial! {
 }
 
 partial! {
-    /// `flavorFungibility`; the words changed from `Borrow` and `Preempt` to `MayStopSearch`.
+    /// `flavorFungibility`; the values changed from `Borrow` and `Preempt` to `MayStopSearch`.
     Fungibility {
         /// When it could borrow.
         borrow: Text = "whenCanBorrow",
@@ -97,7 +97,7 @@ partial! {
 partial! {
     /// `preemption`.
     RawPreemption {
-        /// In the queue itself.
+        /// Preemption within the ClusterQueue.
         within: Text = "withinClusterQueue",
         /// To get its own back.
         reclaim: Text = "reclaimWithinCohort",
@@ -129,9 +129,9 @@ partial! {
 partial! {
     /// The `status` of either, or of a LocalQueue.
     QueueStatus {
-        /// What is set aside, by flavor.
+        /// Reserved quota, by flavor.
         reserved: List<FlavorUsage> = "flavorsReservation",
-        /// What is held, by flavor.
+        /// Usage by flavor.
         used: List<FlavorUsage> = "flavorsUsage",
         /// Workloads that wait.
         pending: Whole = "pendingWorkloads",
@@ -168,7 +168,7 @@ partial! {
     }
 }
 
-/// The usage of a resource in a flavor. A status that lists usage and leaves one out means that there is none.
+/// The usage of a resource in a flavor. A status that lists usage and omits a resource means zero usage.
 fn usage<'a>(all: &'a [FlavorUsage], flavor: &str, resource: &str) -> Option<&'a ResourceUsage> {
     all.iter()
         .find(|usage| &*usage.name == flavor)?
@@ -186,11 +186,13 @@ fn stop(word: &str) -> Stop {
 }
 
 impl QueueStatus {
-    fn activity(&self, names: &mut Names) -> Activity {
-        find(&self.conditions, "Active").map_or_else(Activity::default, |condition| Activity {
-            active: condition.status(),
-            reason: names.intern(&condition.reason),
-            message: names.intern(&condition.message),
+    fn activity(&self, names: &mut Names) -> QueueActivity {
+        find(&self.conditions, "Active").map_or_else(QueueActivity::default, |condition| {
+            QueueActivity {
+                active: condition.status(),
+                reason: names.intern(&condition.reason),
+                message: names.intern(&condition.message),
+            }
         })
     }
 
@@ -256,7 +258,7 @@ impl Projected for QueueObject {
             true => [&spec.cohort, &spec.old_cohort],
             false => [&spec.parent, &spec.old_parent],
         };
-        // A status that says anything at all says all of it.
+        // A status with any usage field is complete.
         let tells_usage = is_queue
             && (status.admitted.0.is_some()
                 || !status.used.is_empty()
@@ -298,7 +300,7 @@ impl Projected for QueueObject {
                 },
                 reclaimable: true,
                 next_before_borrow: &*spec.fungibility.borrow == "TryNextFlavor",
-                // Trying the next flavor first is what Kueue does unless told otherwise.
+                // Kueue's default is to try the next flavor before it preempts.
                 next_before_preempt: !matches!(
                     &*spec.fungibility.preempt,
                     "Preempt" | "MayStopSearch"
@@ -381,7 +383,7 @@ partial! {
         node_labels: Map<Text> = "nodeLabels",
         /// Taints of its nodes.
         taints: List<RawTaint> = "nodeTaints",
-        /// What its users are given.
+        /// Tolerations added to pods of this flavor.
         tolerations: List<RawToleration> = "tolerations",
         /// Its topology.
         topology: Text = "topologyName",

@@ -1,6 +1,6 @@
-//! Kueue's own configuration: one ConfigMap that holds a `Configuration` as YAML.
+//! Kueue's own configuration: one ConfigMap that contains a `Configuration` as YAML.
 //!
-//! Sources: `apis/config/v1beta1` and `v1beta2` of Kueue, and the manifests that it is installed with.
+//! Sources: `apis/config/v1beta1` and `v1beta2` of Kueue, and its installation manifests.
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
@@ -13,7 +13,7 @@ use super::partial::{Map, Text, partial, yaml};
 /// The key under which Kueue's manifests keep it.
 const KEY: &str = "controller_manager_config.yaml";
 
-/// The kind of what stands there.
+/// `kind` of the document.
 const KIND: &str = "Configuration";
 
 /// The first version in which fair sharing is on where its section is there at all.
@@ -24,12 +24,12 @@ partial! {
     KueueConfigObject {
         /// Metadata.
         meta: Meta = "metadata",
-        /// The configuration is one of the keys.
+        /// Keys of the ConfigMap; one of them is the configuration.
         data: Map<Text> = "data",
     }
 }
 
-/// The configuration, as far as the engine reads it.
+/// The fields of Kueue's configuration that the engine uses.
 #[derive(serde::Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Configuration {
@@ -46,12 +46,12 @@ struct FairSharing {
     preemption_strategies: Vec<String>,
 }
 
-/// The strategies that a configuration turns on, none where fair sharing is off.
+/// The preemption strategies that a configuration enables; empty where fair sharing is off.
 fn strategies(text: &str) -> Result<Vec<FairStrategy>, String> {
-    let read: Configuration =
-        yaml(text).map_err(|why| format!("`{KEY}` is not YAML that Kueue takes: {why}"))?;
+    let read: Configuration = yaml(text)
+        .map_err(|why| format!("`{KEY}` is not a valid configuration of Kueue: {why}"))?;
     if read.kind != KIND {
-        return Err(format!("`{KEY}` holds no {KIND}"));
+        return Err(format!("`{KEY}` has no {KIND}"));
     }
     let Some(fair) = read.fair_sharing else {
         return Ok(Vec::new());
@@ -66,7 +66,7 @@ fn strategies(text: &str) -> Result<Vec<FairStrategy>, String> {
         FairStrategy::ALL
             .into_iter()
             .find(|strategy| strategy.in_kueue() == word)
-            .ok_or_else(|| format!("`{word}` is no preemption strategy that is known here"))
+            .ok_or_else(|| format!("`{word}` is not a known preemption strategy"))
     };
     fair.preemption_strategies.iter().map(known).collect()
 }
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    fn told(version: &str, rest: &str) -> Result<Vec<FairStrategy>, String> {
+    fn read_strategies(version: &str, rest: &str) -> Result<Vec<FairStrategy>, String> {
         let head = format!("apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n");
         read(json!({ KEY: format!("{head}health:\n  healthProbeBindAddress: :8081\n{rest}") }))
     }
@@ -118,18 +118,24 @@ mod tests {
     fn fair_sharing_is_on_where_the_configuration_turns_it_on() {
         use FairStrategy::{FinalShare, InitialShare};
         let both = Ok(vec![FinalShare, InitialShare]);
-        assert_eq!(told("v1beta1", ""), Ok(Vec::new()));
+        assert_eq!(read_strategies("v1beta1", ""), Ok(Vec::new()));
         assert_eq!(
-            told("v1beta1", "fairSharing:\n  enable: false\n"),
+            read_strategies("v1beta1", "fairSharing:\n  enable: false\n"),
             Ok(Vec::new())
         );
-        assert_eq!(told("v1beta1", "fairSharing: {}\n"), Ok(Vec::new()));
-        assert_eq!(told("v1beta1", "fairSharing:\n  enable: true\n"), both);
+        assert_eq!(
+            read_strategies("v1beta1", "fairSharing: {}\n"),
+            Ok(Vec::new())
+        );
+        assert_eq!(
+            read_strategies("v1beta1", "fairSharing:\n  enable: true\n"),
+            both
+        );
         let one = "fairSharing:\n  enable: true\n  preemptionStrategies: [LessThanInitialShare]\n";
-        assert_eq!(told("v1beta1", one), Ok(vec![InitialShare]));
-        // Without a switch, the section itself turns it on.
-        assert_eq!(told("v1beta2", "fairSharing: {}\n"), both);
-        assert_eq!(told("v1beta2", ""), Ok(Vec::new()));
+        assert_eq!(read_strategies("v1beta1", one), Ok(vec![InitialShare]));
+        // Without `enable`, the section itself enables it.
+        assert_eq!(read_strategies("v1beta2", "fairSharing: {}\n"), both);
+        assert_eq!(read_strategies("v1beta2", ""), Ok(Vec::new()));
     }
 
     #[test]
@@ -137,11 +143,11 @@ mod tests {
         let said = read(json!({})).expect_err("no key");
         assert!(said.contains(KEY), "{said}");
         let said = read(json!({ KEY: "kind: Secret" })).expect_err("another kind");
-        assert!(said.contains("holds no Configuration"), "{said}");
+        assert!(said.contains("has no Configuration"), "{said}");
         let said = read(json!({ KEY: "a: [" })).expect_err("no YAML");
-        assert!(said.contains("YAML"), "{said}");
+        assert!(said.contains("is not a valid configuration"), "{said}");
         let odd = "fairSharing:\n  enable: true\n  preemptionStrategies: [Oldest]\n";
-        let said = told("v1beta1", odd).expect_err("not known");
+        let said = read_strategies("v1beta1", odd).expect_err("not known");
         assert!(said.contains("`Oldest`"), "{said}");
     }
 }

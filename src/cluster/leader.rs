@@ -8,7 +8,7 @@ use super::meta::{Meta, RawCondition};
 use super::partial::{List, Maybe, Text, Whole, partial};
 use super::resources::Template;
 use super::sets::{of_sets, pod_set};
-use super::siting::wish;
+use super::siting::topology_constraint;
 
 partial! {
     /// A LeaderWorkerSet.
@@ -25,9 +25,9 @@ partial! {
 partial! {
     /// Its `spec`.
     LeaderWorkerSetSpec {
-        /// Groups; one when it does not say.
+        /// Groups; one when absent.
         replicas: Whole = "replicas",
-        /// What a group is made of.
+        /// Template of a group.
         group: GroupTemplate = "leaderWorkerTemplate",
     }
 }
@@ -35,11 +35,11 @@ partial! {
 partial! {
     /// `leaderWorkerTemplate`.
     GroupTemplate {
-        /// The leader's template; the workers' when there is none.
+        /// The leader's template; the workers' template when absent.
         leader: Maybe<Template> = "leaderTemplate",
         /// The workers' template.
         worker: Template = "workerTemplate",
-        /// Pods of a group, the leader included; one when it does not say.
+        /// Pods of a group, the leader included; one when absent.
         size: Whole = "size",
     }
 }
@@ -77,11 +77,11 @@ impl Projected for LeaderWorkerSetObject {
             .get("leaderworkerset.sigs.k8s.io/exclusive-topology")
             .and_then(Text::get)
         {
-            // Each group stands in a domain of its own.
+            // Each group has its own topology domain.
             for (set, _) in &mut sets {
                 set.topology = match replicas {
-                    0 | 1 => wish(Some(level), None, false, None, names),
-                    _ => wish(None, None, false, Some((level, size)), names),
+                    0 | 1 => topology_constraint(Some(level), None, false, None, names),
+                    _ => topology_constraint(None, None, false, Some((level, size)), names),
                 };
             }
         }

@@ -1,9 +1,9 @@
 //! Kubernetes objects in, observations out; plan steps in, API calls out ([`mutations`]). Pure: takes JSON that a source
 //! has read and keeps no object.
 //!
-//! Each table has a partial struct that reads only the fields that the fleet uses. Every field is read
-//! leniently: one that is null, absent or of another type than the API promises counts as not given,
-//! never as an error, so that one odd object loses neither itself nor the list that it stands in.
+//! Each table has a partial struct with only the fields that the fleet uses. Every field is read leniently: a field that is
+//! null, absent or of another type than the API specifies counts as absent, never as an error, so that one malformed object
+//! loses neither itself nor the rest of the list.
 
 pub mod accelerators;
 pub mod admission;
@@ -46,23 +46,22 @@ use model::fleet::observe::{Observation, Table};
 pub use meta::Meta;
 use pod::PodObject;
 
-/// A partial object of one or more tables, ready to be turned into what the fleet calls it.
+/// A partial object of one or more tables, ready to be converted to the fleet's model.
 pub trait Projected: Send + std::fmt::Debug + 'static {
     /// Its metadata.
     fn meta(&self) -> &Meta;
-    /// The observation that it has been seen as it now is. `None` when it has no name: nothing could be
-    /// said about such an object.
+    /// The observation of the object's current state. `None` when the object has no name, because it cannot be identified.
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation>;
-    /// Itself, where it is a pod: what a pod serves is of interest to others than the fleet.
+    /// The object as a pod, where it is one: a source also tracks what a pod serves.
     fn as_pod(&self) -> Option<&PodObject> {
         None
     }
 }
 
-/// Reads an object of `table`: the one place that knows as which type.
+/// Reads an object of `table`; the only place that maps a table to its type.
 ///
 /// # Errors
-/// When `json` is not JSON. What it says is read leniently.
+/// `json` is not JSON. Fields are read leniently.
 pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> {
     fn of<T: Projected + DeserializeOwned>(json: &str) -> serde_json::Result<Box<dyn Projected>> {
         Ok(Box::new(serde_json::from_str::<T>(json)?))

@@ -3,7 +3,7 @@
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Condition, Labels, OwnerRef};
 
-use super::partial::{Flag, List, Map, Text, Whole, partial};
+use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
 use super::table::VOLCANO_JOB;
 
 partial! {
@@ -25,7 +25,7 @@ partial! {
         generation: Whole = "generation",
         /// When it was made.
         created: Text = "creationTimestamp",
-        /// When it was told to end.
+        /// Time at which deletion was requested.
         deleted: Text = "deletionTimestamp",
         /// Owners.
         owners: List<Owner> = "ownerReferences",
@@ -33,7 +33,7 @@ partial! {
 }
 
 partial! {
-    /// Of an object just what a watch goes on from.
+    /// The part of an object that a watch resumes from.
     Versioned {
         /// Its metadata.
         meta: Version = "metadata",
@@ -59,8 +59,8 @@ partial! {
         name: Text = "name",
         /// Unique id.
         uid: Text = "uid",
-        /// True for the one that manages the object.
-        controller: Flag = "controller",
+        /// True for the owner that is the managing controller.
+        controller: OptionalBool = "controller",
     }
 }
 
@@ -71,7 +71,7 @@ partial! {
         kind: Text = "type",
         /// `True`, `False` or `Unknown`.
         status: Text = "status",
-        /// A word for programs.
+        /// Machine-readable reason.
         reason: Text = "reason",
         /// A sentence for people.
         message: Text = "message",
@@ -80,8 +80,7 @@ partial! {
     }
 }
 
-/// Beginnings of the annotations that somebody downstream reads. All others are dropped: some hold
-/// whole manifests.
+/// Prefixes of the annotations that are read later. All others are dropped, because some contain whole manifests.
 const KNOWN_ANNOTATIONS: &[&str] = &[
     "stokehold.dev/",
     "kueue.x-k8s.io/",
@@ -112,7 +111,7 @@ impl Meta {
         labels(&self.labels, names)
     }
 
-    /// The annotations that we know how to read.
+    /// The annotations with a known prefix.
     pub fn annotations(&self, names: &mut Names) -> Labels {
         self.annotations
             .iter()
@@ -137,7 +136,7 @@ impl Meta {
         })
     }
 
-    /// When it was made; the epoch when the object does not say.
+    /// Creation time; the epoch when absent.
     pub fn created(&self) -> Moment {
         self.created.moment().unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use model::fleet::observe::{NodeSeen, Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, conditions};
-use super::partial::{Flag, List, Text, partial};
+use super::partial::{List, OptionalBool, Text, partial};
 use super::resources::{ResourceList, of_node};
 use super::siting::{RawTaint, taints};
 
@@ -27,7 +27,7 @@ partial! {
         /// The cloud's id of the machine.
         provider_id: Text = "providerID",
         /// Cordoned.
-        unschedulable: Flag = "unschedulable",
+        unschedulable: OptionalBool = "unschedulable",
         /// Taints.
         taints: List<RawTaint> = "taints",
     }
@@ -36,9 +36,9 @@ partial! {
 partial! {
     /// `status` of a node.
     NodeStatus {
-        /// What the machine has.
+        /// Capacity of the machine.
         capacity: ResourceList = "capacity",
-        /// What pods may ask for.
+        /// Resources that pods may request.
         allocatable: ResourceList = "allocatable",
         /// Conditions.
         conditions: List<RawCondition> = "conditions",

@@ -1,5 +1,5 @@
-//! Lenient reading of JSON: a struct takes the fields it names, and a field that is not what it should
-//! be counts as not given. Only a break of JSON's own grammar is an error.
+//! Lenient reading of JSON: a struct reads only its declared fields, and a field of an unexpected type counts as absent.
+//! Only a JSON syntax error is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads YAML by way of JSON: a reader of YAML for each type would be a good part of the program.
+/// Reads YAML through JSON: a YAML deserializer for each type would add much to the size of the program.
 ///
 /// # Errors
-/// It is no YAML, or not of this type: the first line of what is wrong.
+/// The text is not YAML, or not of this type: the first line of the message.
 pub(crate) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     let first = |error: &dyn fmt::Display| {
         let words = error.to_string();
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// A text; empty when it is not given (the API means the same by both).
+/// A text; empty when absent (the API means the same by both).
 #[derive(Default, Clone, PartialEq, Eq, Debug)]
 pub struct Text(Box<str>);
 
@@ -137,7 +137,7 @@ impl Text {
         (!self.0.is_empty()).then_some(&*self.0)
     }
 
-    /// The moment that it names in RFC 3339.
+    /// The time that it contains in RFC 3339.
     pub fn moment(&self) -> Option<model::base::Moment> {
         self.get().and_then(model::base::Moment::parse)
     }
@@ -173,13 +173,13 @@ impl<'de> Deserialize<'de> for Text {
 pub struct Whole(pub Option<i64>);
 
 impl Whole {
-    /// The number as a count: negative ones are none, larger ones than fit are the largest.
+    /// The number as a count: 0 for negative numbers, `u32::MAX` for numbers that do not fit.
     pub fn count(self) -> Option<u32> {
         self.0
             .map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
     }
 
-    /// The number as seconds, where it is one that can pass.
+    /// The number as seconds; `None` unless positive.
     pub fn seconds(self) -> Option<u64> {
         self.0
             .and_then(|number| u64::try_from(number).ok())
@@ -217,12 +217,12 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
-/// A number, whole or not, where one is given.
+/// A number, whole or fractional; `None` when absent.
 #[derive(Default, Clone, Copy, PartialEq, Debug)]
 pub struct Real(pub Option<f64>);
 
 impl Real {
-    /// The number in thousandths; negative ones (`-1` is without bound) and those that do not fit are `None`.
+    /// The number in thousandths; negative numbers (`-1` means unlimited) and numbers out of range are `None`.
     pub fn milli(self) -> Option<i64> {
         let milli = self.0? * 1000.0;
         (0.0..9e18).contains(&milli).then(|| milli.round() as i64)
@@ -253,24 +253,24 @@ impl<'de> Deserialize<'de> for Real {
     }
 }
 
-/// True or false, where one is given.
+/// A boolean; `None` when absent.
 #[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flag(pub Option<bool>);
+pub struct OptionalBool(pub Option<bool>);
 
-impl Flag {
-    /// True when it is given and true.
+impl OptionalBool {
+    /// True when it is present and true.
     pub fn is_set(self) -> bool {
         self.0 == Some(true)
     }
 }
 
-impl<'de> Deserialize<'de> for Flag {
+impl<'de> Deserialize<'de> for OptionalBool {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Flag;
-            fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
-                Ok(Flag(Some(flag)))
+            type Value = OptionalBool;
+            fn visit_bool<E: Error>(self, flag: bool) -> Result<OptionalBool, E> {
+                Ok(OptionalBool(Some(flag)))
             }
             else_default!(@numbers);
             else_default!(@str);
@@ -319,7 +319,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// A list; empty when it is not given. Its elements read themselves leniently.
+/// A list; empty when absent. Its elements are read leniently.
 #[derive(Clone, Debug)]
 pub struct List<T>(pub Vec<T>);
 
@@ -358,7 +358,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// An object with keys of the user's choice; empty when it is not given.
+/// An object with arbitrary keys; empty when absent.
 #[derive(Clone, Debug)]
 pub struct Map<T>(pub Vec<(Box<str>, T)>);
 
@@ -406,7 +406,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
     }
 }
 
-/// An object that may be missing, where it matters whether it is there.
+/// An object that may be absent, where its absence has a meaning.
 #[derive(Clone, Debug)]
 pub struct Maybe<T>(pub Option<T>);
 

@@ -1,7 +1,7 @@
-//! Pods: what they ask for, where they run, why they wait or failed, which devices the API says they hold.
+//! Pods: their requests, node, reason for waiting or failing, and the devices that the API reports as allocated to them.
 
 use model::base::{Moment, Name, Names, SmallSort};
-use model::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table};
+use model::fleet::observe::{Claimed, Observation, Phase, PodSeen, Table, WorkloadFailure};
 
 use super::Projected;
 use super::accelerators::counts_devices;
@@ -27,7 +27,7 @@ partial! {
     PodStatus {
         /// Phase.
         phase: Text = "phase",
-        /// A word on why it is in that phase (`Evicted`).
+        /// Reason for the phase (`Evicted`).
         reason: Text = "reason",
         /// The same in a sentence.
         message: Text = "message",
@@ -41,9 +41,9 @@ partial! {
         containers: List<ContainerStatus> = "containerStatuses",
         /// Init containers and sidecars.
         init_containers: List<ContainerStatus> = "initContainerStatuses",
-        /// Claims made for it.
+        /// Claims generated for it.
         claims: List<MadeClaim> = "resourceClaimStatuses",
-        /// The claim that serves resources it asks for by name.
+        /// The claim that backs its extended resource requests.
         extended: ExtendedClaim = "extendedResourceClaimStatus",
     }
 }
@@ -61,13 +61,13 @@ partial! {
     ExtendedClaim {
         /// Name of the claim.
         claim: Text = "resourceClaimName",
-        /// What it serves.
+        /// The extended resources that the claim backs.
         mappings: List<ExtendedMapping> = "requestMappings",
     }
 }
 
 partial! {
-    /// One extended resource that a claim serves.
+    /// One extended resource that a claim backs.
     ExtendedMapping {
         /// Resource.
         resource: Text = "resourceName",
@@ -83,13 +83,13 @@ partial! {
         state: ContainerState = "state",
         /// State before the last restart.
         last: ContainerState = "lastState",
-        /// Devices that it was given.
+        /// Allocated devices.
         allocated: List<AllocatedResource> = "allocatedResourcesStatus",
     }
 }
 
 partial! {
-    /// Exactly one of these is there.
+    /// Exactly one of these is set.
     ContainerState {
         /// Not started.
         waiting: Maybe<Waiting> = "waiting",
@@ -103,7 +103,7 @@ partial! {
 partial! {
     /// Why a container does not run.
     Waiting {
-        /// A word for programs.
+        /// Machine-readable reason.
         reason: Text = "reason",
         /// A sentence for people.
         message: Text = "message",
@@ -125,7 +125,7 @@ partial! {
         exit_code: Whole = "exitCode",
         /// `OOMKilled`, `Error`, `Completed`, ….
         reason: Text = "reason",
-        /// What it left in its termination log.
+        /// Contents of its termination log.
         message: Text = "message",
         /// When it started.
         started: Text = "startedAt",
@@ -135,7 +135,7 @@ partial! {
 }
 
 partial! {
-    /// Devices of one resource that a container was given.
+    /// Devices of one resource that are allocated to a container.
     AllocatedResource {
         /// Resource name, or `claim:NAME/REQUEST`.
         name: Text = "name",
@@ -156,8 +156,8 @@ partial! {
 const ORDINARY: &[&str] = &["", "ContainerCreating", "PodInitializing"];
 
 impl PodObject {
-    /// The pod as the fleet knows it. `serves` says whether somebody wants its labels although it asks
-    /// for no device: labels of all others are dropped. `None` for a pod without a name.
+    /// The pod in the fleet's model. `serves` keeps the labels of a pod that requests no device;
+    /// labels of all other such pods are dropped. `None` for a pod without a name.
     pub fn seen(&self, serves: bool, names: &mut Names) -> Option<PodSeen> {
         let key = self.meta.key(names)?;
         let status = &self.status;
@@ -169,7 +169,7 @@ impl PodObject {
         let phase = phase(&status.phase);
         Some(PodSeen {
             key,
-            // Nobody else has these: a place in the interner would only be lost.
+            // Uids are unique, so interning them would only waste memory.
             uid: Name::new(&self.meta.uid),
             node: self.spec.node.get().map(|node| names.intern(node)),
             phase,
@@ -241,8 +241,8 @@ impl PodObject {
         })
     }
 
-    /// Why it failed or restarts; `None` while nothing went wrong.
-    fn failure(&self, phase: Phase) -> Option<Failure> {
+    /// Why it failed or restarts; `None` when it did neither.
+    fn failure(&self, phase: Phase) -> Option<WorkloadFailure> {
         let status = &self.status;
         let all = || {
             status
@@ -274,7 +274,7 @@ impl PodObject {
             sentence(reason, &status.message)
         } else if let Some(waiting) = waiting {
             match ended.and_then(|ended| ended.reason.get()) {
-                // Why it crashes says more than how long the kubelet will wait.
+                // The cause of the crash is more useful than the kubelet's back-off time.
                 Some(cause) => sentence(&waiting.reason, cause),
                 None => sentence(&waiting.reason, &waiting.message),
             }
@@ -286,7 +286,7 @@ impl PodObject {
         } else {
             String::new()
         };
-        // A container that runs again tells of its end before: that is over.
+        // A running container still reports its previous termination, which no longer matters.
         let stands = waiting.is_some()
             || !status.reason.is_empty()
             || all().any(|container| {
@@ -299,7 +299,7 @@ impl PodObject {
             .max()
             .filter(|_| phase == Phase::Running && !stands);
         let wrong = phase == Phase::Failed || !words.is_empty() || restarts > 0;
-        wrong.then(|| Failure {
+        wrong.then(|| WorkloadFailure {
             exit_code: ended.and_then(|ended| ended.exit_code.small()),
             message: Name::from(words),
             restarts,
@@ -309,7 +309,7 @@ impl PodObject {
         })
     }
 
-    /// Devices that the kubelet says its containers were given (feature ResourceHealthStatus).
+    /// Devices that the kubelet reports as allocated to its containers (feature ResourceHealthStatus).
     fn claimed(&self, names: &mut Names) -> Vec<Claimed> {
         let mut out = self.given_by_hami(names);
         let given = self
@@ -339,7 +339,7 @@ impl PodObject {
         out
     }
 
-    /// Claims by their own names: those that it names, and those that were made for it.
+    /// Names of its claims: those that it references, and those generated for it.
     fn claims(&self, names: &mut Names) -> Box<[Name]> {
         let named = self.spec.claims.iter().filter_map(|claim| claim.claim());
         let made = self.status.claims.iter();
@@ -354,7 +354,7 @@ impl PodObject {
         all.into_boxed_slice()
     }
 
-    /// Ids of the devices that HAMi's scheduler says it gave: `UUID,TYPE,MIB,CORES:` for each, `;` after a container.
+    /// Ids of the devices that HAMi's scheduler allocated: `UUID,TYPE,MIB,CORES:` for each, `;` after a container.
     fn given_by_hami(&self, names: &mut Names) -> Vec<Claimed> {
         const MOST: usize = 64;
         let annotations = self.meta.annotations.iter();
@@ -374,7 +374,7 @@ impl PodObject {
         containers.map(|container| &*container.image)
     }
 
-    /// The ports that its containers declare, with their names.
+    /// The named ports that its containers declare.
     pub fn ports(&self) -> Vec<(Box<str>, u16)> {
         self.spec
             .containers
@@ -414,7 +414,7 @@ fn phase(text: &str) -> Phase {
     }
 }
 
-/// A word and what there is to say about it, without a second line and of bounded length.
+/// A reason and its message, as one line of bounded length.
 fn sentence(word: &str, more: &str) -> String {
     const LONGEST: usize = 240;
     let more = more.trim().lines().next().unwrap_or("");

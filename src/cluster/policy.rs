@@ -7,7 +7,7 @@ use model::fleet::queue::{PriorityClass, PriorityKind};
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{Flag, Maybe, Text, Whole, partial};
+use super::partial::{Maybe, OptionalBool, Text, Whole, partial};
 use super::siting::{RawSelector, selector};
 
 partial! {
@@ -35,7 +35,7 @@ partial! {
 partial! {
     /// Its `status`.
     BudgetStatus {
-        /// Pods that may be evicted now.
+        /// Evictions that the budget allows now.
         allowed: Whole = "disruptionsAllowed",
         /// Pods that are well.
         healthy: Whole = "currentHealthy",
@@ -77,7 +77,7 @@ partial! {
         /// The priority.
         value: Whole = "value",
         /// For pods that name no class.
-        default: Flag = "globalDefault",
+        default: OptionalBool = "globalDefault",
         /// `PreemptLowerPriority` or `Never`.
         preemption: Text = "preemptionPolicy",
     }

@@ -16,7 +16,7 @@ pub fn measure(resource: &str) -> Measure {
     }
 }
 
-/// An amount of a resource in its unit, never negative; `None` when it is not given or beyond all bounds.
+/// An amount of a resource in its unit, never negative; `None` when absent or out of range.
 pub fn amount(quantity: Quantity, measure: Measure) -> Option<i64> {
     let milli = quantity.0?.max(0);
     Some(match measure {

@@ -6,9 +6,9 @@ use model::fleet::siting::PodSet;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
-use super::partial::{Flag, List, Maybe, Text, Whole, partial};
+use super::partial::{List, Maybe, OptionalBool, Text, Whole, partial};
 use super::resources::{PodShape, Template};
-use super::sets::{of_sets, pod_set, told};
+use super::sets::{common_condition, of_sets, pod_set};
 
 partial! {
     /// A RayCluster.
@@ -25,8 +25,8 @@ partial! {
 partial! {
     /// Its `spec`.
     RayClusterSpec {
-        /// Held.
-        suspend: Flag = "suspend",
+        /// Suspended.
+        suspend: OptionalBool = "suspend",
         /// The head.
         head: HeadGroup = "headGroupSpec",
         /// The workers.
@@ -47,14 +47,14 @@ partial! {
     WorkerGroup {
         /// Name.
         name: Text = "groupName",
-        /// Replicas; as many as it needs at least when it does not say.
+        /// Replicas; `minReplicas` when absent.
         replicas: Whole = "replicas",
         /// Replicas at least.
         min: Whole = "minReplicas",
-        /// Pods of a replica; one when it does not say.
+        /// Pods of a replica; one when absent.
         hosts: Whole = "numOfHosts",
-        /// Held.
-        suspend: Flag = "suspend",
+        /// Suspended.
+        suspend: OptionalBool = "suspend",
         /// Their template.
         template: Template = "template",
     }
@@ -122,13 +122,13 @@ partial! {
 partial! {
     /// Its `spec`.
     RayJobSpec {
-        /// Held.
-        suspend: Flag = "suspend",
+        /// Suspended.
+        suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
-        /// How long it may run, seconds.
+        /// Maximum run time, seconds.
         deadline: Whole = "activeDeadlineSeconds",
-        /// The cluster that is made for it; none when it runs on one that is there.
+        /// The cluster that is created for it; absent when it runs on an existing one.
         cluster: Maybe<RayClusterSpec> = "rayClusterSpec",
     }
 }
@@ -140,7 +140,7 @@ partial! {
         job: Text = "jobStatus",
         /// `Initializing`, `Running`, `Complete`, `Failed`, `Suspended`, ….
         deployment: Text = "jobDeploymentStatus",
-        /// A word for why.
+        /// Machine-readable reason.
         reason: Text = "reason",
         /// The same in a sentence.
         message: Text = "message",
@@ -178,7 +178,8 @@ impl Projected for RayJobObject {
         if seen.outcome == Some(false) {
             let reason = status.reason.get().unwrap_or("Failed");
             let message = status.message.get().unwrap_or(reason);
-            seen.conditions.push(told("Failed", reason, message));
+            seen.conditions
+                .push(common_condition("Failed", reason, message));
         }
         Some(Observation::Workload(Box::new(seen)))
     }

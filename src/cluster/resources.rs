@@ -1,4 +1,4 @@
-//! What nodes have and pods ask for, in CPU, memory and accelerators.
+//! Resources of nodes and requests of pods: CPU, memory and accelerators.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ pub type ResourceList = Map<Quantity>;
 partial! {
     /// `resources` of a container or pod.
     Asked {
-        /// What is set aside.
+        /// Requests.
         requests: ResourceList = "requests",
-        /// What it may take.
+        /// Limits.
         limits: ResourceList = "limits",
     }
 }
 
 partial! {
-    /// The part of a container that says what it asks for and serves.
+    /// The part of a container with its requests and ports.
     Container {
         /// Resources.
         resources: Asked = "resources",
@@ -49,13 +49,13 @@ partial! {
 }
 
 partial! {
-    /// The part of a pod's spec (or template) that says what it asks for and where it may go.
+    /// The part of a pod's spec (or template) with its requests and placement rules.
     PodShape {
         /// Main containers.
         containers: List<Container> = "containers",
         /// Init containers and sidecars, in order.
         init_containers: List<Container> = "initContainers",
-        /// What the sandbox itself takes.
+        /// Overhead of the sandbox.
         overhead: ResourceList = "overhead",
         /// Resources of the pod as a whole.
         resources: Asked = "resources",
@@ -77,15 +77,15 @@ partial! {
         gates: List<Named> = "schedulingGates",
         /// Scheduler.
         scheduler: Text = "schedulerName",
-        /// The gang it belongs to, from Kubernetes 1.36.
+        /// The gang of the pod, from Kubernetes 1.36.
         scheduling_group: SchedulingGroup = "schedulingGroup",
-        /// The gang it belongs to, in Kubernetes 1.35.
+        /// The gang of the pod, in Kubernetes 1.35.
         workload_ref: Named = "workloadRef",
     }
 }
 
 partial! {
-    /// A claim that a pod uses, or the template of one.
+    /// A claim that a pod uses, or the claim's template.
     PodClaim {
         /// Name of the claim.
         claim: Text = "resourceClaimName",
@@ -97,7 +97,7 @@ partial! {
 }
 
 partial! {
-    /// Where a pod's claim comes from, before Kubernetes 1.31.
+    /// Source of a pod's claim, before Kubernetes 1.31.
     ClaimSource {
         /// Name of the claim.
         claim: Text = "resourceClaimName",
@@ -107,7 +107,7 @@ partial! {
 }
 
 impl PodClaim {
-    /// The claim that it names.
+    /// The name of the claim that it references.
     pub fn claim(&self) -> Option<&str> {
         self.claim.get().or_else(|| self.source.claim.get())
     }
@@ -136,9 +136,9 @@ partial! {
 struct Amounts(BTreeMap<Box<str>, i64>);
 
 impl Amounts {
-    /// What a container sets aside: its requests, and its limits where it requests nothing (the API
-    /// server fills that in for pods, but not in templates).
-    fn asked(asked: &Asked) -> Self {
+    /// Requests of a container, and its limits where it has no request (the API server fills that in for pods,
+    /// but not in templates).
+    fn requests_of(asked: &Asked) -> Self {
         let mut out = Self::default();
         for (name, quantity) in asked.limits.iter().chain(asked.requests.iter()) {
             if let Some(milli) = quantity.0 {
@@ -182,8 +182,8 @@ impl Amounts {
     }
 }
 
-/// What a node has, from `status.capacity` or `status.allocatable`. Of several resources that name the
-/// same silicon only the coarsest is kept, or a device would count twice.
+/// Resources of a node, from `status.capacity` or `status.allocatable`. Of several resources for the same
+/// hardware only the coarsest is kept, so that no device counts twice.
 pub fn of_node(list: &ResourceList, names: &mut Names) -> Resources {
     let mut amounts = Amounts::default();
     for (name, quantity) in list.iter() {
@@ -209,15 +209,15 @@ pub fn of_node(list: &ResourceList, names: &mut Names) -> Resources {
     amounts.into_resources(names)
 }
 
-/// What a pod of this shape asks for: the sum of its main containers and sidecars, or the most that an
-/// init container needs while it runs beside the sidecars started before it, plus the overhead.
+/// Requests of a pod of this shape: the sum of its main containers and sidecars, or the peak of an init container
+/// together with the sidecars started before it, plus the overhead.
 ///
 /// Source: Kubernetes' documentation of init and sidecar containers (resource sharing within containers).
 pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
     let mut sidecars = Amounts::default();
     let mut start = Amounts::default();
     for container in shape.init_containers.iter() {
-        let asked = Amounts::asked(&container.resources);
+        let asked = Amounts::requests_of(&container.resources);
         if &*container.restart_policy == "Always" {
             sidecars.add(&asked);
             start.raise_to(&sidecars);
@@ -229,11 +229,11 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
     }
     let mut all = sidecars;
     for container in shape.containers.iter() {
-        all.add(&Amounts::asked(&container.resources));
+        all.add(&Amounts::requests_of(&container.resources));
     }
     all.raise_to(&start);
-    // Resources of the pod as a whole replace what its containers add up to, name by name.
-    all.0.extend(Amounts::asked(&shape.resources).0);
+    // Pod-level resources replace the containers' sum, resource by resource.
+    all.0.extend(Amounts::requests_of(&shape.resources).0);
     let mut overhead = Amounts::default();
     for (name, quantity) in shape.overhead.iter() {
         overhead
@@ -250,7 +250,7 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
     out
 }
 
-/// A claim by name is one claim, however often it is asked for.
+/// A claim referenced by name is one claim, however many requests reference it.
 fn once((ask, count): (ClaimAsk, u32)) -> (ClaimAsk, u32) {
     match ask {
         ClaimAsk::Claim(_) => (ask, count.min(1)),
@@ -258,7 +258,7 @@ fn once((ask, count): (ClaimAsk, u32)) -> (ClaimAsk, u32) {
     }
 }
 
-/// `times` times `one`, at most what fits.
+/// `times` times `one`, saturating.
 pub fn times(one: &Resources, times: u32) -> Resources {
     Resources {
         cpu_milli: one.cpu_milli.saturating_mul(i64::from(times)),

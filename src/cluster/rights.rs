@@ -1,4 +1,4 @@
-//! The rights that reading needs: one list, from which roles are printed and rights are asked after.
+//! The permissions that reading needs: one list, from which roles are printed and access reviews are made.
 
 use std::fmt::Write as _;
 
@@ -6,37 +6,37 @@ use model::fleet::observe::Table;
 
 use super::table::place;
 
-/// Verbs of what is listed and watched.
+/// Verbs for resources that are listed and watched.
 const WATCHED: &[&str] = &["get", "list", "watch"];
 
-/// The group that tells the order of a Kueue queue.
+/// The API group that serves the order of a Kueue queue.
 pub const VISIBILITY: &str = "visibility.kueue.x-k8s.io";
 
 /// The role that shells and port-forwards in pods need besides the viewer's.
 pub const SHELL: &str = include_str!("../../config/kubernetes/shell.yaml");
 
-/// One right, as a role words it.
+/// One permission, as a rule of a role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Right {
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Plural names, with a subresource behind a slash.
+    /// Plural names, with a subresource after a slash.
     pub resources: Vec<&'static str>,
-    /// Namespace and name of the only object that it is about; `None` for all.
+    /// Namespace and name of the only object that it covers; `None` for all.
     pub only: Option<(&'static str, &'static str)>,
     /// Verbs.
     pub verbs: &'static [&'static str],
-    /// What goes without it.
+    /// What is missing without this permission.
     pub what: &'static str,
 }
 
-/// What is read besides tables.
+/// Resources that are read besides tables.
 const OTHERS: &[(&str, &str, &[&str], &str)] = &[
     ("", "events", &["list"], "events of an object"),
     ("", "pods/log", &["get"], "logs of a pod"),
 ];
 
-/// What only somebody with an eye on the whole cluster needs.
+/// Rights that only a user of the whole cluster needs.
 const CLUSTER: &[(&str, &str, &[&str], &str)] = &[
     (
         "",
@@ -54,7 +54,7 @@ const CLUSTER: &[(&str, &str, &[&str], &str)] = &[
         "",
         "services/proxy",
         &["get"],
-        "asking Prometheus through the API server",
+        "querying Prometheus through the API server",
     ),
 ];
 
@@ -81,9 +81,9 @@ pub fn rights(within: bool) -> Vec<Right> {
                 only: place.only,
                 verbs: WATCHED,
                 what: match (table, place.only) {
-                    (Table::KueueConfig, _) => "whether Kueue shares fairly",
+                    (Table::KueueConfig, _) => "Kueue's setting of fair sharing",
                     (Table::GovernQueues, _) => "the queues of `stokehold govern`",
-                    (_, Some(_)) => "how far the cluster autoscaler may grow its node groups",
+                    (_, Some(_)) => "maximum sizes of the cluster autoscaler's node groups",
                     (_, None) => "nodes, pods and workloads",
                 },
             }),
@@ -119,9 +119,9 @@ pub fn rights(within: bool) -> Vec<Right> {
 pub fn viewer(namespaces: &[String]) -> String {
     if namespaces.is_empty() {
         let mut out = String::from(
-            "# The least that Stokehold needs to show everything: read nodes, pods, workloads and queues, and fetch the pages of\n\
+            "# The least rights with which Stokehold shows everything: read nodes, pods, workloads and queues, and fetch the pages of\n\
              # exporters and of Prometheus through the API server. Without the rules on proxies, devices are shown without their\n\
-             # readings. Written by `stokehold rbac viewer`; give it to somebody with\n\
+             # readings. Written by `stokehold rbac viewer`; grant it with\n\
              #   kubectl create clusterrolebinding stokehold-viewer --clusterrole=stokehold-viewer --user=NAME\n",
         );
         role(&mut out, None);
@@ -134,8 +134,8 @@ pub fn viewer(namespaces: &[String]) -> String {
         }
         let _ = writeln!(
             out,
-            "# The least that a team needs to see its jobs and queues in the namespace {namespace}: no nodes, no proxies. Devices come from\n\
-             # a Prometheus at prometheus.url. Give it to somebody with\n\
+            "# The least rights with which a team sees its jobs and queues in the namespace {namespace}: no nodes, no proxies. Devices come from\n\
+             # a Prometheus at prometheus.url. Grant it with\n\
              #   kubectl -n {namespace} create rolebinding stokehold-viewer --role=stokehold-viewer --user=NAME"
         );
         role(&mut out, Some(namespace));
@@ -143,7 +143,7 @@ pub fn viewer(namespaces: &[String]) -> String {
     out
 }
 
-/// The role of a process that reads tables alone, as YAML: no logs, no events, no pages of pods and services.
+/// The role of a process that reads only tables, as YAML: no logs, no events, no details of pods and services.
 pub fn govern_reader() -> String {
     let mut out = String::from(
         "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
@@ -223,7 +223,7 @@ mod tests {
             assert!(!reader.contains(absent), "{absent}");
         }
         assert!(reader.contains("resources: [nodes, pods"), "{reader}");
-        // Of other people's ConfigMaps only the one that is read.
+        // Only the ConfigMaps that are read, by name.
         let maps = all
             .iter()
             .filter(|right| right.resources.contains(&"configmaps"));

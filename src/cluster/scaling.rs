@@ -2,11 +2,14 @@
 
 use model::base::{Name, Names};
 use model::fleet::observe::{Observation, Table};
-use model::fleet::scaling::{Metric, PodScaler, Provision, ProvisionState};
+use model::fleet::scaling::{
+    Metric, MetricOf, PodScaler, PolicySelect, Provision, ProvisionState, ScalingPolicy,
+    ScalingRules,
+};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
-use super::partial::{List, Text, Whole, partial};
+use super::partial::{List, Quantity, Text, Whole, partial};
 use super::siting::Named;
 
 partial! {
@@ -55,7 +58,7 @@ impl Projected for ProvisionObject {
     fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
         let raw = &self.status.conditions;
         let holds = |kind| find(raw, kind).filter(|condition| condition.status() == Some(true));
-        // What takes the capacity away comes after what gave it.
+        // Conditions that withdraw capacity take precedence over those that grant it.
         let said = [
             ("Failed", ProvisionState::Failed),
             ("CapacityRevoked", ProvisionState::CapacityRevoked),
@@ -65,7 +68,7 @@ impl Projected for ProvisionObject {
         ]
         .into_iter()
         .find_map(|(kind, state)| Some((holds(kind)?, state)));
-        // Not provisioned yet: the condition says why, and is tried again.
+        // Not provisioned yet: the condition has the reason, and provisioning is retried.
         let missing = find(raw, "Provisioned")
             .filter(|_| said.is_none_or(|(_, state)| state == ProvisionState::Accepted));
         let speaks = missing.or(said.map(|(condition, _)| condition));
@@ -106,19 +109,75 @@ partial! {
 partial! {
     /// Its `spec`.
     PodScalerSpec {
-        /// What it scales.
+        /// Scale target.
         target: Target = "scaleTargetRef",
-        /// Pods at least; one when it does not say.
+        /// Minimum of pods; one when absent.
         min: Whole = "minReplicas",
         /// Pods at most.
         max: Whole = "maxReplicas",
-        /// What it goes by.
+        /// Metrics that it scales on.
         metrics: List<RawMetric> = "metrics",
+        /// How fast it scales.
+        behavior: Option<Behavior> = "behavior",
     }
 }
 
 partial! {
-    /// What is scaled.
+    /// Its `behavior`.
+    Behavior {
+        /// Up.
+        up: Rules = "scaleUp",
+        /// Down.
+        down: Rules = "scaleDown",
+    }
+}
+
+partial! {
+    /// Scaling rules in one direction.
+    Rules {
+        /// Tolerance, a ratio.
+        tolerance: Quantity = "tolerance",
+        /// Which policy applies: `Max`, `Min` or `Disabled`.
+        select: Text = "selectPolicy",
+        /// Policies.
+        policies: List<Policy> = "policies",
+    }
+}
+
+partial! {
+    /// A scaling policy.
+    Policy {
+        /// `Pods` or `Percent`.
+        kind: Text = "type",
+        /// The largest change.
+        value: Whole = "value",
+    }
+}
+
+impl Rules {
+    fn read(&self) -> ScalingRules {
+        let policy = |policy: &Policy| {
+            let value = policy.value.count()?;
+            match policy.kind.get()? {
+                "Pods" => Some(ScalingPolicy::Pods(value)),
+                "Percent" => Some(ScalingPolicy::Percent(value)),
+                _ => None,
+            }
+        };
+        ScalingRules {
+            tolerance_milli: self.tolerance.0,
+            select: match self.select.get() {
+                Some("Min") => PolicySelect::Min,
+                Some("Disabled") => PolicySelect::Disabled,
+                _ => PolicySelect::Max,
+            },
+            policies: self.policies.iter().filter_map(policy).collect(),
+        }
+    }
+}
+
+partial! {
+    /// Scale target.
     Target {
         /// Kind.
         kind: Text = "kind",
@@ -132,7 +191,7 @@ partial! {
     RawMetric {
         /// `cpu`, `memory`: of the whole pod.
         resource: Measured = "resource",
-        /// The same of one container.
+        /// The same for one container.
         container: Measured = "containerResource",
         /// Of each pod.
         pods: Measured = "pods",
@@ -144,7 +203,7 @@ partial! {
 }
 
 partial! {
-    /// What is measured, and the value.
+    /// A metric and its value.
     Measured {
         /// Name of a resource.
         name: Text = "name",
@@ -160,7 +219,7 @@ partial! {
 partial! {
     /// A value in one of three forms.
     Amount {
-        /// Share of what is requested, percent.
+        /// Average utilization, percent of the request.
         utilization: Whole = "averageUtilization",
         /// Mean over pods.
         average: Text = "averageValue",
@@ -170,7 +229,7 @@ partial! {
 }
 
 impl Amount {
-    /// As it is written; `None` when nothing is said.
+    /// The value as text; `None` when none is set.
     fn words(&self) -> Option<String> {
         match self.utilization.0 {
             Some(percent) => Some(format!("{percent}%")),
@@ -184,7 +243,7 @@ impl Amount {
 }
 
 impl RawMetric {
-    fn measured(&self) -> Option<(&Measured, &str)> {
+    fn measured(&self) -> Option<(&Measured, &str, MetricOf)> {
         [
             &self.resource,
             &self.container,
@@ -193,9 +252,16 @@ impl RawMetric {
             &self.external,
         ]
         .into_iter()
-        .find_map(|one| {
+        .enumerate()
+        .find_map(|(at, one)| {
             let name = one.name.get().or_else(|| one.metric.name.get())?;
-            Some((one, name))
+            let of = match at {
+                0 | 1 if name == "cpu" => MetricOf::Cpu,
+                0..=2 => MetricOf::Pods,
+                _ if one.target.average.get().is_some() => MetricOf::TotalPerPod,
+                _ => MetricOf::Total,
+            };
+            Some((one, name, of))
         })
     }
 }
@@ -205,7 +271,7 @@ partial! {
     PodScalerStatus {
         /// Pods now.
         current: Whole = "currentReplicas",
-        /// Pods that it wants.
+        /// Desired number of pods.
         desired: Whole = "desiredReplicas",
         /// When it last changed the number.
         scaled: Text = "lastScaleTime",
@@ -218,22 +284,21 @@ partial! {
 
 impl PodScalerObject {
     fn metrics(&self, names: &mut Names) -> Box<[Metric]> {
-        let read = |wanted: &str| {
-            self.status
-                .metrics
-                .iter()
-                .filter_map(RawMetric::measured)
-                .find(|(_, name)| *name == wanted)
-                .and_then(|(one, _)| one.current.words())
+        // The controller writes the values in the order of the spec, with an empty entry for one that it could not read.
+        let read = |at: usize, wanted: &str| {
+            let (one, name, _) = self.status.metrics.get(at)?.measured()?;
+            one.current.words().filter(|_| name == wanted)
         };
         self.spec
             .metrics
             .iter()
-            .filter_map(RawMetric::measured)
-            .map(|(one, name)| Metric {
+            .enumerate()
+            .filter_map(|(at, raw)| Some((at, raw.measured()?)))
+            .map(|(at, (one, name, of))| Metric {
                 name: names.intern(name),
+                of,
                 target: names.intern(&one.target.words().unwrap_or_default()),
-                current: read(name).map(Name::from),
+                current: read(at, name).map(Name::from),
             })
             .collect()
     }
@@ -252,6 +317,11 @@ impl Projected for PodScalerObject {
         };
         let limited = said("ScalingLimited", true);
         let failing = said("AbleToScale", false).or_else(|| said("ScalingActive", false));
+        let stabilized = match said("AbleToScale", true).as_ref().map(|(word, _)| &**word) {
+            Some("ScaleDownStabilized" | "ScaleUpStabilized") => Some(true),
+            Some("ReadyForNewScale") => Some(false),
+            _ => None,
+        };
         let target = &self.spec.target;
         Some(Observation::PodScaler(Box::new(PodScaler {
             key: self.meta.key(names)?,
@@ -262,8 +332,11 @@ impl Projected for PodScalerObject {
             desired: self.status.desired.count(),
             limited,
             failing,
+            stabilized,
             scaled: self.status.scaled.moment(),
             metrics: self.metrics(names),
+            behavior: (self.spec.behavior.as_ref())
+                .map(|behavior| (behavior.up.read(), behavior.down.read())),
         })))
     }
 }

@@ -1,4 +1,4 @@
-//! Sets of pods that are alike, out of pod templates; and workloads made of several such sets.
+//! Pod sets: groups of identical pods, from pod templates; and workloads made of several pod sets.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mu
     }
 }
 
-/// A workload of these pod sets. The set that asks for most speaks for the whole where only one can: it
-/// decides where a gang can run.
+/// A workload of these pod sets. Where only one set can represent the workload, it is the one with the largest requests,
+/// because it decides where a gang can run.
 pub fn of_sets(
     table: Table,
     meta: &Meta,
@@ -58,20 +58,20 @@ pub fn of_sets(
     Some(seen)
 }
 
-/// One set of pods that are all alike, from what the workload says of its pods.
+/// A single set of identical pods, from the workload's own fields.
 pub fn only_set(seen: &WorkloadSeen, template: &Template, names: &mut Names) -> Arc<[PodSet]> {
     let min = seen.gang_min.unwrap_or(seen.pods.min(1));
     Arc::from([pod_set("main", seen.pods, min, template, names)])
 }
 
-/// The sum of what these sets ask for.
+/// The sum of the requests of these sets.
 pub fn sum(sets: &[PodSet]) -> Resources {
     sets.iter().fold(Resources::default(), |sum, set| {
         plus(&sum, &times(&set.request, set.count))
     })
 }
 
-/// Writes how it ended into `seen`, from the first of these conditions that is true.
+/// Writes the outcome into `seen`, from the first of these conditions that is true.
 pub fn end(seen: &mut WorkloadSeen, raw: &[RawCondition], well: &str, badly: &str) {
     for (kind, outcome) in [(well, true), (badly, false)] {
         if let Some(condition) = find(raw, kind).filter(|found| found.status() == Some(true)) {
@@ -82,8 +82,12 @@ pub fn end(seen: &mut WorkloadSeen, raw: &[RawCondition], well: &str, badly: &st
     }
 }
 
-/// A condition that a system tells in its own way, in the form that all conditions have.
-pub fn told(kind: &str, reason: &str, message: &str) -> model::fleet::observe::Condition {
+/// A system-specific condition, converted to the common form.
+pub fn common_condition(
+    kind: &str,
+    reason: &str,
+    message: &str,
+) -> model::fleet::observe::Condition {
     model::fleet::observe::Condition {
         kind: Name::new(kind),
         status: Some(true),

@@ -1,4 +1,4 @@
-//! Where pods may go: affinity, tolerations, gates, the gang that a pod names, and label selectors.
+//! Placement of pods: affinity, tolerations, scheduling gates, gang membership, and label selectors.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ partial! {
 partial! {
     /// `nodeAffinity`.
     NodeAffinity {
-        /// What must hold while the pod is placed.
+        /// Required terms, checked when the pod is scheduled.
         required: NodeSelector = "requiredDuringSchedulingIgnoredDuringExecution",
     }
 }
@@ -55,7 +55,7 @@ partial! {
         key: Text = "key",
         /// Comparison.
         operator: Text = "operator",
-        /// What it is compared with.
+        /// Values to compare with.
         values: List<Text> = "values",
     }
 }
@@ -116,13 +116,13 @@ partial! {
     }
 }
 
-/// Taints that Kubernetes itself lets every pod bear for a while: no news.
+/// Taints that Kubernetes adds a toleration for to every pod; not worth showing.
 const ORDINARY: &[&str] = &[
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
 
-/// An expression; one that nobody could satisfy when the API's word for the comparison is not known.
+/// A match expression; an unknown operator yields one that matches no node.
 pub fn expression(raw: &RawExpression, names: &mut Names) -> Expression {
     match Operator::from_name(&raw.operator) {
         Some(operator) => Expression {
@@ -138,7 +138,7 @@ pub fn expression(raw: &RawExpression, names: &mut Names) -> Expression {
     }
 }
 
-/// The terms of a selector, of which one must hold.
+/// The terms of a selector, which are ORed.
 pub fn node_terms(selector: &NodeSelector, names: &mut Names) -> Box<[NodeTerm]> {
     selector.terms.iter().map(|raw| term(raw, names)).collect()
 }
@@ -158,7 +158,7 @@ fn term(raw: &RawTerm, names: &mut Names) -> NodeTerm {
     }
 }
 
-/// Tolerations as the fleet knows them.
+/// Tolerations in the fleet's model.
 pub fn tolerations(raw: &[RawToleration], names: &mut Names) -> Box<[Toleration]> {
     let mut all: Vec<Toleration> = raw
         .iter()
@@ -189,7 +189,7 @@ pub fn taints(raw: &[RawTaint], names: &mut Names) -> Vec<Taint> {
         .collect()
 }
 
-/// Where a pod of this shape may go; `None` when it says nothing of the kind.
+/// Placement rules of a pod of this shape; `None` when it has none.
 pub fn siting(
     shape: &PodShape,
     member_of: Option<Membership>,
@@ -221,7 +221,7 @@ pub fn siting(
     (!siting.is_empty()).then(|| Arc::new(siting))
 }
 
-/// The gang that a pod without a controller says it belongs to.
+/// The gang that a pod without a controller declares.
 ///
 /// Sources: `spec.schedulingGroup` (Kubernetes 1.36 on), `spec.workloadRef` (1.35), Kueue's groups of plain
 /// pods, the annotations of Volcano's and KAI's pod groups.
@@ -258,7 +258,7 @@ pub fn selector(raw: &Maybe<RawSelector>, names: &mut Names) -> Option<Selector>
     })
 }
 
-/// A wish that Kueue's annotations of a pod template tell.
+/// The topology request in Kueue's annotations of a pod template.
 ///
 /// Source: Kueue's documentation of topology-aware scheduling.
 pub fn topology_wish(
@@ -270,7 +270,7 @@ pub fn topology_wish(
             .get(&format!("kueue.x-k8s.io/podset-{key}"))
             .and_then(Text::get)
     };
-    wish(
+    topology_constraint(
         said("required-topology"),
         said("preferred-topology"),
         said("unconstrained-topology") == Some("true"),
@@ -282,8 +282,8 @@ pub fn topology_wish(
     )
 }
 
-/// A wish out of its parts: a required level, a preferred one, none in particular, a level for each slice.
-pub fn wish(
+/// A topology request from its parts: a required level, a preferred one, unconstrained, a level for each slice.
+pub fn topology_constraint(
     required: Option<&str>,
     preferred: Option<&str>,
     unconstrained: bool,

@@ -1,4 +1,4 @@
-//! Where each table stands in the API: group, version, plural, kind and scope.
+//! The API resource of each table: group, version, plural, kind and scope.
 
 use model::fleet::observe::Table;
 
@@ -7,7 +7,7 @@ use model::fleet::observe::Table;
 pub struct TableResource {
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Version; empty where the cluster decides and discovery must be asked.
+    /// Version; empty where the cluster decides and discovery is needed.
     pub version: &'static str,
     /// Kind of one object.
     pub kind: &'static str,
@@ -17,7 +17,7 @@ pub struct TableResource {
     pub only: Option<(&'static str, &'static str)>,
 }
 
-/// Where the cluster autoscaler says how its node groups stand.
+/// ConfigMap in which the cluster autoscaler reports the status of its node groups.
 ///
 /// Source: the cluster autoscaler's FAQ and its flag `--status-config-map-name`.
 const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
@@ -25,12 +25,12 @@ const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 /// Where Kueue's manifests put its own configuration.
 const KUEUE_CONFIG: (&str, &str) = ("kueue-system", "kueue-manager-config");
 
-/// Where the queues of `govern` stand, unless the settings name another namespace.
+/// ConfigMap of the queues of `govern`, unless the settings name another namespace.
 const GOVERN_QUEUES: (&str, &str) = ("stokehold", "stokehold-queues");
 
 impl TableResource {
-    /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
-    /// two may share a name: they must not be taken for each other.
+    /// Kind under which its objects are shown as jobs. Volcano's Job has the same kind as Kubernetes' own, and two such jobs may
+    /// have the same name, so they need different kinds.
     pub const fn job_kind(&self) -> &'static str {
         match self.group.as_bytes() {
             b"batch.volcano.sh" => VOLCANO_JOB,
@@ -39,10 +39,10 @@ impl TableResource {
     }
 }
 
-/// What Volcano's Job is called among jobs.
+/// The displayed kind of Volcano's Job.
 pub const VOLCANO_JOB: &str = "VolcanoJob";
 
-/// The table of what a team calls its job, by the kind of its key.
+/// The table of a job kind.
 pub fn of_job_kind(kind: &str) -> Option<Table> {
     Table::ALL
         .iter()
@@ -92,7 +92,7 @@ pub const fn place(table: Table) -> TableResource {
         Table::DeviceClasses => ("resource.k8s.io", "", "DeviceClass", false),
         Table::NodePools => ("karpenter.sh", "", "NodePool", false),
         Table::NodeClaims => ("karpenter.sh", "", "NodeClaim", false),
-        // One object of the cluster's, whatever namespaces are looked into.
+        // One object of the cluster, regardless of the selected namespaces.
         Table::NodeGroups | Table::KueueConfig | Table::GovernQueues => {
             ("", "v1", "ConfigMap", false)
         }

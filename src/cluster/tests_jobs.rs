@@ -120,7 +120,7 @@ fn a_train_job_says_what_its_runtime_does_not() {
     );
     assert_eq!(sets(&told.pod_sets), [("node", 4, 4, 8)]);
     assert_eq!((told.gang_min, told.suspended), (Some(4), true));
-    // The runtime knows the resources: the JobSet below will tell.
+    // The resources are in the runtime: the JobSet below has them.
     let silent = workload::<TrainJobObject>(
         Table::TrainJobs,
         &json!({"metadata": {"name": "t"}, "spec": {"trainer": {"numNodes": 4}}}),
@@ -167,7 +167,7 @@ fn ray_is_a_head_and_groups_of_workers() {
     let broke = (Some(false), true, Some("it broke".to_owned()));
     assert_eq!(status("Complete", "FAILED"), broke);
     assert_eq!(status("Failed", ""), broke);
-    // A RayJob on a cluster that is there asks for nothing itself.
+    // A RayJob on an existing cluster requests nothing itself.
     let guest = workload::<RayJobObject>(
         Table::RayJobs,
         &json!({"metadata": {"name": "j"}, "spec": {"clusterSelector": {"ray.io/cluster": "r"}}}),
@@ -198,7 +198,7 @@ fn a_volcano_job_is_not_taken_for_a_job() {
         (wish.mode, &*wish.level),
         (ConstraintMode::Required, "tier-2")
     );
-    // Its pods' owner reference says `Job`, of another group.
+    // Its pods' owner reference has the kind `Job`, of another group.
     let meta: Meta = serde_json::from_value(json!({"name": "p", "ownerReferences": [
         {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "v1", "controller": true}]}))
     .expect("lenient");

@@ -405,7 +405,7 @@ fn a_pending_workload_says_why_and_what_befell_it() {
 }
 
 #[test]
-fn the_visibility_api_tells_places() {
+fn the_visibility_api_gives_queue_positions() {
     let list: PendingList = serde_json::from_value(json!({"kind": "PendingWorkloadsSummary", "items": [
         {"metadata": {"name": "a", "namespace": "ml"}, "priority": 5, "localQueueName": "lq", "positionInClusterQueue": 0, "positionInLocalQueue": 0},
         {"metadata": {"name": "b", "namespace": "ml"}, "positionInClusterQueue": 1, "positionInLocalQueue": 0},

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use model::base::Moment;
 use model::fleet::scaling::{
-    GroupsSeen, NodeClaim, PodScaler, Provision, ProvisionState, Scaler, ScalerState, Stage,
+    GroupsSeen, MetricOf, NodeClaim, PodScaler, PolicySelect, Provision, ProvisionState, Scaler,
+    ScalerState, ScalingPolicy, Stage,
 };
 
 fn look(table: Table, value: Value) -> Option<Observation> {
@@ -463,9 +464,14 @@ fn a_pod_autoscaler_says_what_it_goes_by_and_what_stops_it() {
             "metrics": [
                 {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}},
                 {"type": "Pods", "pods": {"metric": {"name": "queue_depth"}, "target": {"type": "AverageValue", "averageValue": "8"}}},
-                {"type": "External", "external": {"metric": {"name": "tokens"}, "target": {"type": "Value", "value": "1k"}}}, 7, {}]},
+                {"type": "External", "external": {"metric": {"name": "tokens"}, "target": {"type": "Value", "value": "1k"}}}, 7, {},
+                {"type": "External", "external": {"metric": {"name": "tokens"}, "target": {"type": "AverageValue", "averageValue": "5"}}}],
+            "behavior": {
+                "scaleUp": {"selectPolicy": "Min", "tolerance": "0.05", "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100}, {"type": "Other", "value": 1}]},
+                "scaleDown": {"selectPolicy": "Disabled"}}},
         "status": {"currentReplicas": 8, "desiredReplicas": 8, "lastScaleTime": "2026-11-20T07:30:00Z",
-            "currentMetrics": [{"type": ""}, {"type": "Pods", "pods": {"metric": {"name": "queue_depth"}, "current": {"averageValue": "12500m"}}}],
+            "currentMetrics": [{"type": ""}, {"type": "Pods", "pods": {"metric": {"name": "queue_depth"}, "current": {"averageValue": "12500m"}}}, {"type": ""}, {}, {},
+                {"type": "External", "external": {"metric": {"name": "tokens"}, "current": {"averageValue": "7"}}}],
             "conditions": [condition("AbleToScale", "True", "ReadyForNewScale", ""), condition("ScalingActive", "True", "ValidMetricFound", ""),
                 condition("ScalingLimited", "True", "TooManyReplicas", "the desired replica count is more than the maximum replica count")]}}));
     assert_eq!(
@@ -476,24 +482,48 @@ fn a_pod_autoscaler_says_what_it_goes_by_and_what_stops_it() {
         (&*scaler.target.0, &*scaler.target.1),
         ("Deployment", "chat")
     );
-    let read: Vec<(&str, &str, Option<&str>)> = scaler
+    let read: Vec<(&str, MetricOf, &str, Option<&str>)> = scaler
         .metrics
         .iter()
-        .map(|metric| (&*metric.name, &*metric.target, metric.current.as_deref()))
+        .map(|metric| {
+            let current = metric.current.as_deref();
+            (&*metric.name, metric.of, &*metric.target, current)
+        })
         .collect();
+    // (Of two metrics of one name, each has its own value.)
     assert_eq!(
         read,
         [
-            ("cpu", "70%", None),
-            ("queue_depth", "8", Some("12500m")),
-            ("tokens", "1k", None)
+            ("cpu", MetricOf::Cpu, "70%", None),
+            ("queue_depth", MetricOf::Pods, "8", Some("12500m")),
+            ("tokens", MetricOf::Total, "1k", None),
+            ("tokens", MetricOf::TotalPerPod, "5", Some("7")),
         ]
+    );
+    let (up, down) = scaler.behavior.as_ref().expect("a behavior");
+    assert_eq!((up.tolerance_milli, down.tolerance_milli), (Some(50), None));
+    assert_eq!(
+        (up.select, down.select),
+        (PolicySelect::Min, PolicySelect::Disabled)
+    );
+    assert_eq!(
+        *up.policies,
+        [ScalingPolicy::Pods(4), ScalingPolicy::Percent(100)]
     );
     assert_eq!(
         scaler.limited.as_ref().map(|(word, _)| &**word),
         Some("TooManyReplicas")
     );
-    assert_eq!(scaler.failing, None);
+    assert_eq!((scaler.failing, scaler.stabilized), (None, Some(false)));
+    for (reason, stabilized) in [
+        ("ScaleDownStabilized", Some(true)),
+        ("ScaleUpStabilized", Some(true)),
+        ("SucceededRescale", None),
+    ] {
+        let scaler = pod_scaler(json!({"metadata": {"name": "a", "namespace": "b"},
+            "status": {"conditions": [condition("AbleToScale", "True", reason, "")]}}));
+        assert_eq!(scaler.stabilized, stabilized, "{reason}");
+    }
 
     let blind = pod_scaler(json!({"metadata": {"name": "a", "namespace": "b"},
         "status": {"conditions": [condition("ScalingActive", "False", "FailedGetPodsMetric", "no metrics returned")]}}));

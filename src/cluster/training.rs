@@ -5,7 +5,7 @@ use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
-use super::partial::{Flag, List, Map, Text, Whole, partial};
+use super::partial::{List, Map, OptionalBool, Text, Whole, partial};
 use super::resources::{Asked, PodShape, Template, of_pod};
 use super::sets::{end, of_sets, pod_set};
 
@@ -22,7 +22,7 @@ partial! {
 }
 
 partial! {
-    /// Its `spec`: one of the maps is there, by kind.
+    /// Its `spec`: one of the maps is set, by kind.
     ReplicaJobSpec {
         /// Of a PyTorchJob.
         pytorch: Map<Replicas> = "pytorchReplicaSpecs",
@@ -30,9 +30,9 @@ partial! {
         tf: Map<Replicas> = "tfReplicaSpecs",
         /// Of an MPIJob.
         mpi: Map<Replicas> = "mpiReplicaSpecs",
-        /// How it runs.
+        /// Its run policy.
         policy: RunPolicy = "runPolicy",
-        /// How far a PyTorchJob may shrink.
+        /// The elastic bounds of a PyTorchJob.
         elastic: Elastic = "elasticPolicy",
     }
 }
@@ -40,7 +40,7 @@ partial! {
 partial! {
     /// The replicas of one role.
     Replicas {
-        /// Pods; one when it does not say.
+        /// Number of pods; 1 when not set.
         replicas: Whole = "replicas",
         /// Their template.
         template: Template = "template",
@@ -50,13 +50,13 @@ partial! {
 partial! {
     /// `runPolicy`.
     RunPolicy {
-        /// Held.
-        suspend: Flag = "suspend",
+        /// True while the job is suspended.
+        suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
-        /// How long it may run, seconds.
+        /// Longest run time, in seconds.
         deadline: Whole = "activeDeadlineSeconds",
-        /// How its gang is scheduled.
+        /// Gang scheduling policy.
         scheduling: SchedulingPolicy = "schedulingPolicy",
     }
 }
@@ -64,7 +64,7 @@ partial! {
 partial! {
     /// `schedulingPolicy`.
     SchedulingPolicy {
-        /// Pods without which it does nothing.
+        /// Minimum number of pods (gang size).
         min: Whole = "minAvailable",
         /// Its priority class.
         priority_class: Text = "priorityClass",
@@ -74,7 +74,7 @@ partial! {
 partial! {
     /// `elasticPolicy`.
     Elastic {
-        /// Workers without which it does nothing.
+        /// Minimum number of workers.
         min: Whole = "minReplicas",
     }
 }
@@ -84,24 +84,24 @@ partial! {
     TrainingStatus {
         /// Conditions.
         conditions: List<RawCondition> = "conditions",
-        /// When it was first taken up.
+        /// When the controller first processed it.
         started: Text = "startTime",
         /// When it ended.
         completed: Text = "completionTime",
-        /// How its replicas fare, by role.
+        /// Status of its replicas, by role.
         replicas: Map<ReplicaStatus> = "replicaStatuses",
     }
 }
 
 partial! {
-    /// How the replicas of one role fare.
+    /// Status of the replicas of one role.
     ReplicaStatus {
         /// Pods that failed.
         failed: Whole = "failed",
     }
 }
 
-/// Pods that run when each set has what it needs at least.
+/// The sum of the minimum pods of all sets.
 fn needed<'a>(sets: impl Iterator<Item = &'a model::fleet::siting::PodSet>) -> u32 {
     sets.map(|set| set.min).fold(0, u32::saturating_add)
 }
@@ -135,7 +135,7 @@ impl Projected for ReplicaJobObject {
         }
         let min = needed(sets.iter().map(|(set, _)| set));
         let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
-        // Its replicas talk to each other from the first step on.
+        // Its replicas communicate from the first step on.
         let min = spec.policy.scheduling.min.count().unwrap_or(min);
         seen.gang_min = (seen.pods > 1).then_some(min.min(seen.pods));
         seen.suspended = spec.policy.suspend.is_set();
@@ -170,13 +170,13 @@ partial! {
 }
 
 partial! {
-    /// Its `spec`. What it leaves out its runtime decides; the JobSet that comes of it tells.
+    /// Its `spec`. The training runtime supplies absent fields; the resulting JobSet shows them.
     TrainJobSpec {
-        /// Held.
-        suspend: Flag = "suspend",
+        /// True while the job is suspended.
+        suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
-        /// How long it may run, seconds.
+        /// Longest run time, in seconds.
         deadline: Whole = "activeDeadlineSeconds",
         /// The training pods.
         trainer: Trainer = "trainer",
@@ -186,9 +186,9 @@ partial! {
 partial! {
     /// `trainer`.
     Trainer {
-        /// Pods; the runtime's number when it does not say.
+        /// Number of pods; the runtime's number when not set.
         nodes: Whole = "numNodes",
-        /// What each asks for; the runtime's resources when it does not say.
+        /// Requests of each pod; the runtime's when not set.
         resources: Asked = "resourcesPerNode",
     }
 }

@@ -6,19 +6,20 @@ use model::base::{Name, Names};
 use model::fleet::admission::GroupSeen;
 use model::fleet::observe::{Labels, Observation, Table};
 use model::fleet::queue::{
-    Activity, Measure, Queue, QueueCounts, QueueKey, QueueKind, QueueSystem, Quota, Stop, Strategy,
+    Measure, Queue, QueueActivity, QueueCounts, QueueKey, QueueKind, QueueSystem, Quota, Stop,
+    Strategy,
 };
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
-use super::partial::{Flag, List, Maybe, Quantity, Text, Whole, partial};
+use super::partial::{List, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::quota::{amount, measure};
 use super::resources::{ResourceList, Template};
-use super::sets::{of_sets, pod_set, told};
-use super::siting::wish;
+use super::sets::{common_condition, of_sets, pod_set};
+use super::siting::topology_constraint;
 
 partial! {
-    /// A Job of Volcano's.
+    /// A Volcano Job.
     VolcanoJobObject {
         /// Metadata.
         meta: Meta = "metadata",
@@ -32,7 +33,7 @@ partial! {
 partial! {
     /// Its `spec`.
     VolcanoJobSpec {
-        /// Pods without which it does nothing; all of them when it does not say.
+        /// Minimum number of pods (gang size); all when not set.
         min: Whole = "minAvailable",
         /// Its pod sets.
         tasks: List<Task> = "tasks",
@@ -40,7 +41,7 @@ partial! {
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// How close its pods want to be.
+        /// Its topology constraint.
         network: NetworkTopology = "networkTopology",
     }
 }
@@ -50,9 +51,9 @@ partial! {
     Task {
         /// Name.
         name: Text = "name",
-        /// Pods; one when it does not say.
+        /// Number of pods; 1 when not set.
         replicas: Whole = "replicas",
-        /// Pods without which it does nothing; all of them when it does not say.
+        /// Minimum number of pods of this set; all when not set.
         min: Whole = "minAvailable",
         /// Their template.
         template: Template = "template",
@@ -64,9 +65,9 @@ partial! {
     NetworkTopology {
         /// `hard` or `soft`.
         mode: Text = "mode",
-        /// The widest tier that will do, by name.
+        /// The widest allowed tier, by name.
         tier_name: Text = "highestTierName",
-        /// The same by number, narrowest first.
+        /// The same by number; 1 is the narrowest.
         tier: Whole = "highestTierAllowed",
     }
 }
@@ -74,7 +75,7 @@ partial! {
 partial! {
     /// Its `status`.
     VolcanoJobStatus {
-        /// Where it stands.
+        /// Its phase.
         state: JobPhase = "state",
         /// Pods that failed.
         failed: Whole = "failed",
@@ -82,29 +83,32 @@ partial! {
 }
 
 partial! {
-    /// `state` of a Job of Volcano's.
+    /// `state` of a Volcano Job.
     JobPhase {
         /// `Pending`, `Running`, `Aborted`, `Completed`, `Failed`, `Terminated`, ….
         phase: Text = "phase",
-        /// A word for why.
+        /// Reason.
         reason: Text = "reason",
-        /// The same in a sentence.
+        /// Message.
         message: Text = "message",
-        /// Since when.
+        /// Time of the last transition.
         since: Text = "lastTransitionTime",
     }
 }
 
 impl NetworkTopology {
-    fn wish(&self, names: &mut Names) -> Option<Box<model::fleet::siting::TopologyConstraint>> {
+    fn topology_constraint(
+        &self,
+        names: &mut Names,
+    ) -> Option<Box<model::fleet::siting::TopologyConstraint>> {
         let tier = match (self.tier_name.get(), self.tier.0) {
             (Some(name), _) => name.to_owned(),
             (None, Some(tier)) => format!("tier-{tier}"),
             (None, None) => return None,
         };
         match &*self.mode {
-            "soft" => wish(None, Some(&tier), false, None, names),
-            _ => wish(Some(&tier), None, false, None, names),
+            "soft" => topology_constraint(None, Some(&tier), false, None, names),
+            _ => topology_constraint(Some(&tier), None, false, None, names),
         }
     }
 }
@@ -115,7 +119,7 @@ impl Projected for VolcanoJobObject {
     }
 
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
-        let topology = self.spec.network.wish(names);
+        let topology = self.spec.network.topology_constraint(names);
         let mut sets = Vec::new();
         for (at, task) in self.spec.tasks.iter().enumerate() {
             let count = task.replicas.count().unwrap_or(1);
@@ -132,7 +136,7 @@ impl Projected for VolcanoJobObject {
         if let Some(class) = self.spec.priority_class.get() {
             seen.priority_class = Some(names.intern(class));
         }
-        // Its queue is a field; its pods carry the same as a label.
+        // Its queue is a field; its pods have the same as a label.
         let queue = names.intern(self.spec.queue.get().unwrap_or("default"));
         let labels = seen.labels.iter();
         seen.labels = labels
@@ -154,17 +158,18 @@ impl Projected for VolcanoJobObject {
         if seen.outcome == Some(false) {
             let reason = state.reason.get().unwrap_or(&state.phase);
             let message = state.message.get().unwrap_or(reason);
-            seen.conditions.push(told("Failed", reason, message));
+            seen.conditions
+                .push(common_condition("Failed", reason, message));
         }
         Some(Observation::Workload(Box::new(seen)))
     }
 }
 
-/// The label by which a pod names its queue.
+/// The pod label with the queue's name.
 const QUEUE_LABEL: &str = "volcano.sh/queue-name";
 
 partial! {
-    /// A PodGroup of Volcano's.
+    /// A Volcano PodGroup.
     VolcanoPodGroupObject {
         /// Metadata.
         meta: Meta = "metadata",
@@ -178,13 +183,13 @@ partial! {
 partial! {
     /// Its `spec`.
     VolcanoPodGroupSpec {
-        /// Pods without which it does nothing.
+        /// Minimum number of pods (gang size).
         min: Whole = "minMember",
         /// Queue.
         queue: Text = "queue",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
-        /// How close its pods want to be.
+        /// Its topology constraint.
         network: NetworkTopology = "networkTopology",
     }
 }
@@ -218,7 +223,7 @@ impl Projected for VolcanoPodGroupObject {
         seen.queue_name = Some(names.intern(spec.queue.get().unwrap_or("default")));
         seen.gang_min = spec.min.count();
         seen.priority_class = spec.priority_class.get().map(|class| names.intern(class));
-        seen.topology = spec.network.wish(names);
+        seen.topology = spec.network.topology_constraint(names);
         seen.phase = status.phase.get().map(|phase| names.intern(phase));
         let latest = |kind: &str| {
             status
@@ -256,7 +261,7 @@ impl Projected for VolcanoPodGroupObject {
 }
 
 partial! {
-    /// A Queue of Volcano's.
+    /// A Volcano Queue.
     VolcanoQueueObject {
         /// Metadata.
         meta: Meta = "metadata",
@@ -270,20 +275,20 @@ partial! {
 partial! {
     /// Its `spec`.
     VolcanoQueueSpec {
-        /// Weight among its siblings; one when it does not say.
+        /// Weight among its siblings; 1 when not set.
         weight: Whole = "weight",
-        /// What it may never exceed.
+        /// Upper limit of its resources.
         capability: ResourceList = "capability",
-        /// Its own: what it lends while it does not need it.
+        /// Its own share, lent to other queues while unused.
         deserved: ResourceList = "deserved",
-        /// What it never lends.
+        /// Resources that are never lent.
         guarantee: Guarantee = "guarantee",
-        /// The queue above.
+        /// The parent queue.
         parent: Text = "parent",
         /// Rank among queues.
         priority: Whole = "priority",
-        /// Others may take back what it borrowed; they may when it does not say.
-        reclaimable: Flag = "reclaimable",
+        /// Whether other queues may reclaim borrowed resources; true when not set.
+        reclaimable: OptionalBool = "reclaimable",
         /// `fifo` or `traverse`.
         dequeue: Text = "dequeueStrategy",
     }
@@ -302,20 +307,20 @@ partial! {
     VolcanoQueueStatus {
         /// `Open`, `Closing`, `Closed` or `Unknown`.
         state: Text = "state",
-        /// What its work holds.
+        /// Resources allocated to its jobs.
         allocated: Maybe<ResourceList> = "allocated",
-        /// PodGroups that are not admitted.
+        /// PodGroups not yet admitted.
         pending: Whole = "pending",
-        /// PodGroups that are admitted and do not run.
+        /// PodGroups that are admitted and not running.
         inqueue: Whole = "inqueue",
-        /// PodGroups that run.
+        /// Running PodGroups.
         running: Whole = "running",
     }
 }
 
 impl VolcanoQueueObject {
-    /// Quotas of every resource that is bounded or held. A queue without a share of its own in `deserved` owns
-    /// what is guaranteed to it, and borrows all else by weight.
+    /// Quotas of every resource that is limited or allocated. A queue without a share in `deserved` owns its guaranteed
+    /// resources, and borrows everything else by weight.
     fn quotas(&self, names: &mut Names) -> Box<[Quota]> {
         let spec = &self.spec;
         let guaranteed = &spec.guarantee.resource;
@@ -337,7 +342,7 @@ impl VolcanoQueueObject {
                     let quantity = list.get(resource).copied();
                     quantity.and_then(|quantity| amount(quantity, measure))
                 };
-                // What neither list names is shared by weight: the queue's own is not told.
+                // Resources in neither list are shared by weight: the queue's own share is not known.
                 let kept = of(guaranteed);
                 let nominal = of(&spec.deserved).max(kept);
                 let used = allocated.map(|list| {
@@ -392,7 +397,7 @@ impl Projected for VolcanoQueueObject {
                     Some(false) => Stop::Hold,
                     _ => Stop::None,
                 },
-                activity: Activity {
+                activity: QueueActivity {
                     active: open,
                     reason: names.intern(&status.state),
                     message: Name::default(),

@@ -1,4 +1,4 @@
-//! ReplicaSets, Deployments, StatefulSets and DaemonSets: pods that stand on their own.
+//! ReplicaSets, Deployments, StatefulSets and DaemonSets: workloads of the `apps` group.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ partial! {
 partial! {
     /// Its `spec`.
     ReplicatedSpec {
-        /// Pods that it wants; one when it does not say.
+        /// Desired number of pods; 1 when not set.
         replicas: Whole = "replicas",
         /// The pods' template.
         template: Template = "template",
@@ -43,10 +43,10 @@ partial! {
     }
 }
 
-/// The scheduler of pods that name none.
+/// The scheduler of pods that do not name one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// A workload of this key with nothing in it yet.
+/// An empty workload of this key.
 pub(super) fn blank(
     table: Table,
     meta: &Meta,

@@ -1,8 +1,8 @@
-//! Capital keys: what is under the cursor, or marked, becomes an intent. Nothing here changes a cluster.
+//! Action keys (capital letters): the selected or marked object becomes an intent. Nothing here changes a cluster.
 
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::{Job, JobKey, JobState};
-use model::fleet::queue::{Queue, QueueKind};
+use model::fleet::queue::{Queue, QueueKind, QueueSystem};
 use model::plan::{Intent, JobName, Known, Plan, Refusal};
 use plan::grant::Confirmation;
 use table::Facts;
@@ -11,56 +11,56 @@ use table::actions::RunState;
 use super::commands::Command;
 use super::view::Selection;
 
-/// What is to be planned. Numbers tell an answer to an older question from one to this.
+/// A request for a plan. The number matches an outcome to its request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanRequest {
-    /// Number of the question.
+    /// Number of the request.
     pub number: u64,
-    /// What is wanted.
+    /// The intent.
     pub intent: Intent,
-    /// Whom the plan stops that is shown, or those that the job's page tells of.
+    /// The victims that the operator has seen: those of the shown plan, or those on the job's page.
     pub known: Known,
 }
 
-/// What came of it.
+/// The result of a plan request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PlanOutcome {
     /// A plan, with its checks.
     Plan(Box<Plan>),
-    /// There is none, and what can be done instead.
+    /// Refused, with alternatives.
     Refused(Refusal),
-    /// The server did not say.
+    /// Failed: no answer from the server.
     Failed(String),
 }
 
 /// A plan that its operator has confirmed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConfirmedPlan {
-    /// Number of the question.
+    /// Number of the plan request.
     pub number: u64,
     /// The plan as it was shown.
     pub plan: Plan,
-    /// How it was agreed to.
-    pub consent: Confirmation,
+    /// How the operator confirmed it.
+    pub confirmation: Confirmation,
 }
 
-/// What a capital key comes to.
+/// What an action key requests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionRequest {
-    /// This is wanted.
+    /// Plan this intent.
     Intent(Intent),
-    /// A priority has to be named for this job.
+    /// Ask for a priority for this job.
     Priority(JobName),
-    /// A number of replicas has to be named for this workload.
+    /// Ask for a replica count for this workload.
     Replicas(JobKey),
-    /// Why these nodes are to be cordoned has to be said.
+    /// Ask for a reason to cordon these nodes.
     Cordon(Vec<Name>),
-    /// A run that stands is to go on.
+    /// Continue this run.
     GoOn(String),
 }
 
 impl Command {
-    /// Opens a plan.
+    /// True for a command that opens a plan.
     pub const fn is_deed(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl Command {
     }
 }
 
-/// Deeds that fit what is under the cursor, the likeliest first.
+/// Actions that fit the selected object, most likely first.
 pub fn fitting(selection: &Selection) -> &'static [Command] {
     match selection {
         Selection::Job(id) if has_replicas(id) => &[
@@ -101,17 +101,29 @@ pub fn fitting(selection: &Selection) -> &'static [Command] {
         Selection::Pool(_) => &[Command::Drain, Command::Cordon, Command::Rebalance],
         Selection::Queue(_) => &[Command::Hold],
         Selection::Run(_) => &[Command::Undo, Command::Hold],
-        Selection::Finding(_) | Selection::Source(_) | Selection::Cost(..) => &[],
+        Selection::Finding(_)
+        | Selection::Source(_)
+        | Selection::Cohort(_)
+        | Selection::Cost(..) => &[],
     }
 }
 
-/// Whether a workload is of a kind whose number of replicas is set.
+/// What an action does to an object, in a word.
+pub fn title(command: Command, selection: &Selection) -> &'static str {
+    match (command, selection) {
+        // An interrupted or stopped run can be continued.
+        (Command::Hold, Selection::Run(_)) => "continue",
+        _ => command.spec().title,
+    }
+}
+
+/// True for workload kinds with a replica count.
 fn has_replicas(id: &JobKey) -> bool {
     let kind = id.kind.as_str();
     matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet")
 }
 
-/// False where a deed plainly has nothing to do: a job that waits cannot be preempted, one that runs cannot be started.
+/// False where an action cannot apply: a waiting job cannot be preempted, a running one cannot be started.
 pub fn makes_sense(command: Command, selection: &Selection, facts: &Facts) -> bool {
     if let Selection::Run(name) = selection {
         let run = facts.acts.run(name);
@@ -132,12 +144,12 @@ pub fn makes_sense(command: Command, selection: &Selection, facts: &Facts) -> bo
     }
 }
 
-/// Why a deed that fits the object would do nothing to it as it stands; `None` where it may.
+/// Why an action would have no effect on the object in its current state; `None` where it may have one.
 pub fn idle(command: Command, selection: &Selection, facts: &Facts) -> Option<String> {
     if let (Selection::Run(name), Command::Hold) = (selection, command) {
         let run = facts.acts.run(name)?;
         let stands = run.state.can_go_on();
-        return (!stands).then(|| format!("it is {}: it cannot go on", run.state.name()));
+        return (!stands).then(|| format!("it is {}: it cannot be continued", run.state.name()));
     }
     let job = job_of(selection, facts)?;
     let why = match (command, job.state) {
@@ -147,15 +159,20 @@ pub fn idle(command: Command, selection: &Selection, facts: &Facts) -> Option<St
                 .admission
                 .as_ref()
                 .is_some_and(|known| known.has_quota());
-            return quota_reserved.then(|| String::from("admitted: waiting for nodes"));
+            // With known victims it can be started.
+            let told = facts.answers.job(&job.id);
+            let is_offered = told.is_some_and(|told| told.now.is_some());
+            return (quota_reserved && !is_offered).then(|| {
+                String::from("its pods wait for nodes, and no eviction is known to start it")
+            });
         }
-        (Command::Start, JobState::Suspended) => "it is held: H first",
+        (Command::Start, JobState::Suspended) => "it is held: press H",
         _ => return None,
     };
     Some(why.to_owned())
 }
 
-/// The job that is meant by a job or by one of its pods.
+/// The selected job, or the job of the selected pod.
 fn job_of<'a>(selection: &Selection, facts: &'a Facts) -> Option<&'a Job> {
     match selection {
         Selection::Job(id) => Some(facts.fleet.job(id)?),
@@ -164,11 +181,21 @@ fn job_of<'a>(selection: &Selection, facts: &'a Facts) -> Option<&'a Job> {
     }
 }
 
-/// What a capital key asks for on what is meant.
+/// The system that orders a job.
+pub(crate) fn ordered_by(job: &Job) -> QueueSystem {
+    let admission = job.admission.as_ref();
+    admission.map_or(job.queue_system, |known| known.system())
+}
+
+/// Converts an action key on the selected objects into a request.
 ///
 /// # Errors
-/// It does not fit; the words say what would.
-pub fn wish(command: Command, meant: &[Selection], facts: &Facts) -> Result<ActionRequest, String> {
+/// The action does not fit; the text names what would.
+pub fn action_request(
+    command: Command,
+    meant: &[Selection],
+    facts: &Facts,
+) -> Result<ActionRequest, String> {
     match command {
         Command::Drain => Ok(ActionRequest::Intent(Intent::Drain {
             nodes: nodes(meant, facts)?,
@@ -207,7 +234,7 @@ pub fn wish(command: Command, meant: &[Selection], facts: &Facts) -> Result<Acti
             }
             Ok(ActionRequest::Intent(Intent::Undo { run }))
         }
-        Command::Hold => hold(meant, facts),
+        Command::Hold => hold_request(meant, facts),
         Command::Replicas => {
             let id = &job(meant, facts)?.id;
             match has_replicas(id) {
@@ -221,6 +248,11 @@ pub fn wish(command: Command, meant: &[Selection], facts: &Facts) -> Result<Acti
         _ => {
             let job = going(meant, facts)?;
             let name = JobName(job.id.key.clone());
+            if command == Command::Priority && ordered_by(job) == QueueSystem::None {
+                return Err(format!(
+                    "no queueing system orders {name}, and a pod's own priority cannot be changed"
+                ));
+            }
             Ok(match command {
                 Command::Priority => ActionRequest::Priority(name),
                 Command::Preempt => ActionRequest::Intent(Intent::Preempt { job: name }),
@@ -234,12 +266,15 @@ pub fn wish(command: Command, meant: &[Selection], facts: &Facts) -> Result<Acti
     }
 }
 
-fn hold(meant: &[Selection], facts: &Facts) -> Result<ActionRequest, String> {
+fn hold_request(meant: &[Selection], facts: &Facts) -> Result<ActionRequest, String> {
     match meant {
         [Selection::Run(name)] => {
             let run = facts.acts.run(name).ok_or("this run is not known")?;
             if !run.state.can_go_on() {
-                return Err(format!("{name} is {}: it cannot go on", run.state.name()));
+                return Err(format!(
+                    "{name} is {}: it cannot be continued",
+                    run.state.name()
+                ));
             }
             Ok(ActionRequest::GoOn(name.to_string()))
         }
@@ -248,7 +283,7 @@ fn hold(meant: &[Selection], facts: &Facts) -> Result<ActionRequest, String> {
                 queue.key.kind == QueueKind::Queue && queue.name() == name
             };
             let queue = facts.fleet.queues.iter().find(named);
-            let queue = queue.ok_or_else(|| format!("no queueing system knows queue {name}"))?;
+            let queue = queue.ok_or_else(|| format!("no queueing system has queue {name}"))?;
             let target = format!("{}/{name}", queue.system().object_kind());
             Ok(ActionRequest::Intent(if queue.is_stopped() {
                 Intent::Resume { target }
@@ -279,7 +314,7 @@ fn job<'a>(meant: &[Selection], facts: &'a Facts) -> Result<&'a Job, String> {
         [Selection::Job(id)] => id.clone(),
         [Selection::Pod(pod)] => of_pod(pod, facts)?,
         [Selection::Device(node, index)] => {
-            let node = facts.fleet.node(node).ok_or("this node has gone")?;
+            let node = facts.fleet.node(node).ok_or("this node no longer exists")?;
             let device = node.device(*index);
             let holder = device.and_then(|device| device.holder.as_ref());
             holder.ok_or("this device is free")?.job.clone()
@@ -289,11 +324,11 @@ fn job<'a>(meant: &[Selection], facts: &'a Facts) -> Result<&'a Job, String> {
     };
     match facts.fleet.job(&id) {
         Some(job) => Ok(job),
-        None => Err(format!("{id} has gone")),
+        None => Err(format!("{id} no longer exists")),
     }
 }
 
-/// The job that is meant, if it has not ended.
+/// The selected job, if it has not finished.
 fn going<'a>(meant: &[Selection], facts: &'a Facts) -> Result<&'a Job, String> {
     let job = job(meant, facts)?;
     if has_ended(job) {
@@ -308,7 +343,7 @@ fn has_ended(job: &Job) -> bool {
 
 fn of_pod(pod: &ObjectKey, facts: &Facts) -> Result<JobKey, String> {
     let found = facts.fleet.pod(pod);
-    Ok(found.ok_or("this pod has gone")?.job.clone())
+    Ok(found.ok_or("this pod no longer exists")?.job.clone())
 }
 
 fn nodes(meant: &[Selection], facts: &Facts) -> Result<Vec<Name>, String> {

@@ -1,4 +1,4 @@
-//! A frame as text with colors, as a terminal would be sent it: for `cat`, pagers and chats.
+//! A frame as text with ANSI colors: for `cat`, pagers and chats.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::text;
 
-/// The buffer line by line, each ended by a reset and without trailing blanks of the terminal's own ground.
+/// The buffer line by line, each ended by a reset and without trailing blanks in the default background.
 pub fn ansi(buf: &Buffer) -> String {
     let mut out = String::with_capacity(buf.content.len() * 4);
     for y in buf.area.top()..buf.area.bottom() {
@@ -46,7 +46,7 @@ pub fn ansi(buf: &Buffer) -> String {
 
 const RESET: &str = "\u{1b}[0m";
 
-/// The sequence that sets a cell's whole style, whatever was set before.
+/// The escape sequence that sets a cell's whole style, independent of the previous style.
 fn sequence(cell: &Cell) -> String {
     let mut out = String::from("\u{1b}[0");
     for (modifier, code) in [
@@ -66,7 +66,7 @@ fn sequence(cell: &Cell) -> String {
     out
 }
 
-/// Appends a color; `base` is 30 for signs and 40 for grounds.
+/// Appends a color; `base` is 30 for the foreground and 40 for the background.
 fn color(out: &mut String, color: Color, base: u8) {
     let number = match color {
         Color::Reset => return,

@@ -1,4 +1,4 @@
-//! What goes to the clipboard: names, rows, a Markdown table, or the kubectl command that shows the same objects.
+//! Clipboard contents: names, rows, a Markdown table, or the kubectl command for the same objects.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use table::Facts;
 
 use super::view::Selection;
 
-/// As what something is copied.
+/// The form in which objects are copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum As {
     /// Names, one a line.
     Name,
-    /// Rows with their cells parted by tabs.
+    /// Rows with tab-separated cells.
     Row,
     /// The kubectl command that shows the objects.
     Kubectl,
@@ -20,10 +20,10 @@ pub enum As {
     Markdown,
 }
 
-/// Most bytes that are put on a clipboard: more than that, coded, terminals drop.
+/// Maximum bytes: terminals drop longer OSC 52 sequences after base64 encoding.
 pub const LONGEST: usize = 70_000;
 
-/// Words of a cell: one line without tabs or anything else that controls.
+/// A cell on one line, without tabs or other control characters.
 fn cell(words: &str) -> String {
     printable(words).replace(['\t', '\n'], " ")
 }
@@ -37,7 +37,7 @@ pub fn names(facts: &Facts, selection: &[Selection]) -> String {
     names.join("\n")
 }
 
-/// Rows, a line each, cells parted by tabs; a single row stands alone, several have their titles above.
+/// Rows, one a line, with tab-separated cells; several rows get a title line.
 pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|words| cell(words)).collect();
@@ -72,8 +72,7 @@ pub fn markdown(heads: &[String], rows: &[Vec<String>]) -> String {
     out.trim_end().to_owned()
 }
 
-/// The kubectl commands that show these objects, one for each kind and namespace; `None` when kubectl knows none of
-/// them.
+/// The kubectl commands that show these objects, one per kind and namespace; `None` when kubectl knows none of them.
 pub fn kubectl(context: &str, selection: &[Selection]) -> Option<String> {
     let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for selection in selection {
@@ -116,7 +115,7 @@ pub fn kubectl(context: &str, selection: &[Selection]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// A word as a shell takes it for one.
+/// A word quoted for the shell.
 pub fn quoted(word: &str) -> String {
     let clean = cell(word);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@=+".contains(&byte);

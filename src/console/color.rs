@@ -1,29 +1,29 @@
-//! Colors: parsing, contrast, and the reduction from true color to what a terminal has.
+//! Colors: parsing, contrast, and reduction from true color to the terminal's color depth.
 
 use ratatui::style::Color;
 
-/// How many colors the terminal shows.
+/// Color depth of the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColorDepth {
     /// 24 bits.
     #[default]
     True,
-    /// The 256 of xterm.
+    /// xterm's 256 colors.
     Ansi256,
-    /// The 16 that the user's own palette defines.
+    /// The 16 colors of the user's palette.
     Ansi16,
-    /// None: `NO_COLOR`, or not a terminal.
+    /// No color: `NO_COLOR`, or not a terminal.
     None,
 }
 
 impl ColorDepth {
-    /// True when the heat ramp can be told by color alone; below, digits stand in.
+    /// True when colors alone can show the heat ramp; otherwise digits are used.
     pub const fn shows_heat(self) -> bool {
         matches!(self, Self::True | Self::Ansi256)
     }
 }
 
-/// A channel of sRGB as its share of light, 0 to 1.
+/// An sRGB channel as linear light, 0 to 1.
 pub fn linear(channel: u8) -> f64 {
     let share = f64::from(channel) / 255.0;
     if share <= 0.04045 {
@@ -33,12 +33,24 @@ pub fn linear(channel: u8) -> f64 {
     }
 }
 
-/// Levels of xterm's cube of colors.
+/// Channel levels of xterm's color cube.
 const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// A color of eight bits a channel.
+/// A color with 8 bits a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rgb(pub u8, pub u8, pub u8);
+
+/// Maximum change of hue in the 256-color reduction, degrees.
+const TURN: f64 = 14.0;
+
+/// A color is pale where its channels differ by less than this.
+const PALE: u8 = 40;
+
+/// Distance of two hues on the color circle, degrees.
+fn hue_distance(one: f64, other: f64) -> f64 {
+    let turn = (one - other).abs();
+    turn.min(360.0 - turn)
+}
 
 impl Rgb {
     /// Parses `#rrggbb`.
@@ -61,7 +73,7 @@ impl Rgb {
         0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
     }
 
-    /// CIE lightness L*, 0 to 100: what the eye takes for even steps.
+    /// CIE lightness L*, 0 to 100: perceptually uniform.
     pub fn lightness(self) -> f64 {
         let y = self.luminance();
         if y <= 216.0 / 24389.0 {
@@ -77,7 +89,7 @@ impl Rgb {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// This color moved towards another by `share`, 0 to 1.
+    /// This color mixed with another by `share`, 0 to 1.
     #[must_use]
     pub fn toward(self, other: Self, share: f64) -> Self {
         let mix = |from: u8, to: u8| {
@@ -96,7 +108,7 @@ impl Rgb {
         Color::Rgb(self.0, self.1, self.2)
     }
 
-    /// The nearest of xterm's 6x6x6 cube and 24 greys, by index.
+    /// The nearest of xterm's 6x6x6 cube and 24 grays, by index.
     pub fn to_256(self) -> u8 {
         let near = |channel: u8| {
             (0u8..6)
@@ -113,14 +125,24 @@ impl Rgb {
         let grey_step = (mean.saturating_sub(3) / 10).min(23) as u8;
         let grey_level = 8 + 10 * grey_step;
         let grey = Self(grey_level, grey_level, grey_level);
-        if self.distance(grey) < self.distance(cube) {
+        // The nearest color to a pale one may have another hue: a warm white must not become pink.
+        let (least, most) = (
+            self.0.min(self.1).min(self.2),
+            self.0.max(self.1).max(self.2),
+        );
+        let is_pale = most - least < PALE;
+        let turns = || match (self.hue(), cube.hue()) {
+            (Some(own), Some(other)) => hue_distance(own, other) > TURN,
+            _ => false,
+        };
+        if self.distance(grey) < self.distance(cube) || is_pale && turns() {
             232 + grey_step
         } else {
             16 + 36 * r + 6 * g + b
         }
     }
 
-    /// What xterm shows for an index of its cube and greys; the first 16 belong to the user and are black here.
+    /// The color of an xterm index in the cube or the grays; the first 16 belong to the user's palette and are black here.
     pub fn of_256(index: u8) -> Self {
         match index {
             0..=15 => Self(0, 0, 0),
@@ -135,7 +157,7 @@ impl Rgb {
         }
     }
 
-    /// Hue in degrees; nothing for a grey.
+    /// Hue in degrees; `None` for a gray.
     fn hue(self) -> Option<f64> {
         let [r, g, b] = [self.0, self.1, self.2].map(f64::from);
         let (most, least) = (r.max(g).max(b), r.min(g).min(b));
@@ -153,22 +175,18 @@ impl Rgb {
         Some((sixth * 60.0).rem_euclid(360.0))
     }
 
-    /// The nearest of xterm's cube and greys that is a grey or has the hue of `like`: the cube has few dark colors, and the
-    /// nearest of them to a dark amber is pink.
+    /// The nearest of xterm's cube and grays that is a gray or has the hue of `like`: the cube has few dark colors, and the
+    /// nearest one to a dark amber is pink.
     pub fn to_256_like(self, like: Self) -> u8 {
-        const TURN: f64 = 14.0;
         let [light, a, b] = self.lab();
         let fits = |index: &u8| match (Self::of_256(*index).hue(), like.hue()) {
             (None, _) => true,
             (Some(_), None) => false,
-            (Some(hue), Some(wanted)) => {
-                let turn = (hue - wanted).abs();
-                turn.min(360.0 - turn) <= TURN
-            }
+            (Some(hue), Some(wanted)) => hue_distance(hue, wanted) <= TURN,
         };
         let far = |index: u8| {
             let [l, x, y] = Self::of_256(index).lab();
-            // How light it is tells what stands back; how colorful it is, less.
+            // Lightness separates foreground from background; chroma matters less.
             (l - light).powi(2) + 0.5 * ((x - a).powi(2) + (y - b).powi(2))
         };
         (16..=255u8)
@@ -193,7 +211,7 @@ impl Rgb {
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
-    /// How far two colors are apart to the eye: CIE76 difference; 2 is just seen, 10 at a glance.
+    /// CIE76 color difference: 2 is barely visible, 10 is obvious.
     pub fn apart(self, other: Self) -> f64 {
         let square: f64 = self
             .lab()
@@ -245,7 +263,7 @@ mod tests {
                 assert!((hue - before).abs() <= 14.0, "{full:?} {faded:?}");
             }
         }
-        // The amber of titles and keys, which turned pink.
+        // The amber of titles and keys, which used to turn pink.
         assert_eq!(
             Rgb::of_256(Rgb(125, 88, 51).to_256_like(Rgb(255, 175, 95))),
             Rgb(135, 95, 0)
@@ -258,5 +276,7 @@ mod tests {
         assert_eq!(Rgb(18, 18, 18).to_256(), 233);
         assert_eq!(Rgb(255, 255, 255).to_256(), 231);
         assert_eq!(Rgb(0, 0, 0).to_256(), 16);
+        // The warm white of text, which used to turn pink.
+        assert_eq!(Rgb(244, 233, 210).to_256(), 254);
     }
 }

@@ -1,41 +1,41 @@
-//! The one registry of commands: what keys can be bound to. Help, hints, palette and docs/keys.md derive from it.
+//! The registry of commands that keys can be bound to. Help, hints, palette and docs/keys.md derive from it.
 
 use super::view::ViewId;
 
 /// Where a command can be given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Context {
-    /// In every place, text fields included.
+    /// Everywhere, including text fields.
     Anywhere,
     /// In every view.
     Global,
-    /// In the fleet view, besides what tables have.
+    /// In the fleet view, in addition to table commands.
     Fleet,
-    /// In views that are tables.
+    /// In table views.
     Table,
-    /// In the cost view, besides what tables have.
+    /// In the cost view, in addition to table commands.
     Cost,
-    /// In the alerts view, besides what tables have.
+    /// In the alerts view, in addition to table commands.
     Alerts,
-    /// In the view of plans, besides what tables have.
+    /// In the plans view, in addition to table commands.
     Plans,
     /// On the heatmap.
     Heatmap,
-    /// In YAML, events, logs and what else is read line by line.
+    /// In text pages: YAML, events, logs.
     Text,
-    /// In logs, besides what texts have.
+    /// In logs, in addition to text commands.
     Logs,
     /// In help and facts.
     Popup,
     /// In the filter line and the palette.
     Prompt,
-    /// In the question what to copy.
+    /// In the copy prompt.
     Copy,
     /// In the list of columns.
     Columns,
-    /// In a plan, while no field has the focus.
+    /// In a plan, while no field has focus.
     Plan,
-    /// On the screen that says what is missing.
+    /// On the screen of missing data.
     Missing,
 }
 
@@ -60,7 +60,7 @@ impl Context {
         Self::Missing,
     ];
 
-    /// As the key file spells it.
+    /// The name in the key file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anywhere => "anywhere",
@@ -82,7 +82,7 @@ impl Context {
         }
     }
 
-    /// As help heads its section.
+    /// The section title in help.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Anywhere => "anywhere",
@@ -99,32 +99,32 @@ impl Context {
             Self::Prompt => "while typing",
             Self::Copy => "after `copy`",
             Self::Columns => "in the list of columns",
-            Self::Plan => "in a plan",
+            Self::Plan => "in a plan; letters go to its fields",
             Self::Missing => "when something is missing",
         }
     }
 }
 
-/// What a command is called, what it does and where it can be given.
+/// A command's name, description and contexts.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The command.
     pub command: Command,
-    /// As key files and the palette spell it.
+    /// Name in key files and the palette.
     pub name: &'static str,
     /// One word for the hint line.
     pub title: &'static str,
-    /// A phrase for help and the README.
+    /// One phrase for help and the README.
     pub doc: &'static str,
-    /// Where it can be given.
+    /// Contexts in which it is available.
     pub contexts: &'static [Context],
-    /// Its place in the hint line, 1 first; 0 is not hinted.
+    /// Rank in the hint line, 1 first; 0 is not shown.
     pub hint: u8,
 }
 
 macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
-        /// Everything that a key can do. None of it changes an object at once: action keys open a plan.
+        /// Everything that a key can do. No command changes an object directly: action keys open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Command { $(#[doc = $doc] $variant,)* }
 
@@ -143,13 +143,13 @@ macro_rules! commands {
 }
 
 commands! {
-    ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
+    ViewFleet "view-fleet" "fleet" [Global] 0 "the whole fleet: pools, devices, waiting jobs, cost, findings";
     ViewPools "view-pools" "pools" [Global] 0 "pools with size, allocation, utilization, power and cost";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
     ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares, cost and waiting jobs";
     ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, nodes, utilization and cost";
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and cost";
-    ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
+    ViewCost "view-cost" "cost" [Global] 0 "cost by pool, queue, team, job and class";
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
     ViewPlans "view-plans" "plans" [Global] 0 "running and past plans: progress, stop, continue, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
@@ -160,7 +160,7 @@ commands! {
     Earlier "earlier" "way back" [Global] 0 "back";
     Later "later" "way forward" [Global] 0 "forward, after back";
     Open "open" "open" [Global] 1 "open the selection";
-    Filter "filter" "filter" [Global Popup] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
+    Filter "filter" "filter" [Global Popup] 5 "show only what matches: text, !text, -l label=x, util<20 dev>16, or, not, ( )";
     Palette "palette" "command" [Global] 6 "go anywhere: views, nodes, jobs, pods, devices; ctx, ns, team, theme, sort; commands";
     Help "help" "help" [Global] 7 "this list of keys";
     Facts "facts" "facts" [Global] 0 "all facts about the selection, in a popup";
@@ -169,7 +169,7 @@ commands! {
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Tree "tree" "tree" [Table Heatmap Popup] 0 "the object as a tree: its queue, pools, pods, nodes and devices, each to be opened";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Waste "waste" "idle devices" [Global] 12 "jobs with idle devices, most expensive first; again: the devices";
+    Waste "waste" "waste" [Global] 12 "what is wasted: jobs with idle devices and stalled gangs, most expensive first; again: the idle devices";
     WhatIf "what-if" "what if" [Global] 11 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
     LongestWait "longest-wait" "longest wait" [Global] 10 "the longest waiting job: why it waits and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
@@ -192,9 +192,9 @@ commands! {
     Bottom "bottom" "bottom" [Table Heatmap Text Popup Plan] 0 "to the last";
     PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
     PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
-    NextPanel "next-panel" "panels" [Fleet] 2 "the next panel: pools, waiting jobs, burn by team, what needs you";
+    NextPanel "next-panel" "panels" [Fleet] 2 "the next panel: pools, waiting jobs, rate by team, what needs you";
     PreviousPanel "previous-panel" "panel before" [Fleet] 0 "the panel before";
-    Sort "sort" "sort" [Table] 3 "sort by the next column, after the last by none; where values have moved, refresh the order";
+    Sort "sort" "sort" [Table] 3 "sort by the next column, after the last by none; where values have changed, sort again";
     Order "order" "order" [Table Heatmap] 0 "reverse sort; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
     Mute "mute" "mute" [Alerts] 2 "mute for a week; again to unmute";
@@ -206,7 +206,7 @@ commands! {
     Invert "invert" "invert" [Table] 0 "invert the marks";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
-    Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from its gang's median: to the furthest";
+    Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the gang's median; the cursor goes to the straggler, if there is one";
     ZoomOut "zoom-out" "zoom out" [Heatmap] 2 "from devices to nodes";
     ZoomIn "zoom-in" "zoom in" [Heatmap] 2 "from nodes to devices, to one node";
     Follow "follow" "follow" [Logs] 1 "follow the end, or stop";
@@ -221,7 +221,7 @@ commands! {
     Start "start" "start" [Global] 0 "plan: start the waiting job, preempting others if need be";
     Drain "drain" "drain" [Global] 0 "plan: drain the node, the marked nodes or the pool";
     Hold "hold" "hold" [Global] 0 "plan: hold or resume the job or queue; continue a stopped run";
-    Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with who and why; or uncordon it";
+    Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with user and reason; or uncordon it";
     Requeue "requeue" "requeue" [Global] 0 "plan: evict the job and requeue it";
     Rebalance "rebalance" "rebalance" [Global] 0 "plan: move jobs so that free devices are on the same nodes";
     Replicas "replicas" "replicas" [Global] 0 "plan: change the number of replicas of the workload";
@@ -244,7 +244,7 @@ commands! {
     Suspend "suspend" "suspend" [Anywhere] 0 "suspend to the shell, until `fg`";
     Redraw "redraw" "redraw" [Anywhere] 0 "redraw the screen";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
-    Quit "quit" "quit" [Anywhere] 0 "leave the console";
+    Quit "quit" "quit" [Anywhere] 0 "leave the console; a run stops after its current step";
 }
 
 impl Command {
@@ -256,7 +256,7 @@ impl Command {
             .expect("the registry and the enum are made by one list")
     }
 
-    /// The command of this name.
+    /// The command with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         COMMANDS
             .iter()
@@ -264,7 +264,7 @@ impl Command {
             .map(|spec| spec.command)
     }
 
-    /// The view that it opens, for the commands that open one.
+    /// The view that it opens, if any.
     pub const fn view(self) -> Option<ViewId> {
         match self {
             Self::ViewFleet => Some(ViewId::Fleet),

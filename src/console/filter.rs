@@ -1,6 +1,6 @@
 //! Filters: words, `!word`, `-l label=x` and typed comparisons, joined by and, or, not and parentheses.
 //!
-//! What is not known matches neither a comparison nor its opposite.
+//! An unknown value matches neither a comparison nor its negation.
 
 use std::borrow::Cow;
 
@@ -10,20 +10,35 @@ use super::widget::Value;
 
 /// A column that a filter can name.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct FilterField {
     /// Its name in filters.
     pub id: &'static str,
-    /// It holds numbers, ages or money.
+    /// Its title on the screen, also accepted in filters.
+    pub title: &'static str,
+    /// True for numbers, ages and amounts of money.
     pub numeric: bool,
-    /// A bare word is looked for in it, unless it is numeric.
+    /// True when bare words are searched in it; numeric columns are skipped.
     pub plain: bool,
 }
 
-/// What a filter asks of a row.
+impl FilterField {
+    /// True for its filter name and for its title, with or without spaces, ignoring case.
+    pub fn is_called(&self, name: &str) -> bool {
+        let title = self.title;
+        // `HELD/DEV` names two values in one column, `$/h` is one.
+        let is_part = |part: &str| part.len() > 2 && part.eq_ignore_ascii_case(name);
+        let is_title = title.eq_ignore_ascii_case(name)
+            || title.split('/').any(is_part)
+            || title.contains(' ') && title.replace(' ', "").eq_ignore_ascii_case(name);
+        self.id.eq_ignore_ascii_case(name) || is_title
+    }
+}
+
+/// A row as a filter reads it.
 pub trait Row {
-    /// The value of the column at this place in the list of fields.
+    /// The value of the column at this index of the fields.
     fn value(&self, column: usize) -> Value<'_>;
-    /// The value of a label; `None` when there is no such label.
+    /// The value of a label; `None` without that label.
     fn label(&self, key: &str) -> Option<String>;
 }
 
@@ -38,7 +53,7 @@ pub(super) enum Op {
     MoreOrIs,
 }
 
-/// A literal with every reading that it allows.
+/// A literal with every possible interpretation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Literal {
     pub(super) text: String,
@@ -58,32 +73,32 @@ pub(super) enum Node {
     Compare(usize, Op, Literal),
 }
 
-/// A filter that was understood.
+/// A parsed filter.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Filter {
-    /// As it was typed.
+pub struct RowFilter {
+    /// The text as typed.
     pub text: String,
     root: Node,
     words: Vec<usize>,
 }
 
-/// What is typed without a last word that names a column of numbers: whoever types it goes on with a comparison.
-pub fn without_open_end<'a>(text: &'a str, fields: &[Field]) -> &'a str {
+/// The filter without a trailing name of a numeric column: a comparison is still being typed.
+pub fn without_open_end<'a>(text: &'a str, fields: &[FilterField]) -> &'a str {
     let start = text
         .rfind(|c: char| c.is_whitespace() || matches!(c, '(' | '!'))
         .map_or(0, |at| at + 1);
     let last = text.get(start..).unwrap_or_default();
-    let names = |field: &Field| field.numeric && field.id.eq_ignore_ascii_case(last);
+    let names = |field: &FilterField| field.numeric && field.is_called(last);
     match fields.iter().any(names) {
-        // What stands before it alone may be half a sentence: `not`, `(`, `or`.
+        // The text before it may be incomplete on its own: `not`, `(`, `or`.
         true if !text[..start].ends_with(['(', '!']) => text[..start].trim_end(),
         _ => text,
     }
 }
 
-impl Filter {
-    /// Understands a filter over these columns. An error says what is wrong and what was meant.
-    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, String> {
+impl RowFilter {
+    /// Parses a filter over these columns. An error says what is wrong and suggests a correction.
+    pub fn parse(text: &str, fields: &[FilterField]) -> Result<Self, String> {
         let root = super::filter_parse::read(text, fields)?;
         let words = (0..fields.len())
             .filter(|at| fields[*at].plain && !fields[*at].numeric)
@@ -95,12 +110,12 @@ impl Filter {
         })
     }
 
-    /// True when the row is to be shown.
+    /// True when the row matches.
     pub fn matches(&self, row: &impl Row, now: Moment) -> bool {
         self.test(&self.root, row, now) == Some(true)
     }
 
-    /// Three-valued: `None` where the answer is not known.
+    /// Three-valued: `None` where the result is unknown.
     fn test(&self, node: &Node, row: &impl Row, now: Moment) -> Option<bool> {
         match node {
             Node::All(parts) => {
@@ -143,7 +158,7 @@ impl Filter {
         self.words.iter().any(|column| test(&row.value(*column)))
     }
 
-    /// True when it asks for nothing but words that must all occur.
+    /// True when the filter is a conjunction of bare words.
     pub fn is_plain(&self) -> bool {
         match &self.root {
             Node::Word(_) => true,
@@ -152,7 +167,7 @@ impl Filter {
         }
     }
 
-    /// True when it lets through nothing that `other` does not: what happens as one types on.
+    /// True when every row that it matches also matches `other`: the usual case while typing.
     pub fn narrows(&self, other: &Self) -> bool {
         self.is_plain() && other.is_plain() && self.text.starts_with(&other.text)
     }
@@ -164,7 +179,7 @@ fn compare(value: &Value<'_>, op: Op, literal: &Literal, now: Moment) -> Option<
             Op::Has => has(value, &literal.text),
             Op::Is => joined(value).eq_ignore_ascii_case(&literal.text),
             Op::IsNot => !joined(value).eq_ignore_ascii_case(&literal.text),
-            // Words compare as people count.
+            // Text is compared in natural order.
             _ => ordered(
                 op,
                 super::widget::cell::natural(&joined(value), &literal.text),
@@ -174,7 +189,9 @@ fn compare(value: &Value<'_>, op: Op, literal: &Literal, now: Moment) -> Option<
     let found = value.number(now)?;
     let wanted = match value {
         Value::Ratio(_) | Value::Bar(_) | Value::Trend(..) => literal.number? / 100.0,
-        Value::Since(_) | Value::SeenSince(_) | Value::Span(_) => literal.seconds?,
+        Value::Since(_) | Value::SeenSince(_) | Value::Starts(..) | Value::Span(_) => {
+            literal.seconds?
+        }
         Value::Bytes(..) => literal.bytes?,
         Value::Power(..) => literal.number? * 1000.0,
         _ => literal.number?,
@@ -193,7 +210,7 @@ fn ordered(op: Op, order: std::cmp::Ordering) -> bool {
     }
 }
 
-/// The words of a value as they are shown.
+/// The text of a value as displayed.
 fn joined<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
     match value.words() {
         Some(("", words)) => Cow::Borrowed(words),
@@ -202,7 +219,7 @@ fn joined<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
     }
 }
 
-/// True when the value's words hold this one. A path is put together only for a word that spans its parts.
+/// True when the value's text contains the word. A path is joined only for a word that spans its parts.
 fn has(value: &Value<'_>, word: &str) -> bool {
     match value.words() {
         None => false,
@@ -213,7 +230,7 @@ fn has(value: &Value<'_>, word: &str) -> bool {
     }
 }
 
-/// True when the text holds the word, whatever the case of ASCII letters. `word` is in lower case.
+/// True when the text contains the word, ignoring ASCII case. `word` is lowercase.
 fn contains(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());
     let Some((first, rest)) = word.split_first() else {
@@ -227,7 +244,7 @@ fn contains(text: &str, word: &str) -> bool {
         .any(|at| text[at + 1..at + word.len()].eq_ignore_ascii_case(rest))
 }
 
-/// How well the letters of `word` occur in `text` in order: the smaller the better. `word` is in lower case.
+/// How well the letters of `word` occur in `text` in order; smaller is better. `word` is lowercase.
 pub fn fuzzy(text: &str, word: &str) -> Option<usize> {
     let mut score = 0;
     let mut letters = text.chars().enumerate();
@@ -262,41 +279,47 @@ mod tests {
         }
     }
 
-    const FIELDS: [Field; 6] = [
-        Field {
+    const FIELDS: [FilterField; 6] = [
+        FilterField {
             id: "job",
+            title: "JOB",
             numeric: false,
             plain: true,
         },
-        Field {
+        FilterField {
             id: "class",
+            title: "CLASS",
             numeric: false,
             plain: true,
         },
-        Field {
+        FilterField {
             id: "util",
+            title: "UTIL",
             numeric: true,
             plain: true,
         },
-        Field {
+        FilterField {
             id: "held",
+            title: "HELD",
             numeric: true,
             plain: true,
         },
-        Field {
+        FilterField {
             id: "temp",
+            title: "T MAX",
             numeric: true,
             plain: true,
         },
-        Field {
+        FilterField {
             id: "mem",
+            title: "MEM",
             numeric: true,
             plain: true,
         },
     ];
 
     fn shows(text: &str) -> bool {
-        let filter = Filter::parse(text, &FIELDS).expect(text);
+        let filter = RowFilter::parse(text, &FIELDS).expect(text);
         filter.matches(&Sample, Moment::from_seconds(10_000))
     }
 
@@ -322,6 +345,9 @@ mod tests {
             "util=15 and llm",
             "name:llm",
             "name=nlp/llm-70b",
+            // By a column's title.
+            "\"t max\":x or tmax<1000 or util<20",
+            "CLASS=h100",
         ] {
             assert!(shows(text), "{text}");
         }
@@ -351,11 +377,11 @@ mod tests {
 
     #[test]
     fn a_wrong_filter_says_why() {
-        let error = |text: &str| Filter::parse(text, &FIELDS).expect_err(text);
+        let error = |text: &str| RowFilter::parse(text, &FIELDS).expect_err(text);
         assert!(error("utl<20").contains("did you mean `util`"));
         assert!(error("util<warm").contains("is a number"));
         assert!(error("util<").contains("needs a number"));
-        assert!(error("zzzzzzzz:1").contains("there are job class"));
+        assert!(error("zzzzzzzz:1").ends_with("; `|` lists the columns"));
         for text in ["(", ")", "not", "-l", "\"x", "((((a)"] {
             error(text);
         }
@@ -364,7 +390,7 @@ mod tests {
 
     #[test]
     fn typing_on_narrows() {
-        let parse = |text: &str| Filter::parse(text, &FIELDS).expect(text);
+        let parse = |text: &str| RowFilter::parse(text, &FIELDS).expect(text);
         assert!(parse("llm 70").narrows(&parse("llm")));
         assert!(parse("llm").narrows(&parse("ll")));
         for (new, old) in [

@@ -1,15 +1,15 @@
-//! Reading a filter: words and signs into a tree.
+//! Filter parser: text into a tree.
 
 use model::base::time::parse_span;
 
-use super::filter::{Field, Literal, Node, Op};
+use super::filter::{FilterField, Literal, Node, Op};
 use super::load::nearest;
 
-/// How deep parentheses may go.
+/// Maximum nesting of parentheses.
 const DEEPEST: usize = 32;
 
-/// Reads a filter over these columns. An error says what is wrong and what was meant.
-pub(super) fn read(text: &str, fields: &[Field]) -> Result<Node, String> {
+/// Parses a filter over these columns. An error says what is wrong and suggests a correction.
+pub(super) fn read(text: &str, fields: &[FilterField]) -> Result<Node, String> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens: &tokens,
@@ -67,7 +67,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
-    fields: &'a [Field],
+    fields: &'a [FilterField],
 }
 
 impl Parser<'_> {
@@ -81,7 +81,7 @@ impl Parser<'_> {
 
     fn any(&mut self, depth: usize) -> Result<Node, String> {
         if depth > DEEPEST {
-            return Err(String::from("parentheses go too deep"));
+            return Err(String::from("parentheses are nested too deep"));
         }
         let mut parts = vec![self.all(depth)?];
         while self.is_word("or") {
@@ -168,7 +168,7 @@ impl Parser<'_> {
                 None => Node::Label(next, None),
             });
         }
-        // Two signs first, or `<=` would be read as `<` and a literal that begins with `=`.
+        // Two-character operators first; otherwise `<=` would parse as `<` with a literal that starts with `=`.
         const OPS: [(&str, Op); 7] = [
             ("<=", Op::LessOrIs),
             (">=", Op::MoreOrIs),
@@ -191,16 +191,13 @@ impl Parser<'_> {
         };
         let (name, rest) = (&word[..at], &word[at + sign.len()..]);
         let column = column(self.fields, name).ok_or_else(|| {
-            let known = || self.fields.iter().map(|field| field.id);
-            let close = nearest(name, known());
-            if close.is_empty() {
-                format!(
-                    "no column `{name}` here; there are {}",
-                    known().collect::<Vec<_>>().join(" ")
-                )
-            } else {
-                format!("no column `{name}` here{close}")
-            }
+            let known = self.fields.iter().map(|field| field.id);
+            // The full list does not fit in a line.
+            let close = match nearest(name, known) {
+                close if close.is_empty() => String::from("; `|` lists the columns"),
+                close => close,
+            };
+            format!("no column `{name}` here{close}")
         })?;
         let literal = literal(rest);
         let counts = literal.number.is_some() || literal.seconds.is_some();
@@ -215,20 +212,22 @@ impl Parser<'_> {
     }
 }
 
-/// The column of this name. `name` is what a row is called in every table: its own column, an alert's object, else the first words.
-fn column(fields: &[Field], name: &str) -> Option<usize> {
+/// The column with this name. `name` is accepted in every table: its own column, an alert's object, otherwise the first text
+/// column.
+fn column(fields: &[FilterField], name: &str) -> Option<usize> {
     let of = |id: &str| {
         let mut fields = fields.iter();
         fields.position(|field| field.id.eq_ignore_ascii_case(id))
     };
-    of(name).or_else(|| {
+    let called = || fields.iter().position(|field| field.is_called(name));
+    of(name).or_else(called).or_else(|| {
         let called = name.eq_ignore_ascii_case("name");
         let first = || fields.iter().position(|field| !field.numeric);
         called.then(|| of("object").or_else(first)).flatten()
     })
 }
 
-/// A literal with every reading that it allows: a number with `% $ ° W ms`, a span, bytes (GiB when bare).
+/// A literal with every possible interpretation: a number with `% $ ° W ms`, a duration, bytes (GiB without a unit).
 fn literal(text: &str) -> Literal {
     let bare = text
         .trim_start_matches('$')

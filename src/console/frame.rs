@@ -1,4 +1,4 @@
-//! The frame round every view: the header that answers at a glance, the tabs, the hints.
+//! The frame around every view: header, tabs, hints.
 
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -20,18 +20,18 @@ use super::theme::Role;
 use super::timeline;
 use super::view::ViewId;
 
-/// Below this size nothing can be shown.
+/// Minimum screen size; below it nothing is drawn.
 const LEAST: (u16, u16) = (40, 10);
-/// Columns of a screen from which on the header has whole words.
+/// Screen width from which on the header uses full words.
 const WIDE: u16 = 160;
-/// Columns of a screen below which the header leaves out of what something is.
+/// Screen width below which the header omits totals.
 const SMALL: u16 = 100;
 
-/// The room of the view within the frame.
+/// The area of the view within the frame.
 pub fn body(area: Rect, replays: bool) -> Rect {
     let air = u16::from(area.height >= 20);
     let above = 2 + air;
-    // The timeline of a replay stands where there is air else.
+    // The timeline of a replay uses the blank line.
     let below = 1 + air.max(u16::from(replays));
     Rect::new(
         area.x,
@@ -41,7 +41,7 @@ pub fn body(area: Rect, replays: bool) -> Rect {
     )
 }
 
-/// Draws everything; returns where the cursor stands in what is typed.
+/// Draws everything; returns the position of the text cursor.
 pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
     painter.clear(area, Role::Background);
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -67,13 +67,13 @@ pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position
     app.overlay.draw(app, painter, area)
 }
 
-/// What is being read, in place of a view: a part of the lists would make false sums and false reasons.
+/// What is still being read, in place of a view: partial lists would give wrong sums and wrong reasons.
 fn draw_unread(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let unread = app.facts.fleet.unread();
     let names: Vec<&str> = unread.iter().map(|table| table.name()).collect();
     let room = area.width.saturating_sub(4);
     let words = format!("reading {}…", names.join(", "));
-    painter.say(area.x + 2, area.y + 1, room, &words, Role::Muted);
+    painter.print(area.x + 2, area.y + 1, room, &words, Role::Muted);
 }
 
 fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
@@ -85,11 +85,11 @@ fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
         .iter()
         .enumerate()
     {
-        painter.say(area.x, area.y + line as u16, area.width, words, Role::Warn);
+        painter.print(area.x, area.y + line as u16, area.width, words, Role::Warn);
     }
 }
 
-/// A piece of the header: what it says, and when it gives way (the highest first, 0 never).
+/// A header segment, and when it is dropped (the highest value first, 0 never).
 struct Piece {
     words: Vec<(String, Style)>,
     drop: u8,
@@ -143,11 +143,11 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         let team = super::text::cut(team, 20, app.render_style.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("team "), muted), (team, title)],
-            // Whose numbers these are must not be the first to go.
+            // The scope's team must not be dropped first.
             drop: if app.scope.team.is_some() { 2 } else { 6 },
         });
     }
-    // What may be seen is a part of everything, too.
+    // RBAC limits are shown as a part as well.
     let names = match app.scope.namespaces.as_slice() {
         [] => app.facts.fleet.confined_to(),
         chosen => chosen,
@@ -171,7 +171,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         ],
         drop: 4,
     });
-    // A part of the fleet is what somebody holds: all of it is allocated.
+    // A scope contains allocated devices only: its allocation ratio is meaningless.
     if app.scope.is_all() {
         let alloc = summary.allocated.map_or(String::from("–"), percent);
         left.push(Piece {
@@ -204,14 +204,14 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     left.push(Piece { words, drop: 3 });
     left.push(Piece {
         words: vec![
-            (String::from(if wide { "burn " } else { "" }), muted),
-            (per_hour(summary.money.map(|spend| spend.burn)), accent),
+            (String::from(if wide { "rate " } else { "" }), muted),
+            (per_hour(summary.money.map(|spend| spend.rate)), accent),
         ],
         drop: 0,
     });
     let idle = per_hour(summary.idle);
     let idle = match line.width {
-        // The burn before it says that it is by the hour.
+        // The rate before it already shows that it is per hour.
         ..100 => idle.trim_end_matches("/h").to_owned(),
         _ => idle,
     };
@@ -225,7 +225,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     let mut x = line.x + 1;
     for piece in &left {
         if piece.drop == 7 {
-            // The name of the ship and where she is belong together.
+            // The product name and the context belong together.
             x += painter.pieces(
                 x,
                 line.y,
@@ -257,7 +257,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     }
 }
 
-/// Leaves out what has no room, the least important first.
+/// Drops segments that do not fit, least important first.
 fn keep_what_fits(
     painter: &Painter<'_>,
     room: u16,
@@ -290,7 +290,7 @@ fn keep_what_fits(
     }
 }
 
-/// Findings, read-only, and how fresh it all is.
+/// Findings, read-only mode, and freshness of the data.
 fn right_side(app: &App, painter: &Painter<'_>, room: u16) -> Vec<Piece> {
     let wide = room >= WIDE;
     let mut pieces = Vec::new();
@@ -378,7 +378,7 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
         count(SourceState::Stale, true),
     );
     let of = |count: usize, state: SourceState| {
-        // Money and findings come before what it is of, which view 0 says.
+        // Rates and findings take precedence over totals of sources, which view 0 shows.
         if room < SMALL {
             return format!("{count} {}", state_words(state));
         }
@@ -391,14 +391,14 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
     };
     let asking = count(SourceState::Stale, false);
     match (lost, stale) {
-        (0, 0) if asking > 0 => (format!("asking {asking}"), Role::Info),
+        (0, 0) if asking > 0 => (format!("{asking} not read yet"), Role::Info),
         (1.., _) if asking > 0 => {
             let lost = of(lost, SourceState::Lost);
-            (format!("{lost}, asking {asking}"), Role::Warn)
+            (format!("{lost}, {asking} not read yet"), Role::Warn)
         }
         (_, 1..) if asking > 0 => {
             let stale = of(stale, SourceState::Stale);
-            (format!("{stale}, asking {asking}"), Role::Warn)
+            (format!("{stale}, {asking} not read yet"), Role::Warn)
         }
         (0, 0) if fleet.is_hidden(Table::Nodes) && fleet.is_hidden(Table::Pods) => {
             (String::from("not visible"), Role::Warn)
@@ -409,26 +409,26 @@ fn freshness(app: &App, room: u16) -> (String, Role) {
     }
 }
 
-/// Where each tab stands: its view, column and width.
+/// The position of each tab: view, column and width.
 fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
         .map(|id| id.name().len() as u16 + 4)
         .sum();
-    // What stands to the right of them says why less is shown: it comes before names and air.
+    // The text on the right says why less is shown: it takes precedence over names and spacing.
     let right: usize = told
         .iter()
         .map(|(words, _)| words.chars().count() + 3)
         .sum();
     let width = line.width.saturating_sub(right.min(40) as u16);
     let short = whole >= width;
-    // Short names where the whole ones have no room, beside all that is told; without room for those, digits.
+    // Short names where full names do not fit beside that text; digits where short names do not fit either.
     let brief: u16 = ViewId::ALL
         .iter()
         .map(|id| id.short_name().len() as u16 + 3)
         .sum();
-    // A cell of air at the left, and one behind the open tab.
+    // A blank at the left, and one after the open tab.
     let brief = short && usize::from(brief) + 2 + right <= usize::from(line.width);
     let gap = (width.saturating_sub(whole + 1) / tabs).min(3);
     let mut x = line.x + 1;
@@ -438,7 +438,7 @@ fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u1
         let width = match (short, brief) {
             (false, _) => id.name().len() as u16 + 4,
             (true, true) => id.short_name().len() as u16 + 3 + u16::from(open),
-            // On a narrow screen only the open tab has its name.
+            // On a narrow screen only the open tab shows its name.
             (true, false) if open => id.name().len() as u16 + 4,
             (true, false) => 3,
         };
@@ -448,20 +448,20 @@ fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u1
     places
 }
 
-/// The tab under a press of the mouse.
+/// The tab at a mouse press.
 pub fn tab_at(app: &App, area: Rect, x: u16, y: u16) -> Option<ViewId> {
     if y != area.y + 1 || area.height < LEAST.1 {
         return None;
     }
     let line = Rect::new(area.x, y, area.width, 1);
-    tab_places(app, &told(app), line)
+    tab_places(app, &header_texts(app), line)
         .into_iter()
         .find(|(_, from, width)| (*from..from + width).contains(&x))
         .map(|(id, ..)| id)
 }
 
-/// What stands beside the tabs: where one is, and what is left out.
-fn told(app: &App) -> Vec<(String, Role)> {
+/// The text beside the tabs: the breadcrumbs, and what is left out.
+fn header_texts(app: &App) -> Vec<(String, Role)> {
     let mut right: Vec<(String, Role)> = Vec::new();
     let trail = app.trail();
     if !trail.is_empty() {
@@ -477,7 +477,7 @@ fn told(app: &App) -> Vec<(String, Role)> {
 }
 
 fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
-    let right = told(app);
+    let right = header_texts(app);
     let mut end = line.x;
     for (id, x, width) in tab_places(app, &right, line) {
         let open = id == app.view().id();
@@ -508,7 +508,7 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
         if room < 4 {
             break;
         }
-        // Where the way has no room, its end has.
+        // Where the breadcrumbs do not fit, only the last one is shown.
         let words = match words.rsplit_once(" ▸ ") {
             Some((_, end)) if painter.width(words) > room => end,
             _ => words.as_str(),
@@ -518,7 +518,7 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
     }
 }
 
-/// Where there is air under the tabs, it says what is missing.
+/// Uses the blank line under the tabs to show what is missing.
 fn draw_banner(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let mut all = app.missing();
     all.retain(|missing| !missing.quiet);

@@ -1,18 +1,18 @@
-//! Fuzzy search over many names: a whole name before its begin, a begin before the begin of one of its parts, that
-//! before anything within it, letters in order last. A hundred thousand names are searched between two frames.
+//! Fuzzy search over many names: exact match, then prefix, then prefix of a part, then substring, then letters in order.
+//! Searches a hundred thousand names between two frames.
 
-/// What is searched for: words that must all be found.
+/// A search: words that must all match.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query {
     words: Vec<Box<[u8]>>,
     mask: u64,
 }
 
-/// Cost classes; within a class the earlier place and the shorter name win.
+/// Cost per match class; within a class the earlier position and the shorter name win.
 const CLASS: u32 = 1000;
 
 impl Query {
-    /// The words of a text, whatever their case.
+    /// The words of a text, ignoring case.
     pub fn new(text: &str) -> Self {
         let words: Vec<Box<[u8]>> = text
             .split_whitespace()
@@ -22,17 +22,17 @@ impl Query {
         Self { words, mask }
     }
 
-    /// True when nothing is searched for: everything matches.
+    /// True for an empty search: everything matches.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// False when a name with this mask lacks a letter that is searched for.
+    /// False when a name with this mask lacks a letter of the search.
     pub const fn may_match(&self, mask: u64) -> bool {
         self.mask & !mask == 0
     }
 
-    /// How far the name is from what is searched for: the smaller the better; `None` when a word is not in it.
+    /// The distance of a name from the search, smaller is better; `None` when a word does not match.
     pub fn cost(&self, name: &str) -> Option<u32> {
         let name = name.as_bytes();
         let mut cost = 0;
@@ -43,7 +43,7 @@ impl Query {
     }
 }
 
-/// Which letters and digits a name has.
+/// A bit mask of the letters and digits in a name.
 pub fn mask(name: &str) -> u64 {
     mask_of(name.as_bytes())
 }
@@ -92,7 +92,7 @@ fn scattered(name: &[u8], word: &[u8]) -> Option<u32> {
             .iter()
             .position(|byte| byte.eq_ignore_ascii_case(wanted))?;
         at += gap + 1;
-        // A letter that begins a part is what one types of it.
+        // A letter that starts a part of the name costs nothing extra.
         let begins = at < 2 || !name[at - 2].is_ascii_alphanumeric();
         if nth > 0 && gap > 0 {
             cost += if begins { 5 } else { 20 + gap as u32 };

@@ -1,4 +1,4 @@
-//! The last line: keys that do something here, what may be done, and a notice for as long as it is news.
+//! The last line: available keys, available actions, and a notice while it is current.
 
 use ratatui::layout::Rect;
 
@@ -14,7 +14,7 @@ use super::theme::Role;
 use super::view::Selection;
 use table::actions::RunState;
 
-/// Draws it.
+/// Draws the hint line.
 pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
     painter.ground(line, Role::Panel);
     let right = match app.notice() {
@@ -39,7 +39,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         }
     };
     let style = painter.render_style.fg(right.1);
-    // A notice is read now; hints can be read any time.
+    // A notice takes precedence over hints.
     let room = match app.notice() {
         Some(_) => line.width.saturating_sub(2),
         None => line.width / 2,
@@ -67,7 +67,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
             {
                 continue;
             }
-            // What every dialog is left by is named before other keys that do the same.
+            // For closing a dialog, esc is named before other keys.
             let esc = keys.iter().find(|press| press.key == Key::Esc);
             let shown = match spec.command {
                 Command::Close => esc.or(keys.first()),
@@ -79,7 +79,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         }
     }
     hints.small_sort_by_key(|(rank, ..)| *rank);
-    // Whoever knows no other key finds the rest by this one: it never gives way.
+    // The help key leads to all others: it is never dropped.
     let help = hints
         .iter()
         .position(|(_, _, title)| *title == Command::Help.spec().title)
@@ -96,7 +96,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
         ),
         None => (0, None),
     };
-    // Deeds have the room that the foremost hints leave; where they are greyed, with the reason.
+    // Actions use the space that the most important hints leave; disabled ones show the reason.
     let gap = if line.width >= 120 { 3 } else { 2 };
     let room_of =
         |(_, key, title): &(u8, String, &str)| painter.width(key) + 1 + painter.width(title) + gap;
@@ -154,7 +154,7 @@ pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
     }
 }
 
-/// True unless the command acts on what is under the cursor or on rows, and there is nothing that it could act on.
+/// False when the command needs an object or rows and there are none.
 fn has_object(app: &App, command: Command) -> bool {
     let selection = || app.view().selection(&app.facts);
     match command {
@@ -165,7 +165,7 @@ fn has_object(app: &App, command: Command) -> bool {
             }
             _ => false,
         },
-        // A row that stands for several opens, and is no object.
+        // A row that stands for several objects can be opened, but is no object.
         Command::Open => selection().is_some() || app.view().counts().0 > 0,
         Command::Facts
         | Command::Describe
@@ -181,13 +181,13 @@ fn has_object(app: &App, command: Command) -> bool {
     }
 }
 
-/// A capital key, what it plans, and whether that is allowed.
+/// An action key, its action, and whether it is allowed.
 type ActionHint = (String, &'static str, bool);
 
-/// Which keys are greyed, where not all are, and why.
+/// The disabled keys, where not all are, and the reason.
 type Greyed = (String, String);
 
-/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
+/// The action keys that fit the selected object, and why some are disabled.
 fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
     if !matches!(app.overlay, Overlay::None) {
         return None;
@@ -206,13 +206,13 @@ fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
                 .or_else(|| super::action_keys::idle(*command, &selection, &app.facts));
             let key = key.first()?.to_string();
             let free = barred.is_none();
-            // One reason is told: the first, with the keys that it is of.
+            // One reason is shown: the first, with its keys.
             match (&mut why, barred) {
                 (Some((told, of)), Some(barred)) if *told == barred => of.push(key.clone()),
                 (None, Some(barred)) => why = Some((barred, vec![key.clone()])),
                 _ => {}
             }
-            Some((key, command.spec().title, free))
+            Some((key, super::action_keys::title(*command, &selection), free))
         })
         .collect();
     let why = why.map(|(told, of)| match of.len() == keys.len() {
@@ -239,9 +239,9 @@ fn draw_deeds(
     for (key, title, free) in keys {
         let style = if *free { bold } else { grey };
         let left = line.right().saturating_sub(x + 1);
-        // A hint that has no room whole is not told in half.
+        // A hint that does not fit is left out as a whole.
         if painter.width(key) + 1 + painter.width(title) > left {
-            painter.say(x, line.y, left.min(1), "…", Role::Muted);
+            painter.print(x, line.y, left.min(1), "…", Role::Muted);
             return;
         }
         x += painter.pieces(
@@ -252,7 +252,7 @@ fn draw_deeds(
         ) + 2;
     }
     let left = line.right().saturating_sub(x + 1);
-    // Of a reason a word or two tell nothing.
+    // A truncated reason is useless.
     let is_told = |why: &&str| left >= 16 || painter.width(why) <= left;
     if let Some(why) = why.filter(is_told) {
         painter.right(line.right().saturating_sub(1), line.y, left, why, muted);

@@ -1,4 +1,4 @@
-//! The key map: which key gives which command where. Read from TOML over the default, checked whole.
+//! The key map: keys to commands by context. A user's TOML file overrides the default; the result is validated as a whole.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::msg::{Key, KeyPress};
 
 const DEFAULT: &str = include_str!("../../config/keys.toml");
 
-/// The contexts that are heard at the same time, first served first. A key may have one meaning in each row.
+/// Contexts that are active at the same time, in order of precedence. A key may have one meaning in each row.
 const FOCUSES: [&[Context]; 13] = [
     &[Context::Table, Context::Global, Context::Anywhere],
     &[
@@ -49,17 +49,17 @@ const FOCUSES: [&[Context]; 13] = [
     &[Context::Missing, Context::Anywhere],
 ];
 
-/// A command and where it is given.
+/// A command and its context.
 type Meaning = (Context, Command);
 
-/// Which key gives which command where.
+/// Keys and their commands by context.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keymap {
     bound: BTreeMap<(Context, KeyPress), Command>,
 }
 
 impl Keymap {
-    /// The keys that come with the program.
+    /// The default key map.
     pub fn builtin() -> Self {
         let mut map = Self {
             bound: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl Keymap {
         map
     }
 
-    /// These keys with those of a user's file over them.
+    /// This key map with a user's file applied.
     pub fn with(mut self, file: &str, text: &str) -> Result<Self, LoadError> {
         self.read(file, text)?;
         Ok(self)
@@ -122,7 +122,7 @@ impl Keymap {
         }
     }
 
-    /// The first key that has two meanings in one focus.
+    /// The first key with two meanings in one focus.
     fn clash(&self) -> Option<(KeyPress, Meaning, Meaning)> {
         for focus in FOCUSES {
             for ((context, press), command) in &self.bound {
@@ -139,7 +139,7 @@ impl Keymap {
         None
     }
 
-    /// What a key means, asking the contexts in this order.
+    /// The command of a key, trying the contexts in this order.
     pub fn command(&self, press: KeyPress, contexts: &[Context]) -> Option<Command> {
         contexts
             .iter()
@@ -159,8 +159,7 @@ impl Keymap {
         keys
     }
 
-    /// Each command that can be given in a context with its keys, in the registry's order; those without a
-    /// key are left out.
+    /// Each command of a context with its keys, in the registry's order; commands without a key are left out.
     pub fn listed(
         &self,
         context: Context,
@@ -172,7 +171,7 @@ impl Keymap {
             .filter(|(_, keys)| !keys.is_empty())
     }
 
-    /// Every binding, for checks.
+    /// Every binding, for validation.
     pub fn bindings(&self) -> impl Iterator<Item = (Context, KeyPress, Command)> + '_ {
         self.bound
             .iter()
@@ -204,7 +203,7 @@ fn press_of(context: Context, text: &str) -> Result<KeyPress, String> {
     let typed = matches!(press.key, Key::Char(_)) && !press.ctrl && !press.alt;
     if typed && matches!(context, Context::Anywhere | Context::Prompt) {
         return Err(format!(
-            "key `{press}` cannot be bound in [{}]: it is what one types there",
+            "key `{press}` cannot be bound in [{}]: text is typed there",
             context.name()
         ));
     }
@@ -237,7 +236,7 @@ fn command_of(context: Context, name: &str) -> Result<Command, String> {
     ))
 }
 
-/// The table of keys of docs/keys.md: one row a command and place, from the registry and the default map.
+/// The key table of docs/keys.md: one row per command and context, from the registry and the default map.
 pub fn markdown_table() -> String {
     let map = Keymap::builtin();
     let mut out = String::from("| keys | what | where |\n|---|---|---|\n");
@@ -310,13 +309,13 @@ mod tests {
         );
         assert!(error("[table]\nfoo = \"sort\"\n").contains("not a key"));
         assert!(error("[global]\nt = \"sort\"\n").contains("belongs in [table]"));
-        assert!(error("[anywhere]\nx = \"quit\"\n").contains("what one types"));
+        assert!(error("[anywhere]\nx = \"quit\"\n").contains("text is typed there"));
         assert!(error("[global]\nj = \"help\"\n").contains("key `j` means"));
         assert!(error("[table]\nctrl-x = \"sort\"\nctrl-X = \"wide\"\n").contains("twice"));
         assert!(error("[table]\ns = 3\n").contains("keys.toml:2"));
     }
 
-    /// A plan of which nothing is typed.
+    /// A plan without any typed text.
     fn running() -> crate::overlay::Overlay {
         let wish = crate::action_keys::ActionRequest::GoOn(String::from("run-1"));
         crate::overlay::Overlay::plan(1, wish, model::base::Moment::default())

@@ -1,5 +1,5 @@
-//! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
-//! I/O, no way to change a cluster.
+//! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no I/O, and
+//! no way to change a cluster.
 
 pub mod action_keys;
 pub mod ansi;

@@ -1,16 +1,16 @@
-//! What is wrong with a theme or a key map, said with file, line and the nearest valid spelling.
+//! Errors of theme and key map files, with file, line and the nearest valid spelling.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A file of themes or keys that cannot be used.
+/// A theme or key map file that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadError {
-    /// The file as the user knows it.
+    /// The file, as the user knows it.
     pub file: String,
-    /// Line, from 1, where it is known.
+    /// Line, from 1, where known.
     pub line: Option<usize>,
-    /// What is wrong and the mend.
+    /// The error and its fix.
     pub message: String,
 }
 

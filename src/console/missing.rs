@@ -1,4 +1,4 @@
-//! What is missing to see everything, and the mend of each: for the first minute of a bad day.
+//! What is missing for a complete view of the fleet, and the fix of each.
 
 use model::base::SmallSort;
 use model::fleet::accelerator::Vendor;
@@ -13,19 +13,19 @@ use super::text::counted;
 /// Something that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// In a few words: a line of the frame.
+    /// A few words, for a line of the frame.
     pub title: String,
-    /// What is not seen for it, and why.
+    /// What cannot be seen without it, and why.
     pub why: String,
-    /// Commands or settings that mend it, the likeliest first.
+    /// Commands or settings that fix it, most likely first.
     pub mends: Vec<String>,
-    /// Nothing at all can be seen.
+    /// True when nothing can be seen at all.
     pub grave: bool,
-    /// Told to who asks, not over every view: the header counts it.
+    /// True when it is shown on request only, not above every view: the header counts it.
     pub quiet: bool,
 }
 
-/// Everything that is missing, the worst first. `fault` is why no session could be opened, where none could.
+/// Everything that is missing, most severe first. `fault` is why no session could be opened.
 pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
     if let Some(fault) = fault {
         return vec![no_session(fault)];
@@ -40,7 +40,7 @@ pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
     all.extend(outage.or_else(|| unreadable(fleet)));
     all.extend(not_visible(fleet));
     let blind = all.iter().any(|missing| missing.grave);
-    // While the server does not answer, what is asked through it tells nothing of its own.
+    // While the API server does not answer, requests through it say nothing about the other causes.
     if !blind && reached {
         all.extend(no_devices(fleet));
         all.extend(no_exporters(fleet).or_else(|| some_lost(facts)));
@@ -81,13 +81,13 @@ fn no_session(fault: &str) -> Missing {
     }
 }
 
-/// Nothing is known of any table, and nothing ever was.
+/// True when no table is known, and none ever was.
 fn is_blind(fleet: &Fleet) -> bool {
     let live = |known: &Known| matches!(known, Known::Live);
     !fleet.known.values().any(live) && fleet.nodes.is_empty() && fleet.jobs.is_empty()
 }
 
-/// What our rights keep from us: one message, however many kinds it is.
+/// Everything that RBAC hides, as one message for all kinds.
 fn not_visible(fleet: &Fleet) -> Option<Missing> {
     let title = fleet.not_visible()?;
     let mut mends = vec![format!("{HELP}   (an administrator applies it)")];
@@ -107,7 +107,7 @@ fn not_visible(fleet: &Fleet) -> Option<Missing> {
     })
 }
 
-/// The API server does not serve us: one message, however many tables it is.
+/// An outage of the API server, as one message for all tables.
 fn outage(fleet: &Fleet) -> Option<Missing> {
     let outage = fleet.outage()?;
     let mends = match outage.kind {
@@ -130,7 +130,7 @@ fn outage(fleet: &Fleet) -> Option<Missing> {
     })
 }
 
-/// A few tables that fail each for itself.
+/// Individual tables that fail for different reasons.
 fn unreadable(fleet: &Fleet) -> Option<Missing> {
     let lost = fleet.known.iter().filter_map(|(table, known)| match known {
         Known::Lost(lost) => Some((table.name(), lost.message.as_str())),
@@ -157,7 +157,7 @@ fn no_devices(fleet: &Fleet) -> Option<Missing> {
     none.then(|| Missing {
         title: String::from("no node offers an accelerator"),
         why: format!(
-            "{} listed, and none of them has a resource such as nvidia.com/gpu, amd.com/gpu or google.com/tpu",
+            "{} listed, and none has a resource such as nvidia.com/gpu, amd.com/gpu or google.com/tpu",
             counted(fleet.nodes.len() as u64, "node")
         ),
         mends: vec![
@@ -179,7 +179,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
                 "they run in other namespaces; utilization, memory, heat, power and faults are unknown",
             ),
             mends: vec![String::from(
-                "a Prometheus that you may ask has their readings: prometheus.url in stokehold.toml",
+                "name a Prometheus that you may query: prometheus.url in stokehold.toml",
             )],
             grave: false,
             quiet: true,
@@ -228,11 +228,11 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
     };
     Some(Missing {
         title: String::from("no exporter found"),
-        why: format!("{hidden}; no pod here serves readings that a dialect knows"),
+        why: format!("{hidden}; no visible pod matches a dialect"),
         mends: vec![
             install.to_owned(),
             String::from("an exporter outside of the cluster: [[scrape.target]] in stokehold.toml"),
-            String::from("stokehold exporter list   names the dialects that are known"),
+            String::from("stokehold exporter list   lists the known dialects"),
         ],
         grave: false,
         quiet: false,
@@ -248,7 +248,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
     let said = match (first.message.is_empty(), first.last_ok) {
         (false, _) => message(facts, first).into_owned(),
         (true, None) => String::from("it has never answered"),
-        (true, Some(_)) => String::from("it answers no more"),
+        (true, Some(_)) => String::from("it no longer answers"),
     };
     let more = match lost.len() {
         1 => String::new(),
@@ -273,8 +273,8 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
 }
 
 fn no_prices(facts: &Facts) -> Option<Missing> {
-    let burn = &facts.burn;
-    // Of devices on nodes that are not visible the class is not known, and no price is missing for it.
+    let burn = &facts.spend_rates;
+    // The class of devices on hidden nodes is unknown, so their price is not missing.
     if burn.unpriced == 0 || burn.devices == 0 || facts.fleet.is_hidden(Table::Nodes) {
         return None;
     }
@@ -300,7 +300,7 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
                 counted(u64::from(burn.unpriced), "device")
             )
         },
-        why: format!("their money is left out of every sum{of}"),
+        why: format!("their cost is left out of every sum{of}"),
         mends: vec![
             String::from(
                 "stokehold.toml: [[prices.override]] with the class and usd_per_device_hour",

@@ -1,4 +1,4 @@
-//! What comes into the console and what goes out of it: plain data on both sides.
+//! Messages into the console and effects out of it: plain data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 use model::base::{Moment, Name, When};
 use table::Facts;
 use table::actions::ActionState;
-use table::changes::Changes;
+use table::changes::FleetChanges;
 use table::explanations::JobExplanations;
-use table::silence::{Entry, Silences};
+use table::silence::{SilenceEntry, Silences};
 use table::spend::UsageFacts;
 use table::timeline::{Playback, Timeline};
 use table::what_if::Supposed;
@@ -20,7 +20,7 @@ use super::pod_access::{PortForward, Ports, ShellTarget};
 use model::base::ObjectKey;
 use model::object::{ObjectNews, ObjectRequest};
 
-/// A key without its modifiers. Shift is in the letter.
+/// A key without its modifiers. Shift is part of the character.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
     /// A character as typed, the space bar included.
@@ -111,7 +111,7 @@ impl KeyPress {
         }
     }
 
-    /// The press that crossterm saw; `None` for a release, a lone modifier and keys that have no name here.
+    /// Converts a crossterm event; `None` for a release, a modifier alone and unsupported keys.
     pub fn from_crossterm(event: &KeyEvent) -> Option<Self> {
         if event.kind == KeyEventKind::Release {
             return None;
@@ -136,7 +136,7 @@ impl KeyPress {
             _ => return None,
         };
         let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
-        // A terminal sends ctrl-\ and its neighbors as ctrl-4 to ctrl-7; ctrl with a letter has no case.
+        // Terminals send ctrl-\ to ctrl-_ as ctrl-4 to ctrl-7; ctrl with a letter ignores case.
         let key = match key {
             Key::Char(c @ '4'..='7') if ctrl => Key::Char(['\\', ']', '^', '_'][c as usize - 0x34]),
             Key::Char(c) if ctrl => Key::Char(c.to_ascii_lowercase()),
@@ -198,7 +198,7 @@ impl fmt::Display for KeyPress {
     }
 }
 
-/// What a mouse did, for those who allow one.
+/// A mouse event, where the mouse is enabled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mouse {
     /// Pressed at column and line.
@@ -210,7 +210,7 @@ pub enum Mouse {
 }
 
 impl Mouse {
-    /// What crossterm saw, when it means something here.
+    /// Converts a crossterm event, when it is supported.
     pub fn from_crossterm(event: &MouseEvent) -> Option<Self> {
         match event.kind {
             MouseEventKind::Down(crossterm::event::MouseButton::Left) => {
@@ -223,120 +223,120 @@ impl Mouse {
     }
 }
 
-/// What comes in.
+/// A message into the console.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// A key was pressed.
     Key(KeyPress),
-    /// The mouse did something.
+    /// A mouse event.
     Mouse(Mouse),
-    /// The terminal is now this wide and high.
+    /// The terminal's new width and height.
     Resize(u16, u16),
-    /// A new picture of the fleet. Only the latest matters.
+    /// New facts. Only the latest matter.
     Facts(Facts),
-    /// What the engine says of the work that waits.
+    /// The engine's explanations of waiting work.
     JobExplanations(Arc<JobExplanations>),
-    /// What the usage ledger of the cluster's record tells.
+    /// Usage and budgets from the usage ledger.
     Usage(Arc<UsageFacts>),
-    /// What may be done to the cluster, and what was done.
+    /// Write access and runs.
     ActionState(Arc<ActionState>),
-    /// What came of the question of this number.
+    /// The outcome of the plan request with this number.
     PlanOutcome(u64, PlanOutcome),
-    /// What came of these changes, which were supposed.
+    /// The result of a what-if question.
     Supposed(Name, Supposed),
-    /// How the carrying out of the plan of this number began: the run's name, or why not.
+    /// The start of the run for the plan with this number: the run's name, or the error.
     Began(u64, Result<String, String>),
-    /// The time is now this, on the server's clock.
+    /// The current time on the server's clock.
     Tick(Moment),
-    /// Text was pasted: one piece, never taken for keys.
+    /// Pasted text: one piece, never interpreted as keys.
     Paste(String),
-    /// The program is back in the foreground.
+    /// The program is in the foreground again.
     Resume,
-    /// Something to tell the operator, for a few seconds.
+    /// A notice for a few seconds.
     Notice(String),
-    /// The port-forwards that run now.
+    /// The running port-forwards.
     PortForwards(Vec<PortForward>),
-    /// Which findings were muted or acknowledged before.
+    /// Findings that were muted or acknowledged earlier.
     Silences(Silences),
-    /// What came of what a view wanted read.
+    /// The result of a view's read request.
     Read(ObjectRequest, ObjectNews),
-    /// A session has been opened: what was asked for with [`Effect::Switch`], or the first one.
+    /// A session was opened: the one requested with [`Effect::Switch`], or the first one.
     Session(Session),
-    /// No session could be opened, for this reason; what was shown before stays.
+    /// No session could be opened, with the reason; the previous one stays on screen.
     NoSession(String),
-    /// From now on the record of the cluster is shown, beginning with this picture; the session goes on beside it.
+    /// The record of the cluster is shown from now on, starting with this snapshot; the session stays open.
     Rewound(Box<Facts>, Timeline),
-    /// The session is shown again, not its record.
+    /// The session is shown again instead of its record.
     Live,
-    /// What is shown is a record: how its replay stands.
+    /// A record is shown: its replay state.
     Timeline(Timeline),
-    /// What came of the comparison of this name: the changes, or why there are none.
-    Changes(Name, Result<Changes, String>),
+    /// The result of the comparison with this name: the changes, or the error.
+    Changes(Name, Result<FleetChanges, String>),
 }
 
-/// What a running session looks at.
+/// What the session is connected to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Session {
     /// Name of its context.
     pub context: Name,
-    /// Every context that could be chosen.
+    /// Every selectable context.
     pub contexts: Vec<Name>,
-    /// The namespaces that it is restricted to; empty is all.
+    /// The namespaces that it is restricted to; empty for all.
     pub namespaces: Vec<Name>,
     /// A notice about how it was opened.
     pub notice: Option<String>,
 }
 
-/// What to look at instead.
+/// What to connect to instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Switch {
     /// Another context of the kubeconfig.
     Context(Name),
-    /// These namespaces of the same cluster; none is all of them.
+    /// These namespaces of the same cluster; empty for all.
     Namespaces(Vec<Name>),
     /// The simulated fleet.
     Demo,
-    /// The same again.
+    /// Reconnect.
     Again,
 }
 
-/// Where a live console goes into the record of its cluster.
+/// Where to enter the record of a live cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewind {
-    /// To a moment.
+    /// At a moment.
     To(When),
-    /// To the last change that matters.
+    /// At the last notable change.
     LastChange,
 }
 
-/// What the runtime is asked to do.
+/// A request to the runtime.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// Leave.
+    /// Quit.
     Quit,
-    /// Give the terminal back and stop, as ctrl-z does.
+    /// Return to the shell and stop the process, as ctrl-z does.
     Suspend,
-    /// Lend the terminal to a shell until it ends.
+    /// Hand the terminal to a shell until it ends.
     Shell(ShellTarget),
-    /// Forward a port of this machine to one of a pod.
+    /// Forward a local port to a pod's port.
     PortForward(ObjectKey, Ports),
-    /// End the port-forward of this number.
+    /// Stop the port-forward with this number.
     StopPortForward(u64),
-    /// Paint every cell anew: the terminal may show something else than we think.
+    /// Redraw every cell: the terminal's contents may differ from the buffer.
     Redraw,
-    /// Put this on the clipboard (OSC 52). Has no control characters but tabs and line ends.
+    /// Copy this to the clipboard (OSC 52). Contains no control characters except tabs and line breaks.
     Copy(String),
-    /// Close the session and open another; the screen goes on meanwhile.
+    /// Close the session and open another; the screen keeps working meanwhile.
     Switch(Switch),
-    /// Read every source again now, within its limits.
+    /// Read every source again now, within its rate limits.
     Refresh,
-    /// Read this for the view in front, instead of what was read before; `None` ends that.
+    /// Read this for the front view, replacing the previous read; `None` ends it.
     Read(Option<ObjectRequest>),
-    /// Keep what was done with this finding; `None` forgets it.
-    Hush(Name, Option<Entry>),
-    /// Nodes whose devices are on screen, in order; their readings come first.
+    /// Store the silence of this finding; `None` removes it.
+    Hush(Name, Option<SilenceEntry>),
+    /// Nodes whose devices are on screen, in order; their readings have priority.
     OnScreen(Vec<Name>),
-    /// Compute what becomes of the fleet under these changes; nothing is changed.
+    /// Compute a what-if result; nothing is changed.
     Suppose(Name),
     /// Make a plan; nothing is changed.
     Plan(PlanRequest),
@@ -344,15 +344,15 @@ pub enum Effect {
     CarryOut(Box<ConfirmedPlan>),
     /// Stop this run after its current step.
     Stop(String),
-    /// Go on with this run.
+    /// Continue this run.
     GoOn(String),
-    /// Move in the record that is replayed.
+    /// A playback command for the replayed record.
     Replay(Playback),
-    /// Show the record of the cluster that is looked at; the session goes on beside it.
+    /// Show the record of the connected cluster; the session stays open.
     Rewind(Rewind),
-    /// Show the session again, not its record.
+    /// Show the session again instead of its record.
     Live,
-    /// Write this SVG picture of the frame to a file and say where.
+    /// Write this SVG of the frame to a file and report its path.
     SavePicture(String),
 }
 

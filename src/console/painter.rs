@@ -1,4 +1,4 @@
-//! Painter: draws text and grounds by role into a buffer, clipped, and notes when an age next changes.
+//! Painter: draws text and backgrounds by role into a buffer, clipped, and tracks when an age next changes.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use super::color::{ColorDepth, Rgb};
 use super::text;
 use super::theme::{HEAT_LEVELS, Role, Theme};
 
-/// The contrast from which on a thin sign is seen.
+/// Minimum contrast of thin symbols.
 const SEEN: f64 = 1.9;
 
-/// The contrast from which on a filled cell is told from the ground, and from a free one.
+/// Minimum contrast of a filled cell against the background and against a free cell.
 const HELD: f64 = 1.25;
 
-/// The contrast from which on a digit is read.
+/// Minimum contrast of digits.
 const READ: f64 = 3.0;
 
-/// What the screen can show and how it is painted.
+/// The theme and the terminal's capabilities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenderStyle {
     /// The theme.
     pub theme: Theme,
-    /// Colors of the terminal.
+    /// Color depth of the terminal.
     pub depth: ColorDepth,
-    /// Only ASCII signs.
+    /// ASCII symbols only.
     pub ascii: bool,
 }
 
 impl RenderStyle {
-    /// True when two devices can share a cell, told apart by color alone.
+    /// True when a half-block cell can show two devices by color.
     pub const fn half_blocks(&self) -> bool {
         self.depth.shows_heat() && !self.ascii
     }
@@ -46,7 +46,7 @@ impl RenderStyle {
         }
     }
 
-    /// Words in this role.
+    /// Text in this role.
     pub fn fg(&self, role: Role) -> Style {
         let style = match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
@@ -67,12 +67,12 @@ impl RenderStyle {
         }
     }
 
-    /// Bold words in this role.
+    /// Bold text in this role.
     pub fn bold(&self, role: Role) -> Style {
         self.fg(role).add_modifier(Modifier::BOLD)
     }
 
-    /// The ground in this role.
+    /// The background in this role.
     pub fn ground(&self, role: Role) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => {
@@ -85,7 +85,7 @@ impl RenderStyle {
         }
     }
 
-    /// The open tab: the background on the accent.
+    /// The open tab: background color on the accent.
     pub fn tab(&self) -> Style {
         match self.depth {
             ColorDepth::True | ColorDepth::Ansi256 => Style::new()
@@ -98,12 +98,12 @@ impl RenderStyle {
         }
     }
 
-    /// The color of a heat level; a stale one is half sunk into the background.
+    /// The color of a heat level; a stale one is blended with the background.
     pub fn heat(&self, level: usize, stale: bool) -> Color {
         let level = level.min(HEAT_LEVELS - 1);
         if self.depth == ColorDepth::Ansi16 {
             return match level {
-                // Red is a fault's alone.
+                // Red is reserved for faults.
                 0..=3 => Color::DarkGray,
                 4..=9 => Color::Reset,
                 10..=13 => Color::Yellow,
@@ -118,23 +118,23 @@ impl RenderStyle {
         })
     }
 
-    /// The color of a heat level for thin signs: on a light ground the palest levels are those that can just be seen.
+    /// The heat color for thin symbols: low levels are raised until they are visible.
     pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
         let floor = if self.theme.dark { 1.0 } else { SEEN };
         self.heat_above(floor, level, stale)
     }
 
-    /// The color of a heat level for digits and letters: the coldest levels are those that can be read.
+    /// The heat color for digits and letters: low levels are raised until they are legible.
     pub fn lettered_heat(&self, level: usize, stale: bool) -> Color {
         self.heat_above(READ, level, stale)
     }
 
-    /// The color of a heat level for a cell that is all color: what is held is not taken for the ground, however cold.
+    /// The heat color for a filled cell: an allocated device differs from the background even when cold.
     pub fn held_heat(&self, level: usize, stale: bool) -> Color {
         self.heat_above(HELD, level, stale)
     }
 
-    /// The color of a heat level, or of the first above it that stands out from the ground as much as this.
+    /// The color of the first heat level, from `level` up, that has this contrast against the background.
     fn heat_above(&self, contrast: f64, level: usize, stale: bool) -> Color {
         if !self.depth.shows_heat() {
             return self.heat(level, stale);
@@ -145,7 +145,7 @@ impl RenderStyle {
         self.heat(level.max(first), stale)
     }
 
-    /// The color of a role for a cell that is all color; stale ones are half sunk into the background.
+    /// The color of a role for a filled cell; a stale one is blended with the background.
     pub fn fill(&self, role: Role, stale: bool) -> Color {
         if self.depth == ColorDepth::Ansi16 {
             return ansi16(role);
@@ -159,7 +159,7 @@ impl RenderStyle {
     }
 }
 
-/// The 16 colors belong to the user's palette, so roles are mapped by meaning, not by nearness.
+/// The 16 colors belong to the user's palette, so roles are mapped by meaning, not by color distance.
 const fn ansi16(role: Role) -> Color {
     match role {
         Role::Background | Role::Panel | Role::Selection | Role::Text | Role::Title => Color::Reset,
@@ -177,15 +177,15 @@ const fn ansi16(role: Role) -> Color {
 pub struct Painter<'a> {
     /// The cells.
     pub buf: &'a mut Buffer,
-    /// What they are painted with.
+    /// The theme and capabilities that it uses.
     pub render_style: &'a RenderStyle,
-    /// The moment that ages count from.
+    /// The moment that ages are relative to.
     pub now: Moment,
     wake: Option<u64>,
 }
 
 impl<'a> Painter<'a> {
-    /// A painter on these cells.
+    /// A painter for this buffer.
     pub fn new(buf: &'a mut Buffer, render_style: &'a RenderStyle, now: Moment) -> Self {
         Self {
             buf,
@@ -209,7 +209,7 @@ impl<'a> Painter<'a> {
     }
 
     /// Paints text in this role.
-    pub fn say(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
+    pub fn print(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
         self.text(x, y, max, words, self.render_style.fg(role))
     }
 
@@ -221,7 +221,7 @@ impl<'a> Painter<'a> {
         self.text(right.saturating_sub(width), y, width, &shown, style)
     }
 
-    /// Paints pieces of text one after the other. Returns the cells used.
+    /// Paints segments of text one after the other. Returns the cells used.
     pub fn pieces(&mut self, x: u16, y: u16, max: u16, pieces: &[(&str, Style)]) -> u16 {
         let mut used = 0;
         for (words, style) in pieces {
@@ -233,18 +233,18 @@ impl<'a> Painter<'a> {
         used
     }
 
-    /// Cells that pieces of text take one after the other.
+    /// Total width of text segments, cells.
     pub fn width_of(&self, pieces: &[(&str, Style)]) -> u16 {
         pieces.iter().map(|(words, _)| self.width(words)).sum()
     }
 
-    /// Cells that the text takes on this screen.
+    /// Width of the text on this screen, cells.
     pub fn width(&self, words: &str) -> u16 {
         let clean = text::clean(words, self.render_style.ascii);
         u16::try_from(text::width(&clean)).unwrap_or(u16::MAX)
     }
 
-    /// Paints one sign in one cell, leaving what the style does not say.
+    /// Paints one symbol in one cell; style attributes that are not set stay.
     pub fn sign(&mut self, x: u16, y: u16, sign: &str, style: Style) {
         let clean = text::clean(sign, self.render_style.ascii);
         if let Some(cell) = self.buf.cell_mut((x, y)) {
@@ -252,14 +252,14 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Lays a ground under an area and keeps what is written there.
+    /// Sets the background of an area and keeps the text.
     pub fn ground(&mut self, area: Rect, role: Role) {
         let style = self.render_style.ground(role);
         self.buf.set_style(area.intersection(self.buf.area), style);
     }
 
-    /// Takes the colors from what is written in an area where the ground is not one of ours: reversed, each would be
-    /// a ground of its own. Bars and trends are not turned: a full one would look empty.
+    /// Removes text colors in an area whose background is not from the theme: reversed, each would become a background. Bars
+    /// and sparklines are not reversed: a full one would look empty.
     pub fn uncolor(&mut self, area: Rect) {
         if matches!(
             self.render_style.depth,
@@ -282,7 +282,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Lets what is painted in an area step back, as behind a dialog.
+    /// Dims an area, as behind a dialog.
     pub fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.buf.area);
         let ground = self.render_style.theme.color(Role::Background);
@@ -313,7 +313,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Empties an area and lays a ground.
+    /// Clears an area and sets its background.
     pub fn clear(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buf.area);
         let style = self
@@ -329,7 +329,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// How long ago, live: by the second below a minute; above, all ages tick together on the full minute.
+    /// Time since `since`: in seconds below a minute; above, all ages tick together at the full minute.
     pub fn age(&mut self, since: Moment) -> String {
         let exact = self.now.since(since);
         if exact.millis() < 60_000 {
@@ -347,12 +347,12 @@ impl<'a> Painter<'a> {
         exact.to_string()
     }
 
-    /// Asks for a frame after so many milliseconds at the latest.
+    /// Requests a frame after at most this many milliseconds.
     pub fn wake_in(&mut self, millis: u64) {
         self.wake = Some(self.wake.map_or(millis, |earlier| earlier.min(millis)));
     }
 
-    /// When the picture next changes by itself.
+    /// When the frame next changes by itself.
     pub fn wake(&self) -> Option<Duration> {
         self.wake.map(Duration::from_millis)
     }

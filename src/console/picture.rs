@@ -1,4 +1,4 @@
-//! A frame as an SVG picture: what `ctrl-s` saves and the README shows.
+//! A frame as an SVG image: saved by `ctrl-s` and shown in the README.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::color::Rgb;
 use super::text;
 use super::theme::{Role, Theme};
 
-/// Pixels of a cell.
+/// Size of a cell, pixels.
 const CELL: (f64, f64) = (9.0, 18.0);
 
-/// The buffer as an SVG document. Blocks are drawn as shapes, so that no font leaves gaps between them.
+/// The buffer as an SVG document. Block characters are drawn as shapes, so that no font leaves gaps.
 pub fn svg(buf: &Buffer, theme: &Theme) -> String {
     let (width, height) = (
         f64::from(buf.area.width) * CELL.0,
@@ -35,7 +35,7 @@ pub fn svg(buf: &Buffer, theme: &Theme) -> String {
     out
 }
 
-/// One line's grounds, as runs of one color.
+/// One line's backgrounds, as runs of one color.
 fn grounds(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
     let ground = theme.color(Role::Background);
     let mut run: Option<(u16, Rgb, u16)> = None;
@@ -53,7 +53,7 @@ fn grounds(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
     flush_ground(out, run, y, ground);
 }
 
-/// One line's blocks and words.
+/// One line's block characters and text.
 fn signs(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
     let mut words: Option<Words> = None;
     for x in 0..buf.area.width {
@@ -146,7 +146,7 @@ fn flush_words(out: &mut String, words: Option<Words>, y: u16) {
     );
 }
 
-/// The part of a cell that a block fills: left, top, width, height as shares.
+/// The part of a cell that a block character fills: left, top, width, height, each 0 to 1.
 fn shape(sign: &str) -> Option<(f64, f64, f64, f64)> {
     Some(match sign {
         "█" => (0.0, 0.0, 1.0, 1.0),
@@ -173,7 +173,7 @@ fn colors(fg: Color, bg: Color, modifier: Modifier, theme: &Theme) -> (Rgb, Rgb)
     }
 }
 
-/// What a terminal with xterm's palette shows; `None` for its own default.
+/// The color with xterm's palette; `None` for the terminal's default.
 fn rgb(color: Color) -> Option<Rgb> {
     Some(match color {
         Color::Rgb(r, g, b) => Rgb(r, g, b),

@@ -1,4 +1,4 @@
-//! Shells and port-forwards: what is under the cursor becomes the pod or node that is meant. kubectl opens them, in `runtime`.
+//! Shells and port-forwards: resolves the selection to a pod or node. kubectl opens them, in `runtime`.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use super::view::subject;
 /// Where a shell is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShellTarget {
-    /// In a container of a pod; `None` is the pod's default one.
+    /// In a container of a pod; `None` for the default container.
     Pod(ObjectKey, Option<Name>),
-    /// On a node, in a pod that is made for it and removed afterwards.
+    /// On a node, in a debug pod that is removed afterwards.
     Node(Name),
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for ShellTarget {
 /// The two ends of a port-forward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
-    /// On this machine; 0 is any that is free.
+    /// Local port; 0 picks a free one.
     pub local: u16,
-    /// Of the pod.
+    /// The pod's port.
     pub remote: u16,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Ports {
     }
 }
 
-/// A port-forward that runs, or is about to.
+/// A port-forward that is running or starting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortForward {
     /// Its number in this process.
@@ -70,16 +70,17 @@ pub struct PortForward {
     pub context: Name,
     /// The pod.
     pub pod: ObjectKey,
-    /// Its ports, as they were asked for.
+    /// Its ports as requested.
     pub ports: Ports,
-    /// Where it listens, `127.0.0.1:8080`; `None` until kubectl says so.
+    /// Its listening address, `127.0.0.1:8080`; `None` until kubectl reports it.
     pub address: Option<String>,
 }
 
-/// Where a shell is opened for what is meant: the pod of a job that runs, the pod that holds a device, else its node.
+/// Where to open a shell for the selection: the pod of a running job, the pod that a device is allocated to, otherwise its
+/// node.
 ///
 /// # Errors
-/// There is no such place; the words say what would be one.
+/// No such pod or node; the text says what to select.
 pub fn shell_target(meant: &[Selection], facts: &Facts) -> Result<ShellTarget, String> {
     match meant {
         [Selection::Node(name)] => Ok(ShellTarget::Node(name.clone())),
@@ -99,10 +100,10 @@ pub fn shell_target(meant: &[Selection], facts: &Facts) -> Result<ShellTarget, S
     }
 }
 
-/// The pod whose ports are meant: itself, the first of a job that runs, or the one that holds a device.
+/// The pod to forward ports to: itself, the first of a running job, or the one that a device is allocated to.
 ///
 /// # Errors
-/// There is none, or it does not run.
+/// No such pod, or it is not running.
 pub fn running_pod(meant: &[Selection], facts: &Facts) -> Result<ObjectKey, String> {
     pod_of(meant, facts, "a pod, a job or a device")
 }
@@ -115,7 +116,7 @@ fn pod_of(meant: &[Selection], facts: &Facts, fitting: &str) -> Result<ObjectKey
         _ => return Err(format!("put the cursor on {fitting}")),
     };
     let pods = subject::pods(facts, selection);
-    // Pods of exporters are not among the fleet's: of those kubectl says whether they run.
+    // Exporter pods are not part of the fleet: kubectl reports whether they run.
     let mut running = pods.iter().filter(|key| {
         let pod = facts.fleet.pod(key);
         pod.is_none_or(|pod| pod.seen.phase == Phase::Running)

@@ -1,4 +1,4 @@
-//! What the header says of the fleet, or of the part of it that one works in.
+//! The header's figures for the fleet, or for the current scope.
 
 use model::base::Rate;
 use model::cost::Spend;
@@ -7,34 +7,34 @@ use model::fleet::finding::Severity;
 use model::fleet::job::JobState;
 use table::Facts;
 
-/// What the header says, worked out once a picture.
+/// The header's figures, computed once per snapshot.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// True while the lists that it sums up are still being read: nothing of it is known yet.
+    /// True while the underlying lists are still being read: the figures are unknown.
     pub unread: bool,
-    /// Devices: all of them, or those that the scope holds.
+    /// Devices: all of them, or those allocated in the scope.
     pub devices: u32,
-    /// Not all devices are in sight: there are those at least.
+    /// True when some devices are not visible: the count is a lower bound.
     pub more_devices: bool,
-    /// Share of the devices that are held, 0 to 1; of the whole fleet only.
+    /// Share of the devices that are allocated, 0 to 1; without a scope only.
     pub allocated: Option<f64>,
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub waiting_jobs: u64,
-    /// Devices that they want.
+    /// Devices that they request.
     pub waiting_devices: u64,
-    /// Findings to act on.
+    /// Critical findings.
     pub crit: u64,
-    /// Findings to look at.
+    /// Warnings.
     pub warn: u64,
-    /// Mean utilization over devices that know theirs.
+    /// Mean utilization of the devices with readings, 0 to 1.
     pub util: Option<f64>,
-    /// Money an hour; `None` when no device has a price.
+    /// Rate; `None` when no device has a price.
     pub money: Option<Spend>,
-    /// Money an hour for what does no work: free, or held idle; `None` where it is not known.
+    /// Rate of devices that are free or idle; `None` where unknown.
     pub idle: Option<Rate>,
 }
 
-/// Mean utilization of the fleet, 0 to 1, over pools that know theirs.
+/// Mean utilization of the fleet, 0 to 1, over pools with readings.
 pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
     let (mut sum, mut devices) = (0.0, 0.0);
     for pool in fleet.pools.iter() {
@@ -47,7 +47,7 @@ pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
 }
 
 impl Summary {
-    /// Counts, means and money of what the scope leaves.
+    /// Counts, means and rates within the scope.
     pub fn of(facts: &Facts) -> Self {
         let fleet = &facts.fleet;
         let mut summary = Self {
@@ -77,7 +77,10 @@ impl Summary {
             None => summary.whole(facts),
             Some(_) => summary.part(facts),
         }
-        summary.money = facts.burn.known().filter(|_| facts.burn.devices > 0);
+        summary.money = facts
+            .spend_rates
+            .known()
+            .filter(|_| facts.spend_rates.devices > 0);
         summary.idle = summary
             .money
             .and_then(|spend| table::pools::waste(facts, &spend));
@@ -92,7 +95,7 @@ impl Summary {
         self.util = fleet_util(&facts.fleet);
     }
 
-    /// What the scope's jobs hold.
+    /// Figures of the devices of the scope's jobs.
     fn part(&mut self, facts: &Facts) {
         let (mut sum, mut known) = (0.0, 0u32);
         for (_, device) in facts

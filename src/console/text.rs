@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use model::base::Rate;
 use model::base::name::printable;
 
-/// What stands where a value is not known.
+/// Placeholder for an unknown value.
 pub const UNKNOWN: &str = "–";
 
 /// The text as it may be painted: without control characters and, on an ASCII screen, without anything else
@@ -37,7 +37,7 @@ pub fn clean(text: &str, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The ASCII twin of a sign that the console itself uses.
+/// The ASCII replacement of a sign that the console uses.
 fn twin(sign: &str) -> Option<&'static str> {
     Some(match sign {
         "–" | "·" | "─" | "━" | "═" => "-",
@@ -77,7 +77,7 @@ pub fn width(text: &str) -> usize {
         .sum()
 }
 
-/// The text in at most `max` cells; what does not fit gives way to an ellipsis. Never splits a grapheme.
+/// The text in at most `max` cells; a longer one ends in an ellipsis. Never splits a grapheme.
 pub fn cut(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     if width(text) <= max {
         return Cow::Borrowed(text);
@@ -99,7 +99,7 @@ pub fn cut(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{}{dots}", &text[..end]))
 }
 
-/// The text in at most `max` cells, cut in the middle: the end of a name tells it from its siblings.
+/// The text in at most `max` cells, cut in the middle: the end of a name distinguishes it from similar names.
 pub fn cut_middle(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     let dots = if ascii { ".." } else { "…" };
     if width(text) <= max || max < 8 {
@@ -119,13 +119,13 @@ pub fn cut_middle(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[tail..]))
 }
 
-/// The text broken into lines of at most `max` cells, between words where there are any.
+/// The text wrapped into lines of at most `max` cells, between words where possible.
 pub fn wrap(text: &str, max: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let max = max.max(1);
     for word in text.split_whitespace() {
-        // The cluster's texts may hold anything.
+        // Text from the cluster may contain anything.
         let clean = printable(word);
         let mut word: &str = &clean;
         loop {
@@ -166,7 +166,7 @@ pub fn wrap(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
-/// The text broken where a line of `max` cells ends, blanks and all: for what was laid out by others.
+/// The text broken after every `max` cells, blanks included: for text that is already laid out.
 pub fn fold(text: &str, max: usize) -> Vec<String> {
     let max = max.max(1);
     let mut lines = vec![String::new()];
@@ -190,7 +190,7 @@ pub fn per_hour(rate: Option<Rate>) -> String {
     rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
 }
 
-/// Money an hour where the unit stands beside it: `$12`, or a dash where it is not known.
+/// Rate in $/h without its unit: `$12`, or a dash where it is unknown.
 pub fn dollars(rate: Option<Rate>) -> String {
     rate.map_or_else(|| String::from("–"), |rate| format!("${rate}"))
 }

@@ -56,9 +56,9 @@ roles! {
     Info = "info";
     /// Brackets round the device under the cursor.
     Mark = "mark";
-    /// A device that is held and does no work.
+    /// An idle allocated device.
     IdleDevice = "idle_device";
-    /// Money that buys no work.
+    /// Idle cost.
     IdleMoney = "idle_money";
 }
 
@@ -102,16 +102,16 @@ const BUILTIN: [(&str, &str); 10] = [
     ("noon", include_str!("../../themes/noon.toml")),
 ];
 
-/// How many themes may stand behind one another before it is called a circle.
+/// Maximum depth of theme inheritance before it counts as a cycle.
 const DEEPEST: usize = 8;
 
 impl Theme {
-    /// Names of the themes that come with the program.
+    /// Names of the built-in themes.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|(name, _)| *name)
     }
 
-    /// A theme that comes with the program.
+    /// A built-in theme.
     pub fn builtin(name: &str) -> Result<Self, LoadError> {
         match BUILTIN.iter().find(|(known, _)| *known == name) {
             Some((known, text)) => Self::parse(&format!("themes/{known}.toml"), text, &|_| None),
@@ -180,7 +180,7 @@ impl Draft {
             let wrong =
                 |message: String| Err(LoadError::at(file, text, Some(parent.span()), message));
             if depth + 1 >= DEEPEST || *name == raw.name {
-                return wrong(format!("`inherits = \"{name}\"` goes round in a circle"));
+                return wrong(format!("`inherits = \"{name}\"` is circular"));
             }
             let found = others(name).or_else(|| {
                 let known = BUILTIN.iter().find(|(known, _)| known == name);
@@ -192,7 +192,7 @@ impl Draft {
                 }
                 None => {
                     return wrong(format!(
-                        "inherits from `{name}`, which is not there{}",
+                        "inherits from `{name}`, which does not exist{}",
                         nearest(name, Theme::names())
                     ));
                 }
@@ -437,13 +437,13 @@ mod tests {
         );
         assert!(error("name = \"x\"\n").contains("has no color"));
         assert!(error("name = \"x\"\ninherits = \"embr\"\n").contains("did you mean `ember`"));
-        assert!(error("name = \"x\"\ninherits = \"x\"\n").contains("circle"));
+        assert!(error("name = \"x\"\ninherits = \"x\"\n").contains("circular"));
         assert!(error("name = \"x\"\nroless = 1\n").contains("my.toml:2"));
         assert!(error("name = \"x\"\n[roles]\nheat = [\"#000000\"]\n").contains("list of 16"));
         let circle = Theme::parse("a.toml", "name = \"a\"\ninherits = \"b\"", &|_| {
             Some(String::from("name = \"b\"\ninherits = \"a\""))
         });
-        assert!(circle.expect_err("circle").message.contains("circle"));
+        assert!(circle.expect_err("circle").message.contains("circular"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The line at the foot of a replay: the whole record, what matters in it, and the moment on screen.
+//! The timeline at the foot of a replay: the whole record, its important moments, and the moment on screen.
 
 use ratatui::layout::Rect;
 
@@ -11,10 +11,10 @@ use super::commands::{Command, Context};
 use super::painter::Painter;
 use super::theme::Role;
 
-/// From this width on the keys stand beside the line.
+/// Minimum width at which the keys are beside the line.
 const WIDE: u16 = 120;
 
-/// Below so many cells a line says nothing.
+/// Minimum width of the line, cells.
 const LEAST: u16 = 10;
 
 /// The keys that are named, each with what they do.

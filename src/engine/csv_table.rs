@@ -1,37 +1,37 @@
-//! CSV as publishers write it: columns by their header, each mistake with its file, line, column and mend.
+//! CSV as published: columns by header; each error has its file, line, column and repair.
 
 use csv::{ReaderBuilder, StringRecord};
 
-use model::base::document::{Fault, nearest};
+use model::base::document::{DocumentFault, nearest};
 
-/// A sheet under a header.
+/// A table with a header.
 pub struct CsvTable<'a> {
     place: &'a str,
     header: Vec<String>,
     rows: Vec<(u64, StringRecord)>,
 }
 
-/// A column of a sheet, found by its title.
+/// A column, found by its title.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct CsvColumn {
     at: usize,
     title: &'static str,
 }
 
-/// One row of a sheet.
+/// One row of a table.
 #[derive(Clone, Copy)]
-pub struct Row<'s> {
+pub struct CsvRow<'s> {
     place: &'s str,
     line: u64,
     record: &'s StringRecord,
 }
 
 impl<'a> CsvTable<'a> {
-    /// Reads a sheet; `place` names its file in faults.
+    /// Reads a table; `place` names its file in faults.
     ///
     /// # Errors
     /// No header, no row, text that is not UTF-8, or a row with more or fewer fields than the header.
-    pub fn read(text: &[u8], place: &'a str) -> Result<Self, Fault> {
+    pub fn read(text: &[u8], place: &'a str) -> Result<Self, DocumentFault> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
@@ -45,9 +45,9 @@ impl<'a> CsvTable<'a> {
                     csv::ErrorKind::Utf8 { .. } => "is not UTF-8; save it as UTF-8".to_owned(),
                     _ => error.to_string(),
                 };
-                Fault::new(place, "", what).at_line(line)
+                DocumentFault::new(place, "", what).at_line(line)
             })?;
-            // A line of blanks at the end is no row.
+            // Skip a blank line at the end.
             if record.iter().all(|field| field.trim().is_empty()) {
                 continue;
             }
@@ -55,7 +55,7 @@ impl<'a> CsvTable<'a> {
             rows.push((line, record));
         }
         if rows.is_empty() {
-            return Err(Fault::new(
+            return Err(DocumentFault::new(
                 place,
                 "",
                 "is empty; it needs a header and rows",
@@ -64,7 +64,7 @@ impl<'a> CsvTable<'a> {
         let (_, header) = rows.remove(0);
         let header: Vec<String> = header.iter().map(|title| title.trim().to_owned()).collect();
         if rows.is_empty() {
-            return Err(Fault::new(place, "", "has a header and no row"));
+            return Err(DocumentFault::new(place, "", "has a header and no row"));
         }
         let sheet = Self {
             place,
@@ -78,17 +78,17 @@ impl<'a> CsvTable<'a> {
                     record.len(),
                     sheet.header.len()
                 );
-                return Err(Fault::new(place, "", message).at_line(Some(*line as usize)));
+                return Err(DocumentFault::new(place, "", message).at_line(Some(*line as usize)));
             }
         }
         Ok(sheet)
     }
 
-    /// The column of a title.
+    /// The column with a title.
     ///
     /// # Errors
-    /// No column has it, or two have.
-    pub fn column(&self, title: &'static str) -> Result<Column, Fault> {
+    /// No column has the title, or two have it.
+    pub fn column(&self, title: &'static str) -> Result<CsvColumn, DocumentFault> {
         self.optional(title)?.ok_or_else(|| {
             let titles = self.header.iter().map(String::as_str);
             let mend = match nearest(title, titles) {
@@ -98,15 +98,15 @@ impl<'a> CsvTable<'a> {
                     self.header.join(", ")
                 ),
             };
-            Fault::new(self.place, title, mend).at_line(Some(1))
+            DocumentFault::new(self.place, title, mend).at_line(Some(1))
         })
     }
 
-    /// The column of a title, where there is one.
+    /// The column with a title, if it exists.
     ///
     /// # Errors
     /// Two columns have the title.
-    pub fn optional(&self, title: &'static str) -> Result<Option<Column>, Fault> {
+    pub fn optional(&self, title: &'static str) -> Result<Option<CsvColumn>, DocumentFault> {
         let mut found = self
             .header
             .iter()
@@ -115,43 +115,44 @@ impl<'a> CsvTable<'a> {
         let first = found.next();
         if found.next().is_some() {
             return Err(
-                Fault::new(self.place, title, "the header has this column twice").at_line(Some(1)),
+                DocumentFault::new(self.place, title, "the header has this column twice")
+                    .at_line(Some(1)),
             );
         }
-        Ok(first.map(|(at, _)| Column { at, title }))
+        Ok(first.map(|(at, _)| CsvColumn { at, title }))
     }
 
     /// The rows under the header, in the order of the file.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.rows.iter().map(|(line, record)| Row {
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.rows.iter().map(|(line, record)| CsvRow {
             place: self.place,
             line: *line,
             record,
         })
     }
 
-    /// How many rows stand under the header.
+    /// Number of rows under the header.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Never: an empty sheet is a fault.
+    /// Always false: an empty table is a fault.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
 
-impl<'s> Row<'s> {
-    /// The text of a field, without blanks around it.
-    pub fn text(&self, column: Column) -> &'s str {
+impl<'s> CsvRow<'s> {
+    /// Text of a field, without surrounding blanks.
+    pub fn text(&self, column: CsvColumn) -> &'s str {
         self.record.get(column.at).unwrap_or_default().trim()
     }
 
-    /// A whole number from 0 to `most`; `4.0` is whole too, as some tools write it.
+    /// A whole number from 0 to `most`; `4.0` is accepted, since some tools write it.
     ///
     /// # Errors
-    /// The field is empty, no number, negative, not whole, or above `most`.
-    pub fn whole(&self, column: Column, most: i64) -> Result<i64, Fault> {
+    /// The field is empty, not a number, negative, not whole, or above `most`.
+    pub fn whole(&self, column: CsvColumn, most: i64) -> Result<i64, DocumentFault> {
         let thousandths = self.thousandths(column, most)?;
         if thousandths % 1_000 != 0 {
             return Err(self.fault(column, "must be a whole number"));
@@ -159,11 +160,11 @@ impl<'s> Row<'s> {
         Ok(thousandths / 1_000)
     }
 
-    /// A number from 0 to `most`, in thousandths; what is below a thousandth is cut.
+    /// A number from 0 to `most`, in thousandths; further digits are truncated.
     ///
     /// # Errors
-    /// The field is empty, no number, negative, or above `most`.
-    pub fn thousandths(&self, column: Column, most: i64) -> Result<i64, Fault> {
+    /// The field is empty, not a number, negative, or above `most`.
+    pub fn thousandths(&self, column: CsvColumn, most: i64) -> Result<i64, DocumentFault> {
         let text = self.text(column);
         if text.is_empty() {
             return Err(self.fault(column, "is empty; give a number"));
@@ -179,24 +180,21 @@ impl<'s> Row<'s> {
             whole.parse().unwrap_or(i64::MAX)
         };
         if whole > most {
-            return Err(self.fault(
-                column,
-                &format!("is above the largest that is taken, {most}"),
-            ));
+            return Err(self.fault(column, &format!("is above the maximum, {most}")));
         }
         let cut: String = fraction.chars().chain("000".chars()).take(3).collect();
         Ok(whole * 1_000 + cut.parse::<i64>().unwrap_or(0))
     }
 
     /// A fault of one field.
-    pub fn fault(&self, column: Column, message: &str) -> Fault {
+    pub fn fault(&self, column: CsvColumn, message: &str) -> DocumentFault {
         let shown: String = self.text(column).chars().take(40).collect();
         let message = if shown.is_empty() {
             message.to_owned()
         } else {
             format!("`{shown}` {message}")
         };
-        Fault::new(self.place, column.title, message).at_line(Some(self.line as usize))
+        DocumentFault::new(self.place, column.title, message).at_line(Some(self.line as usize))
     }
 }
 
@@ -205,7 +203,7 @@ mod tests {
     use super::*;
 
     fn fault(text: &str) -> String {
-        let read = || -> Result<i64, Fault> {
+        let read = || -> Result<i64, DocumentFault> {
             let sheet = CsvTable::read(text.as_bytes(), "a.csv")?;
             let gpu = sheet.column("gpu")?;
             sheet.rows().map(|row| row.whole(gpu, 100)).sum()
@@ -249,11 +247,11 @@ mod tests {
             ),
             (
                 "sn,gpu\nx,101\n",
-                "a.csv:2: gpu: `101` is above the largest that is taken, 100",
+                "a.csv:2: gpu: `101` is above the maximum, 100",
             ),
             (
                 "sn,gpu\nx,99999999999999999999\n",
-                "a.csv:2: gpu: `99999999999999999999` is above the largest that is taken, 100",
+                "a.csv:2: gpu: `99999999999999999999` is above the maximum, 100",
             ),
         ] {
             assert_eq!(fault(text), said);

@@ -1,5 +1,5 @@
-//! Questions to the engine, each one call on a snapshot. They compile the snapshot anew, take up to a second on a fleet of
-//! ten thousand nodes, and belong on a thread of their own.
+//! Questions to the engine, each one call on a snapshot. A call compiles the snapshot, takes up to a second on a fleet of
+//! ten thousand nodes, and should run on its own thread.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use model::fleet::job::JobKey;
 use model::fleet::sight::unseen_words;
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::explain::{Change, Explainer, Explanation, Reason, Unblock};
+use super::explain::{Explainer, Explanation, Reason, Unblock, UnblockChange};
 use super::forecast::{self, Basis, Start};
 use super::options::{Used, used};
 use super::route::{self, Routing};
@@ -19,39 +19,55 @@ use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use super::what_if::{self, Outcome};
 
-/// Why a workload waits, what helps, and when it starts by itself.
+/// Why a workload is pending, what would unblock it, and when it starts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Answer {
-    /// Why, and what helps.
+pub struct WorkloadExplanation {
+    /// Reasons and changes that would unblock it.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// When it starts; null for one that does not wait.
+    /// Forecast start; null if it is not pending.
     pub start: Option<Start>,
-    /// Where it never starts by itself, since it asks for more than its queue may ever use: the least raises of the quota with
-    /// which it does, later. Those that start it at once are among the explanation's changes.
+    /// For a workload that never starts because it requests more than its queue may ever use: the smallest quota increases with
+    /// which it starts later. Changes that start it now are in the explanation.
     pub later: Vec<Later>,
-    /// What was decided by, and where each option came from.
+    /// Options behind the decision, and their origins.
     pub options: Vec<Used>,
 }
 
-/// A change with which a workload starts by itself later.
+/// A change with which a workload starts later.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Later {
     /// The change.
-    pub change: Change,
-    /// When it starts then; the median is known.
+    pub change: UnblockChange,
+    /// Its start with the change; the median is known.
     pub start: Start,
 }
 
-/// For so many of all that wait a later start is looked for: each is a forecast of its own.
+impl WorkloadExplanation {
+    /// What the changes with which it starts later ask of its queue, one for each of `later`: with the smallest one jobs
+    /// that use its quota have to end first, a larger one has room for it beside them.
+    pub fn later_conditions(&self) -> impl Iterator<Item = (&Later, &'static str)> {
+        let several = self.later.len() > 1;
+        self.later.iter().enumerate().map(move |(at, later)| {
+            let condition = match at {
+                0 if several => " (once jobs that use its quota have ended)",
+                0 => "",
+                _ => " (no job that uses its quota has to end first)",
+            };
+            (later, condition)
+        })
+    }
+}
+
+/// Number of workloads for which a later start is searched: each search is a forecast of its own.
 const MOST_LATER: usize = 4;
 
-/// A larger raise is told besides the least where the job starts this much sooner with it.
+/// A larger increase is offered besides the smallest if the job starts this much earlier with it.
 const MUCH_SOONER: std::time::Duration = std::time::Duration::from_hours(1);
 
-/// For a workload that asks for more than its queue could ever use: the least raise of the quota with which it could, and one by as
-/// much as it asks for.
-fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Change> {
+/// For a workload that requests more than its queue could ever use: the smallest quota increase with which it fits, and an
+/// increase by its full request.
+fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<UnblockChange> {
     let mut over = explanation
         .reasons
         .iter()
@@ -65,7 +81,7 @@ fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Change> {
             } => Some((queue, flavor, resource, *asked, *most)),
             _ => None,
         });
-    // Where several of its resources are over, no one raise will do.
+    // If several of its resources exceed their quota, no single increase suffices.
     let (Some((queue, flavor, resource, asked, most)), None) = (over.next(), over.next()) else {
         return Vec::new();
     };
@@ -75,7 +91,7 @@ fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Change> {
         quotas.find(|quota| quota.flavor == *flavor && quota.resource == *resource)
     });
     let nominal = quota.map_or(0, |quota| quota.nominal);
-    let raise = |add: i64| Change::Quota {
+    let raise = |add: i64| UnblockChange::Quota {
         queue: queue.clone(),
         flavor: flavor.clone(),
         resource: resource.clone(),
@@ -85,8 +101,8 @@ fn raises(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Change> {
     vec![raise(asked.saturating_sub(most)), raise(asked)]
 }
 
-impl Answer {
-    /// The same, with what would start it later where it never starts by itself; for [`MOST_LATER`] jobs, which `asked` counts.
+impl WorkloadExplanation {
+    /// Adds what would start it later if it never starts otherwise; for [`MOST_LATER`] jobs, counted in `asked`.
     pub fn looking_later(mut self, snapshot: &Snapshot, key: &JobKey, asked: &mut usize) -> Self {
         let never = self.start.as_ref().is_some_and(|start| start.p50.is_none());
         let raises = match never && *asked < MOST_LATER {
@@ -112,19 +128,19 @@ impl Answer {
         self
     }
 
-    /// Both told as one: where waiting helps, it helps until the moment that the forecast gives.
+    /// Combines both: where waiting helps, it helps until the forecast start.
     pub fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
         let first = explanation.unblock.take().into_iter();
         let mut all: Vec<Unblock> = first.chain(explanation.alternatives.drain(..)).collect();
-        // Nine in ten: who waits until then has it.
+        // 90th percentile, so that waiting until then most likely suffices.
         if let Some(start) = &start
             && let Some(at) = start.p90.or(start.p50)
         {
-            // A range says that ends were taken together.
+            // A range means that ends were grouped.
             let sure = matches!(start.basis, Basis::Now | Basis::Limits) && start.p10 == start.p90;
             for one in &mut all {
-                if matches!(one.changes[..], [Change::Wait { .. }]) {
-                    *one = Unblock::new(vec![Change::Wait { at }], one.proven && sure);
+                if matches!(one.changes[..], [UnblockChange::Wait { .. }]) {
+                    *one = Unblock::new(vec![UnblockChange::Wait { at }], one.proven && sure);
                 }
             }
             all.small_sort_by_key(|unblock| unblock.cost(now));
@@ -140,17 +156,17 @@ impl Answer {
         }
     }
 
-    /// The same, with the options that a workload of the snapshot was judged by.
+    /// Adds the options that apply to a workload of the snapshot.
     pub fn decided_by(mut self, snapshot: &Snapshot, work: WorkloadId) -> Self {
         self.options = used(snapshot, snapshot.workloads.get(work));
         self
     }
 }
 
-/// The workload `NAMESPACE/NAME`, or the only one of a `NAME`.
+/// The workload `NAMESPACE/NAME`, or the only one named `NAME`.
 ///
 /// # Errors
-/// There is none; the text names the nearest. Or several have the name.
+/// There is none, and the text names the nearest; or several have the name.
 pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
     let text = |key: &JobKey| key.key.to_string();
     let mut all = snapshot.workloads.iter();
@@ -172,22 +188,27 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
             ));
         }
     }
-    let all: Vec<String> = snapshot
-        .workloads
-        .iter()
-        .map(|work| text(&work.key))
-        .collect();
-    Err(match nearest(name, all.iter().map(String::as_str)) {
-        Some(near) => format!("there is no job `{name}`; did you mean `{near}`?"),
-        None => format!("there is no job `{name}`; write NAMESPACE/NAME"),
-    })
+    Err(no_such_job(snapshot, name))
 }
 
-/// Why a workload waits. The snapshot must be settled.
+/// Message for an unknown job, with a suggestion: the same name in another namespace, else the nearest name.
+pub(crate) fn no_such_job(snapshot: &Snapshot, name: &str) -> String {
+    let works = snapshot.workloads.iter();
+    let all: Vec<String> = works.map(|work| work.key.key.to_string()).collect();
+    let bare = name.rsplit_once('/').map(|(_, bare)| format!("/{bare}"));
+    let elsewhere = bare.and_then(|bare| all.iter().find(|known| known.ends_with(&bare)));
+    let near = elsewhere.map(String::as_str);
+    match near.or_else(|| nearest(name, all.iter().map(String::as_str))) {
+        Some(near) => format!("there is no job `{name}`; did you mean `{near}`?"),
+        None => format!("there is no job `{name}`; write NAMESPACE/NAME"),
+    }
+}
+
+/// Why a workload is pending. The snapshot must be settled.
 ///
 /// # Errors
 /// As [`find`].
-pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
+pub fn explain(snapshot: &Snapshot, name: &str) -> Result<WorkloadExplanation, String> {
     let work = find(snapshot, name)?;
     let quota_reserved = has_reserved_quota(&snapshot.workloads[work]);
     let compiled = match quota_reserved {
@@ -202,19 +223,19 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     say_let_in(&mut explanation, &snapshot.workloads[work]);
     let start = scene.forecast_one(work);
     let key = &snapshot.workloads[work].key;
-    Ok(Answer::new(explanation, start, snapshot.at)
+    Ok(WorkloadExplanation::new(explanation, start, snapshot.at)
         .looking_later(&compiled.snapshot, key, &mut 0)
         .decided_by(snapshot, work))
 }
 
-/// A workload that its queue has admitted, and no pod of which has a node yet.
+/// Whether a workload has its quota reserved and none of its pods has a node.
 pub fn has_reserved_quota(work: &Workload) -> bool {
     let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
     work.status == Status::Running && unplaced && work.sets.iter().any(|set| set.count > 0)
 }
 
-/// The fleet as it is to pods behind the queues: what is admitted waits for nodes alone, on those of its flavors; what
-/// still queues is out of their way.
+/// The fleet as admitted pods see it: admitted workloads wait for nodes of their flavors only; workloads that are not
+/// admitted are left out.
 pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
     let mut beyond = snapshot.clone();
     for work in &mut beyond.workloads {
@@ -226,7 +247,8 @@ pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
         }
         work.status = Status::Waiting;
         work.queue = None;
-        work.admitted_at = None;
+        // Its pods are created at its admission, and the scheduler takes the pods of one priority by age.
+        work.created = work.admitted_at.take().unwrap_or(work.created);
         for set in &mut work.sets {
             for name in std::mem::take(&mut set.admitted).into_values() {
                 let flavor = snapshot.flavors.iter().find(|flavor| flavor.name == name);
@@ -241,7 +263,7 @@ pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
     beyond
 }
 
-/// Puts into the words on a workload that it is past its queue.
+/// Adds to the explanation that the workload is already admitted.
 pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
     let (true, Some(queue)) = (has_reserved_quota(work), &work.queue) else {
         return;
@@ -256,8 +278,8 @@ pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
     explanation.reason = told.join("; ");
 }
 
-/// The same for all that wait, by key.
-pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
+/// The same for all pending workloads, by key.
+pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, WorkloadExplanation> {
     let compiled = CompiledFleet::new(snapshot.clone());
     let mut all = answers_of(&compiled, Explainer::new(&compiled));
     if snapshot.workloads.iter().any(has_reserved_quota) {
@@ -268,14 +290,17 @@ pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
     all
 }
 
-fn answers_of(compiled: &CompiledFleet, mut scene: Explainer<'_>) -> BTreeMap<JobKey, Answer> {
+fn answers_of(
+    compiled: &CompiledFleet,
+    mut scene: Explainer<'_>,
+) -> BTreeMap<JobKey, WorkloadExplanation> {
     let mut starts = scene.forecast();
     let all = scene.explain_all().into_iter();
     let mut asked = 0;
     let answer = |(work, explanation): (WorkloadId, Explanation)| {
         let start = starts.remove(&work);
         let key = compiled.workload(work).key.clone();
-        let answer = Answer::new(explanation, start, compiled.snapshot.at)
+        let answer = WorkloadExplanation::new(explanation, start, compiled.snapshot.at)
             .looking_later(&compiled.snapshot, &key, &mut asked)
             .decided_by(&compiled.snapshot, work);
         (key, answer)
@@ -283,11 +308,11 @@ fn answers_of(compiled: &CompiledFleet, mut scene: Explainer<'_>) -> BTreeMap<Jo
     all.map(answer).collect()
 }
 
-/// Of the answers past the queues, those on what was admitted.
+/// Of the answers for admitted workloads, those of workloads with reserved quota.
 fn let_in_of(
     snapshot: &Snapshot,
-    mut answers: BTreeMap<JobKey, Answer>,
-) -> impl Iterator<Item = (JobKey, Answer)> {
+    mut answers: BTreeMap<JobKey, WorkloadExplanation>,
+) -> impl Iterator<Item = (JobKey, WorkloadExplanation)> {
     let quota_reserved = snapshot
         .workloads
         .iter()
@@ -295,13 +320,13 @@ fn let_in_of(
     quota_reserved.filter_map(move |work| {
         let mut answer = answers.remove(&work.key)?;
         say_let_in(&mut answer.explanation, work);
-        // It is judged past its queue; what its queue was told is of the queue as it stands.
+        // The workload was judged without its queue; the options are those of the queue as it is.
         answer.options = used(snapshot, Some(work));
         Some((work.key.clone(), answer))
     })
 }
 
-/// When all that wait start, by key.
+/// Starts of all pending workloads, by key.
 pub fn forecast(snapshot: &Snapshot) -> BTreeMap<JobKey, Start> {
     let compiled = CompiledFleet::new(snapshot.clone());
     let starts = forecast::forecast(&State::new(&compiled)).into_iter();
@@ -310,10 +335,10 @@ pub fn forecast(snapshot: &Snapshot) -> BTreeMap<JobKey, Start> {
         .collect()
 }
 
-/// What becomes of the fleet under changes in the words of [`what_if::GRAMMAR`]; `;` stands between several in one text.
+/// Result of changes in the grammar of [`what_if::GRAMMAR`]; `;` separates several changes in one text.
 ///
 /// # Errors
-/// A change is not understood, or names what is not there.
+/// A change cannot be parsed, or names an object that does not exist.
 pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String> {
     visible(snapshot)?;
     let all = changes.iter().flat_map(|text| what_if::split(text));
@@ -322,7 +347,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String>
     what_if::what_if(snapshot, &changes)
 }
 
-/// Nothing is concluded from a part of the fleet.
+/// A partly visible fleet allows no conclusions.
 fn visible(snapshot: &Snapshot) -> Result<(), String> {
     match snapshot.not_visible.as_slice() {
         [] => Ok(()),
@@ -330,7 +355,7 @@ fn visible(snapshot: &Snapshot) -> Result<(), String> {
     }
 }
 
-/// Which flavor a workload had best ask for.
+/// The best flavor for a workload.
 ///
 /// # Errors
 /// As [`find`].
@@ -381,6 +406,11 @@ mod tests {
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
         let told = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+        let told = explain(snapshot, "default/waits").expect_err("not there");
+        assert_eq!(
+            told,
+            "there is no job `default/waits`; did you mean `ml/waits`?"
+        );
         assert_eq!(find(snapshot, "waits"), find(snapshot, "ml/waits"));
         let mut twice = snapshot.as_ref().clone();
         let mut other = twice.workloads[1].clone();
@@ -391,9 +421,9 @@ mod tests {
         assert!(told.starts_with("there are 2 jobs `"), "{told}");
     }
 
-    /// It never starts by itself: the least quota with which it does is told, with the start that it then has.
+    /// It never starts by itself: the answer names the smallest quota that changes that, with the resulting start.
     #[test]
-    fn who_asks_for_more_than_its_queue_may_use_is_told_what_starts_it_later() {
+    fn a_request_above_the_queue_maximum_names_the_quota_that_starts_it_later() {
         let runs = |name: &str, node: &str| {
             let more = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z",
                                "admitted": { "nvidia.com/gpu": "h100" },
@@ -420,19 +450,19 @@ mod tests {
             "raise queue ml's quota by 8 devices of h100",
             "16 - 8"
         );
-        // All 16 devices, once the one that runs has ended.
+        // All 16 devices, once the running workload has ended.
         let end = Moment::parse("2026-11-21T06:50:00Z").expect("a moment");
         assert_eq!(least.start.p50, Some(end));
         let next = explain(&compiled.snapshot, "ml/next").expect("there");
         assert!(next.later.is_empty(), "it starts without");
         let mut asked = MOST_LATER;
-        let more = Answer::new(answer.explanation, next.start, compiled.snapshot.at);
+        let more = WorkloadExplanation::new(answer.explanation, next.start, compiled.snapshot.at);
         let key = &compiled.snapshot.workloads[1].key;
         let more = more.looking_later(&compiled.snapshot, key, &mut asked);
         assert!(more.later.is_empty(), "no more are asked about");
     }
 
-    /// The room that is kept may be taken by others of which the cycle does not know: the forecast does.
+    /// Other workloads may take the reserved capacity; the cycle does not know that, the forecast does.
     #[test]
     fn waiting_helps_until_the_forecast_says() {
         let now = Moment::from_seconds(1_000);
@@ -441,9 +471,9 @@ mod tests {
             "nodes": [node("a", 8, "r", "b")], "workloads": [work("waits", 1, 8, json!({}))],
         }));
         let mut explanation = Explainer::new(&compiled).explain(0);
-        let wait = |at: Moment| Unblock::new(vec![Change::Wait { at }], true);
+        let wait = |at: Moment| Unblock::new(vec![UnblockChange::Wait { at }], true);
         let flavor = Unblock::new(
-            vec![Change::Flavor {
+            vec![UnblockChange::Flavor {
                 flavor: "l4".into(),
             }],
             true,
@@ -456,16 +486,17 @@ mod tests {
             p90,
             ..forecast::forecast_one(&State::new(&compiled), 0).expect("it waits")
         };
-        let known = Answer::new(explanation.clone(), Some(start(Some(later(86_400)))), now);
+        let known =
+            WorkloadExplanation::new(explanation.clone(), Some(start(Some(later(86_400)))), now);
         assert_eq!(known.explanation.unblock, Some(flavor.clone()));
         assert_eq!(known.explanation.alternatives, [wait(later(86_400))]);
-        let unknown = Answer::new(explanation, Some(start(None)), now).explanation;
+        let unknown = WorkloadExplanation::new(explanation, Some(start(None)), now).explanation;
         assert_eq!(unknown.unblock, Some(wait(later(60))));
         assert_eq!(unknown.alternatives, [flavor]);
     }
 
     #[test]
-    fn what_is_let_in_waits_for_nodes_alone() {
+    fn an_admitted_workload_waits_for_nodes_only() {
         let quota_reserved = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z", "admitted": { "nvidia.com/gpu": "h100" } });
         let compiled = compiled(json!({
             "nodes": [node("a", 8, "r", "b")],

@@ -7,7 +7,7 @@ use super::document;
 use super::fit::{Miss, Relaxation, Why};
 use super::state::State;
 
-/// A compiled document, version and moment filled in.
+/// A compiled document, with version and time filled in.
 pub(crate) fn compiled(mut document: Value) -> CompiledFleet {
     document["version"] = json!(1);
     if document.get("at").is_none() {
@@ -16,7 +16,7 @@ pub(crate) fn compiled(mut document: Value) -> CompiledFleet {
     CompiledFleet::new(document::from_value(&document, "test").expect("a document"))
 }
 
-/// A node of so many GPUs, 12 cores and 96 GiB each, in a rack and block.
+/// A node with 12 cores and 96 GiB per GPU, in a rack and block.
 pub(crate) fn node(name: &str, gpus: u32, rack: &str, block: &str) -> Value {
     let devices: Vec<Value> = (0..gpus)
         .map(|index| json!({ "index": index, "class": "h100", "resource": "nvidia.com/gpu" }))
@@ -31,7 +31,7 @@ pub(crate) fn node(name: &str, gpus: u32, rack: &str, block: &str) -> Value {
     })
 }
 
-/// A workload of so many pods of so many GPUs, with more keys laid over it.
+/// A workload of `pods` pods with `gpus` GPUs each; `more` overrides keys.
 pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
     let mut out = json!({
         "namespace": "ml", "name": name, "kind": "Job",
@@ -45,7 +45,7 @@ pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
     out
 }
 
-/// The workload of this name.
+/// The workload with this name.
 pub(crate) fn id(compiled: &CompiledFleet, name: &str) -> WorkloadId {
     let mut all = compiled.snapshot.workloads.iter();
     all.position(|work| &*work.key.key.name == name)
@@ -57,7 +57,7 @@ pub(crate) fn name(compiled: &CompiledFleet, work: WorkloadId) -> &str {
     &compiled.workload(work).key.key.name
 }
 
-/// The names of the nodes that a workload would start on, one for each pod; or why not.
+/// Names of the nodes on which a workload would start, one per pod; or why it does not.
 pub(crate) fn spots(
     state: &mut State<'_>,
     name: &str,
@@ -69,7 +69,7 @@ pub(crate) fn spots(
         .map(|allocation| {
             let placements = allocation.sets.iter().flat_map(|set| &set.placements);
             let node = |node: usize| {
-                compiled.snapshot.nodes[state.room(node).origin]
+                compiled.snapshot.nodes[state.node_free(node).origin]
                     .name
                     .to_string()
             };
@@ -78,14 +78,21 @@ pub(crate) fn spots(
         .map_err(|misses: Vec<Miss>| misses[0].why.clone())
 }
 
-/// Nothing is held by more than one pod, nobody sits on what is broken, and what is left is what the seats leave.
+/// Checks that no unit is overallocated, no pod uses a broken unit, and free amounts match the placements.
 pub(crate) fn check(state: &State<'_>) {
     let compiled = state.compiled();
     let mut left: Vec<Vec<i32>> = (0..state.nodes())
-        .map(|node| vec![1_000; compiled.makes[state.room(node).make].units.len()])
+        .map(|node| {
+            vec![
+                1_000;
+                compiled.node_shapes[state.node_free(node).node_shape]
+                    .units
+                    .len()
+            ]
+        })
         .collect();
     let mut cpu: Vec<i64> = (0..state.nodes())
-        .map(|node| compiled.makes[state.room(node).make].cpu)
+        .map(|node| compiled.node_shapes[state.node_free(node).node_shape].cpu)
         .collect();
     for pod in &compiled.snapshot.residents {
         if let Some(node) = compiled.node(&pod.node) {
@@ -94,10 +101,10 @@ pub(crate) fn check(state: &State<'_>) {
     }
     for work in state.holders() {
         let allocation = state.allocation(work).expect("a holder holds");
-        for (set, held) in compiled.works[work].sets.iter().zip(&allocation.sets) {
+        for (set, held) in compiled.workloads[work].sets.iter().zip(&allocation.sets) {
             for placement in &held.placements {
-                cpu[placement.node] -= compiled.wants[set.want].ask.cpu_milli;
-                for &(unit, milli) in placement.grips.iter() {
+                cpu[placement.node] -= compiled.requests[set.want].ask.cpu_milli;
+                for &(unit, milli) in placement.units.iter() {
                     left[placement.node][unit as usize] -= milli;
                 }
             }
@@ -105,7 +112,7 @@ pub(crate) fn check(state: &State<'_>) {
     }
     for (node, left) in left.iter().enumerate() {
         assert_eq!(state.left(node), left, "node {node}");
-        assert_eq!(state.room(node).cpu, cpu[node], "node {node}");
+        assert_eq!(state.node_free(node).cpu, cpu[node], "node {node}");
         assert!(left.iter().all(|left| *left >= 0), "node {node}: {left:?}");
         assert!(cpu[node] >= 0, "node {node}");
     }

@@ -1,4 +1,4 @@
-//! The laws of the engine over generated fleets. What fails prints the seed of its fleet.
+//! Laws of the engine over generated fleets. A failure prints the seed of its fleet.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn one_of<'a>(rng: &mut Rng, words: &[&'a str]) -> &'a str {
     words[rng.below(words.len())]
 }
 
-/// A fleet of a few nodes, queues in a cohort or two, and workloads of which half are held until later.
+/// A fleet of a few nodes, queues in one or two cohorts, and workloads of which half are on hold until later.
 fn fleet(seed: u64) -> Value {
     let mut rng = Rng::new(seed);
     let nodes: Vec<Value> = (0..rng.below(7))
@@ -96,16 +96,16 @@ fn sound(state: &State<'_>) {
     }
 }
 
-/// A gang is there whole, or its minimum, and where it must be (law 2).
+/// A gang has all pods or its minimum, in valid places (law 2).
 fn whole(state: &State<'_>, work: WorkloadId, allocation: &Allocation) {
     let compiled = state.compiled();
-    for (set, held) in compiled.works[work].sets.iter().zip(&allocation.sets) {
+    for (set, held) in compiled.workloads[work].sets.iter().zip(&allocation.sets) {
         assert!((set.min..=set.count).contains(&held.count));
         if state.nodes() == 0 {
             continue;
         }
         assert_eq!(held.placements.len(), held.count as usize);
-        if let Some((ladder, level, true)) = set.wish {
+        if let Some((ladder, level, true)) = set.topology_level {
             let domain = |node| compiled.ladders[ladder].domain_of(node, level);
             let first = domain(held.placements[0].node);
             assert!(
@@ -119,7 +119,7 @@ fn whole(state: &State<'_>, work: WorkloadId, allocation: &Allocation) {
     }
 }
 
-/// Whether a queue uses more than its own once it holds this as well.
+/// Whether a queue exceeds its own quota with this allocation added.
 fn borrows_with(state: &mut State<'_>, queue: QueueId, allocation: &Allocation) -> bool {
     let mark = state.mark();
     for &(pair, amount) in &allocation.usage {
@@ -131,7 +131,7 @@ fn borrows_with(state: &mut State<'_>, queue: QueueId, allocation: &Allocation) 
     borrows
 }
 
-/// The same, of what starts when its victims have gone.
+/// The same for a workload that starts by preemption.
 fn borrows_after(state: &mut State<'_>, queue: QueueId, victims: &Victims) -> bool {
     let mark = state.mark();
     for victim in &victims.list {
@@ -142,10 +142,10 @@ fn borrows_after(state: &mut State<'_>, queue: QueueId, victims: &Victims) -> bo
     borrows
 }
 
-/// Who goes may be taken (laws 3 and 4), and none of them in vain; then they go, one by one.
+/// Checks that all victims may be preempted (laws 3 and 4) and are necessary; then evicts them one by one.
 fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
     let compiled = state.compiled();
-    let queue = compiled.works[by].queue.expect("a queue");
+    let queue = compiled.workloads[by].queue.expect("a queue");
     let rules = compiled.snapshot.queues[queue].preemption;
     let (mine, model) = (state.priority(by), state.workload(by));
     let full = victims.allocation.sets.iter().zip(&model.sets);
@@ -165,7 +165,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
             .as_ref()
             .map(|allocation| borrows_with(state, queue, allocation));
         state.undo_to(mark);
-        // Where others of the cohort might go too, Kueue looks first for those without whom nothing need be borrowed.
+        // If other queues of the cohort may be reclaimed from, Kueue first looks for victims that make borrowing unnecessary.
         let kept_from_borrowing =
             rules.reclaim != Reclaim::Never && by_borrowing == Some(true) && !borrows;
         assert!(
@@ -181,7 +181,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
             state.priority(victim.work) == mine,
         );
         assert!(theirs.preemptible);
-        if compiled.works[victim.work].queue == Some(queue) {
+        if compiled.workloads[victim.work].queue == Some(queue) {
             let newer = equal && theirs.created > model.created;
             assert!(match rules.within {
                 Within::Never => false,
@@ -189,7 +189,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
                 Within::LowerOrNewerEqualPriority => lower || newer,
             });
         } else {
-            let from = compiled.works[victim.work].queue.expect("a queue");
+            let from = compiled.workloads[victim.work].queue.expect("a queue");
             assert!(match rules.reclaim {
                 Reclaim::Never => false,
                 Reclaim::LowerPriority => lower,
@@ -206,7 +206,7 @@ fn lawful(state: &mut State<'_>, by: WorkloadId, victims: &Victims) {
     }
 }
 
-/// Does again what a cycle did, step by step, and looks after each.
+/// Replays a cycle step by step, with checks after each step.
 fn replay(state: &mut State<'_>, cycle: &Cycle) {
     for victim in &cycle.drained {
         state.evict(victim.work);
@@ -222,14 +222,15 @@ fn replay(state: &mut State<'_>, cycle: &Cycle) {
     }
 }
 
-/// A step without which every fleet comes to rest. With it a few (one of thousands) never do, by rules that are Kueue's. A queue
-/// pushes out one of its own to borrow for another; a second takes back what is borrowed; what was pushed out, which needs no
-/// borrowing, takes back its queue's own. And shares are evened out by whole gangs: a large one goes for a small one, the room that
-/// it leaves is lent to a third, and then it is the large one's turn again.
+/// Whether a step may be part of a preemption loop; without such steps every fleet comes to rest. With them a few fleets (one in
+/// thousands) never do, because of Kueue's rules. A queue preempts one of its own to borrow for another workload; a second queue
+/// reclaims what is borrowed; the preempted workload, which needs no borrowing, reclaims its queue's own quota. And fair sharing
+/// moves whole gangs: a large gang is preempted for a small one, the capacity that it leaves is lent to a third queue, and then
+/// the large one is tried again.
 fn may_take_turns(before: &State<'_>, step: &Preempted) -> bool {
     let mut state = before.clone();
     let compiled = state.compiled();
-    let queue = compiled.works[step.by].queue.expect("a queue");
+    let queue = compiled.workloads[step.by].queue.expect("a queue");
     let borrows = borrows_after(&mut state, queue, &step.victims);
     step.victims.list.iter().any(|victim| match victim.reason {
         Reason::FairSharing => true,
@@ -239,15 +240,15 @@ fn may_take_turns(before: &State<'_>, step: &Preempted) -> bool {
 }
 
 fn wake(state: &mut State<'_>) {
-    for work in 0..state.compiled().works.len() {
-        if state.standing(work).status == Status::Held {
+    for work in 0..state.compiled().workloads.len() {
+        if state.workload_state(work).status == Status::Held {
             state.set_status(work, Status::Waiting);
         }
     }
 }
 
-/// What came of a fleet, by name.
-fn told(compiled: &CompiledFleet, cycle: &Cycle) -> Vec<String> {
+/// Result of a cycle, by name.
+fn cycle_lines(compiled: &CompiledFleet, cycle: &Cycle) -> Vec<String> {
     let mut out = Vec::new();
     for admission in &cycle.admitted {
         let nodes: Vec<&str> = admission
@@ -285,7 +286,7 @@ proptest! {
         for round in 0..40 {
             let mut before = state.clone();
             let cycle = cycle(&mut state, Options::default());
-            last.push(told(&compiled, &cycle));
+            last.push(cycle_lines(&compiled, &cycle));
             turns |= round > 20 && cycle.preempted.iter().any(|it| may_take_turns(&before, it));
             sound(&state);
             replay(&mut before, &cycle);
@@ -298,7 +299,7 @@ proptest! {
         prop_assert!(turns, "forty cycles, and they still preempt each other: {last:#?}");
     }
 
-    /// Of single devices everybody's share comes to rest, and evenly.
+    /// With single devices, all shares converge and are even.
     #[test]
     fn fair_sharing_evens_out_shares_and_comes_to_rest(
         nominal in prop::collection::vec(0_u32..6, 2..5),
@@ -331,8 +332,8 @@ proptest! {
             rounds += 1;
             prop_assert!(rounds < 40, "forty cycles, and they still preempt each other");
         }
-        // Whoever waits would, with one device more, have more for its weight than anybody who borrows.
-        let waits: Vec<usize> = state.waiting().map(|work| compiled.works[work].queue.expect("a queue")).collect();
+        // Each waiting queue would, with one more device, have at least the weighted share of any borrowing queue.
+        let waits: Vec<usize> = state.waiting().map(|work| compiled.workloads[work].queue.expect("a queue")).collect();
         for (poor, rich) in waits.iter().flat_map(|poor| (1..=nominal.len()).map(move |rich| (*poor, rich))) {
             let over = |queue: usize, more: i64| {
                 let used = state.used(queue, 0) + more * 1_000;
@@ -349,7 +350,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_things_are_told_does_not_matter(seed in any::<u64>()) {
+    fn the_order_of_the_input_does_not_matter(seed in any::<u64>()) {
         let document = fleet(seed);
         let mut turned = document.clone();
         for key in ["nodes", "queues", "workloads"] {
@@ -363,13 +364,13 @@ proptest! {
             let first = cycle(&mut state, Options::default());
             wake(&mut state);
             let then = cycle(&mut state, Options::default());
-            (told(&compiled, &first), told(&compiled, &then))
+            (cycle_lines(&compiled, &first), cycle_lines(&compiled, &then))
         };
         prop_assert_eq!(run(document), run(turned));
     }
 
     #[test]
-    fn nobody_is_refused_who_fits(seed in any::<u64>()) {
+    fn no_fitting_workload_is_refused(seed in any::<u64>()) {
         let mut document = fleet(seed);
         document["engine"]["backfill"] = json!("none");
         let compiled = compiled(document);
@@ -377,7 +378,7 @@ proptest! {
         let cycle = cycle(&mut state, Options { spare_all: true, ..Options::default() });
         prop_assert!(cycle.preempted.is_empty());
         for &work in cycle.waiting.keys() {
-            let queue = compiled.works[work].queue.expect("a queue");
+            let queue = compiled.workloads[work].queue.expect("a queue");
             if compiled.snapshot.queues[queue].order == QueueingStrategy::BestEffort {
                 prop_assert!(state.find(work, &Relaxation::default()).is_err(), "{}", name(&compiled, work));
             }
@@ -401,7 +402,7 @@ proptest! {
             .collect();
         let compiled = compiled(json!({ "nodes": nodes, "workloads": works }));
         let mut state = State::new(&compiled);
-        let mut promised = vec![None; compiled.works.len()];
+        let mut promised = vec![None; compiled.workloads.len()];
         loop {
             let cycle = cycle(&mut state, Options::default());
             for admission in &cycle.admitted {
@@ -425,7 +426,7 @@ proptest! {
                 state.finish(work);
             }
         }
-        // All that fit on an empty fleet have run.
+        // Everything that fits an empty fleet has run.
         for work in state.waiting().collect::<Vec<_>>() {
             prop_assert!(state.find(work, &Relaxation::default()).is_err());
         }

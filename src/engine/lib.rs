@@ -1,10 +1,10 @@
-//! The scheduler: what would run where. Pure: no clock, no I/O, no hash order, no float in a decision, and
+//! The scheduler: decides what runs where. Pure: no clock, no I/O, no hash order, no float in a decision, and
 //! randomness only from a seed, so that the same input gives the same bytes on every machine.
 //!
-//! Two halves. Plans over a fleet: a [`snapshot::Snapshot`] (read by [`document`]) is compiled into a [`compiled::CompiledFleet`], of which
-//! a [`state::State`] is the working copy; [`fit`] says whether and where a workload starts, [`preempt`] who must go for it, [`cycle`] who starts next. And the
-//! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next). What planners
-//! return and others carry out is a [`plan`], as data.
+//! It has two parts. Planning: a [`snapshot::Snapshot`] (read by [`document`]) is compiled into a [`compiled::CompiledFleet`],
+//! and a [`state::State`] is its working copy; [`fit`] decides whether and where a workload starts, [`preempt`] selects victims,
+//! and [`cycle`] decides what starts next. Replay of published traces: [`packing`] (placement policies on a full cluster) and
+//! [`queueing`] (queueing disciplines). Planners return a [`plan`] as data, and other crates execute it.
 
 pub mod compiled;
 pub mod csv_table;

@@ -1,4 +1,4 @@
-//! Which options the engine decides by, and where each of them came from: answers and plans say it.
+//! The options that apply to a decision and the origin of each, for answers and plans.
 
 use model::base::Name;
 pub use model::plan::Used;
@@ -9,7 +9,7 @@ use super::snapshot::{
     Source, System, Within, Workload,
 };
 
-/// The name of a strategy in documents.
+/// Name of a strategy in documents.
 pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
     match strategy {
         FairStrategy::LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
@@ -17,7 +17,7 @@ pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
     }
 }
 
-/// The options by which the engine decides on this snapshot; with a workload also those of its queue and its route.
+/// The options that apply to a snapshot; with a workload also those of its queue and its route.
 pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     let (options, origins) = (&snapshot.options, &snapshot.origins);
     let fair = match &options.fair_sharing {
@@ -44,12 +44,16 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     };
     let find = |name: &Name| snapshot.queues.iter().find(|queue| queue.name == *name);
     let mut queue = workload.queue.as_ref().and_then(find);
+    // Kueue only; the other systems share by their own weights and priorities.
+    if queue.is_some_and(|own| matches!(own.system, System::Kai | System::Volcano)) {
+        all.retain(|used| used.option != "fair_sharing");
+    }
     if let Some(own) = queue {
         let origin = object(own);
         all.push(Used::new("queue_order", order(own), &origin));
         all.push(Used::new("preemption", preemption(own), &origin));
     }
-    // Weights count where queues share by them; each level has its own.
+    // Weights matter in queues with fair sharing; each level has its own.
     let mut levels = 0;
     while let Some(level) = queue.filter(|level| shares(snapshot, level) && levels < 32) {
         all.push(Used::new("weight", weight(level), &object(level)));
@@ -63,12 +67,12 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
     all
 }
 
-/// True where the weight of a queue decides anything.
+/// Whether a queue's weight has any effect.
 fn shares(snapshot: &Snapshot, queue: &Queue) -> bool {
     snapshot.options.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
 }
 
-/// The object that stands behind a queue.
+/// The object of a queue.
 fn object(queue: &Queue) -> Origin {
     let name = match queue.object.is_empty() {
         true => &queue.name,
@@ -131,7 +135,7 @@ mod tests {
     use crate::fixture::{compiled, work};
 
     #[test]
-    fn what_was_used_is_said_with_where_it_came_from() {
+    fn each_option_is_reported_with_its_origin() {
         let compiled = compiled(json!({
             "flavors": [{ "name": "tpu" }, { "name": "h100" }],
             "queues": [

@@ -1,32 +1,32 @@
-//! Shares written as decimals, held as whole parts of a million: no float decides anything.
+//! Ratios written as decimals and stored in millionths, so that no float is used in a decision.
 
 use std::str::FromStr;
 
-/// A share in millionths: 1.3 is 1,300,000. At most 1,000.
+/// A ratio in millionths: 1.3 is 1,300,000. At most 1,000.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ratio(u64);
 
 impl Ratio {
-    /// A whole.
+    /// The ratio 1.
     pub const WHOLE: Self = Self(1_000_000);
 
-    /// A share of this many parts in a million.
+    /// A ratio from millionths.
     pub const fn millionths(parts: u64) -> Self {
         Self(parts)
     }
 
-    /// Whether it is nothing at all.
+    /// Whether the ratio is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// This share of an amount, rounded down.
+    /// This ratio times an amount, rounded down.
     pub fn of(self, amount: i64) -> i64 {
         let part = i128::from(amount) * i128::from(self.0) / 1_000_000;
         i64::try_from(part).unwrap_or(i64::MAX)
     }
 
-    /// Whether a part reaches this share of a whole.
+    /// Whether `part` is at least this ratio times `whole`.
     pub fn reached(self, part: i64, whole: i64) -> bool {
         i128::from(part) * 1_000_000 >= i128::from(whole) * i128::from(self.0)
     }

@@ -1,5 +1,5 @@
-//! What work competes for: pools whose nodes it may use, quotas that it may take from. Two jobs that have nothing of that in common,
-//! not even by way of others that wait, cannot make one another start earlier or later.
+//! The resources that workloads compete for: pools whose nodes they may use and quotas that they may draw on. Two jobs with no
+//! common resource, directly or through other pending jobs, cannot change each other's start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::snapshot::Queue;
 use crate::state::State;
 use model::base::Name;
 
-/// Something that work competes for.
+/// A contended resource.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Contended {
     /// Nodes of a pool.
     Pool(Name),
-    /// The quota of a flavor, in the whole tree of queues of this name: what one queue does not use another may borrow.
+    /// Quota of a flavor in the whole tree of this root queue: what one queue does not use another may borrow.
     Quota(Name, Name),
-    /// A queue in which the first holds up all others, or, with fair sharing, a tree of queues that take turns by what they hold.
+    /// Queue order: a strict queue, or, with fair sharing, a tree of queues ordered by usage.
     Turn(Name),
 }
 
-/// What each workload of a fleet competes for, by workload.
+/// What each workload competes for, by workload.
 pub fn reach(state: &mut State<'_>) -> Vec<Arc<BTreeSet<Contended>>> {
     let compiled = state.compiled();
     let kinds: BTreeSet<(usize, &Name)> = compiled
-        .sites
+        .nodes
         .iter()
         .zip(&compiled.snapshot.nodes)
-        .map(|(site, node)| (site.make, &node.pool))
+        .map(|(site, node)| (site.node_shape, &node.pool))
         .collect();
     let mut known: BTreeMap<usize, Arc<BTreeSet<Contended>>> = BTreeMap::new();
-    let mut all = Vec::with_capacity(compiled.works.len());
-    for (work, it) in compiled.works.iter().enumerate() {
+    let mut all = Vec::with_capacity(compiled.workloads.len());
+    for (work, it) in compiled.workloads.iter().enumerate() {
         let found = match known.get(&it.shape) {
             Some(found) => found.clone(),
             None => {
@@ -54,11 +54,11 @@ fn of(
     kinds: &BTreeSet<(usize, &Name)>,
 ) -> BTreeSet<Contended> {
     let compiled = state.compiled();
-    let it = &compiled.works[work];
+    let it = &compiled.workloads[work];
     let plain = Relaxation::default();
     let mut out = BTreeSet::new();
     if let Some(queue) = it.queue {
-        out.extend(turn(compiled, queue));
+        out.extend(contended_queue(compiled, queue));
     }
     for (at, set) in it.sets.iter().enumerate() {
         let options = it.queue.map(|queue| state.options(work, at, queue, &plain));
@@ -68,7 +68,7 @@ fn of(
         for flavors in options.unwrap_or_else(|| vec![Vec::new()]) {
             let gate = state.gate(set.constraint, &flavors, &plain);
             let own = kinds.iter().filter(|(make, _)| {
-                gate[compiled.makes[*make].zone] && pods_of(compiled, *make, set.want) > 0
+                gate[compiled.node_shapes[*make].zone] && pods_of(compiled, *make, set.want) > 0
             });
             let own: BTreeSet<Contended> = own
                 .map(|(_, pool)| Contended::Pool((*pool).clone()))
@@ -81,7 +81,7 @@ fn of(
                 let flavor = compiled.snapshot.flavors[*flavor].name.clone();
                 Contended::Quota(root.clone(), flavor)
             });
-            // Nodes of this flavor are not for it.
+            // It may not use nodes of this flavor.
             match any {
                 true => quotas.extend(own),
                 false => in_vain.extend(own),
@@ -96,8 +96,8 @@ fn of(
     out
 }
 
-/// The turn that work of a queue waits for, where who is before it matters besides quota and nodes.
-fn turn(compiled: &CompiledFleet, queue: usize) -> Option<Contended> {
+/// The queue order that a queue's workloads depend on, if order matters besides quota and nodes.
+fn contended_queue(compiled: &CompiledFleet, queue: usize) -> Option<Contended> {
     let branches = &compiled.tree.branches;
     match compiled.snapshot.options.fair_sharing.is_some() {
         true => Some(branches[branches[queue].root].name.clone()),
@@ -106,7 +106,7 @@ fn turn(compiled: &CompiledFleet, queue: usize) -> Option<Contended> {
     .map(Contended::Turn)
 }
 
-/// What changes where a queue or cohort is another: all quotas of its tree that it has itself, and its turn.
+/// What a change of a queue or cohort affects: the quotas of its tree that it has itself, and its queue order.
 pub fn of_queue(compiled: &CompiledFleet, changed: &Queue) -> BTreeSet<Contended> {
     let branches = &compiled.tree.branches;
     let Some(at) = branches.iter().position(|it| it.name == changed.name) else {
@@ -117,5 +117,5 @@ pub fn of_queue(compiled: &CompiledFleet, changed: &Queue) -> BTreeSet<Contended
         .quotas
         .iter()
         .map(|quota| Contended::Quota(root.clone(), quota.flavor.clone()));
-    quotas.chain(turn(compiled, at)).collect()
+    quotas.chain(contended_queue(compiled, at)).collect()
 }

@@ -1,5 +1,5 @@
-//! Generated fleets of any size, for benchmarks and for properties that need more than a handful of nodes: several pools
-//! and flavors, racks in blocks, cohorts with quotas, borrowing and rules of preemption, a mix of single pods and gangs.
+//! Generates fleets of any size, for benchmarks and for properties that need more than a handful of nodes: several pools
+//! and flavors, racks in blocks, cohorts with quotas, borrowing and preemption rules, a mix of single pods and gangs.
 //! The same recipe gives the same snapshot.
 
 use std::collections::BTreeMap;
@@ -9,9 +9,10 @@ use model::fleet::job::JobKey;
 
 use super::rng::Rng;
 use super::snapshot::{
-    Ask, Backfill, Borrow, DEVICES, Device, DeviceAsk, EngineOptions, FairStrategy, Flavor, Health,
-    HeldDevices, Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim, Runs, Snapshot,
-    Status, Taint, TaintEffect, Toleration, TopologyRequest, WHOLE, Within, Workload,
+    Backfill, Borrow, DEVICES, Device, DeviceRequest, EngineHealth, EngineOptions, FairStrategy,
+    Flavor, HeldDevices, Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim,
+    ResourceRequests, Runs, Snapshot, Status, Taint, TaintEffect, Toleration, TopologyRequest,
+    WHOLE, Within, Workload,
 };
 
 /// Devices of a node.
@@ -21,13 +22,13 @@ pub const GPUS: u32 = 8;
 const RACK: usize = 16;
 const BLOCK: usize = 128;
 
-/// The moment that a generated snapshot shows, in milliseconds.
+/// Time of a generated snapshot, in milliseconds.
 const NOW: i64 = 1_795_000_000_000;
 
-/// The resource that asks for a device.
+/// The extended resource of a device.
 const GPU: &str = "nvidia.com/gpu";
 
-/// Pools: flavor, class, share of nodes in hundredths, cores and GiB of a device.
+/// Pools: flavor, class, share of nodes in percent, cores and GiB per device.
 const POOLS: [(&str, &str, usize, i64, i64); 4] = [
     ("h100", "h100-sxm", 50, 24, 192),
     ("a100", "a100-sxm", 25, 16, 128),
@@ -35,7 +36,7 @@ const POOLS: [(&str, &str, usize, i64, i64); 4] = [
     ("h100-spot", "h100-sxm", 10, 24, 192),
 ];
 
-/// Pods of a gang and devices of a pod, with how many of a hundred workloads are so.
+/// Pods of a gang, devices per pod, and the percentage of workloads with that shape.
 const SHAPES: [(u32, u32, usize); 9] = [
     (1, 1, 34),
     (1, 2, 14),
@@ -53,9 +54,9 @@ const SHAPES: [(u32, u32, usize); 9] = [
 pub struct Recipe {
     /// Nodes, of [`GPUS`] devices each.
     pub nodes: usize,
-    /// Workloads that wait.
+    /// Pending workloads.
     pub waiting: usize,
-    /// Of a hundred devices, how many are held.
+    /// Percentage of devices that are allocated.
     pub full: usize,
     /// Queues that admit.
     pub queues: usize,
@@ -63,14 +64,14 @@ pub struct Recipe {
     pub preempts: bool,
     /// Queues share by weight.
     pub fair: bool,
-    /// The widest gang that waits, in devices.
+    /// The largest pending gang, in devices.
     pub widest: u32,
     /// Seed.
     pub seed: u64,
 }
 
 impl Recipe {
-    /// A fleet nine tenths full, for which so many wait.
+    /// A fleet that is 90 % allocated, with this many pending workloads.
     pub const fn crowded(nodes: usize, waiting: usize) -> Self {
         Self {
             nodes,
@@ -84,7 +85,7 @@ impl Recipe {
         }
     }
 
-    /// An idle fleet, for which so many single pods and small gangs wait, all of which find room if there are as many nodes.
+    /// An idle fleet with this many pending single pods and small gangs, all of which fit if there are as many nodes.
     pub const fn idle(nodes: usize, waiting: usize) -> Self {
         Self {
             full: 0,
@@ -151,12 +152,12 @@ impl Recipe {
         }
     }
 
-    /// Workloads that fill a fleet from the first node on, leaving a device here and a node there.
+    /// Workloads that fill a fleet from the first node on, with some free devices and nodes in between.
     fn running(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Workload> {
         let mut works: Vec<Workload> = Vec::new();
         let (mut at, mut held) = (0, 0);
         while at < nodes.len() {
-            // Nodes left alone, so that the whole comes to what it should.
+            // Skip nodes to reach the requested allocation overall.
             let devices = (at + 1) * GPUS as usize;
             if held * 100 >= self.full * devices {
                 at += 1;
@@ -166,7 +167,7 @@ impl Recipe {
             let same = nodes[at..].iter().take_while(|node| node.pool == *pool);
             let wide = [1, 1, 1, 2, 4, 8, 32][rng.below(7)].min(same.count());
             if wide > 1 {
-                let mut gang = self.held(works.len(), wide as u32, GPUS, pool, rng);
+                let mut gang = self.allocated_workload(works.len(), wide as u32, GPUS, pool, rng);
                 let names = nodes[at..at + wide].iter();
                 gang.sets[0].placements =
                     names.map(|node| placement(&node.name, 0, GPUS)).collect();
@@ -178,7 +179,7 @@ impl Recipe {
             let mut next = 0;
             while next < GPUS && rng.below(12) > 0 {
                 let gpus = [1, 1, 2, 4, 8][rng.below(5)].min(GPUS - next);
-                let mut single = self.held(works.len(), 1, gpus, pool, rng);
+                let mut single = self.allocated_workload(works.len(), 1, gpus, pool, rng);
                 single.sets[0].placements = vec![placement(&nodes[at].name, next, gpus)];
                 works.push(single);
                 next += gpus;
@@ -189,7 +190,14 @@ impl Recipe {
         works
     }
 
-    fn held(&self, at: usize, pods: u32, gpus: u32, pool: &Name, rng: &mut Rng) -> Workload {
+    fn allocated_workload(
+        &self,
+        at: usize,
+        pods: u32,
+        gpus: u32,
+        pool: &Name,
+        rng: &mut Rng,
+    ) -> Workload {
         let mut work = self.workload(at, pods, gpus, rng);
         work.status = Status::Running;
         work.admitted_at = Some(Moment::from_millis(
@@ -220,10 +228,10 @@ impl Recipe {
             sets: vec![PodSet {
                 count: pods,
                 min: pods,
-                ask: Ask {
+                requests: ResourceRequests {
                     cpu_milli: i64::from(gpus) * 1_000 * [4, 8, 10][rng.below(3)],
                     memory_bytes: i64::from(gpus) * ([16, 32, 56][rng.below(3)] << 30),
-                    devices: vec![DeviceAsk {
+                    devices: vec![DeviceRequest {
                         resource: Name::from(GPU),
                         count: gpus,
                         milli: WHOLE,
@@ -248,7 +256,7 @@ impl Recipe {
         work
     }
 
-    /// A cohort of all, four below it, and queues in those; together they have what there is.
+    /// A root cohort, four cohorts below it, and queues in those; their quotas add up to the capacity.
     fn tree(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Queue> {
         let mut out = vec![Queue {
             name: Name::from("all"),
@@ -298,7 +306,7 @@ impl Recipe {
     }
 }
 
-/// Owners of past runs.
+/// Number of owners of past runs.
 const OWNERS: usize = 40;
 
 fn runs() -> Vec<Runs> {
@@ -352,7 +360,7 @@ fn placement(node: &Name, first: u32, gpus: u32) -> Placement {
         uid: Name::default(),
         deleted: None,
         node: node.clone(),
-        grips: (first..first + gpus).map(grip).collect(),
+        devices: (first..first + gpus).map(grip).collect(),
         started: None,
     }
 }
@@ -389,7 +397,7 @@ fn node(at: usize, of: usize) -> Node {
                 index,
                 class: Name::from(class),
                 resource: Name::from(GPU),
-                health: Health::Ok,
+                health: EngineHealth::Ok,
                 price: None,
                 slices: Vec::new(),
             })

@@ -1,7 +1,7 @@
-//! Runs the scenarios: small fleets as data, each for one rule that a scheduler documents, with what must come of it.
+//! Runs the scenarios: small fleets as data, each for one documented rule of a scheduler, with the expected result.
 //!
-//! `fleet` is a fleet document with shorthand: `gpus` is what each pod of a workload asks for, `on` the nodes that it runs
-//! on, `running = true` that it runs wherever; who stands earlier in the list was made, and admitted, earlier.
+//! `fleet` is a fleet document with shorthand: `gpus` is the request of each pod of a workload, `on` the nodes that it runs
+//! on, `running = true` that it runs anywhere; workloads earlier in the list were created and admitted earlier.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/engine/scenarios")
 }
 
-/// The document that a scenario's shorthand stands for.
+/// Expands a scenario's shorthand into a document.
 fn document(mut fleet: Value) -> Value {
     let Some(Value::Array(works)) = fleet.get_mut("workloads") else {
         return fleet;
@@ -56,7 +56,7 @@ fn victims<'p>(compiled: &'p CompiledFleet, list: &[Victim]) -> Vec<&'p str> {
     names(compiled, list.iter().map(|it| it.work))
 }
 
-/// What came of a scenario, of what it asks for.
+/// Result of a scenario, limited to what it expects.
 fn outcome(scenario: &Value, compiled: &CompiledFleet) -> Value {
     let wanted = &scenario["expect"];
     let mut state = State::new(compiled);
@@ -109,7 +109,7 @@ fn outcome(scenario: &Value, compiled: &CompiledFleet) -> Value {
         json!(victims(compiled, &cycle.drained)),
     );
     for (key, mut found) in [("on", on), ("flavors", flavors), ("reasons", reasons)] {
-        // Only of those that are asked about.
+        // Only workloads in the expectation.
         let asked = of(key);
         found.retain(|work, _| asked.contains_key(work));
         out.insert(key.to_owned(), Value::Object(found));

@@ -1,4 +1,4 @@
-//! What workloads hold and cost at one moment, for budgets.
+//! Allocations and cost of workloads at one time, for budgets.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::compiled::WorkloadId;
 use super::forecast;
 use super::state::State;
 
-/// What is held in a state, and what all devices cost.
+/// Allocations of a state, and the cost of all devices.
 pub fn spending(state: &State<'_>) -> FleetSpending {
     let compiled = state.compiled();
     let mut pools: BTreeMap<&Name, PoolSpending> = BTreeMap::new();
@@ -27,22 +27,25 @@ pub fn spending(state: &State<'_>) -> FleetSpending {
         }
     }
     FleetSpending {
-        jobs: state.holders().flat_map(|work| held(state, work)).collect(),
+        jobs: state
+            .holders()
+            .flat_map(|work| allocation_by_pool(state, work))
+            .collect(),
         pools: pools.into_values().collect(),
     }
 }
 
-/// What one workload holds, by pool.
-fn held(state: &State<'_>, work: WorkloadId) -> Vec<JobSpending> {
+/// Allocation of one workload, by pool.
+fn allocation_by_pool(state: &State<'_>, work: WorkloadId) -> Vec<JobSpending> {
     let compiled = state.compiled();
     let model = compiled.workload(work);
     let ends: Option<Moment> = forecast::expected_end(state, work);
     let mut pools: Vec<JobSpending> = Vec::new();
     let sets = state.allocation(work).map(|allocation| &allocation.sets);
     for placement in sets.into_iter().flatten().flat_map(|set| &set.placements) {
-        let room = state.room(placement.node);
+        let room = state.node_free(placement.node);
         let node = &compiled.snapshot.nodes[room.origin];
-        let units = &compiled.makes[room.make].units;
+        let units = &compiled.node_shapes[room.node_shape].units;
         let at = match pools.iter().position(|one| one.pool == node.pool) {
             Some(at) => at,
             None => {
@@ -57,9 +60,9 @@ fn held(state: &State<'_>, work: WorkloadId) -> Vec<JobSpending> {
                 pools.len() - 1
             }
         };
-        for (unit, milli) in placement.grips.iter() {
+        for (unit, milli) in placement.units.iter() {
             let unit = &units[*unit as usize];
-            // How much of a device a slice is stands in no unit.
+            // The size of a slice relative to its device is unknown.
             let whole = unit.slice.is_none().then_some(i64::from(*milli));
             let one = &mut pools[at];
             one.milli = one.milli.zip(whole).map(|(sum, milli)| sum + milli);

@@ -1,4 +1,4 @@
-//! What a drain has left behind: pods that came to a node after the plan was made and before the node was closed.
+//! After a drain: finds pods that came to a node between the plan and the cordon.
 
 use kube::Client;
 use serde_json::Value;
@@ -11,11 +11,11 @@ use model::plan::{Intent, Plan};
 
 use super::request::get;
 
-/// Pods that are still on the nodes that a plan was to empty, as `NAMESPACE/NAME on NODE`: not those of DaemonSets or of the
-/// node itself, which stay, nor those that have ended or are about to. Empty for any other plan.
+/// Pods still on the nodes that a drain plan should have emptied, as `NAMESPACE/NAME on NODE`. DaemonSet pods, static pods, and
+/// pods that have ended or are terminating are excluded. Empty for any other plan.
 ///
 /// # Errors
-/// The server did not say; the words are for a person.
+/// The API server returned no pod list; the message is meant for a person.
 pub async fn left_behind(client: &Client, plan: &Plan) -> Result<Vec<String>, String> {
     let Intent::Drain { nodes, .. } = &plan.intent else {
         return Ok(Vec::new());
@@ -36,7 +36,7 @@ pub async fn left_behind(client: &Client, plan: &Plan) -> Result<Vec<String>, St
     Ok(left)
 }
 
-/// The words on a pod that should have gone.
+/// Describes a pod that should have left the node; `None` when it may stay.
 fn stays(pod: &Value, node: &str) -> Option<String> {
     let meta = pod.get("metadata")?;
     let owners = meta.get("ownerReferences").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! What can be checked before a plan is confirmed: rights by access reviews, and what the server says to a dry run.
+//! Checks before a plan is confirmed: access reviews and server-side dry runs.
 
 use std::collections::BTreeSet;
 
@@ -6,37 +6,37 @@ use futures::{StreamExt, stream};
 use kube::Client;
 
 use cluster::mutations::{self, Mark};
-use model::plan::{Check, Outcome, Plan, Step, When};
+use model::plan::{Outcome, Plan, PlanCheck, Step, When};
 
 use super::machine::Seen;
 use super::request::{may, read};
 use super::response::Verdict;
 use super::writer::Probe;
 
-/// At most so many steps are tried dry; a plan of thousands is not.
+/// Maximum number of steps that are sent as dry runs: only the first ones of a plan.
 const MOST: usize = 200;
 
-fn check(name: &str, outcome: Outcome, sentence: String) -> Check {
-    Check {
+fn check(name: &str, outcome: Outcome, sentence: String) -> PlanCheck {
+    PlanCheck {
         name: name.to_owned(),
         outcome,
         sentence,
     }
 }
 
-/// Most looks at an object that others write all the time.
+/// Maximum reads of an object that other clients write frequently.
 const LOOKS: usize = 3;
 
-/// Questions to the server under way at one time. Their answers are taken in the order of the steps.
+/// Concurrent requests to the API server. Answers are processed in step order.
 const AT_ONCE: usize = 8;
 
-/// The checks of a plan. Without a probe, which needs a grant, no dry run is asked for.
-pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<Check> {
+/// Runs the checks of a plan. Without a probe, which requires a grant, no dry run is sent.
+pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<PlanCheck> {
     let (rights, dry_run) = futures::join!(rights(plan, reading), dry_run(plan, reading, probe));
     vec![rights, dry_run]
 }
 
-async fn rights(plan: &Plan, reading: &Client) -> Check {
+async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
     let wanted: BTreeSet<_> = plan.steps.iter().flat_map(mutations::rights).collect();
     let (mut lacking, mut unsaid) = (Vec::new(), false);
     let mut asked = stream::iter(&wanted)
@@ -57,13 +57,13 @@ async fn rights(plan: &Plan, reading: &Client) -> Check {
         return check("rights", Outcome::Failed, sentence);
     }
     if unsaid {
-        let sentence = "the server does not say what you may do".to_owned();
+        let sentence = "the server does not report what you may do".to_owned();
         return check("rights", Outcome::NotChecked, sentence);
     }
     check("rights", Outcome::Ok, String::new())
 }
 
-async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check {
+async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCheck {
     const NAME: &str = "server dry run";
     let Some(probe) = probe else {
         let sentence = "read-only: a dry run needs the right to write".to_owned();
@@ -85,7 +85,7 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check 
     while let Some((number, step, answer)) = answers.next().await {
         match answer {
             Ok(Verdict::Accepted) => {}
-            // A budget is waited for, a busy server asked again.
+            // The run waits for a disruption budget and retries a busy server: neither fails the check.
             Ok(Verdict::Budget(..) | Verdict::Busy(..)) => later += 1,
             Ok(
                 Verdict::Conflict(words)
@@ -109,15 +109,17 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check 
             NAME,
             Outcome::NotCheckableYet,
             format!(
-                "{later} of {} steps depend on what comes before them",
+                "{} of {} steps checked; the rest depend on earlier steps",
+                plan.steps.len() - later,
                 plan.steps.len()
             ),
         ),
     }
 }
 
-/// Tries one step: what the server says, or why nothing was sent. Where others write the object between the look and the try, it is
-/// looked at again, so that what they changed is told and not the patch that no longer applies.
+/// Sends one step as a dry run. Returns the server's answer, or why nothing was sent. If another client writes the object
+/// between the read and the dry run, the object is read again, so that the message names the change and not the patch that no
+/// longer applies.
 async fn try_dry(
     number: u32,
     step: &Step,
@@ -128,7 +130,7 @@ async fn try_dry(
     loop {
         let object = match read(reading, &step.object).await {
             Seen::There(object) => object,
-            Seen::Gone => return Err("it has gone".to_owned()),
+            Seen::Gone => return Err("it no longer exists".to_owned()),
             Seen::Not(answer) => return Err(answer.words()),
         };
         let mark = Mark {

@@ -1,4 +1,4 @@
-//! The words of a run: what it orders, what it is told, where its steps stand, how it ended.
+//! Types of a run: commands, inputs, step status, and results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,106 +9,106 @@ use model::plan::Object;
 
 use super::response::ServerResponse;
 
-/// What is to be done next.
+/// The next action of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Command {
-    /// Read this object and tell [`super::Machine::read`].
+pub enum RunCommand {
+    /// Read this object and pass the result to [`super::Machine::read`].
     Read(Object),
-    /// Send this call and tell [`super::Machine::answered`]; the intent goes to the journal first.
+    /// Send this call and pass the answer to [`super::Machine::answered`]. The intent is written to the journal first.
     Write {
         /// Number of the step, from 1.
         step: u32,
-        /// How often this step has been sent, this time included.
+        /// Number of attempts for this step, including this one.
         attempt: u32,
         /// The call.
         call: Box<Call>,
-        /// The fields that it writes as they were, by path.
+        /// Previous values of the fields that the call writes, by path.
         before: Map<String, Value>,
     },
-    /// Nothing to do until then.
+    /// Nothing to do until this time.
     Sleep(Moment),
     /// The run is over.
-    End(End),
+    End(RunEnd),
 }
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum End {
-    /// Every step is over.
+pub enum RunEnd {
+    /// Every step has finished.
     Done,
-    /// Stopped by its operator after a step.
+    /// Stopped by the operator after a step.
     Stopped,
     /// A step failed; nothing was sent after it.
     Failed {
-        /// Its number, from 1.
+        /// Number of the step, from 1.
         step: u32,
         /// Why.
         words: String,
     },
 }
 
-/// Something to be written down, in order.
+/// An entry for the journal, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// An intent without an answer was looked into: it had been carried out, or not.
+    /// An intent without an answer was resolved by reading the object.
     Resolved {
         /// Number of the step.
         step: u32,
-        /// Whether it had been carried out.
+        /// Whether the call had been carried out.
         done: bool,
     },
-    /// A step waits.
+    /// A step is waiting.
     Waits {
         /// Number of the step.
         step: u32,
-        /// For what.
+        /// What the step waits for.
         words: String,
     },
-    /// A step is over.
+    /// A step has finished.
     Finished {
         /// Number of the step.
         step: u32,
-        /// How.
+        /// Result of the step.
         how: StepResult,
-        /// Why; empty when it went as planned.
+        /// Reason; empty when the step went as planned.
         words: String,
     },
 }
 
-/// How a step is over.
+/// Result of a finished step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepResult {
     /// Carried out.
     Done,
-    /// It was so already: nothing was sent.
+    /// The object already had this state: nothing was sent.
     Already,
-    /// Left undone, as its plan allows.
+    /// Skipped, as the plan allows.
     Left,
     /// Failed.
     Failed,
 }
 
-/// Where a step stands.
+/// Status of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepStatus {
-    /// Not begun.
+    /// Not started.
     Todo,
-    /// Waits before its call until the next look.
+    /// Waiting before its call; the time of the next check.
     Waiting(Moment),
-    /// Was sent and is not over yet; the next look.
+    /// Sent and not finished; the time of the next check.
     Settling(Moment),
-    /// Over.
+    /// Finished.
     Finished(StepResult),
 }
 
-/// What a run reads.
+/// Result of reading an object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Seen {
-    /// The object.
+    /// The object exists.
     There(Box<Value>),
-    /// There is none of this name.
+    /// No object has this name.
     Gone,
     /// It could not be read.
     Not(ServerResponse),

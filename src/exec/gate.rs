@@ -1,5 +1,5 @@
-//! The write gates: the writing client may read, ask what it may do, and send what levers send; the client of a Lease may read and write
-//! that Lease. Nothing else passes.
+//! The write gates. The writing client may read, send access reviews, and send the calls of mutations. The client of a Lease may
+//! read and write that Lease. Any other request is refused.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,10 +12,10 @@ use tower::{BoxError, Layer, Service};
 use cluster::mutations::writes;
 use source::gate::{Refused, is_read};
 
-/// Who am I: changes nothing.
+/// Path of SelfSubjectReview, which changes nothing.
 pub const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// True when a request of this method and path is one that the writing client may send.
+/// True when the writing client may send a request with this method and path.
 pub fn is_allowed(method: &Method, path: &str) -> bool {
     if is_read(method, path, &[]) || *method == Method::POST && path == WHO {
         return true;
@@ -25,7 +25,7 @@ pub fn is_allowed(method: &Method, path: &str) -> bool {
         "POST" => "create",
         _ => return false,
     };
-    // What a GET of the same path may not be is no path to write to either: escapes, dots, empty segments.
+    // Paths that a GET may not have are no write paths either: escapes, dots, empty segments.
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'-' | b'_' | b'.' | b':');
     if !path.starts_with('/') || !path.bytes().all(plain) {
         return false;
@@ -51,16 +51,16 @@ pub fn is_allowed(method: &Method, path: &str) -> bool {
     }
 }
 
-/// The layer that holds a client to what it may send.
+/// A layer that restricts the requests that a client may send.
 #[derive(Clone, Debug)]
 pub enum WriteGate {
-    /// What levers send ([`is_allowed`]).
+    /// The calls of mutations ([`is_allowed`]).
     Levers,
-    /// One Lease: reading it, replacing it, and making one in its namespace.
+    /// One Lease: read it, replace it, or create it in its namespace.
     Lease {
-        /// Path of the Leases of its namespace.
+        /// API path of the Leases in the namespace.
         all: String,
-        /// Path of the Lease.
+        /// API path of the Lease.
         own: String,
     },
 }
@@ -79,9 +79,9 @@ impl WriteGate {
 }
 
 impl<S> Layer<S> for WriteGate {
-    type Service = Gated<S>;
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated {
+    type Service = GatedWriter<S>;
+    fn layer(&self, inner: S) -> GatedWriter<S> {
+        GatedWriter {
             inner,
             gate: Arc::new(self.clone()),
         }
@@ -90,12 +90,12 @@ impl<S> Layer<S> for WriteGate {
 
 /// A service behind the gate.
 #[derive(Clone, Debug)]
-pub struct Gated<S> {
+pub struct GatedWriter<S> {
     inner: S,
     gate: Arc<WriteGate>,
 }
 
-impl<S, B> Service<Request<B>> for Gated<S>
+impl<S, B> Service<Request<B>> for GatedWriter<S>
 where
     S: Service<Request<B>>,
     S::Error: Into<BoxError>,

@@ -1,5 +1,5 @@
-//! The writes of `govern`: each reads its job, is composed on what was read, and tests that in the patch, so that whoever wrote in
-//! between wins. Where a job stands is on the job: nothing is journalled.
+//! Writes of `govern`: reads the job, builds the patch from what was read, and tests those values in the patch, so that a
+//! concurrent write by another client takes precedence. The state of `govern` is stored on the job, not in the journal.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,37 +18,37 @@ use super::machine::Seen;
 use super::response::{ServerResponse, Verdict};
 use super::writer::{Writer, WritingClient};
 
-/// What became of a write.
+/// Result of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GovernOutcome {
-    /// It was carried out.
+    /// The write was carried out.
     Written,
-    /// The job is so already.
+    /// The job already has this state.
     Already,
-    /// The job is not as the decision saw it, or has gone: the next decision sees what it is.
+    /// The job has changed since the decision, or was deleted. The next decision reads it again.
     Stale(String),
-    /// We do not lead any more, or not long enough: nothing was sent.
+    /// This process is no longer the leader, or its term ends too soon: nothing was sent.
     Ceased,
-    /// The server is busy, and for how long it wants to be left alone where it says so.
+    /// The server is busy; with the Retry-After that it sent, if any.
     Busy(String, Option<Duration>),
-    /// The server or an admission policy refuses it, or the server does not keep it.
+    /// The server or an admission policy refused the write, or the server did not store the field.
     Refused(String),
-    /// No answer came: whether it was carried out is not known.
+    /// No answer arrived: the write may or may not have been carried out.
     Unknown(String),
 }
 
-/// Sends the writes of `govern`. It cannot be had without a [`Grant`].
+/// Sends the writes of `govern`. Construction requires a [`Grant`].
 pub struct GovernWriter {
     writer: Writer,
-    /// The version in which the cluster serves each group and plural that leave it open.
+    /// The version that the cluster serves for each group and plural whose version is not given.
     versions: Mutex<BTreeMap<(Name, Name), Name>>,
 }
 
-/// How long one request may take: less than the time from the end of our leadership to the beginning of another's.
+/// Timeout of one request: shorter than the time between the end of our leadership and the start of another process's.
 const ANSWERS: Duration = Duration::from_secs(4);
 
 impl GovernWriter {
-    /// A writer of this grant.
+    /// Creates a writer for this grant.
     pub fn new(grant: &Grant, client: WritingClient) -> Self {
         Self {
             writer: Writer::new(grant, client),
@@ -56,12 +56,12 @@ impl GovernWriter {
         }
     }
 
-    /// The server's clock.
+    /// Current time on the server's clock.
     pub fn now(&self) -> Moment {
         self.writer.now()
     }
 
-    /// The object with the version in which the cluster serves it; `None` while it does not say.
+    /// The object with the version that the cluster serves; `None` if the cluster returned no version.
     async fn served(&self, object: &Object) -> Option<Object> {
         if !object.place.version.is_empty() {
             return Some(object.clone());
@@ -82,13 +82,13 @@ impl GovernWriter {
         Some(served)
     }
 
-    /// A kind that is not found where it was served is looked for anew.
+    /// Drops the cached version of a kind that was not found, so that the version is discovered again.
     fn forget_version(&self, object: &Object) {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         versions.remove(&kind_of(object));
     }
 
-    /// The job as it is now.
+    /// Reads the current job.
     async fn read(&self, object: &Object) -> Result<Box<Value>, GovernOutcome> {
         let late = |_| Seen::Not(ServerResponse::none("no answer in time"));
         let seen = timeout(ANSWERS, self.writer.read(object)).await;
@@ -96,7 +96,7 @@ impl GovernWriter {
             Seen::There(now) => Ok(now),
             Seen::Gone => {
                 self.forget_version(object);
-                Err(GovernOutcome::Stale(format!("{object} has gone")))
+                Err(GovernOutcome::Stale(format!("{object} no longer exists")))
             }
             Seen::Not(answer) => {
                 let words = answer.words();
@@ -109,15 +109,16 @@ impl GovernWriter {
         }
     }
 
-    /// Carries out one write, while the term lasts in which it was decided.
+    /// Carries out one write while the term in which it was decided lasts.
     pub async fn write(&self, write: &GovernWrite, term: &Term) -> GovernOutcome {
         self.sent(write, term, false).await
     }
 
-    /// What would become of a write: nothing is changed. What can only be tried for good counts as written.
+    /// Dry run of a write: returns the outcome that the write would have. A write that the server cannot dry-run counts as
+    /// written.
     pub async fn probe(&self, write: &GovernWrite, term: &Term) -> GovernOutcome {
         match self.sent(write, term, true).await {
-            // A webhook with side effects is not asked in a dry run, and the server refuses in its place.
+            // The API server refuses a dry run when a webhook with side effects would be called.
             GovernOutcome::Refused(why) if why.contains("dry run") => GovernOutcome::Written,
             outcome => outcome,
         }
@@ -127,7 +128,7 @@ impl GovernWriter {
         let Some(object) = self.served(&write.object).await else {
             let group = &write.object.place.group;
             return GovernOutcome::Unknown(format!(
-                "the server does not say how it serves {group}"
+                "the server does not report how it serves {group}"
             ));
         };
         let write = GovernWrite {
@@ -142,7 +143,7 @@ impl GovernWriter {
             Ok(call) => call,
             Err(outcome) => return outcome,
         };
-        // The answer may have taken its time: another may lead by now, and must not while this one is on its way.
+        // The read may have taken long: another process may lead by now, so the write must end within our term.
         let span = term.left(ANSWERS);
         if span.is_zero() {
             return GovernOutcome::Ceased;
@@ -151,14 +152,14 @@ impl GovernWriter {
         match answer.verdict(&call) {
             Verdict::Accepted if is_kept(&write, &answer.body) => GovernOutcome::Written,
             Verdict::Accepted => GovernOutcome::Refused(format!(
-                "the server does not keep what is written on {}: is its operator too old?",
+                "the server drops the fields written to {}: is its operator too old?",
                 write.object
             )),
             Verdict::Busy(words, wait) | Verdict::Budget(words, wait) => {
                 GovernOutcome::Busy(words, wait)
             }
             Verdict::Conflict(words) | Verdict::Gone(words) => GovernOutcome::Stale(words),
-            // A patch whose test failed is answered so, and what a policy denies: the job as it is now tells them apart.
+            // A failed patch test and a policy denial return the same code: the current job tells them apart.
             Verdict::Invalid(words) => match self.read(&write.object).await {
                 Ok(now) if composed(&write, &now).is_ok() => GovernOutcome::Refused(words),
                 _ => GovernOutcome::Stale(words),
@@ -168,15 +169,15 @@ impl GovernWriter {
         }
     }
 
-    /// Writes an Event on a job. It is news: whether it came through decides nothing.
-    pub async fn tell(&self, object: &Object, reason: &str, message: &str, action: &str) {
+    /// Writes an Event on a job. Its failure is ignored.
+    pub async fn create_event(&self, object: &Object, reason: &str, message: &str, action: &str) {
         let now = self.now();
         let version = match (object.place.group.as_str(), object.place.version.as_str()) {
             ("", version) => version.to_owned(),
             (group, "") => group.to_owned(),
             (group, version) => format!("{group}/{version}"),
         };
-        // The name of an object has 253 characters at most.
+        // Object names are limited to 253 characters.
         let name: String = object.name.chars().take(200).collect();
         let message: String = message.chars().take(1000).collect();
         let stamp = now.rfc3339();
@@ -202,7 +203,7 @@ impl GovernWriter {
             "reportingInstance": "stokehold",
             "action": action,
         });
-        let _ = self.writer.tell(&object.namespace, &event).await;
+        let _ = self.writer.create_event(&object.namespace, &event).await;
     }
 }
 
@@ -211,11 +212,11 @@ fn kind_of(object: &Object) -> (Name, Name) {
     (object.place.group.clone(), object.place.plural.clone())
 }
 
-/// The call of a write on its job as it was just read, or why none is sent.
+/// Builds the call of a write from the job that was just read, or returns why none is sent.
 fn composed(write: &GovernWrite, now: &Value) -> Result<Call, GovernOutcome> {
     let uid = now.pointer("/metadata/uid").and_then(|uid| uid.as_str());
     if write.object.uid.as_deref() != uid && write.object.uid.is_some() {
-        let words = format!("{} was deleted and made again", write.object);
+        let words = format!("{} was deleted and recreated", write.object);
         return Err(GovernOutcome::Stale(words));
     }
     if is_governed_so(write, now) {
@@ -227,7 +228,7 @@ fn composed(write: &GovernWrite, now: &Value) -> Result<Call, GovernOutcome> {
     })
 }
 
-/// Whether the object that a write is answered with is as it was to be: a kind whose schema has no such field drops it.
+/// Whether the returned object has the written value. A kind whose schema lacks the field drops it.
 fn is_kept(write: &GovernWrite, answer: &Value) -> bool {
     answer.pointer("/metadata/name").is_none() || is_governed_so(write, answer)
 }

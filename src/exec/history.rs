@@ -1,75 +1,75 @@
-//! Runs as the journal tells them: what was done, what was not, how to go on with one, and how to take one back.
+//! Runs in the journal: what each run did and left undone, whether it can be resumed, and how to undo it.
 
 use serde_json::{Map, Value};
 
 use cluster::mutations::{Inverse, fields, inverse};
 use model::base::Moment;
-use model::plan::{Effect, Intent, JobName, Plan, Refusal, RefusalCode, Step, Undo, Verb};
+use model::plan::{Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::journal::Pages;
-use super::machine::{End, Item, StepResult, StepStatus};
-use super::record::{Cluster, Line, Record, Who};
+use super::machine::{Item, RunEnd, StepResult, StepStatus};
+use super::record::{ClusterIdentity, Line, Record, Who};
 
 /// One run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
-    /// When it began.
+    /// Start time.
     pub begun: Moment,
-    /// Its last line's moment.
+    /// Time of the last journal line.
     pub last: Moment,
-    /// Where.
-    pub cluster: Cluster,
-    /// Who.
+    /// Cluster of the run.
+    pub cluster: ClusterIdentity,
+    /// Who started the run.
     pub who: Who,
-    /// Why.
+    /// Reason that the operator gave.
     pub reason: String,
-    /// What was confirmed.
+    /// The plan that was confirmed.
     pub plan: Plan,
     /// Each step, in order.
     pub steps: Vec<Trace>,
-    /// How it ended; `None` while it runs, or when its process was ended.
-    pub end: Option<End>,
-    /// What is not as it was to be once every step is over, in words; empty for nothing.
+    /// How it ended; `None` while it runs, or when its process was killed.
+    pub end: Option<RunEnd>,
+    /// Differences from the intended result after every step has finished; empty for none.
     pub aftermath: String,
 }
 
-/// What became of one step.
+/// Recorded state of one step.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
-    /// How often it was sent.
+    /// Number of attempts sent.
     pub attempts: u32,
-    /// The last call was accepted (`Some(true)`), refused, or nobody knows (`None`).
+    /// Whether the last call was accepted (`Some(true)`) or refused (`Some(false)`); `None` when that is unknown.
     pub accepted: Option<bool>,
-    /// The fields that it wrote as they were before the first call, by path.
+    /// Previous values of the fields that the step wrote, before the first call, by path.
     pub before: Option<Map<String, Value>>,
-    /// How it is over.
+    /// Result; `None` while the step has not finished.
     pub over: Option<StepResult>,
-    /// What was said last.
+    /// The last message.
     pub words: String,
 }
 
 impl Trace {
-    /// Whether it has changed the cluster, as far as is known.
+    /// Whether the step is known to have changed the cluster.
     pub fn has_written(&self) -> bool {
         self.accepted == Some(true)
     }
 
-    /// Sent, and nobody knows whether it was carried out.
+    /// Whether the step was sent and its result is unknown.
     pub fn is_unresolved(&self) -> bool {
         self.attempts > 0 && self.accepted.is_none() && self.over.is_none()
     }
 }
 
-/// The runs of a journal, oldest first.
+/// The runs in a journal, oldest first.
 pub fn runs(pages: &Pages) -> Vec<Run> {
     let mut all = Vec::new();
     extend(&mut all, &pages.lines);
     all
 }
 
-/// Runs with what further lines of their journal say.
+/// Adds further journal lines to the runs.
 pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
     for line in lines {
         if let Record::Begin {
@@ -102,19 +102,19 @@ pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
     }
 }
 
-/// The run that has taken back all that this one did, unless that was taken back in its turn.
+/// The run that undid this run, unless that undo was itself undone.
 pub fn undone_by<'r>(all: &'r [Run], name: &str) -> Option<&'r Run> {
     let from = all.iter().position(|run| run.name == name)? + 1;
     let later = &all[from..];
     later.iter().rev().find(|run| {
         let takes_back = matches!(&run.plan.intent, Intent::Undo { run } if run == name);
-        takes_back && run.end == Some(End::Done) && undone_by(later, &run.name).is_none()
+        takes_back && run.end == Some(RunEnd::Done) && undone_by(later, &run.name).is_none()
     })
 }
 
 impl Run {
-    /// The jobs that it has suspended and would let run again, but has not yet: held until it is continued or undone.
-    pub fn holds(&self) -> Vec<JobName> {
+    /// Jobs that the run suspended and has not yet resumed: they stay suspended until the run is resumed or undone.
+    pub fn suspended_jobs(&self) -> Vec<JobName> {
         let of = |verb| {
             let steps = self.steps.iter().zip(&self.plan.steps);
             steps.filter_map(move |(trace, step)| {
@@ -123,7 +123,7 @@ impl Run {
             })
         };
         let sent = of(Verb::Suspend).filter(|(trace, _)| {
-            // (Nobody knows: it may be held.)
+            // (The result is unknown: the job may be suspended.)
             trace.has_written() || trace.is_unresolved()
         });
         let is_left = |job: &JobName| {
@@ -193,10 +193,10 @@ impl Run {
         }
     }
 
-    /// What is not as it was to be although every step is over, in words: steps that were left undone, and pods that are on nodes
-    /// which were to be empty. Nothing for a run that is not over, or did all of it.
+    /// Differences from the intended result of a run whose steps have all finished: skipped steps, and pods on nodes that should
+    /// be empty. `None` for a run that has not finished or has no differences.
     pub fn undone(&self) -> Option<String> {
-        if self.end != Some(End::Done) {
+        if self.end != Some(RunEnd::Done) {
             return None;
         }
         let left = |trace: &&Trace| trace.over == Some(StepResult::Left);
@@ -213,25 +213,25 @@ impl Run {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Whether there is something left to carry out.
+    /// Checks that the run can be resumed.
     ///
     /// # Errors
-    /// It is over, or it failed: then its plan is to be made anew, since the cluster is not what it was.
+    /// The run is finished, or it failed: the cluster has changed, so a new plan is needed.
     pub fn can_go_on(&self) -> Result<(), String> {
         match &self.end {
-            None | Some(End::Stopped) => Ok(()),
-            Some(End::Done) => Err(format!(
+            None | Some(RunEnd::Stopped) => Ok(()),
+            Some(RunEnd::Done) => Err(format!(
                 "{} is done: nothing is left to carry out",
                 self.name
             )),
-            Some(End::Failed { step, words }) => Err(format!(
+            Some(RunEnd::Failed { step, words }) => Err(format!(
                 "{} failed at step {step} ({words}); make a new plan, or undo it with `plan undo {}`",
                 self.name, self.name
             )),
         }
     }
 
-    /// The steps as a machine takes them up again.
+    /// The steps in the state from which a machine resumes them.
     pub(super) fn items(&self) -> Vec<Item> {
         self.steps
             .iter()
@@ -239,7 +239,7 @@ impl Run {
                 let mut item = Item::default();
                 item.attempts = trace.attempts;
                 item.unresolved = trace.is_unresolved();
-                item.stand = match (trace.over, trace.accepted) {
+                item.status = match (trace.over, trace.accepted) {
                     (Some(how), _) => StepStatus::Finished(how),
                     (None, Some(true)) => StepStatus::Settling(self.last),
                     _ => StepStatus::Todo,
@@ -249,10 +249,10 @@ impl Run {
             .collect()
     }
 
-    /// The plan that takes back what it did, the last step first.
+    /// The plan that undoes this run, last step first.
     ///
     /// # Errors
-    /// It has changed nothing, or nothing that can be taken back.
+    /// The run changed nothing, or nothing that can be undone.
     pub fn undo(&self, now: Moment) -> Result<Plan, Refusal> {
         let title = format!("undo {}", self.plan.title);
         let mut plan = Plan::new(
@@ -271,7 +271,7 @@ impl Run {
                 sent.then_some((number, trace, step, before))
             })
         };
-        // What several steps wrote (off, and on again) is taken back to how it was before the first of them.
+        // Several writes to the same fields (suspend, then resume) are undone to the values before the first write.
         let same =
             |one: &Step, other: &Step| one.object.is(&other.object) && fields(one) == fields(other);
         let all: Vec<_> = done().collect();
@@ -286,14 +286,14 @@ impl Run {
             let before = restored(first.map_or(&Map::new(), |(_, _, _, before)| before));
             if trace.is_unresolved() {
                 plan.warnings.push(format!(
-                    "step {} was sent and never answered: it is looked into first",
+                    "step {} was sent and not answered: it is checked first",
                     number + 1
                 ));
             }
             match inverse(step, &before) {
                 Inverse::Step(mut back) => {
                     back.reason = format!("undoes step {} of {}", number + 1, self.name);
-                    // The order of undoing is the order of doing backwards.
+                    // Steps are undone in reverse order.
                     back.needs = match u32::try_from(plan.steps.len()) {
                         Ok(count) if count > 0 => vec![count],
                         _ => Vec::new(),
@@ -313,8 +313,8 @@ impl Run {
             };
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence));
         }
-        plan.reasons.push(format!("undoes {}", self.name));
-        plan.effect = Effect::Unknown {
+        plan.reasons.push(format!("it undoes run {}", self.name));
+        plan.effect = PlanEffect::Unknown {
             why: "the scheduler decides what lands here".to_owned(),
         };
         plan.undo = Undo {
@@ -326,7 +326,7 @@ impl Run {
     }
 }
 
-/// What a record says is not as the plan meant it, in words; `None` for nothing.
+/// Describes how the result that a record reports differs from the plan; `None` for no difference.
 pub fn aftermath_words(record: &Record) -> Option<String> {
     match record {
         Record::Behind { unknown, .. } if !unknown.is_empty() => Some(format!(
@@ -348,7 +348,7 @@ pub fn aftermath_words(record: &Record) -> Option<String> {
     }
 }
 
-/// An object in which just these fields are as they were.
+/// An object with the previous values of just these fields.
 fn restored(before: &Map<String, Value>) -> Value {
     let mut object = Value::Object(Map::new());
     for (path, value) in before {

@@ -1,13 +1,13 @@
-//! The journal on disk: JSON lines that are only ever added, readable by their owner alone.
+//! The journal on disk: append-only JSON lines that only their owner may read.
 //!
-//! A line is written whole by one write and synced before anybody relies on it. A crash can tear the last line: the
-//! next writer begins on a new one, and a reader passes over what it cannot read and says how many lines that were.
-//! A file that has grown large is renamed and kept. A run holds a lock of its own while its process lives, so that
-//! no second process takes up a run that is still being carried out.
+//! Each line is written with one write and synced before the run continues. A crash can truncate the last line: the next writer
+//! starts a new line, and readers skip unreadable lines and count them. A file that has grown large is renamed and kept. Each
+//! run holds a lock file while its process lives, so that no second process resumes a run that is still being carried out.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use model::base::{Moment, SmallSort};
 use source::local::{make_folder, private};
@@ -15,7 +15,7 @@ use source::local::{make_folder, private};
 use super::record::{Line, Record};
 use super::run::is_name_of_run;
 
-/// A file larger than this is renamed when the next run begins, bytes.
+/// Size from which a file is renamed when the next run begins, bytes.
 const LARGE: u64 = 8 << 20;
 
 /// The journal's folder.
@@ -25,16 +25,16 @@ pub struct Journal {
     large: u64,
 }
 
-/// Lines that were read.
+/// Lines read from the journal.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pages {
-    /// In the order of writing.
+    /// In the order in which they were written.
     pub lines: Vec<Line>,
-    /// Lines that could not be read: torn by a crash, or written by a later version.
+    /// Number of unreadable lines: truncated by a crash, or written by a later version.
     pub unreadable: usize,
 }
 
-/// What failed, on which file, and the mend.
+/// An I/O failure: the file, the operation, and how to repair it.
 #[derive(Debug)]
 pub struct JournalFault {
     path: PathBuf,
@@ -64,7 +64,7 @@ fn fault<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> Journa
     }
 }
 
-/// Opens a file of the journal and sees to it that nobody else could have written into it, nor can read it.
+/// Opens a journal file. Fails if other users could have written to it, and removes their read permission.
 fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let no = |words: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
     #[cfg(unix)]
@@ -72,7 +72,7 @@ fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let file = match options.open(path) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                return no("it is a symbolic link, and none is followed".to_owned());
+                return no("it is a symbolic link, and links are not followed".to_owned());
             }
             opened => opened?,
         };
@@ -86,7 +86,7 @@ fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
         let mode = metadata.mode() & 0o777;
         if mode & 0o022 != 0 {
             return no(format!(
-                "others than its owner may write to it, mode {mode:o}; look at what stands in it, then chmod 600"
+                "other users than its owner may write to it, mode {mode:o}; check its contents, then chmod 600"
             ));
         }
         if mode & 0o077 != 0 {
@@ -104,7 +104,7 @@ fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Refuses a folder in which others than its owner may remove or replace files.
+/// Refuses a folder in which other users may remove or replace files.
 #[cfg(unix)]
 fn closed(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -114,7 +114,7 @@ fn closed(folder: &Path) -> io::Result<()> {
     let why = if foreign {
         format!("it belongs to another user, {}", metadata.uid())
     } else if mode & 0o022 != 0 && mode & 0o1000 == 0 {
-        format!("others than its owner may replace files in it, mode {mode:o}; chmod 700")
+        format!("other users than its owner may replace files in it, mode {mode:o}; chmod 700")
     } else {
         return Ok(());
     };
@@ -127,7 +127,7 @@ fn closed(_: &Path) -> io::Result<()> {
 }
 
 impl Journal {
-    /// The journal in this folder, which is made when the first line is written.
+    /// The journal in this folder. The folder is created with the first line.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -135,29 +135,35 @@ impl Journal {
         }
     }
 
-    /// The same with another size from which a file is renamed, in bytes.
+    /// Sets the size from which a file is renamed, bytes.
     #[must_use]
     pub fn renamed_from(mut self, large: u64) -> Self {
         self.large = large;
         self
     }
 
-    /// Where the platform keeps state of ours; `None` for a user without a home.
+    /// The platform's state directory for Stokehold; `None` for a user without a home directory.
     pub fn place() -> Option<PathBuf> {
         let own = directories::ProjectDirs::from("", "", "stokehold")?;
         let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
         Some(folder.to_owned())
     }
 
-    /// The file that lines are added to.
+    /// The file to which lines are appended.
     pub fn path(&self) -> PathBuf {
         self.folder.join("journal.jsonl")
     }
 
-    /// Opens it for the lines of one run, which nobody else carries out.
+    /// Length in bytes and modification time of the current file, to detect new lines. `None` if the file does not exist.
+    pub fn stamp(&self) -> Option<(u64, SystemTime)> {
+        let about = fs::metadata(self.path()).ok()?;
+        Some((about.len(), about.modified().ok()?))
+    }
+
+    /// Opens the journal to write the lines of one run and locks that run.
     ///
     /// # Errors
-    /// Its folder or file cannot be written, or another process carries out the run.
+    /// The folder or file cannot be written, or another process carries out the run.
     pub fn open(&self, run: &str, now: Moment) -> Result<JournalWriter, JournalFault> {
         let runs = self.folder.join("runs");
         if !is_name_of_run(run) {
@@ -234,7 +240,7 @@ impl Journal {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Every file of it, oldest first.
+    /// All journal files, oldest first.
     pub(super) fn files(&self) -> io::Result<Vec<PathBuf>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -254,10 +260,10 @@ impl Journal {
         Ok(old)
     }
 
-    /// Reads all of it.
+    /// Reads all files.
     ///
     /// # Errors
-    /// A file that is there cannot be read.
+    /// An existing file cannot be read.
     pub fn read(&self) -> Result<Pages, JournalFault> {
         let mut pages = Pages::default();
         for path in self.files().map_err(|error| self.unread(error))? {
@@ -276,7 +282,7 @@ impl Journal {
 }
 
 impl Pages {
-    /// Takes in the lines of a file.
+    /// Parses the lines of a file.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         for line in bytes.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()) {
             match serde_json::from_slice(line) {
@@ -287,8 +293,8 @@ impl Pages {
     }
 }
 
-/// What stands in a file of the journal from `from` on, up to its last whole line, and which file it is; a name may come
-/// to stand for another file.
+/// Reads a journal file from offset `from` to its last complete line. Also returns the file's identity, because a rename can put
+/// another file under the same name.
 pub(super) fn rest(
     path: &Path,
     from: impl FnOnce(FileId) -> u64,
@@ -308,7 +314,7 @@ pub(super) fn rest(
     read().map_err(fault(path, "read"))
 }
 
-/// What tells a file from others, whatever it is called.
+/// Identity of a file, independent of its name.
 pub(super) type FileId = (u64, u64);
 
 #[cfg(unix)]
@@ -324,7 +330,7 @@ fn file_id(metadata: &fs::Metadata) -> FileId {
     (0, since.map_or(0, |since| since.as_nanos() as u64))
 }
 
-/// A line that a crash tore is ended, so that it spoils no other.
+/// Terminates a line that a crash truncated, so that the next line starts cleanly.
 fn mend(file: &mut File) -> io::Result<()> {
     let length = file.metadata()?.len();
     if length == 0 {
@@ -339,27 +345,27 @@ fn mend(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the lines of one run.
+/// Appends the lines of one run.
 #[derive(Debug)]
 pub struct JournalWriter {
     run: String,
     path: PathBuf,
     file: File,
     lock_path: PathBuf,
-    /// Held as long as the process carries out the run; the kernel lets go of it whatever ends the process.
+    /// Locked while the process carries out the run. The kernel releases the lock when the process ends, however it ends.
     _lock: File,
 }
 
 impl JournalWriter {
-    /// The run.
+    /// Name of the run.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// Adds a line; it is on disk when this returns.
+    /// Appends a line. The line is on disk when this returns.
     ///
     /// # Errors
-    /// It cannot be written: then nothing may be sent that it was to record.
+    /// The line cannot be written. The action that it records must then not be sent.
     pub fn write(&mut self, at: Moment, record: Record) -> Result<(), JournalFault> {
         let over = matches!(
             record,
@@ -379,7 +385,7 @@ impl JournalWriter {
             .and_then(|()| self.file.sync_data())
             .map_err(fault(&self.path, "written"))?;
         if over {
-            // Nobody takes up a run that has ended.
+            // A finished run cannot be resumed, so it needs no lock.
             let _ = fs::remove_file(&self.lock_path);
         }
         Ok(())
@@ -389,7 +395,7 @@ impl JournalWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{End, StepResult};
+    use crate::machine::{RunEnd, StepResult};
 
     fn at(seconds: i64) -> Moment {
         Moment::from_millis(seconds * 1000 + 7)
@@ -412,7 +418,7 @@ mod tests {
             let mut pen = journal.open(&format!("r{run}"), at(0)).expect("opens");
             pen.write(at(run.into()), over(run)).expect("written");
             pen.write(at(run.into()), over(run + 100)).expect("written");
-            pen.write(at(9), Record::End { end: End::Done })
+            pen.write(at(9), Record::End { end: RunEnd::Done })
                 .expect("written");
         }
         let pages = journal.read().expect("reads");
@@ -478,7 +484,8 @@ mod tests {
         let mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("is ours");
         };
-        // Readable by others: closed. Writable by others: what stands in it may be anybody's.
+        // Readable by others: permissions are tightened. Writable by others: refused, because others may have changed the
+        // contents.
         mode(&journal.path(), 0o644);
         journal.read().expect("reads");
         let now = fs::metadata(journal.path())

@@ -1,8 +1,8 @@
-//! A Lease: of several processes that do the same, one does it.
+//! Leader election with a Lease: of several identical processes, one acts.
 //!
-//! The algorithm is client-go's (`tools/leaderelection`): a Lease that did not change for its duration, by our own clock since
-//! we saw it, is free. No clock of another machine is compared, so clocks may differ. Who leads stops [`LEADS`] after its last
-//! renewal was sent, before anybody else may begin.
+//! The algorithm is client-go's (`tools/leaderelection`): a Lease that has not changed for its duration, measured by our own
+//! clock, has expired. Clocks of different machines are never compared, so they may differ. The leader stops [`LEADS`] after it
+//! sent its last renewal, before another process can acquire the Lease.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ use cluster::mutations::text;
 use model::base::name::{is_dns_label, is_dns_subdomain, printable};
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
-use source::kubeconfig::{Choice, ConfigFault};
+use source::kubeconfig::{ConfigFault, ContextChoice};
 use source::login::Login;
 
 use super::gate::WriteGate;
@@ -30,18 +30,18 @@ use super::request::ask;
 use super::response::ServerResponse;
 use super::writer::{gated, resolved};
 
-/// How long a Lease is held after its last change.
+/// Lease duration: time after its last change when the Lease expires (client-go's `LeaseDuration`).
 pub const LASTS: Duration = Duration::from_secs(15);
-/// How long who holds it leads after the last renewal was sent.
+/// How long the holder acts as leader after it sent its last renewal (client-go's `RenewDeadline`).
 pub const LEADS: Duration = Duration::from_secs(10);
-/// How often it is renewed, and looked at by those who wait.
+/// Interval at which the leader renews the Lease and others check it (client-go's `RetryPeriod`).
 pub const PACE: Duration = Duration::from_secs(2);
-/// Who has let go of it because its work was stuck does not try to hold it again for so long.
+/// How long a process that released the Lease because its work was stuck waits before it tries to acquire it again.
 pub const RESTS: Duration = Duration::from_secs(300);
-/// How long one request may take.
+/// Timeout of one request.
 const ANSWERS: Duration = Duration::from_secs(5);
 
-/// Namespace and name of a Lease, `NAMESPACE/NAME` as text.
+/// Namespace and name of a Lease; as text `NAMESPACE/NAME`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseName {
     namespace: String,
@@ -84,21 +84,21 @@ impl LeaseName {
     }
 }
 
-/// Who leads, as far as is known.
+/// The last known state of the leader election.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Leadership {
     until: Option<Instant>,
-    /// How often we have begun to lead.
+    /// How many times this process has become leader.
     term: u32,
-    /// Who holds the Lease; empty while that is not known or nobody does.
+    /// Identity of the holder; empty when it is unknown or the Lease has no holder.
     pub holder: String,
-    /// Why the Lease could not be read or renewed at the last try.
+    /// Why the last read or renewal of the Lease failed.
     pub fault: Option<String>,
 }
 
 impl Leadership {
-    /// Held by `holder`; we lead until then, for the `term`th time.
-    pub const fn held(holder: String, until: Option<Instant>, term: u32) -> Self {
+    /// The Lease is held by `holder`. This process leads until `until`, in its term number `term`.
+    pub const fn held_by(holder: String, until: Option<Instant>, term: u32) -> Self {
         Self {
             until,
             term,
@@ -107,33 +107,33 @@ impl Leadership {
         }
     }
 
-    /// Whether we lead at this moment. Ask again before each thing that one process alone may do.
+    /// Whether this process leads now. Check again before each action that only the leader may take.
     pub fn leads(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() < until)
     }
 }
 
-/// Whether this process is the one that acts: by a Lease where several wait for it, else always.
+/// Whether this process may act: decided by a Lease when one is configured, otherwise always true.
 #[derive(Clone, Default, Debug)]
 pub struct Lead(Option<watch::Receiver<Leadership>>);
 
 impl Lead {
-    /// By what an [`Elector`] says.
+    /// Follows the state of an [`Elector`].
     pub const fn by(leadership: watch::Receiver<Leadership>) -> Self {
         Self(Some(leadership))
     }
 
-    /// Whether we lead at this moment.
+    /// Whether this process leads now.
     pub fn leads(&self) -> bool {
-        self.told().unwrap_or(true)
+        self.leads_if_elected().unwrap_or(true)
     }
 
-    /// The same; `None` without a Lease.
-    pub fn told(&self) -> Option<bool> {
+    /// Like [`Self::leads`]; `None` without a Lease.
+    pub fn leads_if_elected(&self) -> Option<bool> {
         Some(self.0.as_ref()?.borrow().leads())
     }
 
-    /// This time of our leadership: what was decided in an earlier one is decided anew.
+    /// The current term. Decisions from an earlier term must be made again.
     pub fn term(&self) -> Term {
         Term {
             lead: self.clone(),
@@ -146,7 +146,7 @@ impl Lead {
     }
 }
 
-/// One time of our leadership. Another may have led, and written, between two.
+/// One term of leadership. Another process may have led and written between two terms.
 #[derive(Clone, Debug)]
 pub struct Term {
     lead: Lead,
@@ -154,17 +154,17 @@ pub struct Term {
 }
 
 impl Term {
-    /// Which: 1 is the first; 0 where we have never led, and without a Lease.
+    /// Term number, from 1; 0 when this process has never led, and without a Lease.
     pub const fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether we have led without a break until this moment.
+    /// Whether the term is still current: this process has led without interruption.
     pub fn lasts(&self) -> bool {
         self.lead.leads() && self.lead.number() == self.number
     }
 
-    /// How long it still lasts if nothing renews it, at most `most`: zero where it is over.
+    /// Time left in the term without another renewal, at most `most`; zero when the term is over.
     pub fn left(&self, most: Duration) -> Duration {
         let Some(leadership) = &self.lead.0 else {
             return most;
@@ -176,30 +176,30 @@ impl Term {
     }
 }
 
-/// Holds a Lease, or waits for it.
+/// Acquires and renews a Lease.
 pub struct Elector {
     client: Client,
     stats: Arc<ApiStats>,
     lease: LeaseName,
     identity: String,
-    /// The version that was seen last, and since when it has not changed.
+    /// The version seen last, and since when it has not changed.
     seen: Option<(String, Instant)>,
     state: watch::Sender<Leadership>,
-    /// Asked while we lead: why to let go of the Lease.
+    /// Checked while this process leads: why to release the Lease.
     stuck: Option<Stuck>,
 }
 
-/// Why the work of the leader is stuck; nothing while it goes on.
+/// Returns why the leader's work is stuck; `None` while it progresses.
 type Stuck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 impl Elector {
-    /// Of a Lease in the cluster of `choice`; `identity` is ours and no other process's. Nothing is sent yet.
+    /// An elector for a Lease in the cluster of `choice`. `identity` must be unique to this process. Sends nothing yet.
     ///
     /// # Errors
-    /// What is wrong with the kubeconfig, or that the grant is for another context.
+    /// The kubeconfig is invalid, or the grant is for another context.
     pub fn connect(
         grant: &Grant,
-        choice: Choice,
+        choice: ContextChoice,
         stats: Arc<ApiStats>,
         lease: LeaseName,
         identity: String,
@@ -209,7 +209,7 @@ impl Elector {
         Ok(Self::on(grant, login, stats, lease, identity))
     }
 
-    /// The same on a service.
+    /// Like `connect`, with a given service.
     pub fn on<S, B>(
         _grant: &Grant,
         service: S,
@@ -239,7 +239,7 @@ impl Elector {
         }
     }
 
-    /// Lets go of the Lease while `stuck` says why the work does not go on, and leaves it to others for [`RESTS`].
+    /// Releases the Lease while `stuck` returns a reason, and does not try to acquire it again for [`RESTS`].
     #[must_use]
     pub fn unless(self, stuck: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self {
@@ -248,18 +248,18 @@ impl Elector {
         }
     }
 
-    /// Whether we lead, from now on.
+    /// Follows whether this process leads.
     pub fn lead(&self) -> Lead {
         Lead::by(self.leadership())
     }
 
-    /// Who leads, from now on.
+    /// Follows the state of the leader election.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.state.subscribe()
     }
 
-    /// Holds the Lease or waits for it until `end` comes, and then lets go of it. `say` is told when we begin and cease to lead, and
-    /// when the Lease cannot be used.
+    /// Runs the election until `end` completes, then releases the Lease. `say` receives a message when this process gains or
+    /// loses leadership, and when the Lease cannot be used.
     pub async fn run(mut self, end: impl Future<Output = ()>, mut say: impl FnMut(&str)) {
         tokio::pin!(end);
         let (mut led, mut failed) = (None, false);
@@ -267,12 +267,12 @@ impl Elector {
         loop {
             let stuck = self.stuck.as_ref().and_then(|stuck| stuck());
             if let Some(why) = stuck.filter(|_| self.state.borrow().leads()) {
-                say(&format!("lets go of the Lease {}: {why}", self.lease));
+                say(&format!("releases the Lease {}: {why}", self.lease));
                 self.let_go().await;
                 rests = Some(Instant::now() + RESTS);
             }
             if rests.is_none_or(|until| Instant::now() >= until) {
-                self.turn().await;
+                self.renew_or_acquire().await;
             }
             let state = self.state.borrow().clone();
             let leads = state.leads();
@@ -290,10 +290,11 @@ impl Elector {
                 led = Some(leads);
             }
             match &state.fault {
-                Some(why) if !failed => {
-                    say(&format!("the Lease {} cannot be held: {why}", self.lease))
-                }
-                None if failed => say(&format!("the Lease {} can be held again", self.lease)),
+                Some(why) if !failed => say(&format!(
+                    "the Lease {} cannot be acquired or renewed: {why}",
+                    self.lease
+                )),
+                None if failed => say(&format!("the Lease {} can be renewed again", self.lease)),
                 _ => {}
             }
             failed = state.fault.is_some();
@@ -305,8 +306,8 @@ impl Elector {
         self.let_go().await;
     }
 
-    /// Looks at the Lease once, and takes or renews it where that may be done.
-    pub async fn turn(&mut self) {
+    /// Reads the Lease once, and acquires or renews it when possible.
+    pub async fn renew_or_acquire(&mut self) {
         let begun = Instant::now();
         let outcome = self.try_to_hold().await;
         self.state.send_if_modified(|state| {
@@ -317,9 +318,9 @@ impl Elector {
                     let term = before.term + u32::from(is_ours && !before.leads());
                     let until = is_ours.then_some(begun + LEADS);
                     let holder = other.unwrap_or_else(|| self.identity.clone());
-                    *state = Leadership::held(holder, until, term);
+                    *state = Leadership::held_by(holder, until, term);
                 }
-                // It may still be ours, until its time is over.
+                // We may still be the leader until the term ends.
                 Err(why) => state.fault = Some(why),
             }
             if !state.leads() {
@@ -329,7 +330,7 @@ impl Elector {
         });
     }
 
-    /// `None` once it is ours; else who holds it, empty where that is not known.
+    /// Returns `None` when this process holds the Lease, otherwise the identity of the holder (empty when unknown).
     async fn try_to_hold(&mut self) -> Result<Option<String>, String> {
         let read = self.ask(Method::GET, &self.lease.own(), &Value::Null).await;
         let mut lease = match read.code {
@@ -364,7 +365,7 @@ impl Elector {
         }
         let changes = record["leaseTransitions"].as_u64().unwrap_or_default();
         let acquired = record["acquireTime"].as_str().filter(|_| is_ours);
-        // Its version goes along: who was quicker wins.
+        // The PUT includes the resourceVersion: if another process wrote first, it fails with 409.
         lease["spec"] = self.record(changes + u64::from(!is_ours), acquired);
         self.written(Method::PUT, &self.lease.own(), &lease).await
     }
@@ -378,7 +379,7 @@ impl Elector {
         let answer = self.ask(method, path, body).await;
         match answer.code {
             Some(200 | 201) => Ok(None),
-            // Somebody else wrote: who holds it is read at the next turn.
+            // Another process wrote first: the next call reads the holder.
             Some(409) => Ok(Some(String::new())),
             _ => Err(answer.words()),
         }
@@ -387,7 +388,7 @@ impl Elector {
     fn record(&self, changes: u64, acquired: Option<&str>) -> Value {
         let millis = self.stats.now().millis().max(0);
         let at = model::base::Moment::from_millis(millis).rfc3339();
-        // A MicroTime.
+        // Kubernetes MicroTime format.
         let now = format!("{}.{:03}000Z", at.trim_end_matches('Z'), millis % 1000);
         json!({
             "holderIdentity": self.identity,
@@ -404,7 +405,7 @@ impl Elector {
         timeout(ANSWERS, asked).await.unwrap_or_else(late)
     }
 
-    /// Lets go of the Lease, so that nobody has to wait for its end.
+    /// Releases the Lease, so that other processes need not wait for it to expire.
     async fn let_go(&mut self) {
         if !self.state.borrow().leads() {
             return;

@@ -1,7 +1,7 @@
-//! Everything that goes out: the writer and its gate, a run as a pure machine, and the journal.
+//! Execution: the writer and its gate, the run state machine, and the journal.
 //!
-//! [`run::RunContext::carry_out`] takes an [`plan::grant::Approved`] plan and nothing else. Each call's intent is on disk before
-//! it is sent and its answer after; a run that was broken off is taken up where the journal says it stood.
+//! [`run::RunContext::carry_out`] takes only an [`plan::grant::Approved`] plan. Each call's intent is on disk before the call is
+//! sent, and its answer after. An interrupted run is resumed from the journal.
 
 pub mod behind;
 pub mod check;
@@ -27,8 +27,8 @@ pub use check::checks;
 pub use history::{Run, Trace, runs, undone_by};
 pub use journal::{Journal, Pages};
 pub use look::Looker;
-pub use machine::{End, Machine, StepResult, StepStatus};
-pub use record::{Cluster, Same};
+pub use machine::{Machine, RunEnd, StepResult, StepStatus};
+pub use record::{ClusterIdentity, Same};
 pub use run::{Progress, RunContext, RunError, is_name_of_run, name_of_run};
 pub use runs::Runs;
 pub use writer::{Probe, Writer, WritingClient, client_for, connect};

@@ -1,6 +1,6 @@
-//! Reads the objects that an action is about: what was named, what owns it, and what its queueing system made of it.
+//! Reads the objects that an action targets: the named object, its owners, and its Kueue or other queueing objects.
 //!
-//! Uses a reading client: a plan can be looked at without the right to write.
+//! Uses a reading client: viewing a plan needs no write permission.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use model::base::{Exit, Failure, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::PodScaler;
 use model::plan::{Object, Plan, Refusal, RefusalCode};
-use plan::{ActionTarget, Class, Found, Subject};
+use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass};
 
 use super::machine::Seen;
 use super::request::{get, read};
 use super::response::ServerResponse;
 
-/// The longest chain of owners that is followed.
+/// Maximum depth of the owner chain that is followed.
 const DEEPEST: usize = 8;
 
-/// Why something could not be looked at.
+/// Why a target could not be resolved.
 #[derive(Debug)]
 pub enum Unseen {
-    /// There is no plan to be made of it.
+    /// No plan can be made for it.
     Refused(Refusal),
-    /// The server did not say.
+    /// The API server returned an error.
     Failed(Failure),
 }
 
@@ -39,16 +39,16 @@ impl From<Refusal> for Unseen {
     }
 }
 
-/// Looks at objects of one cluster.
+/// Resolves targets in one cluster.
 pub struct Looker {
     client: Client,
-    /// The namespace of a name that comes without.
+    /// Namespace of a name that is typed without one.
     namespace: String,
     /// Versions of each group, the preferred one first.
     served: OnceCell<BTreeMap<String, Vec<String>>>,
 }
 
-/// A name as it was typed, taken apart.
+/// A typed name, parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Named<'a> {
     kind: Option<String>,
@@ -57,7 +57,7 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// `NAME`, `NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAMESPACE/NAME`.
+    /// Parses `NAME`, `NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAMESPACE/NAME`.
     fn parse(text: &'a str) -> Option<Self> {
         let is_kind = |word: &str| {
             let word = word.to_ascii_lowercase();
@@ -94,7 +94,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    fn wants(&self, plural: &str, kind: &str) -> bool {
+    fn matches_kind(&self, plural: &str, kind: &str) -> bool {
         self.kind.as_ref().is_none_or(|wanted| {
             wanted == plural
                 || *wanted == kind.to_ascii_lowercase()
@@ -103,7 +103,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Every object that a plan names.
+/// All objects that a plan references.
 fn objects(plan: &mut Plan) -> impl Iterator<Item = &mut Object> {
     let facts = plan.reads.iter_mut().map(|fact| &mut fact.object);
     let steps = plan.steps.iter_mut().flat_map(|step| {
@@ -122,13 +122,13 @@ fn failed(what: &str, answer: &ServerResponse) -> Unseen {
     Unseen::Failed(Failure::new(exit, format!("{what}: {}", answer.words())))
 }
 
-fn found(mut object: Object, now: Value) -> Found {
+fn found(mut object: Object, now: Value) -> FoundObject {
     object = object.with_uid(text(&now, "/metadata/uid"));
-    Found { object, now }
+    FoundObject { object, now }
 }
 
 impl Looker {
-    /// Looks through this client; `namespace` is that of names that come without.
+    /// Reads through this client. `namespace` applies to names without a namespace.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self {
             client,
@@ -142,7 +142,7 @@ impl Looker {
             .get_or_try_init(|| async {
                 let answer = get(&self.client, "/apis").await;
                 if answer.code != Some(200) {
-                    return Err(failed("asking what the cluster serves", &answer));
+                    return Err(failed("reading what the cluster serves", &answer));
                 }
                 let mut served = BTreeMap::from([(String::new(), vec!["v1".to_owned()])]);
                 let told: Groups = serde_json::from_value(answer.body).unwrap_or_default();
@@ -153,14 +153,14 @@ impl Looker {
             .await
     }
 
-    /// The same while a name is looked for among all kinds: a kind that may not be read is none of them, and is noted.
+    /// Like `find`, while a name is searched among all kinds: a kind that we may not read is skipped and noted.
     async fn probe(
         &self,
         (group, plural, kind): (&str, &str, &str),
         namespace: &str,
         named: &Named<'_>,
         barred: &mut Vec<String>,
-    ) -> Result<Option<Found>, Unseen> {
+    ) -> Result<Option<FoundObject>, Unseen> {
         match self.find(group, plural, kind, namespace, named.name).await {
             Err(Unseen::Failed(failure))
                 if failure.exit == Exit::Refused && named.kind.is_none() =>
@@ -173,7 +173,7 @@ impl Looker {
         }
     }
 
-    /// One object; `None` when there is none, or its kind is not served.
+    /// Reads one object; `None` when it does not exist or its kind is not served.
     async fn find(
         &self,
         group: &str,
@@ -181,9 +181,9 @@ impl Looker {
         kind: &str,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Found>, Unseen> {
+    ) -> Result<Option<FoundObject>, Unseen> {
         let versions = self.served().await?.get(group);
-        // Kinds of one group may differ in version.
+        // Kinds in one group may be served in different versions.
         for version in versions.into_iter().flatten() {
             let object = Object::new(group, version, plural, kind, name).within(namespace);
             match read(&self.client, &object).await {
@@ -195,8 +195,8 @@ impl Looker {
         Ok(None)
     }
 
-    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open. Kinds of one group may
-    /// differ in version: of several, the first that knows the object is taken.
+    /// Fills in the versions that the cluster serves where the plan leaves them open. Kinds in one group may differ in version:
+    /// the first version that serves the object is used.
     pub async fn settle(&self, plan: &mut Plan) {
         let Ok(served) = self.served().await else {
             return;
@@ -254,29 +254,30 @@ impl Looker {
         }
     }
 
-    /// The job or queue of this name.
+    /// Finds the job or queue with this name.
     ///
     /// # Errors
-    /// There is none, the name fits several, or the server does not say.
+    /// Nothing has this name, several objects have it, or the API server returned an error.
     pub async fn target(&self, typed: &str) -> Result<ActionTarget, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
         let mut barred = Vec::new();
         let mut queues = Vec::new();
         for of in kinds::queues() {
             let (group, plural, kind) = (of.group, of.plural, of.kind);
-            // Without a namespace it is a queue of the whole cluster, or one of the current namespace.
+            // Without a namespace, the name may be a cluster-scoped queue or a queue in the current namespace.
             let namespace = match (of.namespaced, named.namespace) {
                 (false, None) => "",
                 (true, namespace) => namespace.unwrap_or(&self.namespace),
                 (false, Some(_)) => continue,
             };
-            if named.wants(plural, kind) {
+            if named.matches_kind(plural, kind) {
                 let place = (group, plural, kind);
                 queues.extend(self.probe(place, namespace, &named, &mut barred).await?);
             }
         }
         if named.kind.is_none() && named.namespace.is_none() {
-            // One name, one queue: its LocalQueue of the same name is meant only where it is named.
+            // A ClusterQueue and a LocalQueue may share a name: the LocalQueue is used only when it is named by kind or
+            // namespace.
             queues.small_sort_by_key(|queue| !queue.object.namespace.is_empty());
             queues.truncate(1);
         }
@@ -289,10 +290,10 @@ impl Looker {
         }
     }
 
-    /// The job of this name.
+    /// Finds the job with this name.
     ///
     /// # Errors
-    /// There is none, the name fits several, or the server does not say.
+    /// Nothing has this name, several objects have it, or the API server returned an error.
     pub async fn job(&self, typed: &str) -> Result<Subject, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
         let mut barred = Vec::new();
@@ -308,18 +309,18 @@ impl Looker {
         &self,
         named: &Named<'_>,
         barred: &mut Vec<String>,
-    ) -> Result<Vec<Found>, Unseen> {
+    ) -> Result<Vec<FoundObject>, Unseen> {
         let namespace = named.namespace.unwrap_or(&self.namespace);
-        let mut all: Vec<Found> = Vec::new();
+        let mut all: Vec<FoundObject> = Vec::new();
         for of in kinds::jobs() {
             let (group, plural, kind) = (of.group, of.plural, of.kind);
-            if named.wants(plural, kind) {
+            if named.matches_kind(plural, kind) {
                 let place = (group, plural, kind);
                 all.extend(self.probe(place, namespace, named, barred).await?);
             }
         }
         if all.len() > 1 {
-            // Objects of one name that own each other are one job.
+            // Objects with the same name that own each other are one job.
             let uids: Vec<String> = all
                 .iter()
                 .map(|one| text(&one.now, "/metadata/uid").to_owned())
@@ -332,10 +333,10 @@ impl Looker {
         Ok(all)
     }
 
-    /// The HorizontalPodAutoscalers of a namespace.
+    /// The HorizontalPodAutoscalers in a namespace.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The API server returned an error.
     pub async fn pod_scalers(&self, namespace: &str) -> Result<Vec<PodScaler>, Unseen> {
         let table = Table::PodAutoscalers;
         let items = self.list("autoscaling", table.plural(), namespace);
@@ -360,11 +361,11 @@ impl Looker {
             ),
         };
         Refusal::new(RefusalCode::NotFound, sentence)
-            .instead("name it as NAMESPACE/NAME; `get jobs` and `get queues` list what there is")
+            .instead("name it as NAMESPACE/NAME; `get jobs` and `get queues` list them")
     }
 
-    /// A job with its owners and what its queueing system made of it.
-    async fn subject(&self, mut chain: Vec<Found>) -> Result<Subject, Unseen> {
+    /// A job with its owners and its queueing objects.
+    async fn subject(&self, mut chain: Vec<FoundObject>) -> Result<Subject, Unseen> {
         while chain.len() < DEEPEST {
             let Some(last) = chain.last() else { break };
             let Some(owner) = controller(&last.now).cloned() else {
@@ -440,7 +441,7 @@ impl Looker {
         kind: &str,
         namespace: &str,
         wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Option<Found>, Unseen> {
+    ) -> Result<Option<FoundObject>, Unseen> {
         let Some(version) = self
             .served()
             .await?
@@ -452,7 +453,7 @@ impl Looker {
         };
         let items = self.list(group, plural, namespace).await?;
         let mut fitting: Vec<Value> = items.into_iter().filter(|now| wanted(now)).collect();
-        // Finished ones may linger: the newest counts.
+        // Finished ones may remain: use the newest.
         fitting.small_sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
         Ok(fitting.pop().map(|now| {
             let name = text(&now, "/metadata/name").to_owned();
@@ -463,12 +464,12 @@ impl Looker {
         }))
     }
 
-    /// Classes of priorities; none where they cannot be listed, which only a priority given by class needs.
-    async fn classes(&self, group: &str, plural: &str) -> Vec<Class> {
+    /// Priority classes; empty when they cannot be listed. Only a priority given by class name needs them.
+    async fn classes(&self, group: &str, plural: &str) -> Vec<SubjectPriorityClass> {
         let items = self.list(group, plural, "").await.unwrap_or_default();
         items
             .iter()
-            .map(|item| Class {
+            .map(|item| SubjectPriorityClass {
                 name: text(item, "/metadata/name").to_owned(),
                 value: item.get("value").and_then(Value::as_i64).unwrap_or(0),
             })
@@ -493,7 +494,7 @@ fn malformed(typed: &str) -> Refusal {
         .instead("write NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME")
 }
 
-fn ambiguous<'a>(typed: &str, all: impl Iterator<Item = &'a Found>) -> Refusal {
+fn ambiguous<'a>(typed: &str, all: impl Iterator<Item = &'a FoundObject>) -> Refusal {
     let names: Vec<String> = all
         .map(|one| {
             let object = &one.object;

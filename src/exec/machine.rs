@@ -1,8 +1,8 @@
-//! A run as a pure state machine: told what was read and answered, it says what to read, write or wait for next.
+//! A run as a pure state machine: takes what was read and answered, returns what to read, write or wait for next.
 //!
-//! Knows no client, clock or file. It reads an object before it writes it, holds it to the step's guards, writes with
-//! those guards in the call, and never goes on past a step that failed. A step that waits (for a budget, a
-//! checkpoint, a pod to end) is set aside, and others that do not need it go on.
+//! Uses no client, clock or file. It reads an object before it writes it, checks the step's guards, includes those guards in the
+//! call, and stops after a step that failed. A step that waits (for a disruption budget, a checkpoint, or the end of a pod) is
+//! set aside while steps that do not depend on it continue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,38 +13,38 @@ use cluster::mutations::{self, Call, Mark, text};
 use model::base::{Moment, Name};
 use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
 
-pub use super::command::{Command, End, Note, Seen, StepResult, StepStatus};
+pub use super::command::{Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
 use super::response::{ServerResponse, Verdict};
 use super::waits::{Pending, pause, pending};
 
-/// How long a budget is waited for where the plan does not say.
+/// How long to wait for a disruption budget when the plan does not say.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
-/// How long a server that does not answer is waited for.
+/// How long to wait for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// How often one step is tried again after others wrote in between.
+/// How often one step is retried after write conflicts.
 const TRIES: u32 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    pub(super) stand: StepStatus,
-    /// How often it was sent.
+    pub(super) status: StepStatus,
+    /// Number of attempts sent.
     pub(super) attempts: u32,
-    /// Sent, and nobody knows whether it was carried out.
+    /// The step was sent and its result is unknown.
     pub(super) unresolved: bool,
-    /// Since when it waits, before its call or after it.
+    /// Since when the step waits, before or after its call.
     pub(super) since: Option<Moment>,
-    /// The object's version when the server found the call invalid, with its words.
+    /// The object's version when the server rejected the call as invalid, with the server's message.
     invalid: Option<(String, String)>,
-    /// Refusals in a row, for the length of the pause.
+    /// Consecutive refusals, for the length of the pause.
     refusals: u32,
-    /// What it waits for or why it failed.
+    /// What the step waits for, or why it failed.
     pub(super) words: String,
 }
 
 impl Default for Item {
     fn default() -> Self {
         Self {
-            stand: StepStatus::Todo,
+            status: StepStatus::Todo,
             attempts: 0,
             unresolved: false,
             since: None,
@@ -58,12 +58,12 @@ impl Default for Item {
 #[derive(Clone, Debug)]
 enum Doing {
     Nothing,
-    /// Reading for a step: the objects still to read, its own last.
+    /// Reading for a step: the step's index and the objects still to read, its own last.
     Reading(usize, Vec<Object>),
     Writing(usize, Box<Call>, Map<String, Value>, String),
 }
 
-/// A run.
+/// State of a run.
 #[derive(Clone, Debug)]
 pub struct Machine {
     run: String,
@@ -71,17 +71,16 @@ pub struct Machine {
     items: Vec<Item>,
     doing: Doing,
     stop: bool,
-    /// Since when the server does not answer.
+    /// Since when the server has not answered.
     lost: Option<Moment>,
-    /// The step that must be looked into before any other goes on: nobody knows whether it was carried out.
-    held: Option<usize>,
-    end: Option<End>,
+    /// A step with an unknown result: it must be resolved before any other step continues.
+    unresolved: Option<usize>,
+    end: Option<RunEnd>,
     notes: Vec<Note>,
 }
 
 impl Machine {
-    /// A run of this plan from its beginning. `versions` are those that the cluster serves, for groups whose version
-    /// the plan leaves open.
+    /// Starts a run of this plan. `versions` are those that the cluster serves, for groups whose version the plan leaves open.
     pub fn new(run: impl Into<String>, plan: &Plan, versions: &BTreeMap<String, String>) -> Self {
         let mut steps = plan.steps.clone();
         let fill = |object: &mut Object| {
@@ -104,57 +103,57 @@ impl Machine {
             doing: Doing::Nothing,
             stop: false,
             lost: None,
-            held: None,
+            unresolved: None,
             end: None,
             notes: Vec::new(),
         }
     }
 
-    /// The same with steps as an earlier process left them.
+    /// Sets the steps to the state in which an earlier process left them.
     pub(super) fn with_items(mut self, items: Vec<Item>) -> Self {
         debug_assert_eq!(items.len(), self.steps.len(), "one for each step");
-        self.held = items.iter().position(|item| item.unresolved);
+        self.unresolved = items.iter().position(|item| item.unresolved);
         self.items = items;
         for at in 0..self.steps.len() {
-            if matches!(self.items[at].stand, StepStatus::Settling(_)) && !self.settles(at) {
-                // It was accepted, and its process ended before that could be written down.
+            if matches!(self.items[at].status, StepStatus::Settling(_)) && !self.settles(at) {
+                // The call was accepted, and the process ended before it wrote the result.
                 self.over(at, StepResult::Done, String::new());
             }
         }
         self
     }
 
-    /// Stops after the current step.
+    /// Stops the run after the current step.
     pub fn stop(&mut self) {
         self.stop = true;
     }
 
-    /// Where each step stands, and what it waits for or why it failed.
-    pub fn stands(&self) -> impl Iterator<Item = (&Step, StepStatus, &str)> {
+    /// Status of each step, with what it waits for or why it failed.
+    pub fn step_statuses(&self) -> impl Iterator<Item = (&Step, StepStatus, &str)> {
         self.steps
             .iter()
             .zip(&self.items)
-            .map(|(step, item)| (step, item.stand, item.words.as_str()))
+            .map(|(step, item)| (step, item.status, item.words.as_str()))
     }
 
-    /// What is to be written down since the last call.
+    /// Takes the journal entries since the last call.
     pub fn notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// What is to be done at `now`.
-    pub fn next(&mut self, now: Moment) -> Command {
+    /// Returns what to do at `now`.
+    pub fn next(&mut self, now: Moment) -> RunCommand {
         if let Some(end) = &self.end {
-            return Command::End(end.clone());
+            return RunCommand::End(end.clone());
         }
         match &self.doing {
             Doing::Reading(_, queue) => {
                 if let Some(object) = queue.first() {
-                    return Command::Read(object.clone());
+                    return RunCommand::Read(object.clone());
                 }
             }
             Doing::Writing(at, call, before, _) => {
-                return Command::Write {
+                return RunCommand::Write {
                     step: number(*at),
                     attempt: self.items[*at].attempts,
                     call: call.clone(),
@@ -164,13 +163,13 @@ impl Machine {
             Doing::Nothing => {}
         }
         if self.stop {
-            self.end = Some(End::Stopped);
-            return Command::End(End::Stopped);
+            self.end = Some(RunEnd::Stopped);
+            return RunCommand::End(RunEnd::Stopped);
         }
         let mut earliest: Option<Moment> = None;
         let all = 0..self.steps.len();
-        for at in self.held.map_or(all, |held| held..held + 1) {
-            let until = match self.items[at].stand {
+        for at in self.unresolved.map_or(all, |held| held..held + 1) {
+            let until = match self.items[at].status {
                 StepStatus::Finished(_) => continue,
                 StepStatus::Settling(until) => until,
                 _ if !self.is_free(at) => continue,
@@ -183,28 +182,28 @@ impl Machine {
             earliest = Some(earliest.map_or(until, |first| first.min(until)));
         }
         match earliest {
-            Some(until) => Command::Sleep(until),
+            Some(until) => RunCommand::Sleep(until),
             None => {
-                self.end = Some(End::Done);
-                Command::End(End::Done)
+                self.end = Some(RunEnd::Done);
+                RunCommand::End(RunEnd::Done)
             }
         }
     }
 
-    /// True once everything that a step needs is over.
+    /// True once all steps that this step needs have finished.
     fn is_free(&self, at: usize) -> bool {
         self.steps[at].needs.iter().all(|need| {
             let needed = (*need as usize).checked_sub(1);
             needed
                 .and_then(|needed| self.items.get(needed))
-                .is_some_and(|item| matches!(item.stand, StepStatus::Finished(_)))
+                .is_some_and(|item| matches!(item.status, StepStatus::Finished(_)))
         })
     }
 
-    fn begin(&mut self, at: usize) -> Command {
+    fn begin(&mut self, at: usize) -> RunCommand {
         let step = &self.steps[at];
         let mut queue: Vec<Object> = Vec::new();
-        if !matches!(self.items[at].stand, StepStatus::Settling(_)) {
+        if !matches!(self.items[at].status, StepStatus::Settling(_)) {
             for fact in &step.guards {
                 if !fact.object.is(&step.object) && !queue.iter().any(|q| q.is(&fact.object)) {
                     queue.push(fact.object.clone());
@@ -214,10 +213,10 @@ impl Machine {
         queue.push(step.object.clone());
         let first = queue[0].clone();
         self.doing = Doing::Reading(at, queue);
-        Command::Read(first)
+        RunCommand::Read(first)
     }
 
-    /// Tells what was read for the last [`Command::Read`].
+    /// Takes the result of the last [`RunCommand::Read`].
     pub fn read(&mut self, now: Moment, seen: Seen) {
         let (at, mut queue) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Reading(at, queue) => (at, queue),
@@ -236,10 +235,10 @@ impl Machine {
             Seen::Not(answer) => return self.unread(now, at, &answer),
         };
         self.lost = None;
-        self.held = None;
+        self.unresolved = None;
         let object = object.as_deref();
         if queue.is_empty() {
-            return match self.items[at].stand {
+            return match self.items[at].status {
                 StepStatus::Settling(_) => self.settle(now, at, object),
                 _ => self.decide(now, at, object),
             };
@@ -247,7 +246,7 @@ impl Machine {
         let facts = self.steps[at].guards.iter();
         let broken = facts
             .filter(|fact| fact.object.is(&read))
-            .find_map(|fact| mutations::holds(fact, object).err());
+            .find_map(|fact| mutations::check_fact(fact, object).err());
         match broken {
             Some(words) => self.fail(at, changed(&words)),
             None => self.doing = Doing::Reading(at, queue),
@@ -265,7 +264,7 @@ impl Machine {
         }
     }
 
-    /// The server is not to be had: the step waits, and the run ends when that lasts too long.
+    /// The server does not answer: the step waits, and the run ends if that lasts too long.
     fn lose(&mut self, now: Moment, at: usize, words: String, asked: Option<Duration>) {
         let since = *self.lost.get_or_insert(now);
         if now.since(since) > PATIENCE.into() {
@@ -275,11 +274,11 @@ impl Machine {
             );
             return self.fail(at, words);
         }
-        self.held = Some(at);
+        self.unresolved = Some(at);
         let item = &mut self.items[at];
         let until = now.plus(pause(item.refusals, asked));
         item.refusals += 1;
-        item.stand = match item.stand {
+        item.status = match item.status {
             StepStatus::Settling(_) => StepStatus::Settling(until),
             _ => StepStatus::Waiting(until),
         };
@@ -298,7 +297,7 @@ impl Machine {
 
     fn over(&mut self, at: usize, how: StepResult, words: String) {
         let item = &mut self.items[at];
-        item.stand = StepStatus::Finished(how);
+        item.status = StepStatus::Finished(how);
         item.words.clone_from(&words);
         self.notes.push(Note::Finished {
             step: number(at),
@@ -309,7 +308,7 @@ impl Machine {
 
     fn fail(&mut self, at: usize, words: String) {
         self.over(at, StepResult::Failed, words.clone());
-        self.end = Some(End::Failed {
+        self.end = Some(RunEnd::Failed {
             step: number(at),
             words,
         });
@@ -320,7 +319,7 @@ impl Machine {
         waits.iter().any(|wait| wait.when == When::After)
     }
 
-    /// The call has been carried out: the step is over, or what comes after it is waited for.
+    /// The call was carried out: finishes the step, or waits for its effect.
     fn sent(&mut self, now: Moment, at: usize) {
         let settles = self.settles(at);
         let item = &mut self.items[at];
@@ -328,14 +327,14 @@ impl Machine {
         item.refusals = 0;
         if settles {
             item.since = Some(now);
-            item.stand = StepStatus::Settling(now);
+            item.status = StepStatus::Settling(now);
             item.words.clear();
         } else {
             self.over(at, StepResult::Done, String::new());
         }
     }
 
-    /// Looks at a step's object before the call.
+    /// Checks a step's object before the call.
     fn decide(&mut self, now: Moment, at: usize, object: Option<&Value>) {
         let step = self.steps[at].clone();
         let done = mutations::is_done(&step, object);
@@ -360,14 +359,14 @@ impl Machine {
             .filter(|fact| fact.object.is(&step.object));
         let broken = std::iter::once(&own)
             .chain(facts)
-            .find_map(|fact| mutations::holds(fact, object).err());
+            .find_map(|fact| mutations::check_fact(fact, object).err());
         if self.ended_by_itself(at, object) {
             return self.over(at, StepResult::Already, "it has ended by itself".to_owned());
         }
         let there = object.filter(|_| broken.is_none());
         let Some(object) = there else {
             if evicts && done {
-                // Whoever ended it: the pod that was to go is going or has gone.
+                // The pod is already terminating or gone, whatever ended it.
                 return self.already(now, at);
             }
             return self.fail(at, changed(&broken.unwrap_or_default()));
@@ -384,7 +383,7 @@ impl Machine {
         match self.pending(now, at, When::Before, Some(object)) {
             Pending::No => {}
             Pending::Until(until, words) => {
-                self.items[at].stand = StepStatus::Waiting(until);
+                self.items[at].status = StepStatus::Waiting(until);
                 return self.waits(at, words);
             }
             Pending::Late(words) => return self.fail(at, words),
@@ -407,8 +406,8 @@ impl Machine {
         }
     }
 
-    /// True for one of several jobs that were to stop, or to go on, which ended before its turn: what it held is free, and the
-    /// others are not left half done for it.
+    /// True when a suspend or resume step's job, one of several, finished before the step ran. Its resources are free, so the
+    /// run continues with the other jobs.
     fn ended_by_itself(&self, at: usize, object: Option<&Value>) -> bool {
         let step = &self.steps[at];
         let stops = matches!(
@@ -432,22 +431,26 @@ impl Machine {
         if self.settles(at) {
             return self.sent(now, at);
         }
-        self.over(at, StepResult::Already, "it was so already".to_owned());
+        self.over(
+            at,
+            StepResult::Already,
+            "unchanged: it was in this state already".to_owned(),
+        );
     }
 
-    /// Looks at a step's object after the call.
+    /// Checks a step's object after the call.
     fn settle(&mut self, now: Moment, at: usize, object: Option<&Value>) {
         match self.pending(now, at, When::After, object) {
             Pending::No => self.over(at, StepResult::Done, String::new()),
             Pending::Until(until, words) => {
-                self.items[at].stand = StepStatus::Settling(until);
+                self.items[at].status = StepStatus::Settling(until);
                 self.waits(at, words);
             }
             Pending::Late(words) => self.fail(at, words),
         }
     }
 
-    /// What a step still waits for.
+    /// What the step still waits for.
     fn pending(&mut self, now: Moment, at: usize, when: When, object: Option<&Value>) -> Pending {
         pending(
             &self.steps[at],
@@ -458,7 +461,7 @@ impl Machine {
         )
     }
 
-    /// Tells what was answered to the last [`Command::Write`].
+    /// Takes the answer to the last [`RunCommand::Write`].
     pub fn answered(&mut self, now: Moment, answer: &ServerResponse) {
         let (at, call, version) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Writing(at, call, _, version) => (at, call, version),
@@ -485,25 +488,25 @@ impl Machine {
                 self.fail(
                     at,
                     format!(
-                        "others write {} all the time: {words}",
+                        "{} is changed by others all the time: {words}",
                         self.steps[at].object
                     ),
                 );
             }
             Verdict::Conflict(words) => {
-                self.held = Some(at);
+                self.unresolved = Some(at);
                 let item = &mut self.items[at];
-                item.stand = StepStatus::Waiting(now.plus(Duration::from_millis(100)));
+                item.status = StepStatus::Waiting(now.plus(Duration::from_millis(100)));
                 self.waits(at, words);
             }
             Verdict::Invalid(words) => {
                 let item = &mut self.items[at];
                 item.invalid = Some((words, version));
-                item.stand = StepStatus::Todo;
+                item.status = StepStatus::Todo;
             }
-            // A pod that was to go has gone.
+            // The pod to evict no longer exists.
             Verdict::Gone(_) if matches!(self.steps[at].lever, Mutation::Evict { .. }) => {
-                self.over(at, StepResult::Already, "it had gone already".to_owned());
+                self.over(at, StepResult::Already, "it was deleted already".to_owned());
             }
             Verdict::Gone(words) | Verdict::Refused(words) => {
                 self.fail(at, format!("{}: {words}", self.steps[at].object));
@@ -541,7 +544,7 @@ impl Machine {
         }
         let until = now.plus(pause(item.refusals, asked));
         item.refusals += 1;
-        item.stand = StepStatus::Waiting(limit.map_or(until, |limit| until.min(limit)));
+        item.status = StepStatus::Waiting(limit.map_or(until, |limit| until.min(limit)));
         self.waits(at, words);
     }
 }

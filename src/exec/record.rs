@@ -1,4 +1,4 @@
-//! The lines of the journal: what was asked, by whom, why, each call and its answer.
+//! Journal records: the plan, who ran it and why, each call and its answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,136 +7,136 @@ use cluster::mutations::Call;
 use model::base::Moment;
 use model::plan::Plan;
 
-use super::machine::{End, StepResult};
+use super::machine::{RunEnd, StepResult};
 
-/// One line.
+/// One journal line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     #[serde(with = "stamp")]
     pub at: Moment,
-    /// Which run.
+    /// Name of the run.
     pub run: String,
-    /// What.
+    /// Content of the line.
     #[serde(flatten)]
     pub record: Record,
 }
 
-/// What a line says.
+/// Content of a journal line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
     /// A run begins.
     Begin {
-        /// Where.
-        cluster: Cluster,
-        /// Who.
+        /// Cluster of the run.
+        cluster: ClusterIdentity,
+        /// Who started the run.
         who: Who,
-        /// Why, in the operator's words; may be empty.
+        /// The operator's reason; may be empty.
         reason: String,
-        /// What was confirmed.
+        /// The plan that was confirmed.
         plan: Box<Plan>,
     },
-    /// A run is taken up again after its process had ended.
+    /// A run is resumed after its process ended.
     TakenUp {
-        /// Who.
+        /// Who resumed the run.
         who: Who,
     },
-    /// A call is about to be sent. On disk before it is.
+    /// A call is about to be sent. This line is on disk before the call is sent.
     Intent {
         /// Number of the step, from 1.
         step: u32,
-        /// How often the step has been sent, this time included.
+        /// Number of attempts for this step, including this one.
         attempt: u32,
-        /// What is sent.
+        /// The call.
         call: Call,
-        /// The fields that it writes as they were, by path; null where there was none.
+        /// Previous values of the fields that the call writes, by path; null for an absent field.
         before: Map<String, Value>,
     },
-    /// What was answered.
+    /// The answer to a call.
     Answer {
         /// Number of the step.
         step: u32,
-        /// Which time.
+        /// Number of the attempt.
         attempt: u32,
-        /// Code of HTTP; null when no answer came.
+        /// HTTP status code; null when no answer arrived.
         code: Option<u16>,
-        /// Whether it counts as carried out; null when nobody knows.
+        /// Whether the call was carried out; null when that is unknown.
         accepted: Option<bool>,
-        /// What it said.
+        /// The server's message.
         words: String,
     },
-    /// An intent without an answer was looked into by reading the object.
+    /// An intent without an answer was resolved by reading the object.
     Resolved {
         /// Number of the step.
         step: u32,
-        /// Whether it had been carried out.
+        /// Whether the call had been carried out.
         done: bool,
     },
-    /// A step waits.
+    /// A step is waiting.
     Waits {
         /// Number of the step.
         step: u32,
-        /// For what.
+        /// What the step waits for.
         words: String,
     },
-    /// A step is over.
+    /// A step has finished.
     #[serde(rename = "over")]
     Finished {
         /// Number of the step.
         step: u32,
-        /// How.
+        /// Result of the step.
         how: StepResult,
-        /// Why.
+        /// Reason.
         words: String,
     },
-    /// The run is over.
+    /// The run has ended.
     End {
-        /// How.
-        end: End,
+        /// How the run ended.
+        end: RunEnd,
     },
-    /// Once it was over: pods that are still on the nodes that it was to empty, as `NAMESPACE/NAME on NODE`.
+    /// After the run: pods still on the nodes that it should have emptied, as `NAMESPACE/NAME on NODE`.
     Behind {
-        /// The pods; none where that was looked at and the nodes are empty.
+        /// The pods; empty when the nodes were checked and are empty.
         pods: Vec<String>,
-        /// Why it is not known; empty where it is.
+        /// Why the pods are unknown; empty when they are known.
         unknown: String,
     },
-    /// Once it was over: the job that it was to start does not run.
+    /// After the run: the job that it should have started does not run.
     NotStarted {
         /// `NAMESPACE/NAME`.
         job: String,
-        /// What it waits for, or why that is not known.
+        /// What the job waits for, or why that is unknown.
         why: String,
     },
 }
 
-/// Where a run takes place.
+/// Cluster of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Cluster {
+pub struct ClusterIdentity {
     /// Name of the kubeconfig context.
     pub context: String,
-    /// The server's address; empty for the simulated one.
+    /// The API server's address; empty for a simulated cluster.
     pub server: String,
-    /// What tells the cluster from any other, whatever its context and address are called: the UID of its namespace
-    /// `kube-system`. Empty where that may not be read, and in journals of earlier versions.
+    /// UID of the namespace `kube-system`, which identifies the cluster independently of its context and address. Empty when it
+    /// may not be read, and in journals of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// Whether two records are about one cluster.
+/// Whether two records refer to the same cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Same {
-    /// They are.
+    /// The same cluster.
     Yes,
-    /// Their contexts and addresses are the same; nothing more is known.
+    /// Contexts and addresses are equal; at least one UID is unknown.
     ByAddress,
-    /// They are not.
+    /// Different clusters.
     No,
 }
 
-impl Cluster {
-    /// Whether the other is the same cluster.
+impl ClusterIdentity {
+    /// Compares two clusters.
     pub fn compare(&self, other: &Self) -> Same {
         if !self.uid.is_empty() && !other.uid.is_empty() {
             return match self.uid == other.uid {
@@ -144,7 +144,7 @@ impl Cluster {
                 false => Same::No,
             };
         }
-        // A simulated cluster in the process always says which one it is, and none outlives its process.
+        // A simulated cluster always has a UID and ends with its process.
         let simulated = self.server.is_empty() && (self.uid != other.uid);
         match (self.context == other.context && self.server == other.server) && !simulated {
             true => Same::ByAddress,
@@ -153,7 +153,7 @@ impl Cluster {
     }
 }
 
-impl std::fmt::Display for Cluster {
+impl std::fmt::Display for ClusterIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.context)?;
         let uid = self.uid.split('-').next().unwrap_or_default();
@@ -166,17 +166,17 @@ impl std::fmt::Display for Cluster {
     }
 }
 
-/// Who acts.
+/// The user who acts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Who {
-    /// As the cluster knows them; empty when it does not say.
+    /// User name in the cluster; empty when the API server did not return it.
     pub user: String,
-    /// As this machine knows them.
+    /// User name on this machine.
     pub local: String,
 }
 
 impl Who {
-    /// The name to show.
+    /// The name to show: the cluster's, otherwise the local one.
     pub fn name(&self) -> &str {
         if self.user.is_empty() {
             &self.local
@@ -186,7 +186,7 @@ impl Who {
     }
 }
 
-/// Moments to the millisecond.
+/// Serializes times with milliseconds.
 mod stamp {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_told_apart_by_identity_and_without_one_by_address() {
-        let cluster = |context: &str, server: &str, uid: &str| Cluster {
+    fn clusters_compare_by_identity_or_else_by_address() {
+        let cluster = |context: &str, server: &str, uid: &str| ClusterIdentity {
             context: context.into(),
             server: server.into(),
             uid: uid.into(),
@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(a.compare(&other), same, "{other}");
             assert_eq!(other.compare(&a), same, "{other}");
         }
-        let old: Cluster =
+        let old: ClusterIdentity =
             serde_json::from_str(r#"{"context":"demo","server":""}"#).expect("reads");
         assert_eq!(old.compare(&cluster("demo", "", "1")), Same::No);
         assert_eq!(old.compare(&old), Same::ByAddress);

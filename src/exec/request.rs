@@ -1,4 +1,4 @@
-//! One request and its answer, whichever client sends it.
+//! Sends one request and reads its answer, for any client.
 
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -16,13 +16,13 @@ use source::api_stats::retry_after;
 use super::machine::Seen;
 use super::response::ServerResponse;
 
-/// Questions under way at one time.
+/// Concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// The largest answer that is read, bytes.
+/// Maximum size of a response body that is read, bytes.
 const LARGEST: usize = 64 << 20;
 
-/// Sends one request. Every end of it is an answer; one without a code is none.
+/// Sends one request. Always returns an answer: without a status code when none arrived.
 pub(super) async fn ask(
     client: &Client,
     method: Method,
@@ -53,7 +53,7 @@ pub(super) async fn ask(
             let body = body
                 .ok()
                 .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
-            // The code came: it was carried out or refused, whatever became of the rest.
+            // The status code arrived: the call was carried out or refused, whatever happened to the body.
             let mut answer = ServerResponse::of(code, body.unwrap_or(Value::Null));
             answer.retry_after = wait;
             answer
@@ -62,7 +62,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Reads what stands at a path.
+/// Sends a GET to this path.
 pub(super) async fn get(client: &Client, path: &str) -> ServerResponse {
     ask(client, Method::GET, path, "application/json", &Value::Null).await
 }
@@ -75,24 +75,23 @@ pub(super) async fn read(client: &Client, object: &Object) -> Seen {
     let answer = get(client, &path).await;
     match answer.code {
         Some(200) if answer.body.is_object() => Seen::There(Box::new(answer.body)),
-        // It broke off, or is none of Kubernetes: ask again.
+        // The body was cut off, or does not come from Kubernetes: read again.
         Some(200) => Seen::Not(ServerResponse::none("the answer is not an object")),
         Some(404) => Seen::Gone,
         _ => Seen::Not(answer),
     }
 }
 
-/// What is said of an object that no request can name.
+/// The answer for an object whose name or version is not valid in a path.
 pub(super) fn unwritable(object: &Object) -> ServerResponse {
-    let message = format!("{object}: its name or version cannot stand in a path");
+    let message = format!("{object}: its name or version is not valid in a path");
     ServerResponse::of(400, json!({ "message": message }))
 }
 
-/// What tells this cluster from any other: the UID of its namespace `kube-system`, asked for by a list, which every role
-/// of ours may make.
+/// Identity of the cluster: the UID of the namespace `kube-system`. It is read with a list, which each of our roles permits.
 ///
 /// # Errors
-/// Why it is not known.
+/// Why the UID is unknown.
 pub async fn identity(client: &Client) -> Result<String, String> {
     let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
     let answer = get(client, path).await;
@@ -106,7 +105,7 @@ pub async fn identity(client: &Client) -> Result<String, String> {
     }
 }
 
-/// Asks whether we may do something: `None` when the server does not say.
+/// Sends an access review: whether we have this right; `None` when the API server returned no result.
 pub async fn may(client: &Client, right: &Right) -> Option<bool> {
     let mut attributes = json!({
         "verb": right.verb,
@@ -129,7 +128,7 @@ pub async fn may(client: &Client, right: &Right) -> Option<bool> {
     answer.body.pointer("/status/allowed")?.as_bool()
 }
 
-/// Those of these rights that we lack, as far as the server says.
+/// The rights that the API server reports as denied.
 pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
     let answers = stream::iter(rights)
         .map(

@@ -1,4 +1,4 @@
-//! What the server answered to a call, and what that means for a run.
+//! The API server's answer to a call, and its meaning for a run.
 
 use std::time::Duration;
 
@@ -7,65 +7,65 @@ use serde_json::Value;
 use cluster::mutations::{Call, Method, Subresource, text};
 use model::base::name::printable;
 
-/// An answer, or that none came.
+/// An answer, or the reason why none arrived.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerResponse {
-    /// Code of HTTP; `None` when nothing came that could be an answer: whether it was carried out is not known.
+    /// HTTP status code; `None` when no valid answer arrived and the result of the call is unknown.
     pub code: Option<u16>,
-    /// Its body; null when it is not JSON.
+    /// Response body; null when it is not JSON.
     pub body: Value,
-    /// How long the server asked to wait.
+    /// Value of Retry-After.
     pub retry_after: Option<Duration>,
-    /// Why no answer came; empty when one did.
-    pub trouble: String,
+    /// Why no answer arrived; empty when one did.
+    pub transport_error: String,
 }
 
-/// What an answer means.
+/// Meaning of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Done.
+    /// Carried out.
     Accepted,
-    /// A disruption budget refuses now; with its words and the wait it asks for.
+    /// A disruption budget refuses the eviction for now; with the server's message and Retry-After.
     Budget(String, Option<Duration>),
-    /// The server is busy: the call was not carried out.
+    /// The server is busy and did not carry out the call; with the message and Retry-After.
     Busy(String, Option<Duration>),
-    /// Somebody wrote in between.
+    /// Another client wrote the object in between.
     Conflict(String),
-    /// The server cannot take it as it is: the object has changed, or it is not allowed to be so.
+    /// The server rejected the call as invalid: the object has changed, or the new state is not allowed.
     Invalid(String),
-    /// There is no such object.
+    /// The object does not exist.
     Gone(String),
-    /// No, and asking again does not help.
+    /// Refused; a retry does not help.
     Refused(String),
-    /// Nobody knows whether it was carried out.
+    /// The result is unknown: the call may have been carried out.
     Unknown(String),
 }
 
-/// The longest message that is kept of an answer.
+/// Maximum length of a message, characters.
 const LONGEST: usize = 1000;
 
 impl ServerResponse {
-    /// A code and a body.
+    /// An answer with this code and body.
     pub fn of(code: u16, body: Value) -> Self {
         Self {
             code: Some(code),
             body,
             retry_after: None,
-            trouble: String::new(),
+            transport_error: String::new(),
         }
     }
 
-    /// No answer.
+    /// No answer arrived.
     pub fn none(trouble: impl Into<String>) -> Self {
         Self {
             code: None,
             body: Value::Null,
             retry_after: None,
-            trouble: trouble.into(),
+            transport_error: trouble.into(),
         }
     }
 
-    /// What it says, for people.
+    /// The server's message, for people.
     pub fn words(&self) -> String {
         let said = text(&self.body, "/message");
         let causes = self
@@ -82,7 +82,7 @@ impl ServerResponse {
         let words = match (all.is_empty(), self.code) {
             (false, _) => all.join(" "),
             (true, Some(code)) => format!("the server answered {code}"),
-            (true, None) => self.trouble.clone(),
+            (true, None) => self.transport_error.clone(),
         };
         printable(&words.chars().take(LONGEST).collect::<String>()).into_owned()
     }
@@ -102,14 +102,14 @@ impl ServerResponse {
         self.retry_after.max(asked).filter(|wait| !wait.is_zero())
     }
 
-    /// What it means for this call.
+    /// The meaning of this answer for this call.
     pub fn verdict(&self, call: &Call) -> Verdict {
         let words = self.words();
         let Some(code) = self.code else {
             return Verdict::Unknown(words);
         };
         match code {
-            // An eviction's failure may come as a Status in the body of a 201.
+            // A failed eviction may be returned as a Status in the body of a 201.
             200..=299 if text(&self.body, "/kind") == "Status" => {
                 let failed = text(&self.body, "/status") == "Failure"
                     || self.body.get("code").and_then(Value::as_u64) >= Some(400);
@@ -124,7 +124,7 @@ impl ServerResponse {
                 Verdict::Budget(words, self.wait())
             }
             429 => Verdict::Busy(words, self.wait()),
-            // A new object is named for its step: there is one already because we made it.
+            // New objects are named for their step, so an existing one is ours.
             409 if call.method == Method::Create
                 && call.subresource == Subresource::None
                 && text(&self.body, "/reason") == "AlreadyExists" =>
@@ -134,7 +134,7 @@ impl ServerResponse {
             409 => Verdict::Conflict(words),
             422 => Verdict::Invalid(words),
             404 | 410 => Verdict::Gone(words),
-            // It may have failed before or after it was written.
+            // The server may have failed before or after it wrote the object.
             500..=599 => Verdict::Unknown(words),
             _ => Verdict::Refused(words),
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_told_from_a_busy_server() {
+    fn a_refusal_by_a_budget_differs_from_a_busy_server() {
         let evict = call(Method::Create, Subresource::Eviction);
         let budget = json!({"kind": "Status", "message": "Cannot evict pod.", "details": {"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget", "message": "needs 2 and has 2"}]}});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Carries out an approved plan: drives the machine, sends, and writes everything down before and after.
+//! Carries out an approved plan: drives the state machine, sends calls, and writes the journal before and after each call.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,28 +14,28 @@ use plan::grant::{Approved, Confirmation, Confirmed, Grant};
 
 use super::history::{Run, runs, undone_by};
 use super::journal::{Journal, JournalFault, JournalWriter};
-use super::machine::{Command, End, Machine, Note, StepResult, StepStatus};
+use super::machine::{Machine, Note, RunCommand, RunEnd, StepResult, StepStatus};
 use super::record::{Record, Same, Who};
 use super::response::Verdict;
 use super::writer::Writer;
 
-/// Where a run stands, for whoever looks on.
+/// Progress of a run, for observers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Progress {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// Each step: where it stands, and what it waits for or why it failed.
+    /// Each step's status, with what it waits for or why it failed.
     pub steps: Vec<(StepStatus, String)>,
     /// How it ended; `None` while it runs.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
 }
 
-/// Why a run could not be carried out at all, or was broken off.
+/// Why a run could not start, or was aborted.
 #[derive(Debug)]
 pub enum RunError {
     /// The journal cannot be written: nothing more is sent.
     Journal(JournalFault),
-    /// It may not be taken up.
+    /// The run may not be started or resumed.
     Refused(String),
 }
 
@@ -66,37 +66,37 @@ impl From<JournalFault> for RunError {
     }
 }
 
-/// A name for a new run: when it began, and enough chance that two at once differ. Fit for a name in Kubernetes.
+/// A name for a new run: the start time and enough randomness that two concurrent runs differ. Valid as a Kubernetes name.
 pub fn name_of_run(now: Moment) -> String {
     let digits: String = now.rfc3339().chars().filter(char::is_ascii_digit).collect();
     let chance = RandomState::new().build_hasher().finish() & 0xff_ffff;
     format!("{digits}-{chance:06x}")
 }
 
-/// True for what [`name_of_run`] makes: letters, digits and hyphens, so that it names a file in one folder and no other.
+/// True for the names that [`name_of_run`] makes: letters, digits and hyphens only, so that the name is safe as a file name.
 pub fn is_name_of_run(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
-/// What a run is carried out with.
+/// Dependencies of a run.
 pub struct RunContext<'a> {
-    /// What writes to the cluster.
+    /// Sends calls to the cluster.
     pub writer: &'a Writer,
-    /// What is written down.
+    /// Records the run.
     pub journal: &'a Journal,
-    /// Our name on this machine.
+    /// Local user name.
     pub local: String,
     /// This machine's clock, for the journal.
     pub clock: &'a (dyn Fn() -> Moment + Send + Sync),
-    /// Where progress is told.
+    /// Receives the progress.
     pub progress: watch::Sender<Option<Progress>>,
-    /// True once its operator wants it to stop after the current step.
+    /// True once the operator asked to stop after the current step.
     pub stop: watch::Receiver<bool>,
 }
 
 impl RunContext<'_> {
-    async fn who(&self) -> Who {
+    async fn actor(&self) -> Who {
         Who {
             user: self.writer.user().await,
             local: self.local.clone(),
@@ -119,11 +119,11 @@ impl RunContext<'_> {
         versions
     }
 
-    /// Carries out a plan; `run` is its name, from [`name_of_run`].
+    /// Carries out a plan. `run` is its name, from [`name_of_run`].
     ///
     /// # Errors
     /// The journal cannot be written, or the plan is for another cluster.
-    pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<End, RunError> {
+    pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<RunEnd, RunError> {
         let cluster = self.writer.named();
         if *cluster.context != **approved.context() {
             return Err(RunError::Refused(format!(
@@ -134,7 +134,7 @@ impl RunContext<'_> {
         }
         let cluster = self.writer.cluster().await;
         let mut pen = self.journal.open(run, (self.clock)())?;
-        let who = self.who().await;
+        let who = self.actor().await;
         let plan = approved.plan();
         let begin = Record::Begin {
             cluster,
@@ -149,13 +149,13 @@ impl RunContext<'_> {
             .await
     }
 
-    /// Takes up a run whose process has ended, or that was stopped. Nothing is done twice: what was sent and never
-    /// answered is looked into first.
+    /// Resumes a run whose process has ended, or that was stopped. No step is carried out twice: calls without an answer are
+    /// resolved first.
     ///
     /// # Errors
-    /// There is no such run on this cluster, it is over, another process carries it out, or the journal fails.
-    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<End, RunError> {
-        // A run that there is not makes no lock.
+    /// No such run exists on this cluster, it has ended, another process carries it out, or the journal fails.
+    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<RunEnd, RunError> {
+        // An unknown run must not create a lock file.
         find(self.journal, run)?;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let past = find(self.journal, run)?;
@@ -174,14 +174,14 @@ impl RunContext<'_> {
             )));
         }
         let consent = Confirmation {
-            // It was accepted when the run began, perhaps by an earlier version.
+            // The reason was accepted when the run began, perhaps by an earlier version.
             reason: printable(&past.reason).into_owned(),
             confirmed: Confirmed::Outright,
         };
         let approved = grant
             .approve(past.plan.clone(), consent)
             .map_err(|error| RunError::Refused(error.to_string()))?;
-        let who = self.who().await;
+        let who = self.actor().await;
         pen.write((self.clock)(), Record::TakenUp { who: who.clone() })?;
         let plan = approved.plan();
         let versions = self.versions(plan).await;
@@ -197,7 +197,7 @@ impl RunContext<'_> {
         plan: &Plan,
         who: &Who,
         reason: &str,
-    ) -> Result<End, RunError> {
+    ) -> Result<RunEnd, RunError> {
         loop {
             if *self.stop.borrow() {
                 machine.stop();
@@ -207,11 +207,11 @@ impl RunContext<'_> {
                 .await?;
             self.tell_progress(&machine, &pen, None);
             match order {
-                Command::Read(object) => {
+                RunCommand::Read(object) => {
                     let seen = self.writer.read(&object).await;
                     machine.read(self.writer.now(), seen);
                 }
-                Command::Write {
+                RunCommand::Write {
                     step,
                     attempt,
                     call,
@@ -244,18 +244,18 @@ impl RunContext<'_> {
                     pen.write((self.clock)(), record)?;
                     machine.answered(self.writer.now(), &answer);
                 }
-                Command::Sleep(until) => {
+                RunCommand::Sleep(until) => {
                     let wait = Duration::from_millis(until.since(self.writer.now()).millis());
                     let wait = wait.max(Duration::from_millis(10));
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         changed = self.stop.changed() => if changed.is_err() {
-                            // Nobody can stop it any more: it goes on to its end.
+                            // The sender is gone, so no stop can arrive: the run continues to its end.
                             tokio::time::sleep(wait).await;
                         }
                     }
                 }
-                Command::End(end) => {
+                RunCommand::End(end) => {
                     pen.write((self.clock)(), Record::End { end: end.clone() })?;
                     self.tell_progress(&machine, &pen, Some(end.clone()));
                     return Ok(end);
@@ -264,7 +264,7 @@ impl RunContext<'_> {
         }
     }
 
-    /// Writes down what the machine notes, and tells the cluster of steps that are over.
+    /// Writes the machine's notes to the journal, and writes Events for finished steps.
     async fn write_notes(
         &self,
         machine: &mut Machine,
@@ -301,11 +301,11 @@ impl RunContext<'_> {
         Ok(())
     }
 
-    fn tell_progress(&self, machine: &Machine, pen: &JournalWriter, end: Option<End>) {
+    fn tell_progress(&self, machine: &Machine, pen: &JournalWriter, end: Option<RunEnd>) {
         let progress = Progress {
             run: pen.run().to_owned(),
             steps: machine
-                .stands()
+                .step_statuses()
                 .map(|(_, stand, words)| (stand, words.to_owned()))
                 .collect(),
             end,
@@ -337,14 +337,14 @@ impl RunContext<'_> {
             reason,
             self.writer.now(),
         );
-        let answer = self.writer.tell(&namespace, &event).await;
+        let answer = self.writer.create_event(&namespace, &event).await;
         if answer.code.is_none_or(|code| code >= 300) {
             tracing::warn!(words = %answer.words(), "a Kubernetes Event could not be written");
         }
     }
 }
 
-/// The run of this name in the journal.
+/// Finds the run with this name in the journal.
 ///
 /// # Errors
 /// The journal cannot be read, or has no such run.
@@ -368,7 +368,7 @@ pub fn find(journal: &Journal, run: &str) -> Result<Run, RunError> {
         })
 }
 
-/// The Event on a step's object, and the namespace it stands in: that of the object, else `default`.
+/// The Event for a step's object, and its namespace: the object's, or `default`.
 #[expect(
     clippy::too_many_arguments,
     reason = "one event, all of whose words differ"
@@ -411,7 +411,7 @@ fn event(
     } else {
         format!("{}/{}", it.place.group, it.place.version)
     };
-    // The name of an object has 253 characters at most.
+    // Object names are limited to 253 characters.
     let name: String = it.name.chars().take(200).collect();
     let stamp = now.rfc3339();
     let event = json!({

@@ -1,4 +1,4 @@
-//! Runs followed in their journal: each look reads only what has been added since the last one.
+//! Follows runs in their journal: each call reads only what was added since the last one.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use super::journal::{FileId, Journal, JournalFault, Pages, rest};
 #[derive(Debug, Default)]
 pub struct Runs {
     all: Vec<Run>,
-    /// How far each file has been read, bytes.
+    /// Bytes read of each file.
     read: BTreeMap<FileId, u64>,
-    /// Bytes that were read in all.
+    /// Total bytes read.
     total: u64,
 }
 
 impl Runs {
-    /// The runs as the journal tells them now, oldest first.
+    /// The current runs of the journal, oldest first.
     ///
     /// # Errors
-    /// A file that is there cannot be read.
+    /// An existing file cannot be read.
     pub fn look(&mut self, journal: &Journal) -> Result<&[Run], JournalFault> {
         if !self.take_in(journal)? {
-            // A file is shorter than it was, or has gone: what was read of it holds no longer.
+            // A file became shorter or was removed: read everything again.
             *self = Self {
                 total: self.total,
                 ..Self::default()
@@ -32,7 +32,7 @@ impl Runs {
         Ok(&self.all)
     }
 
-    /// Bytes that all looks together have read.
+    /// Total bytes that all calls have read.
     pub fn bytes_read(&self) -> u64 {
         self.total
     }
@@ -66,8 +66,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::machine::End;
-    use crate::record::{Cluster, Record, Who};
+    use crate::machine::RunEnd;
+    use crate::record::{ClusterIdentity, Record, Who};
     use crate::runs as all_runs;
     use model::base::Moment;
     use model::plan::{Intent, Plan};
@@ -81,7 +81,7 @@ mod tests {
             target: "nlp".into(),
         };
         Record::Begin {
-            cluster: Cluster {
+            cluster: ClusterIdentity {
                 context: "c".into(),
                 server: String::new(),
                 uid: "u".into(),
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(runs.look(&journal).expect("nothing yet"), []);
         for run in 0..20 {
             let mut pen = journal.open(&format!("r{run}"), at(run)).expect("opens");
-            for record in [begin(), Record::End { end: End::Done }] {
+            for record in [begin(), Record::End { end: RunEnd::Done }] {
                 pen.write(at(run), record).expect("written");
                 let seen = runs.look(&journal).expect("reads").to_vec();
                 assert_eq!(seen, all_runs(&journal.read().expect("reads")));
@@ -124,7 +124,7 @@ mod tests {
         let journal = Journal::new(folder.path());
         let mut pen = journal.open("r", at(0)).expect("opens");
         pen.write(at(0), begin()).expect("written");
-        pen.write(at(1), Record::End { end: End::Done })
+        pen.write(at(1), Record::End { end: RunEnd::Done })
             .expect("written");
         drop(pen);
         let whole = fs::read(journal.path()).expect("is there");
@@ -132,7 +132,10 @@ mod tests {
         fs::write(journal.path(), &whole[..whole.len() - 5]).expect("cut");
         assert_eq!(runs.look(&journal).expect("reads")[0].end, None);
         fs::write(journal.path(), &whole).expect("written");
-        assert_eq!(runs.look(&journal).expect("reads")[0].end, Some(End::Done));
+        assert_eq!(
+            runs.look(&journal).expect("reads")[0].end,
+            Some(RunEnd::Done)
+        );
         fs::write(journal.path(), b"").expect("emptied");
         assert_eq!(runs.look(&journal).expect("reads"), []);
     }

@@ -1,4 +1,4 @@
-//! What a step waits for: whether it has come, in which words it is told, and how long to pause.
+//! What a step waits for: whether it has happened, its description, and the pause before the next check.
 
 use std::time::Duration;
 
@@ -8,19 +8,20 @@ use cluster::mutations::{CHECKPOINT, entry, has_condition, is_value, text};
 use model::base::Moment;
 use model::plan::{Step, Until, Wait, When};
 
-/// How often an object that is waited for is looked at.
+/// Interval between reads of an object that a step waits for.
 const POLL: Duration = Duration::from_secs(2);
-/// The first and the longest pause after a budget's refusal, and between tries at a busy or silent server.
+/// First and longest pause after a refusal by a disruption budget, and between retries when the server is busy or does not
+/// answer.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 
-/// The pause after so many refusals; never shorter than the server asks.
+/// The pause after this many refusals, at least the server's Retry-After.
 pub(super) fn pause(refusals: u32, asked: Option<Duration>) -> Duration {
     let (first, longest) = PAUSES;
     let own = (first * 2_u32.saturating_pow(refusals.min(8))).min(longest);
     own.max(asked.unwrap_or_default())
 }
 
-/// Whether what is waited for has come. The object is `None` when that very object is not there.
+/// Whether the awaited state is reached. `object` is `None` when that object does not exist.
 pub(super) fn is_over(
     until: &Until,
     since: Option<Moment>,
@@ -45,14 +46,17 @@ pub(super) fn is_over(
     }
 }
 
-/// What is waited for since a moment, in words.
-fn wanted(wait: &Wait, since: Moment) -> String {
+/// Describes what a step waits for.
+fn condition_text(wait: &Wait, since: Moment) -> String {
     match &wait.until {
         Until::Budget => "until its disruption budget allows it".to_owned(),
         Until::Time { at } => format!("until {}", at.rfc3339()),
         Until::Elapsed { seconds } => {
             let at = since.plus(Duration::from_secs(*seconds));
-            format!("until {}, so that others start first", at.rfc3339())
+            format!(
+                "until {}: jobs that earlier steps start get their nodes first",
+                at.rfc3339()
+            )
         }
         Until::Gone => "until it has ended".to_owned(),
         Until::Checkpoint { .. } => "until its work is saved".to_owned(),
@@ -61,17 +65,17 @@ fn wanted(wait: &Wait, since: Moment) -> String {
     }
 }
 
-/// What is still waited for.
+/// Whether a step still waits.
 pub(super) enum Pending {
-    /// Nothing.
+    /// The step does not wait.
     No,
-    /// Something; when to look next, and in words.
+    /// The step waits: the time of the next check, and the description.
     Until(Moment, String),
-    /// It did not come in time.
+    /// The awaited state was not reached in time.
     Late(String),
 }
 
-/// What a step still waits for; `since` is when it began to.
+/// What a step still waits for. `since` is when its wait began.
 pub(super) fn pending(
     step: &Step,
     since: &mut Option<Moment>,
@@ -89,18 +93,21 @@ pub(super) fn pending(
         }
         let since = *since.get_or_insert(now);
         let limit = wait.limit(since);
-        let words = wanted(wait, since);
+        let words = condition_text(wait, since);
         if limit.is_some_and(|limit| now >= limit) {
             if wait.go_on {
                 continue;
             }
             let waited = now.since(since);
-            return Pending::Late(format!("{}: waited {waited} in vain: {words}", step.object));
+            return Pending::Late(format!(
+                "{}: timed out after {waited}: {words}",
+                step.object
+            ));
         }
         let by_clock = matches!(wait.until, Until::Time { .. } | Until::Elapsed { .. });
         if object.is_none() && !by_clock {
             return Pending::Late(format!(
-                "{} has gone while it was waited: {words}",
+                "{} was deleted during the wait: {words}",
                 step.object
             ));
         }

@@ -1,5 +1,5 @@
-//! The two sole writers: [`Writer`] sends the calls of approved plans, [`Probe`] asks the server what it would say to
-//! them. Neither can be had without a [`Grant`].
+//! The only two writers: [`Writer`] sends the calls of approved plans, [`Probe`] sends them as dry runs. Both require a
+//! [`Grant`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,37 +18,37 @@ use model::base::Moment;
 use model::plan::Object;
 use plan::grant::Grant;
 use source::api_stats::ApiStats;
-use source::counted::Counted;
-use source::kubeconfig::{Choice, ConfigFault, Resolved, resolve};
+use source::counted::CountingLayer;
+use source::kubeconfig::{ConfigFault, ContextChoice, Resolved, resolve};
 use source::login::Login;
 
 use super::gate::{WHO, WriteGate};
 use super::machine::Seen;
-use super::record::Cluster;
+use super::record::ClusterIdentity;
 use super::request::{ask, get, identity, read, unwritable};
 use super::response::ServerResponse;
 
-/// The client that may write: a gate of its own, our own count, and no retry below us, since a call that got no
-/// answer is looked into before it is sent again.
+/// The writing client: its own gate and its own counters. It does not retry, because a call without an answer is resolved before
+/// it is sent again.
 #[derive(Clone)]
 pub struct WritingClient {
     client: Client,
     stats: Arc<ApiStats>,
-    cluster: Cluster,
+    cluster: ClusterIdentity,
 }
 
-/// Connects to the cluster of `choice` for writing; what is sent is counted in `stats`.
+/// Connects to the cluster of `choice` for writing. Requests are counted in `stats`.
 ///
 /// # Errors
-/// What is wrong with the kubeconfig, or that the grant is for another context.
+/// The kubeconfig is invalid, or the grant is for another context.
 pub fn connect(
     grant: &Grant,
-    choice: Choice,
+    choice: ContextChoice,
     stats: Arc<ApiStats>,
     interactive: bool,
 ) -> Result<WritingClient, ConfigFault> {
     let resolved = resolved(grant, &choice)?;
-    let cluster = Cluster {
+    let cluster = ClusterIdentity {
         context: resolved.context.clone(),
         server: resolved.config.cluster_url.to_string(),
         uid: String::new(),
@@ -58,8 +58,8 @@ pub fn connect(
     Ok(writing(login, &namespace, stats, cluster))
 }
 
-/// The cluster of `choice`, where the grant is for it.
-pub(super) fn resolved(grant: &Grant, choice: &Choice) -> Result<Resolved, ConfigFault> {
+/// Resolves `choice` and checks that the grant is for this cluster.
+pub(super) fn resolved(grant: &Grant, choice: &ContextChoice) -> Result<Resolved, ConfigFault> {
     let resolved = resolve(choice)?;
     if *resolved.context != **grant.context() {
         return Err(ConfigFault(format!(
@@ -71,7 +71,7 @@ pub(super) fn resolved(grant: &Grant, choice: &Choice) -> Result<Resolved, Confi
     Ok(resolved)
 }
 
-/// A writing client on a service in this process.
+/// A writing client on an in-process service.
 pub fn client_for<S, B>(grant: &Grant, service: S, stats: Arc<ApiStats>) -> WritingClient
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -80,7 +80,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let cluster = Cluster {
+    let cluster = ClusterIdentity {
         context: grant.context().to_string(),
         server: String::new(),
         uid: String::new(),
@@ -92,7 +92,7 @@ fn writing<S, B>(
     service: S,
     namespace: &str,
     stats: Arc<ApiStats>,
-    cluster: Cluster,
+    cluster: ClusterIdentity,
 ) -> WritingClient
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// A client that sends what `gate` lets through, counted in `stats`.
+/// A client that sends what `gate` allows, counted in `stats`.
 pub(super) fn gated<S, B>(
     service: S,
     namespace: &str,
@@ -122,7 +122,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let counted = Counted::new(Arc::clone(stats)).layer(service);
+    let counted = CountingLayer::new(Arc::clone(stats)).layer(service);
     Client::new(gate.layer(counted), namespace)
 }
 
@@ -132,7 +132,7 @@ impl WritingClient {
     }
 }
 
-/// Sends calls. Only a run of an approved plan holds one while it sends.
+/// Sends calls. Only a run of an approved plan uses it.
 pub struct Writer {
     client: WritingClient,
 }
@@ -144,25 +144,25 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// A writer of this grant.
+    /// Creates a writer for this grant.
     pub fn new(_grant: &Grant, client: WritingClient) -> Self {
         Self { client }
     }
 
-    /// Which cluster it writes to, as the kubeconfig names it.
-    pub fn named(&self) -> &Cluster {
+    /// The cluster that it writes to, as the kubeconfig names it.
+    pub fn named(&self) -> &ClusterIdentity {
         &self.client.cluster
     }
 
-    /// Which cluster it writes to, with its identity where that may be read.
-    pub async fn cluster(&self) -> Cluster {
-        Cluster {
+    /// The cluster that it writes to, with its UID when that may be read.
+    pub async fn cluster(&self) -> ClusterIdentity {
+        ClusterIdentity {
             uid: identity(&self.client.client).await.unwrap_or_default(),
             ..self.client.cluster.clone()
         }
     }
 
-    /// The server's clock.
+    /// Current time on the server's clock.
     pub fn now(&self) -> Moment {
         self.client.stats.now()
     }
@@ -177,8 +177,8 @@ impl Writer {
         send(&self.client, call, false).await
     }
 
-    /// Sends one call that the server, too, gives up after `span`. Whether it was carried out is not known when no answer came by then.
-    /// With `dry_run` the server is to do everything but write.
+    /// Sends one call with a timeout of `span`, which is also passed to the server. When no answer arrives in time, the result
+    /// is unknown. `dry_run` requests a server-side dry run.
     pub(super) async fn send_within(
         &self,
         call: &Call,
@@ -189,7 +189,7 @@ impl Writer {
             return unwritable(&call.object);
         };
         let mark = if path.contains('?') { '&' } else { '?' };
-        // The server takes whole seconds: less than one is left to our own clock.
+        // The server accepts whole seconds only: below one second only our own timeout applies.
         let path = match span.as_secs() {
             0 => path,
             seconds => format!("{path}{mark}timeout={seconds}s"),
@@ -199,16 +199,16 @@ impl Writer {
         timeout(span, sent).await.unwrap_or_else(late)
     }
 
-    /// Writes a Kubernetes Event. It is news, not part of the plan: whether it came through decides nothing.
-    pub(super) async fn tell(&self, namespace: &str, event: &Value) -> ServerResponse {
+    /// Writes a Kubernetes Event. Its failure is ignored.
+    pub(super) async fn create_event(&self, namespace: &str, event: &Value) -> ServerResponse {
         let path = format!("/api/v1/namespaces/{namespace}/events?fieldManager=stokehold");
         self.client
             .ask(Method::POST, &path, "application/json", event)
             .await
     }
 
-    /// The version in which the cluster serves a kind, by its group and plural: of several the first that has it, the preferred one
-    /// before others. `None` when it does not say.
+    /// The version in which the cluster serves a kind, by group and plural: the preferred version if it serves the kind,
+    /// otherwise the first that does. `None` when the cluster returned none.
     pub async fn version_of(&self, group: &str, plural: &str) -> Option<String> {
         let answer = get(&self.client.client, &format!("/apis/{group}")).await;
         let told: PlainGroup = serde_json::from_value(answer.body).ok()?;
@@ -226,7 +226,7 @@ impl Writer {
         versions.into_iter().next()
     }
 
-    /// Our name, as the cluster knows it; empty when it does not say.
+    /// Our user name in the cluster; empty when the API server did not return it.
     pub async fn user(&self) -> String {
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let answer = self
@@ -254,14 +254,13 @@ async fn send_to(client: &WritingClient, call: &Call, path: &str) -> ServerRespo
         .await
 }
 
-/// Asks the server what it would say to a call. It changes nothing, and yet it needs the right to write, as it
-/// sends what a write sends.
+/// Sends calls as server-side dry runs. A dry run changes nothing but needs write permission, because the same request is sent.
 pub struct Probe {
     client: WritingClient,
 }
 
 impl Probe {
-    /// A probe of this grant.
+    /// Creates a probe for this grant.
     pub fn new(_grant: &Grant, client: WritingClient) -> Self {
         Self { client }
     }

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use model::fleet::histogram::Histogram;
 
-use super::dialect::{Dialect, Part};
+use super::dialect::{Dialect, SamplePart};
 use super::exposition::Series;
 use super::fold::Contribution;
 
@@ -17,11 +17,11 @@ pub(super) fn histogram(
     dialect: &Dialect,
     group: &[Contribution],
 ) -> Option<Result<Histogram, Malformed>> {
-    let first = group.iter().find(|one| one.part == Part::Bucket)?;
+    let first = group.iter().find(|one| one.part == SamplePart::Bucket)?;
     let signal = dialect.maps[usize::from(first.map)].signal;
     let mut all: Vec<&Contribution> = group
         .iter()
-        .filter(|one| one.part == Part::Bucket && one.rank == first.rank)
+        .filter(|one| one.part == SamplePart::Bucket && one.rank == first.rank)
         .collect();
     all.sort_by_key(|one| one.item);
     let engines = all.chunk_by(|a, b| a.item == b.item).map(|engine| {
@@ -31,7 +31,7 @@ pub(super) fn histogram(
     engines.reduce(|sum, more| sum?.plus(&more?).ok_or(Malformed))
 }
 
-/// What tells the buckets of one histogram from those of others on the page: their labels but for the bound, in any order.
+/// The identity of a histogram on the page: the labels of its buckets without the bound, in any order.
 pub(super) fn histogram_id(series: &Series<'_, '_>) -> u64 {
     let labels = series.labels.iter().filter(|label| label.name != "le");
     labels.fold(0, |sum: u64, label| {

@@ -12,24 +12,24 @@ use model::base::{Name, time::parse_span};
 use model::fleet::signal::{Kind, Signal};
 
 use super::dialect::{
-    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Map, Missing, Part, PodRule, Scale,
-    Share, Sizes, SliceRule, Use,
+    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Missing, PodRule, SamplePart, Scale,
+    Share, SignalMapping, Sizes, SliceRule, Use,
 };
-use super::labels::{Field, Fields, Filter, Source};
+use super::labels::{DeviceLabels, LabelFilter, LabelSources, Source};
 use super::spec::{
-    self, DeriveSpec, Faults, FieldsSpec, HostSpec, JoinOn, KindSpec, Many, MapSpec, Rollup,
+    self, DeriveSpec, FieldsSpec, FileFaults, HostSpec, JoinOn, KindSpec, Many, MapSpec, Rollup,
     ScaleSpec, ScopeSpec, SliceSpec, SourceSpec, Spec,
 };
 
 /// Reads and checks one file; `None` when anything is wrong, which is then in `faults`.
-pub(super) fn compile(faults: &mut Faults<'_>) -> Option<Dialect> {
+pub(super) fn compile(faults: &mut FileFaults<'_>) -> Option<Dialect> {
     let spec = spec::parse(faults)?;
     let before = faults.found.len();
     let dialect = dialect(spec, faults);
     (faults.found.len() == before).then_some(dialect)
 }
 
-fn dialect(spec: Spec, faults: &mut Faults<'_>) -> Dialect {
+fn dialect(spec: Spec, faults: &mut FileFaults<'_>) -> Dialect {
     let name = spec.name.get_ref();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || !name.chars().all(plain) {
@@ -155,7 +155,10 @@ fn dialect(spec: Spec, faults: &mut Faults<'_>) -> Dialect {
     }
 }
 
-fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Vec<Use>>) {
+fn maps(
+    spec: &Spec,
+    faults: &mut FileFaults<'_>,
+) -> (Vec<SignalMapping>, FxHashMap<String, Vec<Use>>) {
     let mut maps = Vec::new();
     let mut families: FxHashMap<String, Vec<Use>> = FxHashMap::default();
     let mut ranks: FxHashMap<Signal, u16> = FxHashMap::default();
@@ -195,20 +198,23 @@ fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Ve
 }
 
 /// The metric names behind one name of a mapping, each with what it is of the signal.
-fn parts(map: &MapSpec, signal: Signal, name: &str) -> Vec<(String, Part)> {
+fn parts(map: &MapSpec, signal: Signal, name: &str) -> Vec<(String, SamplePart)> {
     if !is_mean(map) {
-        return vec![(name.to_owned(), Part::Value)];
+        return vec![(name.to_owned(), SamplePart::Value)];
     }
     let at = map.from.get_ref().iter().position(|from| from == name);
     match at.and_then(|at| map.count.get(at)) {
-        Some(count) => vec![(name.to_owned(), Part::Sum), (count.clone(), Part::Count)],
+        Some(count) => vec![
+            (name.to_owned(), SamplePart::Sum),
+            (count.clone(), SamplePart::Count),
+        ],
         None => {
             let mut parts = vec![
-                (format!("{name}_sum"), Part::Sum),
-                (format!("{name}_count"), Part::Count),
+                (format!("{name}_sum"), SamplePart::Sum),
+                (format!("{name}_count"), SamplePart::Count),
             ];
             if matches!(signal, Signal::Ttft | Signal::Itl | Signal::Tpot) {
-                parts.push((format!("{name}_bucket"), Part::Bucket));
+                parts.push((format!("{name}_bucket"), SamplePart::Bucket));
             }
             parts
         }
@@ -221,7 +227,12 @@ fn is_mean(map: &MapSpec) -> bool {
         .is_some_and(|kind| *kind.get_ref() == KindSpec::Mean)
 }
 
-fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) -> Map {
+fn one_map(
+    map: &MapSpec,
+    signal: Signal,
+    spec: &Spec,
+    faults: &mut FileFaults<'_>,
+) -> SignalMapping {
     let scale = match map
         .scale
         .as_ref()
@@ -300,7 +311,7 @@ fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) 
             }
         })
         .collect();
-    Map {
+    SignalMapping {
         signal,
         scale,
         total: signal.kind() == Kind::Gauge && kind == Some(KindSpec::Counter),
@@ -320,7 +331,7 @@ fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) 
     }
 }
 
-fn slice_rule(slice: &SliceSpec, faults: &mut Faults<'_>) -> SliceRule {
+fn slice_rule(slice: &SliceSpec, faults: &mut FileFaults<'_>) -> SliceRule {
     SliceRule {
         id: field(&slice.id, faults),
         profile: field(&slice.profile, faults),
@@ -328,9 +339,9 @@ fn slice_rule(slice: &SliceSpec, faults: &mut Faults<'_>) -> SliceRule {
         unless: slice
             .unless
             .iter()
-            .map(|(name, values)| Filter {
+            .map(|(name, values)| LabelFilter {
                 equal: vec![(name.clone(), values.to_vec())],
-                ..Filter::default()
+                ..LabelFilter::default()
             })
             .collect(),
         parent: slice.parent.clone(),
@@ -354,7 +365,7 @@ fn slice_rule(slice: &SliceSpec, faults: &mut Faults<'_>) -> SliceRule {
     }
 }
 
-fn derive(derive: &DeriveSpec, faults: &mut Faults<'_>) -> Option<Derive> {
+fn derive(derive: &DeriveSpec, faults: &mut FileFaults<'_>) -> Option<Derive> {
     let to = signal(&derive.to, faults)?;
     let given = [
         !derive.sum.is_empty(),
@@ -383,7 +394,7 @@ fn derive(derive: &DeriveSpec, faults: &mut Faults<'_>) -> Option<Derive> {
     Some(Derive { to, how })
 }
 
-fn discovery(spec: &spec::DiscoverySpec, faults: &mut Faults<'_>) -> Discovery {
+fn discovery(spec: &spec::DiscoverySpec, faults: &mut FileFaults<'_>) -> Discovery {
     let mut selectors = Vec::new();
     for selector in &spec.selectors {
         let pairs: Option<Vec<_>> = selector
@@ -427,8 +438,8 @@ fn discovery(spec: &spec::DiscoverySpec, faults: &mut Faults<'_>) -> Discovery {
     }
 }
 
-fn fields(spec: &FieldsSpec, faults: &mut Faults<'_>) -> Fields {
-    Fields {
+fn fields(spec: &FieldsSpec, faults: &mut FileFaults<'_>) -> DeviceLabels {
+    DeviceLabels {
         key: field(&spec.key, faults),
         host: field(&spec.host, faults),
         index: field(&spec.index, faults),
@@ -441,9 +452,9 @@ fn fields(spec: &FieldsSpec, faults: &mut Faults<'_>) -> Fields {
 }
 
 /// `first`, with the lists of `second` where it has none.
-fn or_else(first: Fields, second: &Fields) -> Fields {
-    let pick = |a: Field, b: &Field| if a.0.is_empty() { b.clone() } else { a };
-    Fields {
+fn or_else(first: DeviceLabels, second: &DeviceLabels) -> DeviceLabels {
+    let pick = |a: LabelSources, b: &LabelSources| if a.0.is_empty() { b.clone() } else { a };
+    DeviceLabels {
         key: pick(first.key, &second.key),
         host: pick(first.host, &second.host),
         index: pick(first.index, &second.index),
@@ -455,7 +466,7 @@ fn or_else(first: Fields, second: &Fields) -> Fields {
     }
 }
 
-fn field(sources: &[Spanned<SourceSpec>], faults: &mut Faults<'_>) -> Field {
+fn field(sources: &[Spanned<SourceSpec>], faults: &mut FileFaults<'_>) -> LabelSources {
     let compiled = sources.iter().map(|source| {
         let at = source.span();
         let source = source.get_ref();
@@ -473,11 +484,11 @@ fn field(sources: &[Spanned<SourceSpec>], faults: &mut Faults<'_>) -> Field {
             filter: filter(&source.filter, &[], &[]),
         }
     });
-    Field(compiled.collect())
+    LabelSources(compiled.collect())
 }
 
-fn filter(equal: &BTreeMap<String, Many>, absent: &[String], present: &[String]) -> Filter {
-    Filter {
+fn filter(equal: &BTreeMap<String, Many>, absent: &[String], present: &[String]) -> LabelFilter {
+    LabelFilter {
         equal: equal
             .iter()
             .map(|(name, values)| (name.clone(), values.to_vec()))
@@ -487,7 +498,7 @@ fn filter(equal: &BTreeMap<String, Many>, absent: &[String], present: &[String])
     }
 }
 
-fn regex(text: &str, at: Range<usize>, faults: &mut Faults<'_>) -> Option<Regex> {
+fn regex(text: &str, at: Range<usize>, faults: &mut FileFaults<'_>) -> Option<Regex> {
     match Regex::new(text) {
         Ok(regex) => Some(regex),
         Err(error) => {
@@ -500,7 +511,7 @@ fn regex(text: &str, at: Range<usize>, faults: &mut Faults<'_>) -> Option<Regex>
     }
 }
 
-fn span(text: &Spanned<String>, faults: &mut Faults<'_>) -> Duration {
+fn span(text: &Spanned<String>, faults: &mut FileFaults<'_>) -> Duration {
     parse_span(text.get_ref())
         .filter(|span| !span.is_zero())
         .unwrap_or_else(|| {
@@ -512,7 +523,7 @@ fn span(text: &Spanned<String>, faults: &mut Faults<'_>) -> Duration {
         })
 }
 
-fn signal(name: &Spanned<String>, faults: &mut Faults<'_>) -> Option<Signal> {
+fn signal(name: &Spanned<String>, faults: &mut FileFaults<'_>) -> Option<Signal> {
     let found = Signal::from_name(name.get_ref());
     if found.is_none() {
         let known = Signal::ALL.iter().map(|signal| signal.name());
@@ -521,7 +532,7 @@ fn signal(name: &Spanned<String>, faults: &mut Faults<'_>) -> Option<Signal> {
             .unwrap_or_default();
         faults.at(
             name.span(),
-            format!("no signal is called \"{}\"{hint}", name.get_ref()),
+            format!("no signal has the name \"{}\"{hint}", name.get_ref()),
         );
     }
     found

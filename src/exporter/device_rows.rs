@@ -8,7 +8,7 @@ use model::base::{Name, Names, ObjectKey};
 
 use super::dialect::Dialect;
 use super::fold::NONE;
-use super::labels::{Fields, glob, label, real_id};
+use super::labels::{DeviceLabels, glob, label, real_id};
 use super::line::Label;
 use super::mapper::intern;
 use super::spec::Key;
@@ -18,8 +18,8 @@ const MOST_DEVICES: u32 = 1024;
 
 /// A device as its rows describe it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Device {
-    /// Tells it apart on its page.
+pub(super) struct RowDevice {
+    /// Its identity on the page.
     pub key: Option<Name>,
     pub host: Option<Name>,
     pub index: Option<u32>,
@@ -57,7 +57,7 @@ pub(super) struct Pod {
     pub exported: bool,
 }
 
-/// Where a row stands. [`NONE`] is nowhere.
+/// The position of a row; [`NONE`] means no position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     pub host: u32,
@@ -79,7 +79,7 @@ struct Cut {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Id {
-    /// What tells devices apart on this page, whether it is a real id or not.
+    /// The identity of a device on this page, whether it is a real id or not.
     Key(Name),
     Uuid(Name),
     Index(Option<Name>, u32),
@@ -87,12 +87,12 @@ enum Id {
     Serial(Option<Name>, Name),
 }
 
-/// Everything that rows of a page speak of.
-pub(super) struct Rows<'d, 'n> {
+/// All nodes, devices and slices in the rows of a page.
+pub(super) struct PageRows<'d, 'n> {
     dialect: &'d Dialect,
     own: Option<ObjectKey>,
     names: &'n mut Names,
-    pub devices: Vec<Device>,
+    pub devices: Vec<RowDevice>,
     ids: FxHashMap<Id, u32>,
     pub places: Vec<RowSubject>,
     /// Slices of a device by number, with their profile and, where each has one, an index of their own.
@@ -107,10 +107,10 @@ pub(super) struct Rows<'d, 'n> {
     /// Who holds which place, as often as rows say so.
     pub holders: FxHashMap<(u32, u32), bool>,
     /// Identity that holds for all rows of a host, or of a page whose rows name none.
-    hosts_of: FxHashMap<Option<Name>, Device>,
+    hosts_of: FxHashMap<Option<Name>, RowDevice>,
     /// Hosts that the page's own identity names, where its rows name none: of several none holds.
     page_hosts: Vec<Name>,
-    /// Cores of a device on each host, when the page says.
+    /// Cores of a device on each host, when the page has them.
     cores: FxHashMap<Option<Name>, u32>,
     /// Rows that named the exporter's own pod.
     pub own_pod: usize,
@@ -118,7 +118,7 @@ pub(super) struct Rows<'d, 'n> {
     pub zero_ids: usize,
 }
 
-impl<'d, 'n> Rows<'d, 'n> {
+impl<'d, 'n> PageRows<'d, 'n> {
     pub fn new(dialect: &'d Dialect, own: Option<ObjectKey>, names: &'n mut Names) -> Self {
         Self {
             dialect,
@@ -144,7 +144,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         }
     }
 
-    /// Where a row with these labels stands.
+    /// The position of a row with these labels.
     pub fn spot(&mut self, labels: &[Label<'_>]) -> Spot {
         let mut spot = Spot {
             host: NONE,
@@ -228,7 +228,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         count.is_some()
     }
 
-    /// Cores of a device of this host, where the page or the dialect says.
+    /// Cores of a device of this host, from the page or the dialect.
     pub fn cores_per_device(&self, host: &Option<Name>) -> Option<u32> {
         let fixed = || self.dialect.core.as_ref().and_then(|rule| rule.per_device);
         self.cores.get(host).copied().or_else(fixed)
@@ -251,7 +251,7 @@ impl<'d, 'n> Rows<'d, 'n> {
     }
 
     /// A device with what holds for all of its host.
-    pub fn completed(&self, device: Device) -> Device {
+    pub fn completed(&self, device: RowDevice) -> RowDevice {
         let mut all = self.hosts_of.get(&device.host).cloned().unwrap_or_default();
         if self.page_hosts.len() > 1 && device.host.is_none() {
             all.host = None;
@@ -287,7 +287,7 @@ impl<'d, 'n> Rows<'d, 'n> {
     }
 
     /// Notes that `pod` holds `place`.
-    pub fn hold(&mut self, place: u32, pod: u32) {
+    pub fn set_holder(&mut self, place: u32, pod: u32) {
         if pod != NONE {
             self.holders.entry((place, pod)).or_insert(false);
         }
@@ -312,10 +312,10 @@ impl<'d, 'n> Rows<'d, 'n> {
 
     /// The place of the device with this index, made when there is none.
     pub fn device_at(&mut self, host: &Option<Name>, index: u32) -> Option<u32> {
-        let row = Device {
+        let row = RowDevice {
             host: host.clone(),
             index: Some(index),
-            ..Device::default()
+            ..RowDevice::default()
         };
         let device = self.device(row, false)?;
         Some(self.device_places[device as usize])
@@ -346,7 +346,7 @@ impl<'d, 'n> Rows<'d, 'n> {
             None => id.clone(),
         };
         if let Some(cut) = same {
-            // An info metric may be the only one that knows the profile.
+            // An info metric may be the only source of the profile.
             if cut.profile.is_none() && profile.is_some() {
                 cut.profile.clone_from(&profile);
                 self.places[cut.place as usize] = RowSubject::Slice {
@@ -402,9 +402,9 @@ impl<'d, 'n> Rows<'d, 'n> {
     /// What a row's labels say of device and slice.
     fn identity(
         &mut self,
-        fields: &Fields,
+        fields: &DeviceLabels,
         labels: &[Label<'_>],
-    ) -> (Device, Option<(Name, Option<Name>)>) {
+    ) -> (RowDevice, Option<(Name, Option<Name>)>) {
         let absent = &self.dialect.missing.texts;
         let real = |id: Option<std::borrow::Cow<'_, str>>, zeros: &mut usize| {
             let id = id?;
@@ -415,7 +415,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         let uuid = real(fields.uuid.get(labels, absent), &mut self.zero_ids);
         let serial = real(fields.serial.get(labels, absent), &mut 0);
         let names = &mut *self.names;
-        let row = Device {
+        let row = RowDevice {
             key: intern(names, fields.key.get(labels, absent)),
             host: intern(names, fields.host.get(labels, absent)),
             index: fields
@@ -441,7 +441,7 @@ impl<'d, 'n> Rows<'d, 'n> {
     }
 
     /// The device of a row: by uuid, else by host and index, else by what else it has.
-    fn device(&mut self, row: Device, sliced: bool) -> Option<u32> {
+    fn device(&mut self, row: RowDevice, sliced: bool) -> Option<u32> {
         let all = [
             row.uuid.clone().map(Id::Uuid),
             row.index.map(|index| Id::Index(row.host.clone(), index)),
@@ -471,7 +471,7 @@ impl<'d, 'n> Rows<'d, 'n> {
                 })
                 .into_iter()
                 .collect(),
-            // Boards with two devices share a serial number, so it tells devices apart only for want of more.
+            // Boards with two devices share a serial number, so it identifies devices only when there is nothing better.
             None if all[0].is_some() || all[1].is_some() => {
                 all.into_iter().take(2).flatten().collect()
             }
@@ -495,7 +495,7 @@ impl<'d, 'n> Rows<'d, 'n> {
             None if known_by.is_empty() => return None,
             None => {
                 let device = self.devices.len() as u32;
-                self.devices.push(Device::default());
+                self.devices.push(RowDevice::default());
                 let place = self.add(RowSubject::Device(device));
                 self.device_places.push(place);
                 device
@@ -514,7 +514,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         Some(device)
     }
 
-    /// Who the row says holds the device; [`NONE`] when it says nothing that can be trusted.
+    /// The pod that has the device by the row's labels; [`NONE`] when the row has none that can be trusted.
     fn pod(&mut self, labels: &[Label<'_>]) -> u32 {
         let rule = &self.dialect.pod;
         let Some((namespace, name, container, exported)) = self.named_pod(labels) else {
@@ -569,9 +569,9 @@ impl<'d, 'n> Rows<'d, 'n> {
     }
 }
 
-/// `known`, with what `more` says where it is silent.
-fn fill(known: Device, more: Device) -> Device {
-    Device {
+/// `known`, with its unknown fields taken from `more`.
+fn fill(known: RowDevice, more: RowDevice) -> RowDevice {
+    RowDevice {
         key: known.key.or(more.key),
         host: known.host.or(more.host),
         index: known.index.or(more.index),

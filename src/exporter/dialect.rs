@@ -1,4 +1,4 @@
-//! Dialects: what each exporter's metrics mean, compiled from TOML and told apart by their names.
+//! Dialects: the meaning of each exporter's metrics, compiled from TOML and recognized by metric names.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use model::base::Name;
 use model::fleet::signal::Signal;
 
-use super::labels::{Fields, Filter, glob};
+use super::labels::{DeviceLabels, LabelFilter, glob};
 use super::line;
-use super::spec::{self, Faults, Key, Reduce, Rollup, ScopeSpec};
+use super::spec::{self, FileFaults, Key, Reduce, Rollup, ScopeSpec};
 
-/// Where a host's identity comes from.
+/// The source of a host's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostRule {
     /// The node of the scraped pod; the exporter's host label is a hint.
@@ -24,10 +24,10 @@ pub enum HostRule {
     ProviderId,
 }
 
-/// How a cluster source finds and asks an exporter.
+/// How a cluster's source finds and requests an exporter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Discovery {
-    /// Pod labels; of the outer list any must match, of the inner all. `*` in a value stands for any text.
+    /// Pod labels; of the outer list any must match, of the inner all. `*` in a value matches any text.
     pub selectors: Vec<Vec<(String, String)>>,
     /// Namespaces to look in; empty is all.
     pub namespaces: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Discovery {
     pub port_names: Vec<String>,
     /// Ports in order of preference, where the pod has none of those names.
     pub ports: Vec<u16>,
-    /// Images of containers (`*` for any text), of which one is enough where no selector matches.
+    /// Images of containers (`*` for any text), one of which is enough where no selector matches.
     pub images: Vec<String>,
     /// Path of the page, from `/`.
     pub path: String,
@@ -65,7 +65,7 @@ pub struct Dialect {
     pub name: Name,
     /// The exporter's own name.
     pub title: String,
-    /// `nvidia`, `amd`, `google`, …; empty when not said.
+    /// `nvidia`, `amd`, `google`, …; empty when not given.
     pub vendor: String,
     /// Where the exporter is described, and what is strange about it.
     pub docs: String,
@@ -77,26 +77,26 @@ pub struct Dialect {
     pub timeout: Duration,
     /// Which of two sources wins on one device: the higher.
     pub priority: i32,
-    /// Where the host's identity comes from.
+    /// The source of the host's identity.
     pub host: HostRule,
     /// How to find it.
     pub discovery: Discovery,
     pub(super) prefixes: Vec<String>,
     pub(super) any_prefix: bool,
     pub(super) signature: Vec<String>,
-    pub(super) signature_filter: Filter,
+    pub(super) signature_filter: LabelFilter,
     pub(super) missing: Missing,
-    pub(super) only: Filter,
+    pub(super) only: LabelFilter,
     pub(super) ignore_with: Vec<String>,
-    pub(super) fields: Fields,
+    pub(super) fields: DeviceLabels,
     pub(super) slice: Option<SliceRule>,
     pub(super) core: Option<CoreRule>,
     /// The model that a row about a server of models names.
-    pub(super) served: Option<super::labels::Field>,
+    pub(super) served: Option<super::labels::LabelSources>,
     pub(super) pod: PodRule,
     pub(super) sizes: Option<Sizes>,
     pub(super) joins: Vec<Join>,
-    pub(super) maps: Vec<Map>,
+    pub(super) maps: Vec<SignalMapping>,
     pub(super) derives: Vec<Derive>,
     /// What each metric name is used for, without prefix.
     pub(super) families: FxHashMap<String, Vec<Use>>,
@@ -168,7 +168,11 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Use {
     /// A mapping, and the name's rank among all names that give its signal: the lowest wins.
-    Map { map: u16, rank: u16, part: Part },
+    Map {
+        map: u16,
+        rank: u16,
+        part: SamplePart,
+    },
     /// An info metric.
     Join(u16),
     /// The number of cores of a device.
@@ -177,7 +181,7 @@ pub(super) enum Use {
 
 /// What a value is of its signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum SamplePart {
     Value,
     /// The total of a mean.
     Sum,
@@ -209,9 +213,9 @@ impl Missing {
 
 #[derive(Debug)]
 pub(super) struct SliceRule {
-    pub id: super::labels::Field,
-    pub profile: super::labels::Field,
-    pub unless: Vec<Filter>,
+    pub id: super::labels::LabelSources,
+    pub profile: super::labels::LabelSources,
+    pub unless: Vec<LabelFilter>,
     pub parent: Vec<Key>,
     pub share: Option<Share>,
     pub memory: Option<(Regex, f64)>,
@@ -226,7 +230,7 @@ pub(super) struct Share {
 
 #[derive(Debug)]
 pub(super) struct CoreRule {
-    pub index: super::labels::Field,
+    pub index: super::labels::LabelSources,
     pub per_device: Option<u32>,
     pub per_device_label: Option<String>,
     /// Label, and cores of a device by its value.
@@ -252,7 +256,7 @@ pub(super) struct Sizes {
 #[derive(Debug)]
 pub(super) struct Join {
     pub page: bool,
-    pub fields: Fields,
+    pub fields: DeviceLabels,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -275,13 +279,13 @@ impl Scale {
 }
 
 #[derive(Debug)]
-pub(super) struct Map {
+pub(super) struct SignalMapping {
     pub signal: Signal,
     pub scale: Scale,
     /// A running total behind a signal that is a rate.
     pub total: bool,
     pub scope: ScopeSpec,
-    pub filter: Filter,
+    pub filter: LabelFilter,
     pub over: Vec<String>,
     pub reduce: Reduce,
     pub rollup: Option<Rollup>,
@@ -360,7 +364,7 @@ impl Dialects {
         let mut all: Vec<Dialect> = Vec::new();
         let mut wrong = Vec::new();
         for (at, (file, text)) in BUILTIN.iter().chain(extra).enumerate() {
-            let mut faults = Faults {
+            let mut faults = FileFaults {
                 file,
                 text,
                 found: Vec::new(),
@@ -407,21 +411,23 @@ impl Dialects {
         self.get(name).ok_or_else(|| {
             let names = || self.0.iter().map(|dialect| &*dialect.name);
             match spec::nearest(name, names()) {
-                Some(near) => format!("no dialect is called \"{name}\"; did you mean \"{near}\"?"),
+                Some(near) => {
+                    format!("no dialect has the name \"{name}\"; did you mean \"{near}\"?")
+                }
                 None => format!(
-                    "no dialect is called \"{name}\"; there are {}",
+                    "no dialect has the name \"{name}\"; there are {}",
                     names().collect::<Vec<_>>().join(", ")
                 ),
             }
         })
     }
 
-    /// The dialect that `page` speaks: of those whose signature it bears, the one that knows most of its names.
+    /// The dialect of `page`: of those whose signature it has, the one with most of its names.
     pub fn detect(&self, page: &[u8]) -> Option<&Dialect> {
         self.detect_with_prefix(page, None).map(|(found, _)| found)
     }
 
-    /// The dialect with the prefix that its names have; `only` leaves no choice but that dialect.
+    /// The dialect with the prefix of its names; `only` restricts the choice to that dialect.
     pub(super) fn detect_with_prefix<'p>(
         &self,
         page: &'p [u8],

@@ -8,7 +8,7 @@ use model::base::Name;
 use model::fleet::histogram::Histogram;
 use model::fleet::reading::{Reading, Scope};
 
-use super::device_rows::{Device, RowSubject, Rows};
+use super::device_rows::{PageRows, RowDevice, RowSubject};
 use super::dialect::Dialect;
 use super::fold::Values;
 use super::mapper::{Read, Report};
@@ -16,7 +16,7 @@ use super::rate::Total;
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {
-    pub rows: &'f Rows<'d, 'n>,
+    pub rows: &'f PageRows<'d, 'n>,
     /// The places of each device's slices.
     pub slices: &'f [Vec<usize>],
     /// Places that several pods share.
@@ -92,7 +92,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
             let mut reading = reading(dialect, scope, &device, slice);
             let split = shared.contains_key(&number);
             if let ([pod], false) = (&*holders, split) {
-                hold(&mut reading, rows, *pod);
+                set_holder(&mut reading, rows, *pod);
             }
             let mut copy = reading.clone();
             push(&mut read, reading, &values[place]);
@@ -102,7 +102,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
             copy.scope = Scope::PodCopy;
             for pod in holders {
                 let mut copy = copy.clone();
-                hold(&mut copy, rows, pod);
+                set_holder(&mut copy, rows, pod);
                 let nothing = Values::new();
                 push(
                     &mut read,
@@ -123,11 +123,11 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
     read
 }
 
-/// A device of which nothing but the host is known.
-fn of_host(host: &Option<Name>) -> Device {
-    Device {
+/// A device of which only the host is known.
+fn of_host(host: &Option<Name>) -> RowDevice {
+    RowDevice {
         host: host.clone(),
-        ..Device::default()
+        ..RowDevice::default()
     }
 }
 
@@ -142,7 +142,7 @@ fn slice_order(place: &RowSubject) -> (u32, Option<Name>) {
     }
 }
 
-fn reading(dialect: &Dialect, scope: Scope, device: &Device, slice: Option<Name>) -> Reading {
+fn reading(dialect: &Dialect, scope: Scope, device: &RowDevice, slice: Option<Name>) -> Reading {
     Reading {
         host: device.host.clone(),
         index: device.index,
@@ -156,13 +156,13 @@ fn reading(dialect: &Dialect, scope: Scope, device: &Device, slice: Option<Name>
     }
 }
 
-fn hold(reading: &mut Reading, rows: &Rows<'_, '_>, pod: u32) {
+fn set_holder(reading: &mut Reading, rows: &PageRows<'_, '_>, pod: u32) {
     let pod = &rows.pods[pod as usize];
     reading.pod = Some(pod.key.clone());
     reading.container = pod.container.clone();
 }
 
-/// Adds a reading with its values; totals go beside.
+/// Adds a reading with its values; totals are kept separately.
 fn push(read: &mut Read, mut reading: Reading, values: &Values) {
     reading.signals = values
         .iter()

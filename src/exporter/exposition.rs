@@ -1,8 +1,8 @@
 //! The Prometheus and OpenMetrics text formats, read line by line without copying.
 //!
-//! Tolerant by design: a line that is not a series is counted with its number and the reason, and reading goes
-//! on. Comments (`# TYPE`, `# HELP`, `# UNIT`, `# EOF`) are skipped: what a metric means comes from its dialect,
-//! for exporters' own type lines are often wrong. Bounded: bytes, line length and labels have limits.
+//! Tolerant by design: a line that is not a series is counted with its number and the reason, and reading
+//! continues. Comments (`# TYPE`, `# HELP`, `# UNIT`, `# EOF`) are skipped: a metric's meaning comes from its dialect,
+//! because exporters' own type lines are often wrong. Bounded: bytes, line length and labels have limits.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use memchr::{memchr, memrchr};
 use rustc_hash::FxHashMap;
 
 use super::line;
-pub use super::line::{Fault, Label};
+pub use super::line::{Label, LineFault};
 
 /// How much of a page is read at most.
 #[derive(Clone, Copy, Debug)]
@@ -68,13 +68,13 @@ pub struct BadLine {
     /// Its number, from 1.
     pub line: usize,
     /// Why.
-    pub fault: Fault,
+    pub fault: LineFault,
 }
 
 /// What the page is, by its looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Nature {
-    /// Series were found, or nothing speaks against their coming.
+    /// Series were found, or the page may still get some.
     #[default]
     Metrics,
     /// Nothing but blanks and comments: an exporter before its first cycle.
@@ -83,7 +83,7 @@ pub enum Nature {
     Html,
     /// A JSON document.
     Json,
-    /// A gzip stream that nobody unpacked.
+    /// A gzip stream that was not decompressed.
     Gzip,
     /// Bytes that are not text.
     Binary,
@@ -141,7 +141,7 @@ pub fn scan<'a>(page: &'a [u8], limits: Limits, mut visit: impl FnMut(&Series<'a
             Some(_) => {}
         }
         let read = if line.len() > limits.line {
-            Err(Fault::TooLong)
+            Err(LineFault::TooLong)
         } else {
             blocks.read(line, limits.labels, &mut scan.not_utf8)
         };
@@ -175,8 +175,8 @@ pub fn scan<'a>(page: &'a [u8], limits: Limits, mut visit: impl FnMut(&Series<'a
     scan
 }
 
-/// Label blocks of the page. A device's block stands in each of its families, so that most are met again, and a
-/// block that was parsed once needs no second parsing.
+/// Label blocks of the page. A device's block is repeated in each of its metric families, so a
+/// block is parsed once.
 #[derive(Default)]
 struct Blocks<'a> {
     known: FxHashMap<&'a [u8], u32>,
@@ -198,7 +198,7 @@ impl<'a> Blocks<'a> {
         line: &'a [u8],
         max_labels: usize,
         strange: &mut usize,
-    ) -> Result<Line<'a>, Fault> {
+    ) -> Result<Line<'a>, LineFault> {
         let (start, end) = line::plain_name(line);
         if end > start
             && line.get(end) == Some(&b'{')
@@ -227,7 +227,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Says what a page without series is.
+/// Classifies a page without series.
 fn nature(body: &[u8], scan: &Scan) -> Nature {
     if scan.series > 0 {
         return Nature::Metrics;

@@ -6,13 +6,13 @@ use std::ops::Range;
 use super::spec::Spec;
 
 /// Errors of one file, each with its line.
-pub(super) struct Faults<'a> {
+pub(super) struct FileFaults<'a> {
     pub file: &'a str,
     pub text: &'a str,
     pub found: Vec<String>,
 }
 
-impl Faults<'_> {
+impl FileFaults<'_> {
     /// Notes what is wrong at `span`.
     pub fn at(&mut self, span: Range<usize>, what: impl fmt::Display) {
         let line = 1 + self.text.as_bytes()[..span.start.min(self.text.len())]
@@ -29,7 +29,7 @@ impl Faults<'_> {
 }
 
 /// Reads a file; an error names the line and, for a misspelt word, the nearest valid one.
-pub(super) fn parse(faults: &mut Faults<'_>) -> Option<Spec> {
+pub(super) fn parse(faults: &mut FileFaults<'_>) -> Option<Spec> {
     match toml::from_str::<Spec>(faults.text) {
         Ok(spec) => Some(spec),
         Err(error) => {
@@ -50,7 +50,7 @@ pub(super) fn parse(faults: &mut Faults<'_>) -> Option<Spec> {
     }
 }
 
-/// The word of `known` nearest to `wrong`, when any is near enough to be meant.
+/// The word of `known` nearest to `wrong`, if one is near enough for a typing error.
 pub(super) fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     known
         .map(|word| (strsim::jaro_winkler(wrong, word), word))

@@ -1,7 +1,7 @@
-//! From many values to one reading for each node, device, slice and pod's copy.
+//! Reduces many values to one reading for each node, device, slice and pod's copy.
 //!
-//! At a place each signal has candidates by rank; the first rank with a value wins, and its values are reduced as
-//! the dialect says. Copies of a shared device's rows are never added up.
+//! At a position each signal has candidates by rank; the first rank with a value has precedence, and its values are reduced by
+//! the dialect's rule. Copies of a shared device's rows are never added up.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use model::fleet::histogram::{Histogram, MOST_BUCKETS};
 use model::fleet::signal::Signal;
 
 use super::buckets::{Malformed, histogram};
-use super::device_rows::{RowSubject, Rows};
-use super::dialect::{Derive, Dialect, How, Map, Part, Scale, Sizes};
+use super::device_rows::{PageRows, RowSubject};
+use super::dialect::{Derive, Dialect, How, SamplePart, Scale, SignalMapping, Sizes};
 use super::emit::{Folded, emit};
 use super::mapper::{Read, Report};
 use super::spec::{Reduce, Rollup, ScopeSpec};
@@ -30,11 +30,11 @@ pub(super) struct Contribution {
     pub rank: u16,
     pub pod: u32,
     pub core: u32,
-    /// What tells it from others that are reduced with it; of equals the last counts.
+    /// Its identity among the values reduced with it; of equal ones the last counts.
     pub item: u64,
     /// NaN when a later line took its place.
     pub value: f64,
-    pub part: Part,
+    pub part: SamplePart,
     /// When the value was so, where the newest counts; of a bucket, its upper bound.
     pub moment: f64,
 }
@@ -65,10 +65,10 @@ impl Value {
 
 pub(super) type Values = BTreeMap<Signal, Value>;
 
-/// Makes the readings of everything that the rows speak of.
+/// Makes the readings of all nodes, devices and slices in the rows.
 pub(super) fn fold(
     dialect: &Dialect,
-    mut rows: Rows<'_, '_>,
+    mut rows: PageRows<'_, '_>,
     mut all: Vec<Contribution>,
     mut report: Report,
 ) -> Read {
@@ -140,7 +140,7 @@ pub(super) fn fold(
 }
 
 /// Where a page has `exported_` pod labels, its plain ones are the scrape target's own on every row.
-fn trust_exported(rows: &mut Rows<'_, '_>, all: &mut [Contribution]) {
+fn trust_exported(rows: &mut PageRows<'_, '_>, all: &mut [Contribution]) {
     if !rows.pods.iter().any(|pod| pod.exported) {
         return;
     }
@@ -163,7 +163,7 @@ fn trust_exported(rows: &mut Rows<'_, '_>, all: &mut [Contribution]) {
 /// Gives each core's value to the device that the core belongs to.
 fn spread_cores(
     dialect: &Dialect,
-    rows: &mut Rows<'_, '_>,
+    rows: &mut PageRows<'_, '_>,
     all: &mut [Contribution],
     report: &mut Report,
 ) {
@@ -189,7 +189,7 @@ fn spread_cores(
 }
 
 /// The places whose rows are copies, one for each pod.
-fn shared(rows: &Rows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
+fn shared(rows: &PageRows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
     let mut holders: FxHashMap<u32, usize> = FxHashMap::default();
     let mut shared = FxHashMap::default();
     for ((place, _), copy) in &rows.holders {
@@ -199,7 +199,7 @@ fn shared(rows: &Rows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
             shared.insert(*place, ());
         }
     }
-    // One metric with the device's own row beside a pod's: a shared device with one sharer.
+    // One metric with the device's own row and one pod's: a shared device with one sharing pod.
     for group in all.chunk_by(|a, b| (a.place, a.map, a.rank) == (b.place, b.map, b.rank)) {
         let place = group[0].place;
         if group.iter().any(|one| one.pod == NONE)
@@ -224,9 +224,9 @@ fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
         }
         if map.mean {
             let all = |part| rank.iter().filter(move |one| one.part == part);
-            let sum: f64 = all(Part::Sum).map(|one| one.value).sum();
-            let count: f64 = all(Part::Count).map(|one| one.value).sum();
-            let known = all(Part::Sum).next().is_some() && count > 0.0;
+            let sum: f64 = all(SamplePart::Sum).map(|one| one.value).sum();
+            let count: f64 = all(SamplePart::Count).map(|one| one.value).sum();
+            let known = all(SamplePart::Sum).next().is_some() && count > 0.0;
             return known.then(|| Value {
                 mean: Some((sum, count)),
                 ..Value::plain(sum / count)
@@ -241,7 +241,7 @@ fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
 }
 
 /// Reduces the values of one metric at one place.
-fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
+fn reduce_rank(map: &SignalMapping, rank: &[Contribution]) -> Option<f64> {
     if let [only] = rank {
         return Some(only.value);
     }
@@ -249,7 +249,7 @@ fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
         let newest = rank.iter().max_by(|a, b| a.moment.total_cmp(&b.moment));
         return newest.map(|one| one.value);
     }
-    // The device's own row says more than the copies that its sharers got.
+    // The device's own row has precedence over the copies for its sharing pods.
     let podless = rank.iter().any(|one| one.pod == NONE);
     let mut parts: Vec<(u32, u32, u64, usize, f64)> = rank
         .iter()
@@ -258,7 +258,7 @@ fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
         .map(|(at, one)| (one.core, one.pod, one.item, at, one.value))
         .collect();
     parts.sort_by_key(|part| (part.0, part.1, part.2, part.3));
-    // Two runtimes on one core may say more than all of it together. (The sums behind a mean are no ratios.)
+    // Two runtimes on one core may sum to more than the whole core. (The sums behind a mean are not ratios.)
     let is_ratio = map.signal.name().ends_with("_ratio") && !map.total && !map.mean;
     let bound = |value: f64| if is_ratio { value.min(1.0) } else { value };
     let cores: Vec<f64> = parts
@@ -352,7 +352,7 @@ fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32
 }
 
 /// Gives what holds for every device of a host to each of them.
-fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
+fn spread_each(rows: &PageRows<'_, '_>, values: &mut [Values]) {
     let mut by_host: FxHashMap<&Option<Name>, Values> = FxHashMap::default();
     for (place, values) in rows.places.iter().zip(values.iter_mut()) {
         if let RowSubject::Each(host) = place {
@@ -376,7 +376,7 @@ fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
 }
 
 /// The places of each device's slices.
-fn slices_of(rows: &Rows<'_, '_>) -> Vec<Vec<usize>> {
+fn slices_of(rows: &PageRows<'_, '_>) -> Vec<Vec<usize>> {
     let mut slices = vec![Vec::new(); rows.devices.len()];
     for (at, place) in rows.places.iter().enumerate() {
         if let RowSubject::Slice { device, .. } = place {
@@ -386,8 +386,13 @@ fn slices_of(rows: &Rows<'_, '_>) -> Vec<Vec<usize>> {
     slices
 }
 
-/// Gives devices what their slices add up to, where the device itself says nothing.
-fn roll_up(dialect: &Dialect, rows: &Rows<'_, '_>, slices: &[Vec<usize>], values: &mut [Values]) {
+/// Sets devices' values to the sum of their slices, where the device has none itself.
+fn roll_up(
+    dialect: &Dialect,
+    rows: &PageRows<'_, '_>,
+    slices: &[Vec<usize>],
+    values: &mut [Values],
+) {
     for map in &dialect.maps {
         let (Some(how), ScopeSpec::Slice) = (map.rollup, map.scope) else {
             continue;
@@ -448,7 +453,7 @@ fn share(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f
 }
 
 /// The memory of a slice out of its profile, where nothing measured it.
-fn memory_of_profiles(dialect: &Dialect, rows: &Rows<'_, '_>, values: &mut [Values]) {
+fn memory_of_profiles(dialect: &Dialect, rows: &PageRows<'_, '_>, values: &mut [Values]) {
     let Some((regex, scale)) = dialect.slice.as_ref().and_then(|rule| rule.memory.as_ref()) else {
         return;
     };

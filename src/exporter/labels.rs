@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub prefix: Option<String>,
     pub lower: bool,
     pub add: Option<i64>,
-    pub filter: Filter,
+    pub filter: LabelFilter,
 }
 
 impl Source {
@@ -69,9 +69,9 @@ impl Source {
 
 /// Places in order: the first that answers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Field(pub Vec<Source>);
+pub(super) struct LabelSources(pub Vec<Source>);
 
-impl Field {
+impl LabelSources {
     /// The first answer; texts in `absent` are none.
     pub fn get<'s>(&self, labels: &'s [Label<'_>], absent: &[String]) -> Option<Cow<'s, str>> {
         self.0.iter().find_map(|source| source.get(labels, absent))
@@ -80,28 +80,28 @@ impl Field {
 
 /// Labels that say which device a row is about.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields {
-    /// Tells devices apart within the page.
-    pub key: Field,
-    pub host: Field,
-    pub index: Field,
-    pub uuid: Field,
-    pub serial: Field,
-    pub pci: Field,
-    pub model: Field,
-    pub driver: Field,
+pub(super) struct DeviceLabels {
+    /// The identity of a device within the page.
+    pub key: LabelSources,
+    pub host: LabelSources,
+    pub index: LabelSources,
+    pub uuid: LabelSources,
+    pub serial: LabelSources,
+    pub pci: LabelSources,
+    pub model: LabelSources,
+    pub driver: LabelSources,
 }
 
 /// Conditions on labels, all of which must hold.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
+pub(super) struct LabelFilter {
     /// The label's value is one of these (globs; the empty text is an absent label).
     pub equal: Vec<(String, Vec<String>)>,
     pub absent: Vec<String>,
     pub present: Vec<String>,
 }
 
-impl Filter {
+impl LabelFilter {
     /// True when the labels meet every condition.
     pub fn passes(&self, labels: &[Label<'_>]) -> bool {
         self.equal.iter().all(|(name, values)| {
@@ -114,13 +114,13 @@ impl Filter {
                 .all(|name| label(labels, name).is_some())
     }
 
-    /// True when it asks nothing.
+    /// True when it has no condition.
     pub fn is_empty(&self) -> bool {
         self.equal.is_empty() && self.absent.is_empty() && self.present.is_empty()
     }
 }
 
-/// True when `text` is of the form of `pattern`, in which `*` stands for any text.
+/// True when `text` matches `pattern`, in which `*` matches any text.
 pub(super) fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;

@@ -1,8 +1,8 @@
 //! Exposition pages of exporters, and the dialects that turn them into canonical readings.
 //!
-//! The road of a page: [`exposition::scan`] finds its series, [`Dialects::detect`] names its dialect, and
+//! The path of a page: [`exposition::scan`] finds its series, [`Dialects::detect`] names its dialect, and
 //! [`read`] turns each series into a value of a [`model::fleet::signal::Signal`] at a node, device or slice.
-//! What an exporter means is said in `config/exporters/*.toml` and nowhere in code; `spec.rs` documents every key.
+//! The meaning of an exporter's metrics is defined only in `config/exporters/*.toml`; `spec.rs` documents every key.
 
 mod buckets;
 mod compile;

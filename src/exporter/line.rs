@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// One label of a series. Borrowed from the page unless it held an escape or bytes that are not UTF-8.
+/// One label of a series. Borrowed from the page unless it had an escape or bytes that are not UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label<'a> {
     /// The label's name.
@@ -15,30 +15,30 @@ pub struct Label<'a> {
 
 /// Why a line is not a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum LineFault {
     /// Longer than the limit.
     TooLong,
     /// More labels than the limit.
     TooManyLabels,
     /// It does not begin with a metric name.
     NoName,
-    /// A label without a name, a `=` or quotes.
+    /// A label without a name, `=` or quotes.
     BadLabel,
-    /// A quoted text that never ends.
+    /// A quoted text without an end.
     OpenQuote,
-    /// A label block that never ends.
+    /// A label block without an end.
     OpenBrace,
-    /// Nothing after the name.
+    /// No value after the name.
     NoValue,
-    /// The value is text.
+    /// The value is not a number.
     NotANumber,
-    /// The timestamp is text.
+    /// The timestamp is not a number.
     BadTimestamp,
-    /// Something stands after the timestamp.
+    /// Text after the timestamp.
     Trailing,
 }
 
-impl Fault {
+impl LineFault {
     /// The fault in words.
     pub const fn text(self) -> &'static str {
         match self {
@@ -57,17 +57,17 @@ impl Fault {
 }
 
 /// The name and label block at the head of a line.
-pub(super) struct Head<'a> {
+pub(super) struct LineHead<'a> {
     pub name: Cow<'a, str>,
-    /// The label block as it stands in the page, without braces.
+    /// The label block as written in the page, without braces.
     pub block: &'a [u8],
-    /// The name stands quoted within the block.
+    /// True when the name is quoted inside the block.
     pub name_within: bool,
-    /// Where the value begins, or blanks before it.
+    /// Offset of the value, or of blanks before it.
     pub end: usize,
 }
 
-/// The plain metric name that a line begins with, as a range; empty when there is none.
+/// Range of the plain metric name at the start of a line; empty when there is none.
 pub(super) fn plain_name(line: &[u8]) -> (usize, usize) {
     let start = blanks(line, 0);
     let mut at = start;
@@ -87,7 +87,7 @@ pub(super) fn head<'a>(
     labels: &mut Vec<Label<'a>>,
     max_labels: usize,
     strange: &mut usize,
-) -> Result<Head<'a>, Fault> {
+) -> Result<LineHead<'a>, LineFault> {
     labels.clear();
     let (start, end) = plain_name(line);
     let mut text = Text {
@@ -104,8 +104,8 @@ pub(super) fn head<'a>(
         at = block_of(&mut text, from, labels, &mut name, max_labels)?;
         block = &line[from..at - 1];
     }
-    Ok(Head {
-        name: name.ok_or(Fault::NoName)?,
+    Ok(LineHead {
+        name: name.ok_or(LineFault::NoName)?,
         block,
         name_within: !name_before,
         end: at,
@@ -113,27 +113,27 @@ pub(super) fn head<'a>(
 }
 
 /// Parses what follows the labels: the value, and the timestamp in milliseconds since the epoch.
-pub(super) fn tail(line: &[u8], at: usize) -> Result<(f64, Option<i64>), Fault> {
+pub(super) fn tail(line: &[u8], at: usize) -> Result<(f64, Option<i64>), LineFault> {
     let at = blanks(line, at);
     let (token, next) = word(line, at);
     if token.is_empty() || token[0] == b'#' {
-        return Err(Fault::NoValue);
+        return Err(LineFault::NoValue);
     }
-    let value = number(token).ok_or(Fault::NotANumber)?;
+    let value = number(token).ok_or(LineFault::NotANumber)?;
     let at = blanks(line, next);
     let mut timestamp = None;
     if line.get(at).is_some_and(|byte| *byte != b'#') {
         let (token, next) = word(line, at);
-        timestamp = Some(moment(token).ok_or(Fault::BadTimestamp)?);
+        timestamp = Some(moment(token).ok_or(LineFault::BadTimestamp)?);
         let at = blanks(line, next);
         if line.get(at).is_some_and(|byte| *byte != b'#') {
-            return Err(Fault::Trailing);
+            return Err(LineFault::Trailing);
         }
     }
     Ok((value, timestamp))
 }
 
-/// A line, with its text when all of it is UTF-8.
+/// A line, with its text when it is entirely UTF-8.
 struct Text<'a, 's> {
     bytes: &'a [u8],
     plain: Option<&'a str>,
@@ -157,19 +157,19 @@ impl<'a> Text<'a, '_> {
     }
 }
 
-/// Parses a label block from just after its `{`; returns where the line goes on after `}`.
+/// Parses a label block from just after its `{`; returns the offset after `}`.
 fn block_of<'a>(
     text: &mut Text<'a, '_>,
     mut at: usize,
     labels: &mut Vec<Label<'a>>,
     name: &mut Option<Cow<'a, str>>,
     max_labels: usize,
-) -> Result<usize, Fault> {
+) -> Result<usize, LineFault> {
     let line = text.bytes;
     loop {
         at = blanks(line, at);
         let key = match line.get(at) {
-            None => return Err(Fault::OpenBrace),
+            None => return Err(LineFault::OpenBrace),
             Some(b'}') => return Ok(at + 1),
             Some(b',') => {
                 at += 1;
@@ -179,9 +179,9 @@ fn block_of<'a>(
                 let (quoted, next) = quoted(text, at + 1)?;
                 at = blanks(line, next);
                 if line.get(at) != Some(&b'=') {
-                    // A name that is not plain stands quoted, first in the braces.
+                    // A name that is not plain is quoted, first in the braces.
                     if name.is_some() || !labels.is_empty() || quoted.is_empty() {
-                        return Err(Fault::BadLabel);
+                        return Err(LineFault::BadLabel);
                     }
                     *name = Some(quoted);
                     continue;
@@ -197,7 +197,7 @@ fn block_of<'a>(
                     at += 1;
                 }
                 if at == from {
-                    return Err(Fault::BadLabel);
+                    return Err(LineFault::BadLabel);
                 }
                 let plain = text.cut(from, at);
                 at = blanks(line, at);
@@ -206,33 +206,33 @@ fn block_of<'a>(
         };
         if line.get(at) != Some(&b'=') {
             return Err(if at >= line.len() {
-                Fault::OpenBrace
+                LineFault::OpenBrace
             } else {
-                Fault::BadLabel
+                LineFault::BadLabel
             });
         }
         at = blanks(line, at + 1);
         match line.get(at) {
-            None => return Err(Fault::OpenBrace),
+            None => return Err(LineFault::OpenBrace),
             Some(b'"') => {}
-            Some(_) => return Err(Fault::BadLabel),
+            Some(_) => return Err(LineFault::BadLabel),
         }
         let (value, next) = quoted(text, at + 1)?;
         if labels.len() >= max_labels {
-            return Err(Fault::TooManyLabels);
+            return Err(LineFault::TooManyLabels);
         }
         labels.push(Label { name: key, value });
         at = blanks(line, next);
         if !matches!(line.get(at), None | Some(b',' | b'}')) {
-            return Err(Fault::BadLabel);
+            return Err(LineFault::BadLabel);
         }
     }
 }
 
-/// The text from `at` to its closing quote, unescaped, and where the line goes on after the quote.
-fn quoted<'a>(text: &mut Text<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize), Fault> {
+/// The unescaped text from `at` to its closing quote, and the offset after the quote.
+fn quoted<'a>(text: &mut Text<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize), LineFault> {
     let line = text.bytes;
-    let first = memchr2(b'"', b'\\', &line[at..]).ok_or(Fault::OpenQuote)? + at;
+    let first = memchr2(b'"', b'\\', &line[at..]).ok_or(LineFault::OpenQuote)? + at;
     if line[first] == b'"' {
         return Ok((text.cut(at, first), first + 1));
     }
@@ -245,17 +245,17 @@ fn quoted<'a>(text: &mut Text<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize
                 return Ok((Cow::Owned(value), at + 1));
             }
             _ => {
-                match line.get(at + 1).ok_or(Fault::OpenQuote)? {
+                match line.get(at + 1).ok_or(LineFault::OpenQuote)? {
                     b'n' => plain.push(b'\n'),
                     b'"' => plain.push(b'"'),
                     b'\\' => plain.push(b'\\'),
-                    // No such escape: both characters are meant.
+                    // Not an escape: keep both characters.
                     other => plain.extend_from_slice(&[b'\\', *other]),
                 }
                 at += 2;
             }
         }
-        let next = memchr2(b'"', b'\\', &line[at..]).ok_or(Fault::OpenQuote)? + at;
+        let next = memchr2(b'"', b'\\', &line[at..]).ok_or(LineFault::OpenQuote)? + at;
         plain.extend_from_slice(&line[at..next]);
         at = next;
     }
@@ -281,7 +281,7 @@ fn word(line: &[u8], at: usize) -> (&[u8], usize) {
 
 /// A value as the text format writes it: Go's float syntax, `NaN`, `+Inf`, `-Inf`.
 fn number(token: &[u8]) -> Option<f64> {
-    // Whole numbers up to nine digits take the short road: most values are.
+    // Fast path for whole numbers of up to nine digits: most values are.
     if token.len() <= 9 && token.iter().all(u8::is_ascii_digit) {
         let whole = token
             .iter()
@@ -295,7 +295,7 @@ fn number(token: &[u8]) -> Option<f64> {
 fn moment(token: &[u8]) -> Option<i64> {
     let token = std::str::from_utf8(token).ok()?;
     if let Ok(whole) = token.parse::<i64>() {
-        // 1e11 ms is March 1973, 1e11 s is the year 5138: no exporter means either.
+        // 1e11 ms is March 1973, 1e11 s is the year 5138: no exporter has either.
         return Some(if whole.unsigned_abs() < 100_000_000_000 {
             whole * 1000
         } else {

@@ -1,4 +1,4 @@
-//! From a page to readings: each series finds its device, its pod and the signal it stands for.
+//! Maps an exporter page to readings: each series to its device, pod and signal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,67 +12,66 @@ use model::fleet::reading::Reading;
 use model::fleet::signal::Signal;
 
 use super::buckets::histogram_id;
-use super::device_rows::{Rows, Spot};
-use super::dialect::{Dialect, Dialects, Map, Part, Scale, Use};
+use super::device_rows::{PageRows, Spot};
+use super::dialect::{Dialect, Dialects, SamplePart, Scale, SignalMapping, Use};
 use super::exposition::{Limits, Nature, Scan, Series, scan};
 use super::fold::{self, Contribution, NONE};
 use super::labels::label;
 use super::rate::Total;
 use super::spec::ScopeSpec;
 
-/// What was scraped.
+/// The scrape target of a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageSource<'a> {
-    /// The exporter's own pod: rows that name it as the holder of a device name nobody.
+    /// The exporter's own pod: a row that names it does not name the pod of a device.
     pub pod: Option<ObjectKey>,
     /// The node that pod runs on.
     pub node: Option<Name>,
-    /// The dialect, where it is known; else it is found out.
+    /// The dialect, where known; otherwise it is detected.
     pub dialect: Option<&'a str>,
 }
 
-/// What a page said.
+/// The result of reading a page.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Read {
-    /// One reading for each node, device, slice and pod's copy, in that order within a device; devices by host
-    /// and index.
+    /// One reading per node, device, slice and pod, in that order within a device; devices sorted by host and index.
     pub readings: Vec<Reading>,
-    /// Running totals behind signals that are rates: [`super::Rates`] makes rates of them.
+    /// Counters behind rate signals: [`super::Rates`] computes the rates.
     pub totals: Vec<Total>,
-    /// How the reading went.
+    /// Report of the read.
     pub report: Report,
 }
 
-/// How the reading of a page went.
+/// Report of reading a page.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
     /// The dialect, when one was found.
     pub dialect: Option<Name>,
-    /// True for a page with nothing on it yet: the exporter is there and has not measured.
+    /// True for a page without measurements: the exporter runs and has not measured yet.
     pub starting: bool,
     /// Series that gave a value or an identity.
     pub series_used: usize,
-    /// Series that the dialect does not know, or whose rows it does not want.
+    /// Series that the dialect does not have, or whose rows it ignores.
     pub series_skipped: usize,
-    /// Series of known metrics on rows that name no device; part of `series_skipped`.
+    /// Series of known metrics on rows without a device; part of `series_skipped`.
     pub no_device: usize,
     /// Lines that are not series.
     pub bad_lines: usize,
-    /// Series that stood on the page before, with the same labels: the last one counts.
+    /// Series repeated with the same labels: the last one counts.
     pub duplicates: usize,
-    /// Series whose value was a sentinel, not finite, or not believable.
+    /// Series with a sentinel, non-finite or implausible value.
     pub missing_values: usize,
-    /// Latencies of servers whose buckets are no histogram: they are unknown.
+    /// Latency metrics whose buckets are not a valid histogram; their value is unknown.
     pub malformed_histograms: usize,
     /// Devices on the page.
     pub devices: usize,
-    /// The newest timestamp on the page, where its lines have any.
+    /// The newest timestamp on the page, where it has any.
     pub newest: Option<Moment>,
-    /// What the operator should know, in sentences.
+    /// Messages for the operator.
     pub messages: Vec<String>,
 }
 
-/// Reads a page. Never fails: what could not be read is in the report.
+/// Reads a page. Never fails: errors are in the report.
 pub fn read(dialects: &Dialects, page: &[u8], target: &PageSource<'_>, names: &mut Names) -> Read {
     let mut report = Report::default();
     let wanted = match target.dialect.map(|name| dialects.named(name)) {
@@ -109,10 +108,10 @@ pub fn read(dialects: &Dialects, page: &[u8], target: &PageSource<'_>, names: &m
     fold::fold(reader.dialect, reader.rows, reader.contributions, report)
 }
 
-/// Shows each series to whoever takes them.
+/// Passes each series to a callback.
 pub(super) type Show<'s, 'a> = dyn FnMut(&mut dyn FnMut(&Series<'a, '_>)) + 's;
 
-/// Reads series that are known to be of `dialect`, their names with `prefix` before them.
+/// Reads series of a known `dialect`, with `prefix` prepended to their names.
 pub(super) fn read_rows<'a>(
     dialect: &Dialect,
     prefix: &'a str,
@@ -130,7 +129,7 @@ pub(super) fn read_rows<'a>(
     fold::fold(dialect, reader.rows, reader.contributions, report)
 }
 
-/// What the scan met, in the report's words.
+/// Adds the scan's findings to the report.
 fn describe(met: &Scan, report: &mut Report) {
     report.bad_lines = met.bad;
     report.starting = met.nature == Nature::Empty;
@@ -177,24 +176,24 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// Labels with values, sorted.
+/// Labels and values, sorted.
 type LabelSet<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// State while a page is read.
 struct Reader<'d, 'a, 'n> {
     dialect: &'d Dialect,
     prefix: &'a str,
-    rows: Rows<'d, 'n>,
-    /// What each label block of the page says.
+    rows: PageRows<'d, 'n>,
+    /// Parsed identity of each label block of the page.
     spots: Vec<Option<Spot>>,
-    /// Distinct sets of labels, whatever their order.
+    /// Distinct label sets, regardless of order.
     sets: FxHashMap<LabelSet<'a>, u32>,
-    /// The set of each label block of the page.
+    /// The label set of each label block of the page.
     blocks: Vec<Option<u32>>,
     families: FxHashMap<Cow<'a, str>, u32>,
-    /// The family of the series before: most are of the same.
+    /// The family of the previous series: most are in the same.
     last: (Cow<'a, str>, u32, Option<&'d [Use]>),
-    /// Series seen: family and label set, with where their contributions stand.
+    /// Series seen: family and label set, with the position of their contributions.
     seen: FxHashMap<(u32, u32), (usize, usize)>,
     contributions: Vec<Contribution>,
     used: usize,
@@ -217,7 +216,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         Self {
             dialect,
             prefix,
-            rows: Rows::new(dialect, target.pod.clone(), names),
+            rows: PageRows::new(dialect, target.pod.clone(), names),
             spots: Vec::new(),
             sets: FxHashMap::default(),
             blocks: Vec::new(),
@@ -280,7 +279,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 continue;
                             };
                             let item = match part {
-                                Part::Bucket => histogram_id(series),
+                                SamplePart::Bucket => histogram_id(series),
                                 _ => item(rule, series, key),
                             };
                             self.contributions.push(Contribution {
@@ -293,7 +292,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 value,
                                 part,
                                 moment: match part {
-                                    Part::Bucket => bound(rule, series),
+                                    SamplePart::Bucket => bound(rule, series),
                                     _ if rule.newest => series.value,
                                     _ => 0.0,
                                 },
@@ -315,7 +314,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         self.seen.insert(key, (from, added));
     }
 
-    /// Takes back what an earlier line of the same name and labels contributed: the last one counts.
+    /// Removes the contribution of an earlier line with the same name and labels: the last one counts.
     fn unless_seen(&mut self, key: (u32, u32), series: &Series<'a, '_>) {
         let Some((from, count)) = self.seen.get(&key).copied() else {
             return;
@@ -367,8 +366,8 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         number
     }
 
-    /// Where a value of `rule` on a row at `spot` belongs.
-    fn place(&mut self, rule: &Map, spot: Spot, series: &Series<'a, '_>) -> Placed {
+    /// The target of a value of `rule` on a row at `spot`.
+    fn place(&mut self, rule: &SignalMapping, spot: Spot, series: &Series<'a, '_>) -> Placed {
         if spot.ignored {
             return Placed::Elsewhere;
         }
@@ -395,7 +394,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             },
             _ if spot.device == NONE => Placed::Nowhere,
             ScopeSpec::Slice => {
-                self.rows.hold(spot.place, spot.pod);
+                self.rows.set_holder(spot.place, spot.pod);
                 at(spot.place, spot.pod)
             }
             ScopeSpec::Pod if spot.pod == NONE => Placed::Elsewhere,
@@ -405,25 +404,30 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             }
             ScopeSpec::Whole if spot.place != spot.device_place => Placed::Elsewhere,
             ScopeSpec::Whole | ScopeSpec::Device => {
-                self.rows.hold(spot.place, spot.pod);
-                // A device's value on the row of one of its slices says nothing of who holds the device.
+                self.rows.set_holder(spot.place, spot.pod);
+                // A device value on a slice's row does not identify the device's pod.
                 let lifted = spot.place != spot.device_place;
                 at(spot.device_place, if lifted { NONE } else { spot.pod })
             }
         }
     }
 
-    /// The canonical value of a series, unless it says that there is none.
-    fn value(&mut self, rule: &Map, part: Part, series: &Series<'_, '_>) -> Option<f64> {
+    /// The canonical value of a series; `None` for a sentinel.
+    fn value(
+        &mut self,
+        rule: &SignalMapping,
+        part: SamplePart,
+        series: &Series<'_, '_>,
+    ) -> Option<f64> {
         let raw = match &rule.value_label {
             Some(name) => label(series.labels, name)?.trim().parse().ok()?,
             None => series.value,
         };
-        if part == Part::Bucket {
-            // Not left out: without one of its buckets it would be another histogram.
+        if part == SamplePart::Bucket {
+            // Kept: without a bucket it would be a different histogram.
             return Some(if raw.is_finite() { raw } else { -1.0 });
         }
-        if part == Part::Count {
+        if part == SamplePart::Count {
             return (raw.is_finite() && raw >= 0.0).then_some(raw);
         }
         if !raw.is_finite()
@@ -488,7 +492,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         }
         if self.rows.own_pod > 0 {
             report.messages.push(format!(
-                "{} {} the exporter's own pod, which holds nothing",
+                "{} {} the exporter's own pod, to which nothing is allocated",
                 self.rows.own_pod,
                 plural(self.rows.own_pod, "row names", "rows name")
             ));
@@ -503,8 +507,8 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
     }
 }
 
-/// The upper bound of a bucket in the signal's unit; not a number where the series has none.
-fn bound(rule: &Map, series: &Series<'_, '_>) -> f64 {
+/// The upper bound of a bucket in the signal's unit; NaN where the series has none.
+fn bound(rule: &SignalMapping, series: &Series<'_, '_>) -> f64 {
     let bound = label(series.labels, "le").and_then(|le| le.trim().parse::<f64>().ok());
     match rule.scale {
         Scale::By(times, over) => bound.unwrap_or(f64::NAN) * times / over,
@@ -512,8 +516,8 @@ fn bound(rule: &Map, series: &Series<'_, '_>) -> f64 {
     }
 }
 
-/// What tells a series from others that are folded together with it; `key` is its family and label set.
-fn item(rule: &Map, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
+/// Distinguishes series that are folded together; `key` is family and label set.
+fn item(rule: &SignalMapping, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
     if rule.over.is_empty() {
         return u64::from(key.0) << 32 | u64::from(key.1);
     }
@@ -525,21 +529,21 @@ fn item(rule: &Map, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
     hash.finish()
 }
 
-/// Where a value goes.
+/// Target of a value.
 enum Placed {
     At {
         place: u32,
         pod: u32,
         core: u32,
     },
-    /// The row is about something that this mapping leaves alone.
+    /// The row concerns something that this mapping ignores.
     Elsewhere,
-    /// The row does not say which device it is about.
+    /// The row does not identify its device.
     Nowhere,
 }
 
-/// The value, unless it cannot be true: a ratio far above one, a negative amount.
-fn believe(rule: &Map, value: f64) -> Option<f64> {
+/// The value, unless implausible: a ratio far above one, a negative amount.
+fn believe(rule: &SignalMapping, value: f64) -> Option<f64> {
     let ratio = rule.signal.name().ends_with("_ratio");
     let signed = matches!(
         rule.signal,
@@ -549,9 +553,9 @@ fn believe(rule: &Map, value: f64) -> Option<f64> {
             | Signal::TempShutdown
             | Signal::TempMargin
     );
-    // The sums behind a mean are no ratios.
+    // The sums behind a mean are not ratios.
     if ratio && !rule.total && !rule.mean {
-        // Rounding gives a little more than one; a wrong scale gives far more.
+        // Rounding gives slightly more than one; a wrong scale gives far more.
         if value > 1.05 && !rule.clamp {
             return None;
         }
@@ -560,12 +564,12 @@ fn believe(rule: &Map, value: f64) -> Option<f64> {
     (signed || value >= 0.0).then_some(value)
 }
 
-/// A count as a number of a table; a page is too short for more than this holds.
+/// A length as a table index; pages are too short to overflow it.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }
 
-/// A label's text, interned.
+/// Interns a label's text.
 pub(super) fn intern(names: &mut Names, text: Option<Cow<'_, str>>) -> Option<Name> {
     text.map(|text| names.intern(&text))
 }

@@ -1,8 +1,8 @@
-//! Readings out of Prometheus: its samples as the pages they came from, read by the same code as those.
+//! Readings from Prometheus: its samples turned back into their pages, and read by the same code as pages.
 //!
-//! A scrape adds labels of its target to every row, and moves an exporter's own label of the same name aside
-//! (`exported_pod`), unless it is told to honour it. The series `up` has the target's labels alone, so with it both
-//! forms lead back to the rows of the page.
+//! A scrape adds labels of its target to every row, and renames an exporter's own label of the same name
+//! (`exported_pod`), unless `honor_labels` is set. The series `up` has only the target's labels, so with it both
+//! forms can be turned back into the rows of the page.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -30,7 +30,7 @@ const NODE_LABELS: &[&str] = &[
 /// Labels that name a pod together.
 const POD_LABELS: &[&str] = &["namespace", "pod", "container"];
 
-/// What `up` says of the targets: their own labels, and when each was last scraped.
+/// The targets in `up`: their own labels, and the time of each last scrape.
 #[derive(Debug, Default)]
 pub struct Ups {
     by_key: FxHashMap<Vec<(String, String)>, Up>,
@@ -103,7 +103,7 @@ pub struct Scrape<'s> {
 }
 
 impl Samples {
-    /// What was scraped from each target, with what `ups` knows of it.
+    /// The scrape of each target, with its state from `ups`.
     pub fn scrapes<'s>(&'s self, ups: &'s Ups) -> impl Iterator<Item = Scrape<'s>> {
         self.scraped().iter().map(|target| Scrape {
             samples: self,
@@ -139,7 +139,7 @@ impl Samples {
 }
 
 impl<'s> Scrape<'s> {
-    /// What tells the target from all others.
+    /// The identity of the target.
     pub fn id(&self) -> String {
         id_of(self.samples, self.target)
     }
@@ -203,8 +203,8 @@ impl<'s> Scrape<'s> {
         all.into_iter().map(Moment::from_millis).collect()
     }
 
-    /// Its samples as pages in `dialect`, one for each moment, oldest first; empty when it speaks another.
-    /// `node` is the node it is on, where that is known.
+    /// Its samples as pages in `dialect`, one for each moment, oldest first; empty when its dialect is another.
+    /// `node` is its node, where that is known.
     pub fn read(
         &self,
         dialect: &Dialect,
@@ -248,7 +248,7 @@ impl<'s> Scrape<'s> {
             .collect()
     }
 
-    /// The prefix of the dialect's names, when a row proves that the target speaks it.
+    /// The prefix of the dialect's names, when a row proves that the target has this dialect.
     fn prefix(&self, dialect: &Dialect, blocks: &[Vec<Label<'s>>]) -> Option<&'s str> {
         self.target.samples.iter().find_map(|sample| {
             let prefix = dialect.signature_prefix(self.samples.text(sample.name))?;
@@ -259,7 +259,7 @@ impl<'s> Scrape<'s> {
         })
     }
 
-    /// A label set as it stood on the exporter's page, as far as that can be known.
+    /// A label set as on the exporter's page, where that can be reconstructed.
     fn rows_labels(&self, block: usize) -> Vec<Label<'s>> {
         let pairs: Vec<(&'s str, &'s str)> = self.target.blocks[block]
             .iter()
@@ -307,7 +307,7 @@ impl<'s> Scrape<'s> {
     }
 }
 
-/// The rank of each label set in an order that does not hang on the order of an answer: numbers as numbers.
+/// The rank of each label set in an order independent of the order of an answer: numbers as numbers.
 fn ranks(blocks: &[Vec<Label<'_>>]) -> Vec<u32> {
     let by_value = |a: &str, b: &str| match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a.cmp(&b),

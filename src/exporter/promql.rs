@@ -60,7 +60,7 @@ impl Matchers {
         Ok(Self(out))
     }
 
-    /// The matchers as they stand between braces; empty without any.
+    /// The matchers as written between braces; empty without any.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -129,7 +129,7 @@ pub fn any_of<'t>(label: &str, texts: impl IntoIterator<Item = &'t str>) -> Stri
 }
 
 impl Dialect {
-    /// Of the metric names that a Prometheus knows, those that this dialect reads, with the prefixes that an
+    /// The metric names of a Prometheus that this dialect reads, with the prefixes that an
     /// operator may have given them. Empty when none of them proves the dialect.
     pub fn known_of<'n>(&self, names: &[&'n str]) -> BTreeSet<&'n str> {
         let prefixes: BTreeSet<&str> = names
@@ -147,7 +147,7 @@ impl Dialect {
             .collect()
     }
 
-    /// Of these metric names, those that a signal is made of, with what tells devices apart.
+    /// The metric names, of these, that a signal is made of, with those that identify devices.
     pub fn needed_for<'n>(
         &self,
         signals: &[Signal],

@@ -1,5 +1,5 @@
-//! Rates out of running totals: the difference of two pages over the time between them. And means: what came
-//! since the page before over how many came.
+//! Rates from running totals: the difference of two pages over the time between them. And means: the sum of new observations
+//! since the previous page over their number.
 
 use rustc_hash::FxHashMap;
 
@@ -43,7 +43,7 @@ impl Key {
             device: reading.uuid.clone(),
             index: reading.index,
             slice: reading.slice.clone(),
-            // A device's totals go on when its holder changes; only copies are told apart by pod.
+            // A device's totals continue when its pod changes; only copies are separate by pod.
             pod: matches!(reading.scope, Scope::PodCopy | Scope::Serving)
                 .then(|| reading.pod.clone())
                 .flatten(),
@@ -68,10 +68,10 @@ struct Last {
 }
 
 impl Rates {
-    /// Adds the rates since the page before to the readings of `read`, which was read at `at`.
+    /// Adds the rates since the previous page to the readings of `read`, which was read at `at`.
     ///
     /// A total that fell (a restart) gives no rate, nor does the first page, nor one of the same moment. A mean is
-    /// then of everything there was, and absent where nothing came since the page before.
+    /// then over all observations, and absent without a new one since the previous page.
     pub fn fill(&mut self, at: Moment, read: &mut Read) {
         let mut now = FxHashMap::default();
         for total in &read.totals {

@@ -1,7 +1,7 @@
-//! Samples of Prometheus' HTTP API, kept compactly by the target they were scraped from.
+//! Samples of Prometheus' HTTP API, kept compactly by their target.
 //!
-//! An answer is read in one pass without a document in memory. A label set of a device stands in each of its
-//! series, so each is kept once; so is each text.
+//! An answer is read in one pass without a document in memory. A device's label set is repeated in each of its
+//! series, so each set is kept once; so is each text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -72,11 +72,11 @@ pub struct Samples {
 /// Why an answer gave no samples.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BadAnswer {
-    /// Prometheus says what is wrong: its word for the sort of error, and its sentence.
+    /// Prometheus reports an error: its type, and its message.
     Refused(String, String),
     /// It is not an answer of Prometheus' API.
     Nonsense(String),
-    /// More series than are taken.
+    /// More series than the limit.
     TooMany,
 }
 
@@ -91,28 +91,28 @@ impl fmt::Display for BadAnswer {
 }
 
 impl Samples {
-    /// Adds the samples of an answer to `query` or `query_range`. What came before a fault stays.
+    /// Adds the samples of an answer to `query` or `query_range`. Samples before a fault are kept.
     ///
     /// # Errors
-    /// The answer is an error, or none of Prometheus'.
+    /// The answer is an error, or not one of Prometheus.
     pub fn take(&mut self, body: &[u8]) -> Result<(), BadAnswer> {
         let mut from = serde_json::Deserializer::from_slice(body);
         let told = Envelope { into: self }
             .deserialize(&mut from)
             .map_err(|error| BadAnswer::Nonsense(error.to_string()))?;
         match told {
-            Told {
+            ResponseStatus {
                 error: Some(error),
                 kind,
                 ..
             } => Err(BadAnswer::Refused(kind, error)),
-            Told { success: true, .. } if self.series > MOST => Err(BadAnswer::TooMany),
-            Told { success: true, .. } => Ok(()),
-            Told { .. } => Err(BadAnswer::Nonsense("it has no status".to_owned())),
+            ResponseStatus { success: true, .. } if self.series > MOST => Err(BadAnswer::TooMany),
+            ResponseStatus { success: true, .. } => Ok(()),
+            ResponseStatus { .. } => Err(BadAnswer::Nonsense("it has no status".to_owned())),
         }
     }
 
-    /// Series that were taken.
+    /// Number of accepted series.
     pub fn series(&self) -> usize {
         self.series
     }
@@ -218,9 +218,9 @@ impl Samples {
     }
 }
 
-/// What an answer says besides its samples.
+/// The fields of an answer besides its samples.
 #[derive(Default)]
-struct Told {
+struct ResponseStatus {
     success: bool,
     kind: String,
     error: Option<String>,
@@ -231,19 +231,19 @@ struct Envelope<'s> {
 }
 
 impl<'de> DeserializeSeed<'de> for Envelope<'_> {
-    type Value = Told;
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Told, D::Error> {
+    type Value = ResponseStatus;
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<ResponseStatus, D::Error> {
         from.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Envelope<'_> {
-    type Value = Told;
+    type Value = ResponseStatus;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an answer of Prometheus' HTTP API")
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Told, A::Error> {
-        let mut told = Told::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResponseStatus, A::Error> {
+        let mut told = ResponseStatus::default();
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "status" => told.success = map.next_value::<Text<'_>>()?.0 == "success",
@@ -292,7 +292,7 @@ impl<'de> Visitor<'de> for Inner<'_> {
                         )));
                     }
                 }
-                "result" => map.next_value_seed(Rows {
+                "result" => map.next_value_seed(SeriesSeed {
                     into: &mut *self.into,
                 })?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
@@ -302,18 +302,18 @@ impl<'de> Visitor<'de> for Inner<'_> {
     }
 }
 
-struct Rows<'s> {
+struct SeriesSeed<'s> {
     into: &'s mut Samples,
 }
 
-impl<'de> DeserializeSeed<'de> for Rows<'_> {
+impl<'de> DeserializeSeed<'de> for SeriesSeed<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         from.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Rows<'_> {
+impl<'de> Visitor<'de> for SeriesSeed<'_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of series")
@@ -436,7 +436,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// The texts of an answer whose data is a list of them: names of labels, of metrics.
 ///
 /// # Errors
-/// The answer is an error, or none of Prometheus'.
+/// The answer is an error, or not one of Prometheus.
 pub fn words(body: &[u8]) -> Result<Vec<String>, BadAnswer> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use toml::Spanned;
 
-pub(super) use super::faults::{Faults, nearest, parse};
+pub(super) use super::faults::{FileFaults, nearest, parse};
 
 /// A whole dialect file.
 #[derive(Deserialize, Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Spec {
     /// Which of two sources wins on one device: the higher.
     #[serde(default)]
     pub priority: i32,
-    /// Where the host's identity comes from.
+    /// The source of the host's identity.
     #[serde(default)]
     pub host: HostSpec,
     /// Prefixes an operator may have put before every metric name.
@@ -79,7 +79,7 @@ pub(super) enum HostSpec {
     ProviderId,
 }
 
-/// Proof that a page speaks this dialect.
+/// Proof that a page has this dialect.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DetectSpec {
@@ -143,7 +143,7 @@ pub(super) struct RowsSpec {
     /// Only rows with these labels.
     #[serde(default)]
     pub only: BTreeMap<String, Many>,
-    /// No row that has one of these labels: it speaks of something else.
+    /// Rows with one of these labels are ignored: they are about something else.
     #[serde(default)]
     pub ignore_with: Vec<String>,
 }
@@ -152,7 +152,7 @@ pub(super) struct RowsSpec {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FieldsSpec {
-    /// Tells devices apart within one page, where that label may hold no real id (zeros, say).
+    /// The identity of a device within one page, where that label may have no real id (zeros, for example).
     #[serde(default)]
     pub key: Vec<Spanned<SourceSpec>>,
     #[serde(default)]
@@ -183,7 +183,7 @@ pub(super) struct SliceSpec {
     /// Rows with these labels are about the whole device all the same.
     #[serde(default)]
     pub unless: BTreeMap<String, Many>,
-    /// What tells the device of a slice, in order, where each slice has its own index: `serial`, `uuid`, `pci`, `index`.
+    /// The identity of a slice's device, in order, where each slice has its own index: `serial`, `uuid`, `pci`, `index`.
     #[serde(default)]
     pub parent: Vec<Key>,
     /// The slice's part of the device, out of its profile.
@@ -225,19 +225,19 @@ pub(super) struct ProfileMemorySpec {
     pub scale: f64,
 }
 
-/// Cores of a device, where the exporter knows cores only.
+/// Cores of a device, where the exporter reports only cores.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CoreSpec {
     /// The core's number on its host.
     pub index: Vec<Spanned<SourceSpec>>,
-    /// Cores of a device, where no series says.
+    /// Cores of a device, where no series has them.
     pub per_device: Option<u32>,
-    /// Metric whose label says how many cores a device has.
+    /// Metric with a label for the number of cores of a device.
     pub per_device_from: Option<String>,
     /// That label.
     pub per_device_label: Option<String>,
-    /// Cores of a device by another label of the rows, where no metric says.
+    /// Cores of a device by another label of the rows, where no metric has them.
     pub per_device_by: Option<CoresBySpec>,
 }
 
@@ -255,7 +255,7 @@ pub(super) struct CoresBySpec {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServingSpec {
-    /// The model that a row is about; rows of each model are told apart.
+    /// The model of a row; rows of different models are separate.
     #[serde(default)]
     pub model: Vec<Spanned<SourceSpec>>,
 }
@@ -293,7 +293,7 @@ pub(super) struct PodLabelsSpec {
 pub(super) struct SizesSpec {
     /// Known sizes of devices and slices in GiB.
     pub known_gib: Spanned<Vec<f64>>,
-    /// Bytes of one unit, the first for want of evidence.
+    /// Bytes per unit; the first is the default without evidence.
     pub choices: Spanned<Vec<f64>>,
 }
 
@@ -303,7 +303,7 @@ pub(super) struct SizesSpec {
 pub(super) struct JoinSpec {
     /// Names of the info metric.
     pub from: Spanned<Vec<String>>,
-    /// `device`: joined by the labels that name the device. `page`: says something of every row.
+    /// `device`: joined by the labels of the device. `page`: applies to every row.
     #[serde(default)]
     pub on: JoinOn,
     /// Labels of the info metric; a list left out is that of `[device]` (on = "device") or nothing (on = "page").
@@ -335,9 +335,9 @@ pub(super) struct MapSpec {
     /// The names are parts of one whole: they share a rank and are reduced together.
     #[serde(default)]
     pub together: bool,
-    /// Canonical units of one of theirs, or `"by-size"`.
+    /// Canonical units per unit of the exporter, or `"by-size"`.
     pub scale: Option<Spanned<ScaleSpec>>,
-    /// What the value is, whatever the type line says.
+    /// The kind of the value, whatever the type line is.
     pub kind: Option<Spanned<KindSpec>>,
     /// What the value is about.
     #[serde(default)]
@@ -361,7 +361,7 @@ pub(super) struct MapSpec {
     /// Zero is no value.
     #[serde(default)]
     pub zero_is_unknown: bool,
-    /// Raw values that are no value, beside those of `[missing]`.
+    /// Raw values that mean a missing one, besides those of `[missing]`.
     #[serde(default)]
     pub missing: Vec<f64>,
     /// Raw values above this are no value.
@@ -374,7 +374,7 @@ pub(super) struct MapSpec {
     pub values: BTreeMap<String, f64>,
     /// The value is this label's, not the series'.
     pub value_label: Option<String>,
-    /// The series' own value is a moment: of several rows the one of the highest counts. Goes with `value_label`.
+    /// The series' own value is a moment: of several rows the one with the highest counts. Requires `value_label`.
     #[serde(default)]
     pub newest: bool,
 }
@@ -399,8 +399,8 @@ pub(super) enum KindSpec {
     Window,
     /// Already a rate.
     Rate,
-    /// The mean of a histogram (its `_sum` over its `_count`), or of a total over `count`: of what came since the
-    /// page before, and of all on the first page. Of a latency that services are judged by (`ttft_seconds`, `tpot_seconds`,
+    /// The mean of a histogram (its `_sum` over its `_count`), or of a total over `count`: of the observations since the
+    /// previous page, and of all on the first page. Of a latency that services are judged by (`ttft_seconds`, `tpot_seconds`,
     /// `itl_seconds`) the buckets are read too.
     Mean,
 }
@@ -409,7 +409,7 @@ pub(super) enum KindSpec {
 #[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ScopeSpec {
-    /// The device, on whichever row it stands: rows of slices repeat it.
+    /// The device, on every row with its labels: rows of slices repeat it.
     #[default]
     Device,
     /// The device, on rows that name no slice.
@@ -514,9 +514,9 @@ struct LongSource {
     label: String,
     /// The first group (or the whole match) is the value; no match is no value.
     regex: Option<String>,
-    /// Taken off the front, where it stands there.
+    /// A prefix to remove, where present.
     strip: Option<String>,
-    /// Put before, where it does not stand there yet.
+    /// A prefix to add, where missing.
     prefix: Option<String>,
     /// In lower case.
     #[serde(default)]

@@ -21,7 +21,7 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
         .collect()
 }
 
-/// What a scrape of `page` leaves in Prometheus: the answer to a query for all of it.
+/// The result in Prometheus of scraping `page`: the response to a query for all series.
 fn scraped(page: &str, target: &Labels, honor: bool, at: f64) -> Vec<Value> {
     let mut rows = Vec::new();
     scan(page.as_bytes(), Limits::default(), |series| {
@@ -259,7 +259,7 @@ fn a_range_is_one_page_for_each_moment() {
 }
 
 #[test]
-fn answers_that_are_none_are_told_from_errors() {
+fn responses_of_other_servers_differ_from_errors() {
     let refused = |body: &str| Samples::default().take(body.as_bytes());
     assert_eq!(
         refused(

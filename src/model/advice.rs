@@ -1,42 +1,43 @@
-//! What to do about a job's devices: each advice with what speaks for it, what would disprove it, the command that does it, and
-//! what it saves at the devices' present price.
+//! Advice on a job's devices: evidence, refutation, command, and savings at the current device price.
 //!
-//! What is saved is what is no longer paid: releasing reserved or owned devices frees them for others, and saves no money.
+//! Savings are costs no longer paid: releasing reserved or owned devices frees them for other jobs and saves no money.
+
+use std::cell::LazyCell;
 
 use crate::base::quantities::{counted, first_named};
 use crate::base::{Age, Name, ObjectKey, Rate, SmallSort};
-use crate::cost::{Burn, PriceGroup};
+use crate::cost::{PriceGroup, SpendRates};
 use crate::fleet::finding::Finding;
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::node::Billing;
-use crate::fleet::profile::{self, Bound, Evidence, JobProfile, Profiles};
+use crate::fleet::profile::{self, Bottleneck, Evidence, JobProfile, Profiles};
 
 mod smaller;
 
 pub use smaller::ROOM;
-use smaller::smaller;
+use smaller::{Offers, smaller};
 
-/// Hours of a month in which savings are told: 365 days over 12.
+/// Hours per month for savings: 365 days over 12.
 pub const MONTH_HOURS: i64 = 730;
 
-/// So much of a job's devices must be idle before fewer are advised, 0 to 1: one of many is a matter of the moment.
+/// Minimum idle share of a job's devices before fewer are advised, 0 to 1; a single idle device among many may be momentary.
 pub const FEW_IDLE: f64 = 0.1;
 
-/// From this share of the window on, all of it counts as read, 0 to 1.
+/// Share of the window from which it counts as fully read, 0 to 1.
 const NEARLY_ALL: f64 = 0.95;
 
-/// How sure it is that what is said is so.
+/// Certainty of an advice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Certainty {
-    /// All of it was read.
+    /// The whole window was read.
     High,
-    /// It rests on half an hour being like the rest.
+    /// It assumes that half an hour is representative.
     Medium,
 }
 
 impl Certainty {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -45,12 +46,12 @@ impl Certainty {
     }
 }
 
-/// What to do.
+/// The advised action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Give the devices back.
+    /// Release the devices.
     Release,
-    /// Ask for so many devices fewer.
+    /// Request this many devices fewer.
     FewerDevices(u32),
     /// Run on devices of this class.
     SmallerDevice(Name),
@@ -58,24 +59,24 @@ pub enum Action {
     MigSlice(Name),
     /// Run on spot devices of the same class.
     Spot,
-    /// Take a pod off a device that holds up its gang.
+    /// Move a pod off a straggler that slows its gang.
     LeaveDevice {
         /// `NODE/gpu3`.
         device: Name,
-        /// The pod that holds it.
+        /// The pod that it is allocated to.
         pod: ObjectKey,
     },
-    /// Feed it faster.
+    /// Speed up its data input.
     FasterInput,
-    /// Compute in a format that tensor cores know.
+    /// Compute in a format that tensor cores support.
     UseTensorCores,
     /// Add nodes to the pool.
     AddNodes {
-        /// How many.
+        /// Number of nodes.
         nodes: u32,
-        /// Jobs that start at once on them, `NAMESPACE/NAME`.
+        /// Jobs that start immediately on them, `NAMESPACE/NAME`.
         starts: Box<[Name]>,
-        /// Nodes that its autoscaler may have at most, where that is fewer than it would have.
+        /// The autoscaler's maximum, when the new size would exceed it.
         above: Option<u32>,
     },
     /// Remove these idle nodes of the pool.
@@ -83,7 +84,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// A word that stays, for scripts.
+    /// A stable code for scripts.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Release => "release",
@@ -100,49 +101,49 @@ impl Action {
     }
 }
 
-/// The kind of an advice's object that is a pool and no job.
+/// Object kind of an advice about a pool instead of a job.
 pub const POOL: &str = "Pool";
 
-/// So many nodes or jobs are named.
+/// Maximum number of nodes or jobs named.
 const NAMED: usize = 3;
 
-/// So many nodes a command names.
+/// Maximum number of nodes in a command.
 const NODES_IN_COMMAND: usize = 8;
 
 /// One advice about one job or pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Advice {
-    /// The job; of a pool its name, of the kind [`POOL`] and without namespace.
+    /// The job; for a pool its name, with kind [`POOL`] and no namespace.
     pub job: JobKey,
     /// Its team; empty for a pool.
     pub team: Name,
-    /// What bounds it, where that is judged.
-    pub bound: Option<Bound>,
-    /// What to do.
+    /// Its bottleneck, where known.
+    pub bound: Option<Bottleneck>,
+    /// The action.
     pub action: Action,
-    /// Devices that it is about.
+    /// Number of devices concerned.
     pub devices: u32,
     /// Class of the job's devices.
     pub class: Option<Name>,
-    /// What was read.
+    /// The readings.
     pub evidence: Option<Evidence>,
-    /// What the job's devices cost an hour, or nodes that are added or removed; `None` without a price.
+    /// Hourly cost of the job's devices, or of the nodes to add or remove; `None` without a price.
     pub costs: Option<Rate>,
-    /// What it saves an hour; `None` where that is not known before it is tried.
+    /// Hourly savings; `None` where not known in advance.
     pub saves: Option<Rate>,
-    /// Its devices are all reserved or owned, which are paid whether they are used or not.
+    /// Set when all its devices are reserved or owned, and so paid whether used or not.
     pub commitment: Option<Billing>,
-    /// How sure it is.
+    /// Its certainty.
     pub certainty: Certainty,
 }
 
 impl Advice {
-    /// The pool that it is about, where it is no job.
+    /// The pool, for an advice about a pool.
     pub fn pool(&self) -> Option<&Name> {
         (self.job.kind.as_str() == POOL).then_some(&self.job.key.name)
     }
 
-    /// What it is about: `nlp/train`, `pool h100`.
+    /// The object: `nlp/train`, `pool h100`.
     pub fn object(&self) -> String {
         match self.pool() {
             Some(pool) => format!("pool {pool}"),
@@ -150,7 +151,7 @@ impl Advice {
         }
     }
 
-    /// Tells it from every other, for as long as it holds.
+    /// A unique id, stable while the advice applies.
     pub fn id(&self) -> String {
         let of = format!("{}:{}/{}", self.action.code(), self.job.kind, self.job.key);
         match &self.action {
@@ -159,12 +160,12 @@ impl Advice {
         }
     }
 
-    /// What it saves in a month of [`MONTH_HOURS`].
+    /// Savings per month of [`MONTH_HOURS`].
     pub fn saves_a_month(&self) -> Option<Rate> {
         self.saves.map(a_month)
     }
 
-    /// Takes back what a job's reserved and owned devices would save: all of it, or, where others are among them, what is known of it.
+    /// Removes the savings of reserved and owned devices: all, or, where the job has others too, the known part.
     fn pay(&mut self, job: &Job, fleet: &Fleet) {
         let nodes = job.places.iter().map(|place| fleet.node(&place.node));
         let billings = nodes.map(|node| node.and_then(|node| node.billing));
@@ -179,7 +180,7 @@ impl Advice {
         };
     }
 
-    /// What to do, as a sentence, with what it does where it saves no money.
+    /// The action as a sentence, with its effect where it saves no money.
     pub fn words(&self) -> String {
         let what = self.what();
         match self.commitment.filter(|_| self.saves.is_some()) {
@@ -207,7 +208,7 @@ impl Advice {
                 format!("run it on a {profile} slice of {class}: it fits")
             }
             Action::Spot => format!("run it on spot {class}: it saves checkpoints"),
-            // A pod that is only deleted may come back to the same device.
+            // A pod that is only deleted may be scheduled on the same device again.
             Action::LeaveDevice { device, pod } => format!(
                 "cordon {}, then delete pod {}: {device} is a straggler, it slows the whole gang; the gang then repeats its work since the last checkpoint",
                 node_of(device),
@@ -245,13 +246,13 @@ impl Advice {
         }
     }
 
-    /// What would show that it is wrong.
+    /// What would refute the advice.
     pub const fn refuted_by(&self) -> &'static str {
         match self.action {
             Action::Release => "work on these devices within the next half hour",
-            Action::FewerDevices(_) => "work on the devices that do nothing now",
+            Action::FewerDevices(_) => "work on the devices that are idle now",
             Action::SmallerDevice(_) => {
-                "a phase that needs more memory or compute than this half hour, or memory that the job would take if it were there"
+                "a phase that needs more memory or compute than this half hour, or memory that the job would use if it had more"
             }
             Action::MigSlice(_) => {
                 "a phase that needs more than this half hour, or a rest of the device that stays unallocated"
@@ -261,15 +262,15 @@ impl Advice {
             Action::FasterInput => "SM activity that stays low with data in memory",
             Action::UseTensorCores => "results that need FP32 or FP64",
             Action::AddNodes { .. } => {
-                "nodes that the cloud has not, or devices that become free before these are there"
+                "no capacity at the cloud provider, or devices that become free before the nodes are ready"
             }
             Action::RemoveNodes(_) => {
-                "work that is submitted before nodes can be added again: what is not yet there is not forecast"
+                "jobs submitted before nodes can be added again: new arrivals are not forecast"
             }
         }
     }
 
-    /// The command that does it; `None` where the change is in the job's own code or manifest.
+    /// The command; `None` where the change is in the job's own code or manifest.
     pub fn command(&self) -> Option<String> {
         let key = &self.job.key;
         let scale = |kind: &str| {
@@ -303,12 +304,12 @@ impl Advice {
     }
 }
 
-/// The node of a device, by the device's id.
+/// The node of a device id.
 fn node_of(device: &str) -> &str {
     device.rsplit_once('/').map_or(device, |(node, _)| node)
 }
 
-/// How these are paid where all are reserved or owned: by the first of them.
+/// The billing of these, taken from the first, when all are reserved or owned.
 pub fn committed(billings: impl Iterator<Item = Option<Billing>>) -> Option<Billing> {
     let mut first = None;
     for billing in billings {
@@ -318,14 +319,15 @@ pub fn committed(billings: impl Iterator<Item = Option<Billing>>) -> Option<Bill
     first
 }
 
-/// What a rate comes to in a month of [`MONTH_HOURS`].
+/// A rate per month of [`MONTH_HOURS`].
 pub const fn a_month(rate: Rate) -> Rate {
     Rate::from_micros(rate.micros().saturating_mul(MONTH_HOURS))
 }
 
-/// Every advice, what saves most first; then what saves an unknown sum, by what its devices cost.
-pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
+/// All advice, highest savings first; then unknown savings, by cost of the devices.
+pub fn advise(fleet: &Fleet, burn: &SpendRates, profiles: &Profiles) -> Vec<Advice> {
     let mut all = Vec::new();
+    let offers = LazyCell::new(|| Offers::of(fleet, burn));
     for job in fleet.jobs.iter() {
         if job.state != JobState::Running {
             continue;
@@ -333,7 +335,7 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
         let Some(profile) = profiles.get(&job.id) else {
             continue;
         };
-        about(job, profile, fleet, burn, &mut all);
+        about(job, profile, fleet, burn, &offers, &mut all);
     }
     for finding in fleet.findings.iter() {
         all.extend(slow_device(finding, fleet, burn, profiles));
@@ -352,13 +354,13 @@ pub fn advise(fleet: &Fleet, burn: &Burn, profiles: &Profiles) -> Vec<Advice> {
     all
 }
 
-/// True for what answers requests: a model server, or what a Deployment or StatefulSet keeps up.
+/// True for a serving workload: a model server, Deployment or StatefulSet.
 fn serves(job: &Job) -> bool {
     job.serving.is_some() || matches!(job.id.kind.as_str(), "Deployment" | "StatefulSet")
 }
 
 /// What a job's devices cost an hour; `None` where some have no price, or where it holds slices as well: then one device's part is not known.
-fn costs_of(job: &Job, burn: &Burn) -> Option<Rate> {
+fn costs_of(job: &Job, burn: &SpendRates) -> Option<Rate> {
     let whole = job.places.iter().all(|place| place.slice.is_none());
     let of_job = |group: &&PriceGroup| {
         Some(&group.class) == job.class.as_ref() && job.pools.contains(&group.pool)
@@ -369,11 +371,18 @@ fn costs_of(job: &Job, burn: &Burn) -> Option<Rate> {
         .filter(of_job)
         .all(|group| group.price.is_some());
     let (spend, _) = burn.jobs.get(&job.id)?;
-    (whole && priced).then_some(spend.burn)
+    (whole && priced).then_some(spend.rate)
 }
 
-/// What is said of one job by its profile.
-fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut Vec<Advice>) {
+/// Adds the advice for one job from its profile.
+fn about(
+    job: &Job,
+    profile: &JobProfile,
+    fleet: &Fleet,
+    burn: &SpendRates,
+    offers: &LazyCell<Offers, impl FnOnce() -> Offers>,
+    all: &mut Vec<Advice>,
+) {
     let Ok(bound) = profile.verdict else { return };
     let evidence = profile.evidence;
     let costs = costs_of(job, burn);
@@ -391,7 +400,7 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
         certainty,
     };
     match bound {
-        Bound::Idle => {
+        Bottleneck::Idle => {
             let sure = if profile.known >= NEARLY_ALL && evidence.sm.is_some() {
                 Certainty::High
             } else {
@@ -400,11 +409,12 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
             all.push(advice(Action::Release, costs, sure));
             return;
         }
-        // What serves waits for requests, not for a loader.
-        Bound::Input | Bound::Compute if serves(job) => {}
-        Bound::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
-        Bound::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
-        Bound::Tensor | Bound::Memory | Bound::Communication | Bound::Mixed => {}
+        // A serving workload waits for requests, not for a data loader.
+        Bottleneck::Input | Bottleneck::Compute if serves(job) => {}
+        Bottleneck::Input => all.push(advice(Action::FasterInput, None, Certainty::Medium)),
+        Bottleneck::Compute => all.push(advice(Action::UseTensorCores, None, Certainty::Medium)),
+        Bottleneck::Tensor | Bottleneck::Memory | Bottleneck::Communication | Bottleneck::Mixed => {
+        }
     }
     let idle = evidence.idle_devices;
     if f64::from(idle) >= FEW_IDLE * f64::from(profile.devices)
@@ -415,24 +425,24 @@ fn about(job: &Job, profile: &JobProfile, fleet: &Fleet, burn: &Burn, all: &mut 
         all.push(advice(Action::FewerDevices(idle), saves, Certainty::Medium));
         return;
     }
-    if bound == Bound::Tensor {
-        // It is as it should be.
+    if bound == Bottleneck::Tensor {
+        // Nothing to improve.
         return;
     }
-    if let Some((action, saves)) = smaller(job, profile, costs, fleet, burn) {
+    if let Some((action, saves)) = smaller(job, profile, costs, fleet, burn, offers) {
         all.push(advice(action, Some(saves), Certainty::Medium));
     } else if let Some(saves) = spot(job, profile, costs, fleet, burn) {
         all.push(advice(Action::Spot, Some(saves), Certainty::Medium));
     }
 }
 
-/// What a job that saves checkpoints and is no gang saves an hour on spot devices of its class.
+/// Hourly savings of a job on spot devices of its class, if it saves checkpoints and is not a gang.
 fn spot(
     job: &Job,
     profile: &JobProfile,
     costs: Option<Rate>,
     fleet: &Fleet,
-    burn: &Burn,
+    burn: &SpendRates,
 ) -> Option<Rate> {
     job.last_checkpoint?;
     let own_rate = costs?.share(1, u64::from(profile.devices.max(1)));
@@ -454,11 +464,11 @@ fn spot(
     (less > Rate::ZERO).then(|| less.times(u64::from(profile.devices)))
 }
 
-/// The advice about a device that holds up its gang.
+/// The advice for a straggler that slows its gang.
 fn slow_device(
     finding: &Finding,
     fleet: &Fleet,
-    burn: &Burn,
+    burn: &SpendRates,
     profiles: &Profiles,
 ) -> Option<Advice> {
     if finding.code.as_str() != "straggler" || finding.subject.kind != "Device" {
@@ -489,7 +499,7 @@ fn slow_device(
     })
 }
 
-/// What every advice looks back on.
+/// The time window of every advice.
 pub const WINDOW: Age = profile::WINDOW;
 
 #[cfg(test)]

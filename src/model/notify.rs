@@ -32,7 +32,7 @@ impl ReceiverKind {
     }
 }
 
-/// Where in the fleet the subject of a finding is, as far as that is known.
+/// Location of a finding's subject in the fleet, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindingPlace {

@@ -1,13 +1,13 @@
-//! What a view wants read of the cluster for one object, and what comes of it: plain data on both sides.
+//! Requests of a view to read one object from the cluster, and their results: plain data on both sides.
 
 use crate::base::{Moment, Name, ObjectKey};
 
 /// An object of the cluster.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectRef {
-    /// Its kind, `JobSet` say.
+    /// Kind, such as `JobSet`.
     pub kind: Name,
-    /// Namespace (empty for what is of the whole cluster) and name.
+    /// Namespace (empty for a cluster-scoped object) and name.
     pub key: ObjectKey,
 }
 
@@ -26,84 +26,84 @@ impl ObjectRef {
     }
 }
 
-/// Logs of pods.
+/// A request for pod logs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogWant {
-    /// The pods, the first one asked for its containers.
+    /// The pods; the containers are listed for the first one.
     pub pods: Vec<ObjectKey>,
-    /// The container; `None` is the pod's default one.
+    /// The container; `None` for the pod's default container.
     pub container: Option<Name>,
-    /// Of the container's run before this one.
+    /// True for the previous run of the container.
     pub previous: bool,
-    /// Lines of each pod to begin with.
+    /// Lines per pod to start with.
     pub tail: u32,
 }
 
-/// What is to be read.
+/// What to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectPart {
     /// The object as YAML.
     Yaml(ObjectRef),
-    /// Events about these objects.
+    /// Events of these objects.
     Events(Vec<ObjectRef>),
-    /// Logs, followed as they come.
+    /// Logs, followed.
     Logs(LogWant),
 }
 
-/// What the view in front wants read. A new one takes the place of the one before.
+/// The request of the front view. A new request replaces the previous one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectRequest {
-    /// What.
+    /// What to read.
     pub part: ObjectPart,
-    /// Grows when the same is wanted anew.
+    /// Incremented to repeat the same request.
     pub turn: u32,
 }
 
-/// An event of the cluster.
+/// A Kubernetes event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventSeen {
-    /// Kind and name of what it is about.
+    /// Kind and name of the object that it concerns.
     pub about: String,
-    /// Not just a note.
+    /// True for type `Warning`.
     pub warning: bool,
-    /// A word for programs.
+    /// Reason code.
     pub reason: String,
-    /// A sentence for people.
+    /// Message.
     pub message: String,
-    /// When it was first seen.
+    /// First occurrence.
     pub first: Option<Moment>,
-    /// When it was last seen.
+    /// Last occurrence.
     pub last: Option<Moment>,
-    /// How often.
+    /// Number of occurrences.
     pub count: u32,
-    /// Who says so.
+    /// Reporting component.
     pub by: String,
 }
 
 /// A line of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLine {
-    /// Which of the wanted pods.
+    /// Index of the pod in the request.
     pub pod: u32,
-    /// When it was written, as the node says.
+    /// Timestamp from the node.
     pub at: Option<Moment>,
     /// The line, without control characters.
     pub words: String,
 }
 
-/// What came of a want.
+/// A result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectNews {
-    /// The text, whole.
+    /// The complete text.
     Text(Vec<String>),
-    /// The events, whole, the latest first; and whether there are more than these.
+    /// All events, newest first; true when there are more than these.
     Events(Vec<EventSeen>, bool),
-    /// The containers of the first pod and the one that is shown.
+    /// The containers of the first pod, and the one that is shown.
     Containers(Vec<Name>, Name),
     /// More lines.
     Lines(Vec<LogLine>),
-    /// This pod's log is at its end, or was never there: why.
+    /// The log of this pod (by index) has ended or does not exist, with the reason.
     Ended(u32, Option<String>),
-    /// It cannot be read: why, and the mend.
+    /// The read failed: reason and repair.
     Failed(String),
 }

@@ -1,7 +1,8 @@
-//! Admit: a waiting job starts now. Nobody can let a job past its queue but its queue: so the job is put first, and
-//! those in its way leave, are kept off until it has its quota, and are queued again.
+//! Admit: starts a waiting job now. Only its queue can admit a job, so the job's priority is raised, the jobs in its way are
+//! stopped until it has its quota, and then they are requeued.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -15,27 +16,28 @@ use model::base::quantities::first_named;
 use model::base::{Moment, SmallSort};
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Evicted, Intent, JobName, Known, Plan, Refusal, RefusalCode, Undo, Until,
-    Wait, When, evicted_words,
+    Alternative, Evicted, Intent, JobName, Known, Plan, PlanEffect, Refusal, RefusalCode, Undo,
+    Until, Wait, When, evicted_words,
 };
 
-use super::choice::{self, Choice, choose, explained, hopeless, kept, lesser, lost_words};
+use super::choice::{self, EvictionChoice, choose, explained, hopeless, kept, lesser, lost_words};
 use super::effect::{Leaver, Picture, Then, compare, news};
 use super::hold::already;
-use super::leavers::seat_victims;
 use super::planner_context::{self, fact};
 use super::raise::{Raise, lift, put_back};
 use super::rivals::Rivals;
+use super::victims::seat_victims;
 
-/// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
+/// How long stopped jobs stay away after the job has its quota, seconds, so that their pods can end and the job's pods are
+/// scheduled.
 const HEAD_START: u64 = 120;
 
-/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows. Who leaves by a plan that is
-/// read leaves by this one, as long as that works; else those leave who lose least, of those that are told elsewhere and a choice made
-/// anew. Where others would take what that choice frees, the other sets that are told of the job are tried.
+/// The plan that starts a waiting job; evicts others where `preempt` allows. Keeps the victims of a plan that was already read as
+/// long as that works. Otherwise takes the victims with the least lost work, of the sets shown elsewhere and a new choice. Where
+/// other jobs would take what that choice frees, tries the other sets shown for the job.
 ///
 /// # Errors
-/// It does not wait, nothing makes it start, or its backend has no way.
+/// The job does not wait, nothing can start it, or its backend does not support it.
 pub(super) fn plan(
     snapshot: &Snapshot,
     job: &JobName,
@@ -53,12 +55,12 @@ pub(super) fn plan(
     let anew = with(snapshot, job, preempt, &none);
     let takes_them =
         |plan: &Plan| plan.stops().collect::<BTreeSet<_>>() == known.jobs.iter().collect();
-    // What is told mostly is what is chosen anew, and a plan takes its time.
+    // The shown set is usually the same as the new choice, and planning takes time.
     let is_another =
         !known.is_read && !known.jobs.is_empty() && !anew.as_ref().is_ok_and(takes_them);
     let told = is_another.then(as_known).flatten();
     let best = match (anew, told) {
-        (Ok(anew), Some(told)) => Ok(match (lost(&told), lost(&anew)) {
+        (Ok(anew), Some(told)) => Ok(match (lost_work(&told), lost_work(&anew)) {
             (Some(told_lost), Some(least)) if told_lost < least => told,
             _ => anew,
         }),
@@ -70,7 +72,7 @@ pub(super) fn plan(
         best => return best,
     };
     let work = planner_context::find(snapshot, job)?;
-    let mut sets = choice::told(snapshot, work);
+    let mut sets = choice::eviction_candidates(snapshot, work);
     if preempt {
         let refused: BTreeSet<JobName> = refusal.victims.iter().map(|it| it.job.clone()).collect();
         sets.retain(|set| *set != refused);
@@ -80,20 +82,20 @@ pub(super) fn plan(
         .filter_map(|set| with(snapshot, job, true, set).ok());
     match plans.next() {
         Some(plan) if preempt => Ok(plan),
-        // Only victims with which a plan works are named.
+        // Only victims whose plan works are named.
         Some(plan) => with(snapshot, job, false, &plan.stops().cloned().collect()),
         None if preempt => Err(refusal),
         None => with(snapshot, job, true, &none),
     }
 }
 
-/// True for a refusal that hangs on who would leave.
+/// True for a refusal that depends on the choice of victims.
 fn is_of_victims(refusal: &Refusal) -> bool {
     refusal.code != RefusalCode::AlreadySo && !refusal.victims.is_empty()
 }
 
-/// The work that is lost by the steps of a plan, device-seconds; `None` where the loss of a step is not known.
-fn lost(plan: &Plan) -> Option<u64> {
+/// Work lost by the steps of a plan, device-seconds; `None` where a step's loss is unknown.
+fn lost_work(plan: &Plan) -> Option<u64> {
     let steps = plan
         .steps
         .iter()
@@ -103,11 +105,10 @@ fn lost(plan: &Plan) -> Option<u64> {
         .sum()
 }
 
-/// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows: those of `known`, where
-/// they still can be.
+/// The plan that starts a waiting job; evicts others where `preempt` allows: the jobs in `known`, where that is still possible.
 ///
 /// # Errors
-/// It does not wait, nothing makes it start, or its backend has no way.
+/// The job does not wait, nothing can start it, or its backend does not support it.
 pub(super) fn with(
     snapshot: &Snapshot,
     job: &JobName,
@@ -143,7 +144,7 @@ pub(super) fn with(
         let other = &snapshot.workloads[*victim];
         let mut stop = planner_context::stop(snapshot, other)?;
         stop.needs.clone_from(&held);
-        stop.reason = format!("its devices are what {job} lacks");
+        stop.reason = format!("{job} needs its devices");
         plan.steps.push(stop);
         stopped.push(number(&plan));
         leavers.extend(Leaver::whole(snapshot, *victim));
@@ -165,7 +166,7 @@ pub(super) fn with(
         for victim in &victims.chosen {
             let mut again = planner_context::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
-            again.reason = format!("it is queued again, behind {job}");
+            again.reason = format!("it is requeued, behind {job}");
             let others_come = victims.for_nodes || victims.chosen.len() > 1;
             again.waits.extend(others_come.then(head_start));
             plan.steps.push(again);
@@ -182,7 +183,7 @@ pub(super) fn with(
     } else {
         if victims.chosen.is_empty() {
             let sentence = format!(
-                "{job} waits behind others, and {} has no lever that puts it first",
+                "{job} waits behind others, and {} has no way to move it first",
                 system_words(snapshot, model)
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
@@ -192,13 +193,13 @@ pub(super) fn with(
             then.workloads[*victim].status = Status::Held;
         }
         plan.warnings.push(
-            "those that leave are held until they are resumed: nothing else keeps them from taking their devices back"
+            "evicted jobs are held until they are resumed: otherwise they would take their devices back"
                 .to_owned(),
         );
         for victim in &victims.chosen {
             let other = planner_context::name(&snapshot.workloads[*victim].key);
             plan.alternatives.push(Alternative {
-                sentence: format!("once it runs, let {other} go on"),
+                sentence: format!("once it runs, resume {other}"),
                 command: Some(format!("plan resume {other}")),
             });
         }
@@ -212,7 +213,7 @@ pub(super) fn with(
     finish(plan, snapshot, work, (&before, then, later), changes)
 }
 
-/// The steps that keep rivals waiting until the job has its devices.
+/// Adds the steps that keep rivals waiting until the job has its devices.
 fn hold_back(
     plan: &mut Plan,
     snapshot: &Snapshot,
@@ -222,17 +223,18 @@ fn hold_back(
     for rival in &rivals.hold {
         let other = &snapshot.workloads[*rival];
         let mut hold = planner_context::stop(snapshot, other)?;
-        // One that starts meanwhile is not stopped.
+        // A rival that is admitted meanwhile is not stopped.
         let waits = fact(&hold.object, "/status/admission", Value::Null);
         hold.guards.push(waits);
-        hold.reason =
-            format!("it waits, and would take what {job} needs before all of that is free");
+        hold.reason = format!(
+            "it waits, and would take devices that {job} needs before all of them are free"
+        );
         plan.steps.push(hold);
     }
     Ok(())
 }
 
-/// The steps that let rivals go on, once these are over and the job's pods had time to be placed.
+/// Adds the steps that resume rivals, after the steps in `needs` and the head start of the job's pods.
 fn let_go_on(
     plan: &mut Plan,
     snapshot: &Snapshot,
@@ -243,19 +245,19 @@ fn let_go_on(
         let mut again = planner_context::again(snapshot, &snapshot.workloads[*rival])?;
         again.needs = needs.to_vec();
         again.waits.push(head_start());
-        again.reason = "it waits in its queue again, at its old place".to_owned();
+        again.reason = "it is requeued, at its old place".to_owned();
         plan.steps.push(again);
     }
     Ok(())
 }
 
-/// What becomes of the fleet, and what could be done instead.
+/// Completes the plan: its effect on the fleet, warnings and alternatives.
 fn finish(
     mut plan: Plan,
     snapshot: &Snapshot,
     work: WorkloadId,
     (before, mut then, later): (&Picture, Snapshot, Then<'_>),
-    (victims, leavers, held): (Choice, Vec<Leaver>, Rivals),
+    (victims, leavers, held): (EvictionChoice, Vec<Leaver>, Rivals),
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
@@ -267,7 +269,7 @@ fn finish(
             Some(Some(by)) => format!("{job} would start, and {by} would preempt it at once"),
             Some(None) => format!("{job} would start, and its queue would evict it at once"),
             None => format!(
-                "preempting would not help {job}: other jobs that go before it would take the freed devices"
+                "preempting would not help {job}: other jobs ahead of it would take the freed devices"
             ),
         };
         return Err(Refusal::new(RefusalCode::Infeasible, sentence)
@@ -276,14 +278,19 @@ fn finish(
     }
     plan.reasons.push(match picture.placed.get(&model.key) {
         Some(nodes) if !nodes.is_empty() => {
-            format!("it finds room on {}", first_named(nodes, 8))
+            format!("there is room for it on {}", first_named(nodes, 8))
         }
         _ => "it starts".to_owned(),
     });
+    let is_held = |key: &JobKey| {
+        let mut all = held.hold.iter();
+        all.any(|rival| snapshot.workloads[*rival].key == *key)
+    };
     let rivals: Vec<JobName> = picture
         .placed
         .keys()
         .filter(|key| **key != model.key && !before.placed.contains_key(*key))
+        .filter(|key| !is_held(key))
         .map(planner_context::name)
         .collect();
     match (victims.evicted.len(), rivals.len()) {
@@ -294,12 +301,12 @@ fn finish(
                 _ => ("start", "one of them takes"),
             };
             plan.warnings.push(format!(
-                "{} also {start} on what becomes free: {job} keeps waiting if {which} a node that it needs",
+                "{} also {start} on the freed devices: {job} keeps waiting if {which} a node that it needs",
                 first_named(&rivals, 5)
             ));
         }
         _ if held.more => plan.warnings.push(format!(
-            "devices become free one job after the other: others that wait for them may take some before {job} can start"
+            "devices become free one job after the other: other waiting jobs may take some before {job} can start"
         )),
         _ => plan.warnings.push(format!(
             "devices become free one job after the other: a job that is created meanwhile may take some before {job} can start"
@@ -310,9 +317,9 @@ fn finish(
         let names: Vec<JobName> = names
             .map(|rival| planner_context::name(&snapshot.workloads[*rival].key))
             .collect();
-        let verb = if names.len() == 1 { "waits" } else { "wait" };
+        let verb = if names.len() == 1 { "is" } else { "are" };
         plan.reasons.push(format!(
-            "{} {verb} until {job} has its devices, so that none of them is taken first",
+            "{} {verb} held back for at least {HEAD_START} s, so that {job} takes its devices first",
             first_named(&names, 5)
         ));
     }
@@ -337,16 +344,26 @@ fn finish(
         },
     );
     let mut forecast = compare(snapshot, before, &picture, leavers);
+    let waits = plan.steps.iter().flat_map(|step| &step.waits);
+    let head_start = waits.filter_map(|wait| match wait.until {
+        Until::Elapsed { seconds } => Some(Duration::from_secs(seconds)),
+        _ => None,
+    });
+    if let Some(head_start) = head_start.max() {
+        for one in &mut forecast.displaced {
+            one.not_before(snapshot.at.plus(head_start));
+        }
+    }
     let own = forecast.starts.iter_mut().find(|start| start.job == job);
     if let Some(own) = own {
         own.before = by_itself;
     }
-    // It is what was asked for: lists are cut at their end.
+    // The job of the plan comes first: lists are cut at their end.
     forecast.starts.small_sort_by_key(|start| start.job != job);
     plan.reasons.extend(news(&forecast, snapshot.at));
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
     let back = match later.back.is_empty() && !victims.evicted.is_empty() {
-        true => "those that are held are resumed, and restart when there is room",
+        true => "held jobs are resumed, and restart when there is room",
         false => "evicted jobs restart when there is room",
     };
     plan.undo = Undo {
@@ -358,7 +375,7 @@ fn finish(
     Ok(plan)
 }
 
-/// When it starts without this plan, by the forecast that is shown for it elsewhere.
+/// When the job starts without this plan, by the same forecast as elsewhere.
 fn starts_by_itself(snapshot: &Snapshot, work: WorkloadId) -> Option<Moment> {
     let fleet = match explanations::has_reserved_quota(&snapshot.workloads[work]) {
         true => explanations::past_queues(snapshot),
@@ -368,7 +385,7 @@ fn starts_by_itself(snapshot: &Snapshot, work: WorkloadId) -> Option<Moment> {
     forecast::forecast_one(&State::new(&compiled), work)?.p50
 }
 
-/// It starts in the next cycle of its scheduler: with whom it evicts, where it does.
+/// The refusal because the job starts in the scheduler's next cycle; names the jobs that it preempts then.
 fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal {
     let job = planner_context::name(&model.key);
     let evicts = |by: &Option<JobKey>| by.as_ref() == Some(&model.key);
@@ -389,7 +406,7 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
         })
         .collect();
     let sentence = match evicted_words(&victims) {
-        words if words.is_empty() => format!("{job} starts by itself: nothing is in its way"),
+        words if words.is_empty() => format!("{job} starts by itself: nothing blocks it"),
         words => format!("{job} starts by itself, evicting {words}"),
     };
     already(sentence)
@@ -397,8 +414,8 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
         .evicting(victims)
 }
 
-/// The plan for one that is admitted and whose pods wait for nodes: jobs of lower priority leave theirs, and are queued again once
-/// its pods are placed.
+/// The plan for an admitted job whose pods wait for nodes: jobs of lower priority are evicted, and requeued once its pods are
+/// scheduled.
 fn seat(
     snapshot: &Snapshot,
     work: WorkloadId,
@@ -436,7 +453,7 @@ fn seat(
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
     let leave: Vec<WorkloadId> = found.list.iter().map(|victim| victim.work).collect();
-    let rivals = Rivals::of(snapshot, work, &leave);
+    let rivals = Rivals::of_nodes(snapshot, work, &leave);
     hold_back(&mut plan, snapshot, &rivals, &job)?;
     let held: Vec<u32> = (1..=number(&plan)).collect();
     for victim in &found.list {
@@ -453,26 +470,26 @@ fn seat(
         let mut again = planner_context::again(snapshot, &snapshot.workloads[victim.work])?;
         again.needs.clone_from(&stopped);
         again.waits.push(head_start());
-        again.reason = format!("it is queued again, behind {job}");
+        again.reason = format!("it is requeued, behind {job}");
         plan.steps.push(again);
     }
     let_go_on(&mut plan, snapshot, &rivals, &stopped)?;
-    let mut choice = Choice {
+    let mut choice = EvictionChoice {
         chosen: Vec::new(),
         evicted,
-        ..Choice::default()
+        ..EvictionChoice::default()
     };
     choice
         .alternatives
         .extend(lesser((snapshot, work), &least, found.lost_ms));
     choice.reasons.push(format!(
-        "{job} is admitted, and its pods wait for nodes; of lower priority, or as high and made later: {}",
+        "{job} is admitted, and its pods wait for nodes: jobs of lower priority, or of the same and created later, are evicted ({})",
         lost_words(&found)
     ));
     if found.proven {
         choice
             .reasons
-            .push("no other set of these loses less: all were looked at".to_owned());
+            .push("no other set of these jobs loses less work: all sets were checked".to_owned());
     }
     let changes = (choice, leavers, rivals);
     let later = Then {
@@ -482,7 +499,7 @@ fn seat(
     finish(plan, snapshot, work, (before, then, later), changes)
 }
 
-/// Those who left are queued again only when the job's own pods had time to be placed.
+/// Evicted jobs are requeued only after the job's own pods had time to be scheduled.
 fn head_start() -> Wait {
     Wait {
         when: When::Before,
@@ -515,7 +532,7 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
         Status::Held => {
             let sentence = format!("{job} is held");
             Err(Refusal::new(RefusalCode::IllegalState, sentence)
-                .instead(format!("let it go on: `plan resume {job}`")))
+                .instead(format!("resume it: `plan resume {job}`")))
         }
         Status::Ending => {
             let sentence = format!("{job} is ending");

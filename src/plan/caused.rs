@@ -1,8 +1,9 @@
-//! Which starts a plan moves. A forecast of another fleet draws other runtimes and groups other ends: a job that shares nothing with
-//! what the plan touches then moves by minutes too, and that is told of nobody.
+//! Which start changes a plan causes. A forecast of a changed fleet draws other durations and groups other ends, so unrelated
+//! jobs move by minutes, too; these changes are not reported.
 //!
-//! The rule: a start is told where the job competes for pools, quotas or turns ([`engine::reach`]) with what the plan changes, at first hand
-//! or by way of others that wait, and where it moves by a minute and by a sixteenth of the time that is left until then.
+//! The rule: a change is reported where the job competes for pools, quotas or turns ([`engine::reach`]) with something that the
+//! plan changes, directly or through other waiting jobs, and where it moves by at least a minute and a sixteenth of the time left
+//! until the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use model::base::Moment;
 use model::fleet::job::JobKey;
 use model::plan::StartChange;
 
-/// Of the time until a start, so much is no more than the forecast's own coarseness: it takes ends together within half of it
+/// Resolution of the forecast, as the inverse share of the time until a start: it merges ends within half of this share
 /// (`forecast::PART`), before a change and after it.
 const COARSE: i64 = 16;
 
-/// What the works of a fleet compete for.
+/// What the workloads of a fleet compete for.
 pub(super) struct Reach {
     snapshot: Arc<Snapshot>,
     by_work: Vec<Arc<BTreeSet<Contended>>>,
-    /// By queue: what changes with it.
+    /// By queue: what changes with the queue.
     by_queue: Vec<BTreeSet<Contended>>,
 }
 
@@ -39,12 +40,12 @@ impl Reach {
         }
     }
 
-    fn works(&self) -> impl Iterator<Item = (&Workload, &BTreeSet<Contended>)> {
+    fn workloads(&self) -> impl Iterator<Item = (&Workload, &BTreeSet<Contended>)> {
         let sets = self.by_work.iter().map(|set| &**set);
         self.snapshot.workloads.iter().zip(sets)
     }
 
-    /// What differs from another fleet, and what that touches here.
+    /// Adds the differences from another fleet to `changed`, and what they compete for here to `touched`.
     fn differs(
         &self,
         other: &Self,
@@ -70,7 +71,7 @@ impl Reach {
     }
 }
 
-/// Those that another fleet has not, or has otherwise, with their places.
+/// Items that the other fleet lacks or has with other values, with their indexes.
 fn unlike<'a, T: PartialEq, K: Ord + 'a>(
     own: &'a [T],
     others: &'a [T],
@@ -81,7 +82,7 @@ fn unlike<'a, T: PartialEq, K: Ord + 'a>(
     all.filter(move |(_, one)| known.get(key(one)) != Some(one))
 }
 
-/// Whose start a change from one fleet to another may move: what it changes itself, and what competes with that.
+/// Jobs whose start a change of the fleet may move: changed ones, and those that compete with them.
 pub(super) struct Caused {
     changed: BTreeSet<JobKey>,
     reached: BTreeSet<JobKey>,
@@ -93,12 +94,12 @@ impl Caused {
         let (mut touched, mut changed) = (BTreeSet::new(), BTreeSet::new());
         before.differs(after, &mut touched, &mut changed);
         after.differs(before, &mut touched, &mut changed);
-        // Who waits hands on what it is touched by: where it starts instead, others do not.
+        // Waiting jobs pass the change on: where such a job starts instead, others cannot.
         let moves = |work: &Workload| {
             let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
             work.status == Status::Waiting || (work.status == Status::Running && unplaced)
         };
-        let all = before.works().chain(after.works());
+        let all = before.workloads().chain(after.workloads());
         let mut waiting: Vec<(&Workload, &BTreeSet<Contended>)> =
             all.filter(|(work, _)| moves(work)).collect();
         let mut reached = BTreeSet::new();
@@ -122,8 +123,8 @@ impl Caused {
         }
     }
 
-    /// Whether a start that moves is told.
-    pub(super) fn tells(&self, key: &JobKey, change: &StartChange) -> bool {
+    /// Whether a change of a start is reported.
+    pub(super) fn is_caused(&self, key: &JobKey, change: &StartChange) -> bool {
         if self.changed.contains(key) {
             return true;
         }

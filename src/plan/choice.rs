@@ -1,10 +1,10 @@
-//! Whom a plan takes off their devices so that a waiting job starts: the choice, what is said of it, and why there is none.
+//! Chooses the jobs that a plan evicts to start a waiting job; explains the choice, or why there is none.
 
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Change, Explainer, Explanation};
-use engine::explanations::{self, Answer};
+use engine::explain::{Explainer, Explanation, UnblockChange};
+use engine::explanations::{self, WorkloadExplanation};
 use engine::preempt::{self, Victim, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
@@ -13,27 +13,27 @@ use model::fleet::job::JobKey;
 use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
 
 use super::effect::Leaver;
-use super::leavers::Sets;
 use super::planner_context;
 use super::rivals::starts_without;
+use super::victims::Sets;
 
-/// Who leaves, and what is said of the choice.
+/// The jobs to evict, and the explanation of the choice.
 #[derive(Default)]
-pub(super) struct Choice {
+pub(super) struct EvictionChoice {
     pub(super) chosen: Vec<WorkloadId>,
     /// The same, by name.
     pub(super) evicted: Vec<Evicted>,
-    /// They leave for want of nodes, not of quota.
+    /// They are evicted for nodes, not for quota.
     pub(super) for_nodes: bool,
     pub(super) reasons: Vec<String>,
     pub(super) alternatives: Vec<Alternative>,
 }
 
-/// Another choice is named where it loses less than this share of what the known one does.
+/// Another choice is suggested where it loses less than this share of the known one's loss.
 const MUCH_LESS: f64 = 0.75;
 
-/// Those who leave by a plan that is known, and the work that they lose, device-milliseconds; `None` where one of them cannot be taken
-/// any more, and where they are those that were `found`. Whether the job then starts is for the plan to see.
+/// The victims of a known plan, and the work that they lose, device-milliseconds. `None` where one of them can no longer be
+/// evicted, or where they equal `found`. Does not check whether the job then starts.
 fn known_leavers(
     compiled: &CompiledFleet,
     known: &BTreeSet<JobName>,
@@ -53,7 +53,7 @@ fn known_leavers(
     (!works.is_empty() && !is_same).then_some((works, lost_ms))
 }
 
-/// The victims that were found, or in their place those of a plan that is known.
+/// The victims that were found, or in their place those of a known plan.
 pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<JobName>) -> Victims {
     let works = found.list.iter().map(|victim| victim.work).collect();
     let Some(first) = found.list.first() else {
@@ -79,8 +79,8 @@ pub(super) fn kept(compiled: &CompiledFleet, found: Victims, known: &BTreeSet<Jo
     }
 }
 
-/// The sets of jobs that could leave for one, by name: those that a plan may choose, and those that `explain` tells an operator of.
-pub(super) fn told(snapshot: &Snapshot, work: WorkloadId) -> Vec<BTreeSet<JobName>> {
+/// The sets of jobs that could be evicted for one, by name: those that a plan may choose, and those that `explain` shows.
+pub(super) fn eviction_candidates(snapshot: &Snapshot, work: WorkloadId) -> Vec<BTreeSet<JobName>> {
     let has_quota = explanations::has_reserved_quota(&snapshot.workloads[work]);
     let compiled = CompiledFleet::new(match has_quota {
         true => explanations::past_queues(snapshot),
@@ -96,7 +96,7 @@ pub(super) fn told(snapshot: &Snapshot, work: WorkloadId) -> Vec<BTreeSet<JobNam
     let explained = explained(&compiled.snapshot, &compiled, work);
     let by_hand = explained.unblock.iter().chain(&explained.alternatives);
     let by_hand = by_hand.filter_map(|unblock| match &unblock.changes[..] {
-        [Change::Preempt { jobs }] => Some(jobs.iter().cloned().collect()),
+        [UnblockChange::Preempt { jobs }] => Some(jobs.iter().cloned().collect()),
         _ => None,
     });
     for set in by_hand {
@@ -111,17 +111,17 @@ pub(super) fn choose(
     snapshot: &Snapshot,
     work: WorkloadId,
     (allowed, known): (bool, &BTreeSet<JobName>),
-) -> Result<Choice, Refusal> {
+) -> Result<EvictionChoice, Refusal> {
     let compiled = CompiledFleet::new(snapshot.clone());
     let mut state = State::new(&compiled);
     let job = &snapshot.workloads[work].key;
     let Some(sets) = Sets::of(&mut state, work) else {
-        return Ok(Choice::default());
+        return Ok(EvictionChoice::default());
     };
     let Some(picked) = sets.picked(snapshot) else {
         return match sets.any() {
             Ok(any) => {
-                let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
+                let sentence = format!("{job} needs the devices of jobs that cannot be suspended");
                 Err(Refusal::new(RefusalCode::Unsupported, sentence)
                     .instead(format!("see what else helps: `explain job {job}`"))
                     .evicting(evicted(&compiled, &any.list)))
@@ -143,11 +143,11 @@ pub(super) fn choose(
     if !allowed {
         return Err(only_by_evicting(job, evicted));
     }
-    let mut choice = Choice {
+    let mut choice = EvictionChoice {
         chosen: list,
         evicted,
         for_nodes: sets.by_hand.is_some(),
-        ..Choice::default()
+        ..EvictionChoice::default()
     };
     choice
         .alternatives
@@ -156,28 +156,14 @@ pub(super) fn choose(
         .reasons
         .push(format!("evicted for it: {}", lost_words(picked)));
     if picked.proven {
-        choice
-            .reasons
-            .push("no other set that may be taken loses less: all were looked at".to_owned());
-    }
-    if let (Ok(cluster), Ok(least)) = (&sets.cluster, &sets.least) {
-        let set = |victims: &Victims| -> BTreeSet<WorkloadId> {
-            victims.list.iter().map(|victim| victim.work).collect()
-        };
-        if set(cluster) != set(least) {
-            choice.alternatives.push(Alternative {
-                sentence: format!(
-                    "leave it to the cluster's own scheduler, which would take {}",
-                    lost_words(cluster)
-                ),
-                command: None,
-            });
-        }
+        choice.reasons.push(
+            "no other set that may be evicted loses less work: all sets were checked".to_owned(),
+        );
     }
     Ok(choice)
 }
 
-/// The victims that would be taken anew, where they lose much less by now than those of the plan that is read, and would do.
+/// The victims of a new choice, where they lose much less by now than those of the plan that was read, and suffice.
 pub(super) fn lesser(
     (snapshot, work): (&Snapshot, WorkloadId),
     found: &Victims,
@@ -188,7 +174,7 @@ pub(super) fn lesser(
     let helps = is_much_less && starts_without(snapshot, work, &victims);
     helps.then(|| Alternative {
         sentence: format!(
-            "close this plan and make it anew: it would evict others by now, {}",
+            "close this plan and make a new one: it would now evict other jobs, {}",
             lost_words(found)
         ),
         command: Some(format!(
@@ -217,7 +203,7 @@ fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
         .evicting(evicted)
 }
 
-/// Why it waits and what helps, as `explain` says it.
+/// Why the job waits and what helps, as `explain` says it.
 pub(super) fn explained(
     snapshot: &Snapshot,
     compiled: &CompiledFleet,
@@ -225,20 +211,20 @@ pub(super) fn explained(
 ) -> Explanation {
     let mut explainer = Explainer::new(compiled);
     let start = explainer.forecast_one(work);
-    Answer::new(explainer.explain(work), start, snapshot.at).explanation
+    WorkloadExplanation::new(explainer.explain(work), start, snapshot.at).explanation
 }
 
-/// The jobs that no queue would preempt for it but an operator may; `explain` names them.
+/// The jobs that no queue would preempt for it but an operator may evict; `explain` names them.
 fn by_hand(
     compiled: &CompiledFleet,
     (work, known): (WorkloadId, &BTreeSet<JobName>),
     refusal: &preempt::Refusal,
     explained: &Explanation,
-) -> Option<Choice> {
+) -> Option<EvictionChoice> {
     let snapshot = &compiled.snapshot;
     let mut all = explained.unblock.iter().chain(&explained.alternatives);
     let (unblock, jobs) = all.find_map(|unblock| match &unblock.changes[..] {
-        [Change::Preempt { jobs }] => Some((unblock, jobs)),
+        [UnblockChange::Preempt { jobs }] => Some((unblock, jobs)),
         _ => None,
     })?;
     let works = jobs
@@ -266,11 +252,11 @@ fn by_hand(
         evicted = named.collect();
         chosen = works;
     }
-    let mut choice = Choice {
+    let mut choice = EvictionChoice {
         reasons: vec![format!("evicted by hand: {}", evicted_words(&evicted))],
         chosen,
         evicted,
-        ..Choice::default()
+        ..EvictionChoice::default()
     };
     if matches!(refusal, preempt::Refusal::Protected) {
         let whose = protected(snapshot, &snapshot.workloads[work]);
@@ -279,7 +265,7 @@ fn by_hand(
     Some(choice)
 }
 
-/// That a queue's own policy would not preempt some of those who leave, of its own jobs: the operator does, by a plan.
+/// Warning that the operator overrides the preemption policy of the queue for some of the victims.
 pub(super) fn overridden(
     snapshot: &Snapshot,
     work: WorkloadId,
@@ -305,19 +291,19 @@ pub(super) fn overridden(
     }
     let policy = match within {
         Within::Never => "preempts none of its own jobs",
-        Within::LowerPriority => "preempts of its own jobs those of lower priority alone",
+        Within::LowerPriority => "preempts only those of its jobs that have a lower priority",
         Within::LowerOrNewerEqualPriority => {
-            "preempts of its own jobs those of lower priority, or as high and newer, alone"
+            "preempts only those of its jobs that have a lower priority, or the same and are newer"
         }
     };
     Some(format!(
-        "the policy of queue {} is overridden by hand: it {policy}, and would not take {}",
+        "queue {} {policy}: {} would not be preempted, this plan evicts by hand",
         queue.name,
         first_named(&spared, 5)
     ))
 }
 
-/// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
+/// The refusal where no eviction starts the job: why, who decides that, and what else helps.
 pub(super) fn hopeless(
     snapshot: &Snapshot,
     work: WorkloadId,
@@ -359,7 +345,7 @@ pub(super) fn hopeless(
     out
 }
 
-/// What protects those that run from a job, and who decides it.
+/// What protects running jobs from preemption, and who decides that.
 fn protected(snapshot: &Snapshot, model: &Workload) -> String {
     let own = model.queue.as_ref();
     let queue = snapshot
@@ -367,13 +353,13 @@ fn protected(snapshot: &Snapshot, model: &Workload) -> String {
         .iter()
         .find(|queue| Some(&queue.name) == own);
     let Some(queue) = queue else {
-        return "no job of lower priority holds what it needs".to_owned();
+        return "no job of lower priority has the devices that it needs".to_owned();
     };
     let kueue = queue.system == System::Kueue;
     let within = match (queue.preemption.within, kueue) {
         (Within::Never, true) => "does not preempt its own jobs (withinClusterQueue: Never)",
         (Within::Never, false) => "does not preempt its own jobs",
-        _ => "has no job of lower priority that holds what it needs",
+        _ => "has no job of lower priority with the devices that it needs",
     };
     let around = match (queue.preemption.reclaim, kueue) {
         _ if queue.parent.is_none() => "is in no cohort",

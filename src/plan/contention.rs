@@ -1,5 +1,5 @@
-//! Who starts at once may hang on who comes first: queues admit while the pods that leave still end, and pods without gang
-//! scheduling take what becomes free one by one. A plan looks at that order of things too, and does not claim what only one has.
+//! Contention: which jobs start at once may depend on timing. Queues admit while evicted pods still end, and pods without gang
+//! scheduling take free devices one by one. A plan simulates these orders too, and claims only what all of them have in common.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,20 @@ use engine::snapshot::Status;
 use engine::state::State;
 use model::fleet::job::JobKey;
 
-/// Who starts at once where some are out of their queues while these admit others: a job of Kueue that is requeued is inactive, and
-/// has no quota, from when it stops until it is active again.
+/// The jobs that start at once if queues admit others while the jobs in `away` are out of their queues: a requeued Kueue job is
+/// inactive, and has no quota, from when it stops until it is active again.
 pub(super) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTreeSet<JobKey> {
     let mut state = State::new(compiled);
-    let options = Options {
-        quota_alone: true,
-        ..Options::default()
-    };
     for work in away {
         state.set_status(*work, Status::Held);
     }
     let (seated, _) = cycle::place(&mut state, &[]);
-    let first = cycle::cycle(&mut state, options);
+    let first = cycle::cycle(&mut state, Options::BY_QUOTA);
     for work in away {
         state.set_status(*work, Status::Waiting);
     }
     let (more, _) = cycle::place(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, options);
+    let then = cycle::cycle(&mut state, Options::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let seated = seated.iter().chain(&more).map(|(work, _)| *work);
     let started = admitted.map(|admission| admission.work).chain(seated);
@@ -35,25 +31,21 @@ pub(super) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTr
         .collect()
 }
 
-/// Who starts at once where queues have admitted who comes next before anybody has a node: then all that are admitted take nodes by
-/// priority, and gangs hold some of what they need.
+/// The jobs that start at once if queues admit the next jobs before any pod is scheduled: then all admitted jobs bind by
+/// priority, and gangs may get only some of their nodes.
 pub(super) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     let mut state = State::new(compiled);
-    let options = Options {
-        quota_alone: true,
-        ..Options::default()
-    };
     let all = 0..state.nodes();
-    let open: Vec<NodeId> = all.filter(|node| state.room(*node).open).collect();
+    let open: Vec<NodeId> = all.filter(|node| state.node_free(*node).open).collect();
     for node in &open {
         state.set_open(*node, false);
     }
-    let first = cycle::cycle(&mut state, options);
+    let first = cycle::cycle(&mut state, Options::BY_QUOTA);
     for node in &open {
         state.set_open(*node, true);
     }
     let grabbed = cycle::bind(&mut state, &first.quota_reserved);
-    let then = cycle::cycle(&mut state, options);
+    let then = cycle::cycle(&mut state, Options::BY_QUOTA);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let started = admitted.map(|admission| admission.work).chain(grabbed);
     let key = |work: WorkloadId| compiled.workload(work).key.clone();

@@ -1,24 +1,24 @@
-//! Cordon: nodes take no new work; who said so, and why, is written on each. And the way back.
+//! Cordon: marks nodes as unschedulable, with author and reason as annotations; and uncordon.
 
 use engine::snapshot::{Node, Snapshot};
 use model::base::{Moment, Name, SmallSort};
 use model::plan::{
-    Alternative, Effect, Intent, Mutation, Object, Plan, Refusal, RefusalCode, Step, Undo, Verb,
+    Alternative, Intent, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb,
 };
 
 use super::effect::{Picture, compare, news};
 use super::hold::already;
 use super::planner_context::{fact, step};
 
-/// A node as an object.
+/// The object of a node.
 pub(super) fn object(node: &Node) -> Object {
     Object::new("", "v1", "nodes", "Node", &node.name).with_uid(&node.uid)
 }
 
-/// The nodes of these names.
+/// Indexes of the nodes of these names.
 ///
 /// # Errors
-/// One is not there, or none is named.
+/// A node does not exist, or no name is given.
 pub(super) fn find(snapshot: &Snapshot, names: &[Name]) -> Result<Vec<usize>, Refusal> {
     if names.is_empty() {
         let sentence = "no node is named".to_owned();
@@ -60,7 +60,7 @@ pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
     Ok(step)
 }
 
-/// The step that opens a node again.
+/// The step that uncordons a node.
 pub(super) fn open(node: &Node) -> Result<Step, Refusal> {
     step(Verb::Uncordon, &object(node), Mutation::Uncordon)
 }
@@ -78,13 +78,13 @@ fn finish(snapshot: &Snapshot, after: &Snapshot, plan: &mut Plan) {
     let (before, after) = (Picture::sure(snapshot, &[]), Picture::sure(after, &[]));
     let forecast = compare(snapshot, &before, &after, Vec::new());
     plan.reasons.extend(news(&forecast, snapshot.at));
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
 }
 
 /// The plan that cordons nodes.
 ///
 /// # Errors
-/// One is not there, or all are cordoned already.
+/// A node does not exist, or all are cordoned already.
 pub(super) fn cordon(
     snapshot: &Snapshot,
     names: &[Name],
@@ -116,17 +116,17 @@ pub(super) fn cordon(
     finish(snapshot, &after, &mut plan);
     if let [one] = names {
         plan.alternatives.push(Alternative {
-            sentence: "take the work off it as well".to_owned(),
+            sentence: "evict its jobs as well".to_owned(),
             command: Some(format!("plan drain {one}")),
         });
     }
     Ok(plan)
 }
 
-/// The plan that opens nodes again.
+/// The plan that uncordons nodes.
 ///
 /// # Errors
-/// One is not there, or all are open already.
+/// A node does not exist, or none is cordoned.
 pub(super) fn uncordon(snapshot: &Snapshot, names: &[Name]) -> Result<Plan, Refusal> {
     let nodes = find(snapshot, names)?;
     let mut plan = frame(
@@ -143,13 +143,13 @@ pub(super) fn uncordon(snapshot: &Snapshot, names: &[Name]) -> Result<Plan, Refu
             let mut step = open(model)?;
             let object = object(model);
             step.guards.push(fact(&object, "/spec/unschedulable", true));
-            step.reason = "it was asked for".to_owned();
+            step.reason = "requested".to_owned();
             plan.steps.push(step);
             after.nodes[node].cordoned = false;
         }
         if !model.ready {
             plan.warnings.push(format!(
-                "{} is not ready: it takes no work anyway",
+                "{} is not ready: no pod is scheduled there anyway",
                 model.name
             ));
         }

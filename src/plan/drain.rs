@@ -1,7 +1,7 @@
-//! Drain: nodes take no new work, and all work leaves them; each workload by the gentlest lever that its owner has.
+//! Drain: cordons nodes, then evicts or requeues every workload on them, each by the gentlest mutation that its owner supports.
 //!
-//! A gang, and what Kueue admitted, is queued again as a whole: half of it is of no use, and Kueue counts it whole. Pods that
-//! stand alone are evicted, which is the only lever that asks disruption budgets. Daemons and static pods stay.
+//! A gang, and what Kueue admitted, is requeued as a whole: half of a gang is useless, and Kueue counts it whole. Independent
+//! pods are evicted, which is the only mutation that respects disruption budgets. DaemonSet and static pods stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,27 +14,27 @@ use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::govern::CHECKPOINT_WANTED;
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Displaced, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until,
-    Verb, Wait, When,
+    Alternative, Displaced, Intent, Mutation, Plan, PlanEffect, Refusal, Step, Undo, Until, Verb,
+    Wait, When,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
 use super::planner_context::{self, Author, Way, seated};
-use super::{cordon, hold};
+use super::{cordon, hold, unanswered};
 
-/// How long a budget and a pod's end are waited for without a deadline, seconds.
+/// How long to wait for a budget and for a pod's end without a deadline, seconds.
 const PATIENCE: u64 = 1_800;
 
-/// A name for what is evicted of a workload, while the engine looks for room for it.
+/// Kind prefix of the evicted pods of a workload while the engine places them.
 const MOVED: &str = "evicted pods of ";
 
-/// What is done to one workload.
+/// How one workload leaves the nodes.
 struct Leave {
     work: WorkloadId,
     way: Way,
-    /// Only its pods on the nodes.
+    /// Evict only its pods on the nodes.
     evicts: bool,
-    /// Device-seconds that are lost; unknown comes last.
+    /// Lost work, device-seconds; unknown sorts last.
     lost: u64,
 }
 
@@ -43,23 +43,23 @@ struct Drain<'a> {
     nodes: BTreeSet<&'a Name>,
     deadline: Option<Moment>,
     plan: Plan,
-    /// The number of the last step that closes a node.
+    /// Numbers of the steps that cordon the nodes.
     closed: Vec<u32>,
     after: Snapshot,
     leavers: Vec<Leaver>,
-    /// Step (from 0) by the job whose whereabouts it is to tell.
-    tells: Vec<(usize, JobKey)>,
+    /// Steps (from 0) whose notes must say where their job goes.
+    relaunch_notes: Vec<(usize, JobKey)>,
     /// Evictions that a budget can never allow: they come last.
     blocked: Vec<Step>,
-    /// Workloads of Kueue that are requeued, and so out of their queues for a moment.
+    /// Requeued Kueue workloads, which are out of their queues for a moment.
     away: Vec<JobKey>,
     in_the_way: BTreeMap<ObjectKey, Vec<String>>,
 }
 
-/// The plan that drains nodes by a deadline, if there is one.
+/// The plan that drains nodes, by a deadline if there is one.
 ///
 /// # Errors
-/// A node is not there, or there is nothing to do.
+/// A node does not exist, or there is nothing to do.
 pub(super) fn plan(
     snapshot: &Snapshot,
     names: &[Name],
@@ -85,7 +85,7 @@ pub(super) fn plan(
         closed: Vec::new(),
         after: snapshot.clone(),
         leavers: Vec::new(),
-        tells: Vec::new(),
+        relaunch_notes: Vec::new(),
         blocked: Vec::new(),
         away: Vec::new(),
         in_the_way: BTreeMap::new(),
@@ -116,6 +116,8 @@ pub(super) fn plan(
         )));
     }
     drain.budgets();
+    let silent = unanswered::words(snapshot, &drain.nodes);
+    drain.plan.warnings.extend(silent);
     Ok(drain.finish())
 }
 
@@ -125,18 +127,18 @@ impl Drain<'_> {
         u32::try_from(self.plan.steps.len()).unwrap_or(u32::MAX)
     }
 
-    /// Seconds that a wait may last.
+    /// Longest time of a wait, seconds.
     fn patience(&self) -> u64 {
         let left = self.deadline.map(|at| at.since(self.snapshot.at).seconds());
         left.unwrap_or(PATIENCE).max(1)
     }
 
-    /// Whether a pod on this node is to go.
+    /// Whether the node is drained.
     fn is_here(&self, node: &Name) -> bool {
         self.nodes.contains(node)
     }
 
-    /// Pods without devices.
+    /// Adds the pods without devices.
     fn residents(&mut self) -> Result<(), Refusal> {
         let mut daemons = 0;
         for pod in &self.snapshot.residents {
@@ -185,7 +187,7 @@ impl Drain<'_> {
         Ok(())
     }
 
-    /// Workloads that hold devices, those that lose least first.
+    /// Adds the workloads with devices, least lost work first.
     fn workloads(&mut self) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let mut all = Vec::new();
@@ -248,7 +250,7 @@ impl Drain<'_> {
         Ok(())
     }
 
-    /// Its pods here are evicted one by one.
+    /// Evicts the workload's pods on the nodes one by one.
     fn evict(&mut self, leave: &Leave) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
@@ -268,11 +270,7 @@ impl Drain<'_> {
                 let mut step = planner_context::evict(&object, &pod.node, self.patience())?;
                 self.ends_by_deadline(&mut step);
                 step.needs.clone_from(&self.closed);
-                // One pod goes, not all of its job.
-                step.job = Some(JobRef {
-                    devices: Some(set.ask.device_count()),
-                    ..planner_context::reference(model)
-                });
+                step.job = Some(planner_context::reference_of_pod(model, set));
                 step.reason = format!("{} runs on {}", model.key, pod.node);
                 self.meets_budgets(&model.key.key.namespace, &pod.pod);
                 if let Some(why) = self.never(&model.key.key.namespace, &pod.pod) {
@@ -284,8 +282,8 @@ impl Drain<'_> {
                 step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
                 step.side_effects.gang_broken = planner_context::gang(model);
                 let number = self.push(step);
-                self.tell(number, key_of_moved(&model.key), back);
-                devices += set.ask.device_count();
+                self.note_destination(number, key_of_moved(&model.key), back);
+                devices += set.requests.device_count();
                 count += 1;
             }
             part.count = count;
@@ -308,7 +306,7 @@ impl Drain<'_> {
                 loss,
             });
         }
-        // What stays holds what it holds; what goes looks for room on its own, as the scheduler places pods.
+        // Remaining pods keep their devices; evicted ones are placed separately, as the scheduler places pods.
         let nodes = std::mem::take(&mut self.nodes);
         for set in &mut self.after.workloads[leave.work].sets {
             set.placements
@@ -329,7 +327,7 @@ impl Drain<'_> {
         Ok(())
     }
 
-    /// All of it is stopped and queued again.
+    /// Stops the whole workload and requeues it.
     fn requeue(&mut self, leave: &Leave) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
@@ -341,7 +339,7 @@ impl Drain<'_> {
         };
         if let Some(wait) = self.checkpoint(planner_context::saves(self.snapshot, model)) {
             match &leave.way {
-                // The mark stands on the job, not on what Kueue keeps of it.
+                // The annotation belongs on the job, not on its Kueue Workload.
                 Way::Kueue(_) => {
                     let top = planner_context::top(model)?;
                     let lever = Mutation::Annotate {
@@ -356,7 +354,7 @@ impl Drain<'_> {
                     });
                     ask.job = Some(planner_context::reference(model));
                     ask.needs.clone_from(&self.closed);
-                    ask.reason = "it is asked to save its work".to_owned();
+                    ask.reason = "it is asked to save a checkpoint".to_owned();
                     let number = self.push(ask);
                     stop.needs.push(number);
                 }
@@ -365,21 +363,21 @@ impl Drain<'_> {
         }
         let back = self.comes_back(leave, model);
         let stopped = self.push(stop);
-        self.tell(stopped, model.key.clone(), back);
+        self.note_destination(stopped, model.key.clone(), back);
         if matches!(leave.way, Way::Kueue(_)) {
             self.away.push(model.key.clone());
         }
         let mut again = planner_context::again(snapshot, model)?;
         again.needs.push(stopped);
-        again.reason = "it is queued again".to_owned();
+        again.reason = "it is requeued".to_owned();
         self.push(again);
         self.leavers.extend(Leaver::whole(snapshot, leave.work));
         self.after.displace(leave.work, false);
         Ok(())
     }
 
-    /// Whether pods of a workload may come straight back to the nodes, because they tolerate that these are cordoned: then it is
-    /// said, with what works.
+    /// Whether pods of a workload may return to the nodes at once, because they tolerate the cordon; then adds a warning with the
+    /// remedy.
     fn comes_back(&mut self, leave: &Leave, model: &Workload) -> bool {
         let back = |(set, pod): (&PodSet, &Placement)| {
             set.tolerates_cordon() && self.nodes.contains(&pod.node)
@@ -398,19 +396,19 @@ impl Drain<'_> {
         true
     }
 
-    /// A step tells where its job goes: what the engine says, unless it may come straight back.
-    fn tell(&mut self, number: u32, key: JobKey, back: bool) {
+    /// Marks a step whose note says where its job goes: by the engine, unless its pods may return at once.
+    fn note_destination(&mut self, number: u32, key: JobKey, back: bool) {
         let step = number as usize - 1;
         match back {
             true => self.plan.steps[step]
                 .side_effects
                 .notes
                 .push("its pods tolerate the cordon and may come straight back here".to_owned()),
-            false => self.tells.push((step, key)),
+            false => self.relaunch_notes.push((step, key)),
         }
     }
 
-    /// Why the server will never allow a pod's eviction, as its budgets stand.
+    /// Why the server will never allow a pod's eviction with the current budgets.
     fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
         let all: Vec<&Budget> = planner_context::budgets(self.snapshot, namespace, pod).collect();
         match all.as_slice() {
@@ -422,26 +420,26 @@ impl Drain<'_> {
                 )
             }),
             more => Some(format!(
-                "{} disruption budgets cover it, and the server evicts no such pod",
+                "{} disruption budgets cover it, and the server refuses to evict such a pod",
                 more.len()
             )),
         }
     }
 
-    /// An eviction that is tried last, and comes to nothing unless its budget changes.
+    /// Adds an eviction that is tried last and fails unless its budget changes.
     fn block(&mut self, mut step: Step, why: &str) {
         step.side_effects.notes.push(format!("stays: {why}"));
         self.blocked.push(step);
     }
 
-    /// No wait of a step lasts beyond the deadline, whenever the plan is carried out.
+    /// Limits the waits of a step to the deadline, whenever the plan is carried out.
     fn ends_by_deadline(&self, step: &mut Step) {
         for wait in &mut step.waits {
             wait.deadline = self.deadline;
         }
     }
 
-    /// A wait for newer saved work, where somebody saves it and there is a deadline to wait for.
+    /// A wait for a newer checkpoint, where the workload saves any and there is a deadline.
     fn checkpoint(&mut self, last: Option<Moment>) -> Option<Wait> {
         let (last, _) = last.zip(self.deadline)?;
         Some(Wait {
@@ -462,7 +460,7 @@ impl Drain<'_> {
             .collect();
         if let [_, _, ..] = all.as_slice() {
             self.plan.warnings.push(format!(
-                "{namespace}/{pod} is covered by {} disruption budgets, and the server evicts no such pod: delete all but one",
+                "{namespace}/{pod} is covered by {} disruption budgets, and the server refuses to evict such a pod: delete all but one",
                 all.len()
             ));
         }
@@ -474,7 +472,7 @@ impl Drain<'_> {
         }
     }
 
-    /// What disruption budgets will say.
+    /// Adds warnings about disruption budgets.
     fn budgets(&mut self) {
         for budget in &self.snapshot.budgets {
             let key = ObjectKey {
@@ -506,7 +504,7 @@ impl Drain<'_> {
         let before = Picture::sure(self.snapshot, &[]);
         let after = Picture::sure(&self.after, &self.away);
         let mut plan = self.plan;
-        for (step, key) in &self.tells {
+        for (step, key) in &self.relaunch_notes {
             let told = after.where_to(key);
             plan.steps[*step].side_effects.notes.push(told);
         }
@@ -517,7 +515,9 @@ impl Drain<'_> {
                 let key = work
                     .map(|work| &work.key)
                     .find(|key| key.key == displaced.job.0);
-                displaced.back = key.and_then(|key| after.start(&key_of_moved(key)));
+                let moved = key.map(|key| after.estimate(&key_of_moved(key)));
+                [displaced.back_p10, displaced.back, displaced.back_p90] =
+                    moved.unwrap_or_default();
             }
         }
         plan.reasons.extend(news(&forecast, self.snapshot.at));
@@ -540,25 +540,25 @@ impl Drain<'_> {
             .collect();
         if !hang.is_empty() {
             plan.warnings.push(format!(
-                "a broken device is held by {}: no checkpoint is saved on it any more, and waiting for one is of no use",
+                "{} has a failed device allocated: it may save no further checkpoint, and waiting for one may not help",
                 first_named(&hang, 5)
             ));
         }
         if self.deadline.is_none() && forecast.displaced.iter().any(saves) {
             plan.alternatives.push(Alternative {
-                sentence: "wait until its jobs save checkpoints, and lose less".to_owned(),
+                sentence: "wait until its jobs save checkpoints, to lose less work".to_owned(),
                 command: Some(format!("{} --deadline 30m", command(&plan.intent))),
             });
         }
         plan.alternatives.push(Alternative {
-            sentence: "only let nothing new onto it, and wait until its work ends".to_owned(),
+            sentence: "only cordon it, and wait until its jobs end".to_owned(),
             command: Some(command(&plan.intent).replace("plan drain", "plan cordon")),
         });
-        plan.effect = Effect::Forecast(forecast);
+        plan.effect = PlanEffect::Forecast(forecast);
         plan.undo = Undo {
             possible: true,
             notes: vec![
-                "nodes are opened again; what has left them does not come back by it, and work that is lost stays lost"
+                "nodes are uncordoned; evicted pods do not come back, and lost work stays lost"
                     .to_owned(),
             ],
         };
@@ -566,12 +566,12 @@ impl Drain<'_> {
     }
 }
 
-/// Whether a budget allows no eviction and never will: it keeps up all pods that it covers.
+/// Whether a budget never allows an eviction: all the pods that it covers must be healthy.
 fn is_firm(budget: &Budget) -> bool {
     budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 
-/// The key under which the evicted pods of a workload look for room.
+/// The key of a workload's evicted pods while the engine places them.
 fn key_of_moved(key: &JobKey) -> JobKey {
     JobKey {
         key: key.key.clone(),

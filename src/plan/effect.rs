@@ -1,13 +1,13 @@
-//! What the fleet will be like after a plan: the engine's own cycle and forecast on the fleet as it is and as it will be.
+//! Effect of a plan: runs the engine's cycle and forecast on the fleet before and after the plan.
 //!
-//! Both are looked at after one cycle, so that what would have happened anyway is not told as the plan's doing.
+//! Both are compared after one cycle, so that what would have happened anyway is not attributed to the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::cycle::{self, Options};
-use engine::forecast;
+use engine::forecast::{self, Start};
 use engine::snapshot::{Snapshot, Status};
 use engine::spending::spending;
 use engine::state::{Allocation, State};
@@ -22,44 +22,52 @@ use super::contention;
 use super::planner_context::{loss, name, seated};
 use super::reserved;
 
-/// So many jobs are named.
+/// Most jobs that are named.
 const NAMED: usize = 5;
+
+/// The 10th percentile, the median and the 90th percentile of a start; `None` where unknown.
+pub(super) type Estimate = [Option<Moment>; 3];
+
+/// The estimate of a forecast start.
+pub(super) fn estimate(start: &Start) -> Estimate {
+    [start.p10, start.p50, start.p90]
+}
 
 /// A fleet after a cycle.
 pub(super) struct Picture {
-    /// When those that waited start, nothing where that is unknown.
-    starts: BTreeMap<JobKey, Option<Moment>>,
-    /// Nodes of those that started in the cycle, in order, each once.
+    /// Starts of jobs that were waiting.
+    starts: BTreeMap<JobKey, Estimate>,
+    /// Nodes of the jobs that started in the cycle, in order, without duplicates.
     pub(super) placed: BTreeMap<JobKey, Vec<Name>>,
-    /// Who was taken off its devices in the cycle, and for whom.
+    /// Jobs that were evicted in the cycle, and the job that preempted each.
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
-    /// Who has its quota, and no room on nodes.
+    /// Jobs with quota reserved but without nodes.
     quota_reserved: BTreeSet<JobKey>,
-    /// Who starts at once or not, as others come before it or after; the start is unknown then.
+    /// Jobs that start at once or not, depending on the order of events; their start is unknown.
     contested: BTreeSet<JobKey>,
-    /// Thousandths of devices held after the cycle, by pool.
+    /// Allocated devices after the cycle by pool, in thousandths.
     pools: BTreeMap<Name, i64>,
-    /// What workloads hold then, and what it costs.
+    /// Allocation and cost of workloads after the cycle.
     spending: FleetSpending,
     /// What its workloads compete for.
     reach: Reach,
 }
 
-/// What happens in the first cycle of a fleet.
+/// Result of the first cycle of a fleet.
 pub(super) struct FirstCycle {
     started: Vec<(WorkloadId, Arc<Allocation>)>,
     quota_reserved: Vec<WorkloadId>,
     preempted: BTreeMap<JobKey, Option<JobKey>>,
 }
 
-/// What changes once the first cycle is over, and another one follows.
+/// Changes between the first cycle and the second one.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Then<'a> {
-    /// These nodes are opened.
+    /// Nodes to uncordon.
     pub(super) opened: &'a [NodeId],
-    /// These, which were kept out of their queues, wait in them.
+    /// Workloads that were kept out of their queues, to return to them.
     pub(super) back: &'a [WorkloadId],
-    /// This one has this priority.
+    /// A workload and its new priority.
     pub(super) priority: Option<(WorkloadId, i32)>,
 }
 
@@ -70,7 +78,7 @@ impl Then<'_> {
 }
 
 impl FirstCycle {
-    /// Looks at it.
+    /// Runs the cycle, and a second one where `then` changes anything.
     pub(super) fn of(state: &mut State<'_>, then: Then<'_>) -> Self {
         let compiled = state.compiled();
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
@@ -97,11 +105,7 @@ impl FirstCycle {
             }
             let (seated, unseated) = cycle::place(state, &quota_reserved);
             started.extend(seated);
-            let options = Options {
-                quota_alone: true,
-                ..Options::default()
-            };
-            let cycle = cycle::cycle(state, options);
+            let cycle = cycle::cycle(state, Options::BY_QUOTA);
             quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
             let fresh = cycle.admitted.into_iter();
             started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
@@ -123,19 +127,20 @@ impl FirstCycle {
 }
 
 impl FirstCycle {
-    /// True when it starts a job, and nobody preempts that again.
+    /// True when the cycle starts a job and does not preempt it again.
     pub(super) fn starts(&self, compiled: &CompiledFleet, work: WorkloadId) -> bool {
         let mut started = self.started.iter();
         started.any(|(other, _)| *other == work)
             && self.pushed(&compiled.workload(work).key).is_none()
     }
 
-    /// Who preempts a job, where somebody does: another (`Some(Some)`), or its queue evicts it.
+    /// Who preempts a job: `Some(Some(job))` for another job, `Some(None)` where its queue evicts it, `None` where it is not
+    /// preempted.
     pub(super) fn pushed(&self, job: &JobKey) -> Option<Option<&JobKey>> {
         self.preempted.get(job).map(Option::as_ref)
     }
 
-    /// Whom it starts, and who has quota and no room on nodes.
+    /// The jobs that start, and those with quota reserved but without nodes.
     pub(super) fn admitted(self) -> BTreeSet<WorkloadId> {
         let started = self.started.into_iter().map(|(work, _)| work);
         started.chain(self.quota_reserved).collect()
@@ -143,18 +148,18 @@ impl FirstCycle {
 }
 
 impl Picture {
-    /// Looks at a fleet.
+    /// The fleet after its first cycle.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         Self::and_then(snapshot, Then::default())
     }
 
-    /// The same, without what hangs on who comes first. Those who are `away` leave their queues and come back a moment later, in
-    /// which their queues admit others.
+    /// As [`Self::of`], without the starts that depend on the order of events. The jobs in `away` leave their queues and return a
+    /// moment later; in between, their queues admit others.
     pub(super) fn sure(snapshot: &Snapshot, away: &[JobKey]) -> Self {
         let compiled = CompiledFleet::new(snapshot.clone());
         let mut picture = Self::on(&compiled, Then::default());
         let starts = picture.starts.iter();
-        let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
+        let at_once = starts.filter(|(_, [_, start, _])| start.is_some_and(|at| at <= snapshot.at));
         let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
         let mut orders = vec![contention::start_late(&compiled)];
         let away: Vec<WorkloadId> = away.iter().filter_map(|key| compiled.work(key)).collect();
@@ -163,14 +168,14 @@ impl Picture {
         }
         for order in &orders {
             for key in at_once.symmetric_difference(order) {
-                picture.starts.insert(key.clone(), None);
+                picture.starts.insert(key.clone(), [None; 3]);
                 picture.contested.insert(key.clone());
             }
         }
         picture
     }
 
-    /// Looks at a fleet that changes once its first cycle is over.
+    /// The fleet after two cycles, changed by `then` between them.
     pub(super) fn and_then(snapshot: &Snapshot, then: Then<'_>) -> Self {
         Self::on(&CompiledFleet::new(snapshot.clone()), then)
     }
@@ -184,20 +189,19 @@ impl Picture {
             preempted,
         } = FirstCycle::of(&mut state, then);
         let now = state.now();
-        let mut starts: BTreeMap<JobKey, Option<Moment>> = started
+        let mut starts: BTreeMap<JobKey, Estimate> = started
             .iter()
-            .map(|(work, _)| (key(*work), Some(now)))
+            .map(|(work, _)| (key(*work), [Some(now); 3]))
             .collect();
-        for (work, start) in forecast::forecast_after(&state) {
-            starts.insert(key(work), start.p50);
-        }
+        let later = forecast::forecast_after(&state).into_iter();
+        starts.extend(later.map(|(work, start)| (key(work), estimate(&start))));
         starts.extend(reserved::starts(&state, &started, &quota_reserved));
         let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         let placed = started.into_iter().map(|(work, allocation)| {
             let nodes = allocation.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
                 .map(|node| {
-                    compiled.snapshot.nodes[state.room(node).origin]
+                    compiled.snapshot.nodes[state.node_free(node).origin]
                         .name
                         .clone()
                 })
@@ -211,23 +215,45 @@ impl Picture {
             preempted,
             quota_reserved,
             contested: BTreeSet::new(),
-            pools: held(&state),
+            pools: allocated_by_pool(&state),
             spending: spending(&state),
             reach: Reach::of(compiled),
         }
     }
 
-    /// When a job starts: nothing where it does not wait, or its start is unknown.
+    /// When a job starts; `None` where it does not wait or its start is unknown.
     pub(super) fn start(&self, key: &JobKey) -> Option<Moment> {
-        self.starts.get(key).copied().flatten()
+        self.estimate(key)[1]
     }
 
-    /// True where it starts at once or not, as others come before it or after.
+    /// The same with its range.
+    pub(super) fn estimate(&self, key: &JobKey) -> Estimate {
+        self.starts.get(key).copied().unwrap_or_default()
+    }
+
+    /// True where the starts in both differ by no more than their errors.
+    fn is_near(&self, other: &Self, key: &JobKey) -> bool {
+        let (one, two) = (self.start(key), other.start(key));
+        let error = |picture: &Self| {
+            let [p10, _, p90] = picture.estimate(key);
+            forecast::error_ms(p10, p90)
+        };
+        let errors = (error(self), error(other));
+        match (one, two) {
+            // A start in the cycle itself is exact and has no error.
+            (Some(one), Some(two)) if errors.0 > 0 && errors.1 > 0 => {
+                (one.millis() - two.millis()).abs() <= errors.0.max(errors.1)
+            }
+            _ => one == two,
+        }
+    }
+
+    /// True where the job starts at once or not depending on the order of events.
     pub(super) fn is_contested(&self, key: &JobKey) -> bool {
         self.contested.contains(key)
     }
 
-    /// What these hold costs an hour, micro-USD; unknown where a price is, or they hold slices.
+    /// Cost of these jobs per hour, micro-USD; `None` where a price is unknown or they use slices.
     pub(super) fn rate_of(&self, which: impl Fn(&JobKey) -> bool) -> Option<i64> {
         let jobs = self.spending.jobs.iter().filter(|one| which(&one.key));
         jobs.map(|one| one.rate).sum()
@@ -236,7 +262,7 @@ impl Picture {
     /// Where a displaced job goes, in words.
     pub(super) fn where_to(&self, key: &JobKey) -> String {
         match (self.placed.get(key), self.start(key)) {
-            // (Whose start hangs on who comes first has none.)
+            // (A contested start has no time.)
             (Some(nodes), Some(_)) if !nodes.is_empty() => {
                 format!("starts again at once on {}", first_named(nodes, NAMED))
             }
@@ -254,33 +280,35 @@ impl Picture {
     }
 }
 
-/// Thousandths of devices that are held, by pool.
-fn held(state: &State<'_>) -> BTreeMap<Name, i64> {
+/// Allocated devices by pool, in thousandths.
+fn allocated_by_pool(state: &State<'_>) -> BTreeMap<Name, i64> {
     let compiled = state.compiled();
     let mut pools: BTreeMap<Name, i64> = BTreeMap::new();
     for ((node, _), milli) in state.device_use() {
-        let node = &compiled.snapshot.nodes[state.room(node).origin];
+        let node = &compiled.snapshot.nodes[state.node_free(node).origin];
         *pools.entry(node.pool.clone()).or_default() += i64::from(milli);
     }
     pools
 }
 
-/// A job that a plan takes off its devices.
+/// A job that a plan evicts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Leaver {
-    /// Which.
+    /// The job.
     pub(super) key: JobKey,
-    /// Devices that it gives back.
+    /// Devices that it frees.
     pub(super) devices: u32,
-    /// What is lost.
+    /// The work that it loses.
     pub(super) loss: Loss,
 }
 
 impl Leaver {
-    /// All of a workload.
+    /// A whole workload; `None` where it has no pod on a node.
     pub(super) fn whole(snapshot: &Snapshot, work: WorkloadId) -> Option<Self> {
         let model = &snapshot.workloads[work];
-        let devices: u32 = seated(model).map(|(set, _)| set.ask.device_count()).sum();
+        let devices: u32 = seated(model)
+            .map(|(set, _)| set.requests.device_count())
+            .sum();
         seated(model).next()?;
         Some(Self {
             key: model.key.clone(),
@@ -290,7 +318,7 @@ impl Leaver {
     }
 }
 
-/// Compares a fleet with what it will be; `leavers` are those that the plan's own steps take off their devices.
+/// Compares the fleet before and after a plan; `leavers` are the jobs that the plan's own steps evict.
 pub(super) fn compare(
     snapshot: &Snapshot,
     before: &Picture,
@@ -314,9 +342,9 @@ pub(super) fn compare(
     let keys: BTreeSet<&JobKey> = before.starts.keys().chain(after.starts.keys()).collect();
     let starts = keys
         .into_iter()
-        // What is contested is told apart: its start is not unknown, it is now or later.
+        // Contested starts are reported separately: they are not unknown, but now or later.
         .filter(|key| !all.contains_key(*key) && !after.contested.contains(*key))
-        .filter(|key| before.start(key) != after.start(key))
+        .filter(|key| !before.is_near(after, key))
         .filter_map(|key| {
             let work = snapshot.workloads.iter().find(|work| work.key == *key)?;
             let change = StartChange {
@@ -325,7 +353,7 @@ pub(super) fn compare(
                 before: before.start(key),
                 after: after.start(key),
             };
-            caused.tells(key, &change).then_some(change)
+            caused.is_caused(key, &change).then_some(change)
         });
     let mut devices: BTreeMap<&Name, u32> = BTreeMap::new();
     for node in &snapshot.nodes {
@@ -363,24 +391,29 @@ pub(super) fn compare(
             .and_then(|sum| u64::try_from(sum).ok()),
         lost_micro_usd: total(|loss| loss.micro_usd.map(i128::from))
             .and_then(|sum| i64::try_from(sum).ok()),
-        // Nodes are paid for whether they work or not.
+        // Nodes cost the same whether they are used or not.
         burn_change_micro_usd_per_hour: Some(0),
         budgets: Vec::new(),
         spending: Some(Box::new([before.spending.clone(), after.spending.clone()])),
         displaced: all
             .into_values()
-            .map(|leaver| Displaced {
-                job: name(&leaver.key),
-                devices: leaver.devices,
-                back: after.start(&leaver.key),
-                loss: leaver.loss,
+            .map(|leaver| {
+                let [back_p10, back, back_p90] = after.estimate(&leaver.key);
+                Displaced {
+                    job: name(&leaver.key),
+                    devices: leaver.devices,
+                    loss: leaver.loss,
+                    back_p10,
+                    back,
+                    back_p90,
+                }
             })
             .collect(),
     }
 }
 
-/// Who is preempted after a change and not without it, in words: the first few.
-pub(super) fn preempted(before: &Picture, then: &Picture) -> Vec<String> {
+/// The first few jobs that are preempted only after a change, and those with quota but without nodes then, in words.
+pub(super) fn queue_news(before: &Picture, then: &Picture) -> Vec<String> {
     let pushed = then
         .preempted
         .iter()
@@ -391,33 +424,39 @@ pub(super) fn preempted(before: &Picture, then: &Picture) -> Vec<String> {
             .map_or_else(String::new, |by| format!(" for {by}"));
         format!("{key} is preempted{why}")
     });
-    words.collect()
+    // A job that has nodes without the change is reported by its start.
+    let reserved = then.quota_reserved.difference(&before.quota_reserved);
+    let reserved = reserved.filter(|key| !before.placed.contains_key(*key));
+    let waits = reserved.take(NAMED);
+    words
+        .chain(waits.map(|key| format!("{key} has its quota then, and waits for room on nodes")))
+        .collect()
 }
 
-/// Sentences about a forecast for the reasons of a plan: who starts when instead.
+/// Sentences about changed starts, for the reasons of a plan.
 pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     let earlier: Vec<&StartChange> = forecast
         .starts
         .iter()
         .filter(|change| change.is_notable())
-        .filter(|change| {
-            change
-                .after
-                .is_some_and(|after| change.before.is_none_or(|before| after < before))
-        })
+        .filter(|change| change.is_earlier())
         .collect();
     let notable = forecast.starts.iter().filter(|change| change.is_notable());
     let later = notable.count() - earlier.len();
     let mut all = Vec::new();
     let at_once: Vec<String> = earlier
         .iter()
-        .filter(|change| change.after.is_some_and(|after| after <= now))
+        .filter(|change| change.is_at_once(now))
         .map(|change| job_words(&change.job, change.devices))
         .collect();
     if !at_once.is_empty() {
         all.push(format!("starts now: {}", first_named(&at_once, NAMED)));
     }
-    match &forecast.contested[..] {
+    // (Displaced jobs have a line of their own.)
+    let is_displaced = |job: &&JobName| forecast.displaced.iter().any(|one| one.job == **job);
+    let contested = forecast.contested.iter().filter(|job| !is_displaced(job));
+    let contested: Vec<JobName> = contested.cloned().collect();
+    match &contested[..] {
         [] => {}
         [one] => all.push(format!(
             "{one} may start now or keep waiting: other admitted jobs compete for the devices that become free"

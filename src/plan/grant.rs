@@ -1,8 +1,8 @@
 //! The right to write: a [`Grant`] comes from settings only, an [`Approved`] plan from a grant only.
 //!
-//! Without a grant no value exists that could carry a write: `exec::Writer` and `exec::Probe` are built from one,
-//! and a run takes an approved plan and nothing else. `tests/exec/compile_fail` holds that this does not compile
-//! otherwise, and clippy that only `runtime` asks settings for a grant.
+//! Without a grant no value exists that could perform a write: `exec::Writer` and `exec::Probe` are built from one,
+//! and a run takes only an approved plan. `tests/exec/compile_fail` checks that nothing else compiles, and clippy that
+//! only `runtime` asks settings for a grant.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use model::base::name::{is_hostile, printable};
 use model::plan::Plan;
 use settings::{Layer, Settings};
 
-/// The right to write to one cluster. Neither copied nor made out of nothing.
+/// The right to write to one cluster. It cannot be copied, and is created from settings only.
 #[derive(Debug)]
 pub struct Grant {
     context: Name,
     by: String,
 }
 
-/// Why there is no grant: what says so, and what would change it.
+/// Why there is no grant: which setting says so, and what would change it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Denied {
-    /// A few words for a greyed key: `read-only`.
+    /// A few words for a disabled key: `read-only`.
     pub short: &'static str,
     /// The whole sentence.
     pub sentence: String,
@@ -36,11 +36,11 @@ impl fmt::Display for Denied {
 impl std::error::Error for Denied {}
 
 impl Grant {
-    /// The grant that the settings give for the cluster of `context`. A simulated cluster of our own grants writing
-    /// unless somebody said otherwise.
+    /// The grant of the settings for the cluster of `context`. A simulated cluster of our own grants writing unless the settings
+    /// deny it.
     ///
     /// # Errors
-    /// Nothing grants it, or something forbids it.
+    /// No setting grants it, or one forbids it.
     pub fn from_settings(
         settings: &Settings,
         context: &Name,
@@ -94,7 +94,7 @@ impl Grant {
     /// Approves a plan that its operator has confirmed.
     ///
     /// # Errors
-    /// What must be typed was not, the plan is malformed, or one of its checks has failed.
+    /// The required text was not typed, the plan is malformed, or one of its checks has failed.
     pub fn approve(&self, plan: Plan, consent: Confirmation) -> Result<Approved, Unconfirmed> {
         plan.validate().map_err(Unconfirmed)?;
         if plan.steps.is_empty() {
@@ -129,21 +129,21 @@ impl Grant {
     }
 }
 
-/// How an operator agreed to a plan.
+/// How an operator confirmed a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Confirmation {
     /// The reason for the log; may be empty.
     pub reason: String,
-    /// How.
+    /// The form of the confirmation.
     pub confirmed: Confirmed,
 }
 
-/// How a plan was confirmed.
+/// Form of a confirmation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Confirmed {
-    /// By what was typed; a plan that is not grave needs no more than a yes.
+    /// Typed text; a plan that is not grave needs only a yes.
     Typed(String),
-    /// By a script's `--yes`.
+    /// `--yes` of a script.
     Outright,
 }
 
@@ -178,7 +178,7 @@ impl Approved {
         &self.context
     }
 
-    /// Why, in the operator's words; may be empty.
+    /// The operator's reason; may be empty.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -188,7 +188,7 @@ impl Approved {
 mod tests {
     use super::*;
     use model::base::Moment;
-    use model::plan::{Check, Intent, JobRef, Mutation, Object, Outcome, Step, Verb};
+    use model::plan::{Intent, JobRef, Mutation, Object, Outcome, PlanCheck, Step, Verb};
     use settings::{Inputs, Text, load};
 
     fn settings(machine: &str, user: &str, flags: &[(&str, &str)]) -> Settings {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_read_only_and_the_simulated_cluster_is_ours() {
+    fn without_settings_the_console_is_read_only_except_on_the_simulated_cluster() {
         let nothing = settings("", "", &[]);
         let denied = ask(&nothing, false).expect_err("is read-only");
         assert!(denied.sentence.contains("--write") && denied.sentence.contains("prod"));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_forbids_whatever_the_user_says() {
+    fn machine_settings_forbid_over_user_settings() {
         let forbidden = settings(
             "forbid_write = true\n",
             "forbid_write = false\nwrite = true\n",
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grave_plan_is_typed_and_a_failed_check_stops_it() {
+    fn a_disruptive_plan_needs_typed_confirmation_and_a_failed_check_stops_it() {
         let grant = ask(&settings("", "", &[("--write", "true")]), false).expect("granted");
         let job = model::plan::JobName(model::base::ObjectKey::new("nlp", "train"));
         let mut plan = Plan::new(
@@ -308,7 +308,7 @@ mod tests {
                 .expect_err("is refused");
             assert!(refused.to_string().contains("control"), "{reason:?}");
         }
-        plan.checks.push(Check {
+        plan.checks.push(PlanCheck {
             name: "rights".into(),
             outcome: Outcome::Failed,
             sentence: "may not patch jobs".into(),

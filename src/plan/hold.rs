@@ -1,4 +1,4 @@
-//! Hold: a job leaves its devices and waits until it is resumed; a queue admits nothing more.
+//! Hold: a job releases its devices and waits until it is resumed; a queue stops admitting.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ use model::plan::{
     Until, Verb, VolcanoAction, Wait, When,
 };
 
-use super::{ActionTarget, Found, Subject, System, not_computed};
+use super::{ActionTarget, FoundObject, Subject, System, not_computed};
 
-/// How long controllers may take to do their part, seconds.
+/// How long controllers may take to react, seconds.
 pub(super) const SETTLE: u64 = 300;
 
-/// A wait for what a controller does after a call.
+/// A wait for a controller's reaction to a call.
 pub(super) fn after(until: Until) -> Wait {
     Wait {
         when: When::After,
@@ -29,10 +29,10 @@ pub(super) fn already(sentence: String) -> Refusal {
     Refusal::new(RefusalCode::AlreadySo, sentence)
 }
 
-/// The plan that holds a job or a queue; `named` is how it was named.
+/// The plan that holds a job or a queue; `named` is the name as it was typed.
 ///
 /// # Errors
-/// It is held already, has ended, or its kind has no such lever.
+/// It is on hold already, has ended, or its kind does not support it.
 pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Refusal> {
     let mut plan = Plan::new(
         format!("hold {named}"),
@@ -53,7 +53,7 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         possible: true,
         notes: if step.side_effects.interrupts {
             vec![
-                "its devices may be another's by then, and work since the last checkpoint is lost"
+                "other jobs may have its devices by then, and work since the last checkpoint is lost"
                     .to_owned(),
             ]
         } else {
@@ -72,7 +72,7 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
         System::Kueue => {
             let workload = subject.workload.as_ref().ok_or_else(|| {
                 let sentence = format!(
-                    "{} is under Kueue, which has made no Workload for it",
+                    "{} is managed by Kueue, which has created no Workload for it",
                     top.object
                 );
                 Refusal::new(RefusalCode::Unknown, sentence)
@@ -147,33 +147,33 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
         step.side_effects.notes.push(SCALED.to_owned());
     }
     step.job = Some(subject.reference());
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     Ok(step)
 }
 
-/// What is said of one that is held by having no replicas.
+/// Warning for an object that is put on hold by scaling it to 0.
 pub(super) const SCALED: &str = "its autoscaler may scale it up again";
 
-/// How what a step holds goes on later.
+/// How to resume later what a step puts on hold.
 pub(super) fn back(step: &Step, named: &str) -> Alternative {
     let command = match &step.lever {
-        // How many replicas it had stands in the journal alone.
+        // Only the journal has the previous number of replicas.
         Mutation::Scale { .. } => "plan undo RUN".to_owned(),
         _ => format!("plan resume {named}"),
     };
     Alternative {
-        sentence: "take it back later".to_owned(),
+        sentence: "undo it later".to_owned(),
         command: Some(command),
     }
 }
 
-/// Whether a kind is held by having no replicas, since nothing suspends it.
+/// Whether a kind is put on hold by scaling it to 0, because it cannot be suspended.
 pub(super) fn is_scaled(object: &Object) -> bool {
     let has = |lever: Mutation| mutations::support(object, &lever).is_ok();
     !has(Mutation::Suspend { value: true }) && has(Mutation::Scale { replicas: 0 })
 }
 
-/// How the controller of a kind says that it has suspended an object.
+/// A wait for the controller's condition that an object is suspended; `None` for kinds without one.
 pub(super) fn suspended(top: &Object) -> Option<Wait> {
     match &*top.place.group {
         "batch" | "jobset.x-k8s.io" | "trainer.kubeflow.org" | "kubeflow.org" => {
@@ -190,7 +190,7 @@ pub(super) fn suspended(top: &Object) -> Option<Wait> {
     }
 }
 
-fn queue(found: &Found, plan: &mut Plan) -> Result<Step, Refusal> {
+fn queue(found: &FoundObject, plan: &mut Plan) -> Result<Step, Refusal> {
     let mut step = match &*found.object.place.group {
         "scheduling.volcano.sh" => Step::new(
             Verb::Hold,
@@ -217,7 +217,7 @@ fn queue(found: &Found, plan: &mut Plan) -> Result<Step, Refusal> {
     } else {
         step.guards.push(found.fact(Test::Exists));
     }
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     plan.reasons
         .push("running jobs continue; no new job is admitted".to_owned());
     Ok(step)

@@ -1,5 +1,5 @@
-//! Laws 5 and 8 of plans over generated fleets: no budget is broken unsaid, nothing is left behind or done twice, and every
-//! field that is written is known to be as it was before, so that it can be written back. What fails prints its seed.
+//! Laws 5 and 8 of plans on generated fleets: no budget is violated without notice, nothing is left behind or done twice, and the
+//! old value of every written field is known, so that it can be restored. A failure prints its seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,7 @@ fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
     }
 }
 
-/// The pods that a step stops: its own, or all of its job's.
+/// The pods that a step stops: its own, or all of its job.
 fn stopped(snapshot: &Snapshot, step: &Step) -> Vec<String> {
     if matches!(step.lever, Mutation::Evict { .. }) {
         return vec![step.object.name.to_string()];
@@ -132,7 +132,7 @@ fn covered(snapshot: &Snapshot, pod: &str) -> bool {
     budgets.any(|budget| budget.pods.iter().any(|own| **own == *pod))
 }
 
-/// The field that a lever writes, with the value before, where it has one that can be written back.
+/// The field that a mutation writes, with its old value, where that can be restored.
 fn written(step: &Step) -> Option<(&'static str, Value)> {
     match &step.lever {
         Mutation::WorkloadActive { value } => Some(("/spec/active", json!(!value))),
@@ -145,7 +145,7 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
     let mut gone: BTreeMap<String, usize> = BTreeMap::new();
     for step in &plan.steps {
         let pods = stopped(snapshot, step);
-        // Law 5: the one lever that asks budgets asks them; any other that stops pods says that it does not.
+        // Law 5: eviction respects budgets; any other mutation that stops pods says that it ignores them.
         let said = match (&step.lever, pods.is_empty()) {
             (Mutation::Evict { .. }, _) => Budgets::Respected,
             (_, false) => Budgets::Ignored,
@@ -159,7 +159,7 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
         for pod in pods {
             *gone.entry(pod).or_default() += 1;
         }
-        // Law 8: what is written was seen before.
+        // Law 8: the old value of a written field was checked before.
         if let Some((path, before)) = written(step).filter(|_| step.side_effects.interrupts) {
             let seen = step.guards.iter().any(|fact| match &fact.test {
                 Test::Is { path: of, value } => of == path && *value == before,
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_done_to_jobs_is_lawful_and_the_same_in_whatever_order_they_are_told(seed in any::<u64>()) {
+    fn actions_on_jobs_obey_the_laws_in_any_input_order(seed in any::<u64>()) {
         let (snapshot, turned) = (fleet(seed, false), fleet(seed, true));
         for work in &snapshot.workloads {
             for verb in ["preempt", "requeue", "admit"] {

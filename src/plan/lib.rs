@@ -1,10 +1,9 @@
-//! What an operator may ask for, turned into a plan. One file an action.
+//! Planners: turn an operator's intent into a plan. One file per action.
 //!
-//! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, who
-//! leaves, what is lost. Holding, resuming, scaling and reprioritising can also be planned on the objects as they were just read
-//! ([`Subject`], [`Found`]), which works for what the fleet does not show (a job without devices); [`foretell`] then
-//! adds what the engine makes of it. A step that its object has no lever for makes a planner refuse, and say what can be
-//! done instead.
+//! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, what is
+//! evicted, and what work is lost. Hold, resume, scale and reprioritise can also be planned on freshly read objects ([`Subject`],
+//! [`FoundObject`]), which works for what the fleet does not show (a job without devices); [`foretell`] then adds the engine's
+//! forecast. Where an object does not support a step, the planner refuses and says what can be done instead.
 
 mod admit;
 mod caused;
@@ -18,7 +17,6 @@ pub mod grant;
 pub mod hold;
 #[cfg(test)]
 mod laws;
-mod leavers;
 mod places;
 mod planner_context;
 mod preempt;
@@ -39,35 +37,37 @@ mod tests_evicted;
 mod tests_fleet;
 #[cfg(test)]
 mod tests_scale;
+mod unanswered;
+mod victims;
 pub mod words;
 
-pub use leavers::{leavers, leavers_of_nodes};
 pub use planner_context::Author;
 pub use rivals::starts_without;
-pub use subject::{ActionTarget, Class, Found, Subject, System};
+pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};
+pub use victims::{leavers, leavers_of_nodes};
 
 use engine::options;
 use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
-use model::plan::{Effect, Intent, Known, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, Known, Plan, PlanEffect, Refusal, RefusalCode, SideEffects};
 
-/// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
-fn not_computed() -> Effect {
-    Effect::Unknown {
+/// The effect of a plan that is made from objects alone, without a forecast of the fleet.
+fn not_computed() -> PlanEffect {
+    PlanEffect::Unknown {
         why: "only this object was read: what starts earlier or later is not computed".to_owned(),
     }
 }
 
-/// The plan for an intent on a fleet that is settled ([`Snapshot::settle`]). Takes up to seconds on ten thousand nodes: it
-/// belongs on a thread of its own. The same input gives the same plan.
+/// The plan for an intent on a settled fleet ([`Snapshot::settle`]). Takes up to seconds with 10,000 nodes: run it on a thread of
+/// its own. The same input gives the same plan.
 ///
 /// # Errors
-/// Why there is none, and what can be done instead.
+/// Why there is no plan, and what can be done instead.
 pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
     plan_again(snapshot, intent, author, &Known::default())
 }
 
-/// The same for one who knows already who would leave. Whoever leaves by a plan that is read leaves by the new one too, as long as
-/// that works: least losses change places from second to second, and a plan that is read should not.
+/// As [`plan`], with the victims of an earlier plan in `known`: they are kept as long as that works. The least loss changes from
+/// second to second, and a plan that was read should not.
 ///
 /// # Errors
 /// As [`plan`].
@@ -99,7 +99,7 @@ pub fn plan_again(
         Intent::Scale { target, replicas } => scale::on_fleet(snapshot, target, *replicas),
         Intent::Rebalance { pool } => rebalance::plan(snapshot, pool.as_ref()),
         Intent::Undo { run } => {
-            let sentence = format!("what {run} did stands in the journal, not in the fleet");
+            let sentence = format!("what {run} did is in the journal, not in the fleet");
             Err(Refusal::new(RefusalCode::Unknown, sentence)
                 .instead(format!("`plan undo {run}` reads the journal")))
         }
@@ -118,7 +118,7 @@ pub fn plan_again(
     Ok(plan)
 }
 
-/// The workload that an intent is about, where it is about one.
+/// The workload of an intent, where it has one.
 fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> {
     let (Intent::Preempt { job }
     | Intent::Requeue { job }
@@ -131,15 +131,16 @@ fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> 
     all.find(|work| work.key.key == job.0)
 }
 
-/// Adds to a plan that was made of objects alone what the engine makes of its intent on the whole fleet. A plan about
-/// what the fleet does not show stays as it is.
+/// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for what the fleet does not
+/// show is unchanged.
 pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
     if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())
-        && matches!(told.effect, Effect::Forecast(_))
+        && matches!(told.effect, PlanEffect::Forecast(_))
     {
         plan.effect = told.effect;
         plan.revision = told.revision;
         plan.options = told.options;
+        tell_losses(snapshot, plan);
         for reason in told.reasons {
             if !plan.reasons.contains(&reason) {
                 plan.reasons.push(reason);
@@ -155,7 +156,47 @@ pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
     }
 }
 
-/// Whether anybody is preempted by priority in the reach of a workload's queue; true where its queue is not known.
+/// Adds the lost work of the effect to the steps that stop a job; none where none of its pods is scheduled.
+fn tell_losses(snapshot: &Snapshot, plan: &mut Plan) {
+    let PlanEffect::Forecast(forecast) = &plan.effect else {
+        return;
+    };
+    // A job that is not visible may be running.
+    let sees_all = snapshot.not_visible.is_empty();
+    let (mut any_runs, mut any_waits) = (false, false);
+    for step in &mut plan.steps {
+        let effects = &mut step.side_effects;
+        let Some(job) = step.job.as_ref().filter(|_| effects.interrupts) else {
+            continue;
+        };
+        let mut all = snapshot.workloads.iter();
+        let model = all.find(|work| work.key.key == job.name.0);
+        let has_no_nodes = |model: &Workload| planner_context::seated(model).next().is_none();
+        if sees_all && model.is_some_and(has_no_nodes) {
+            any_waits = true;
+            *effects = SideEffects {
+                notes: vec![String::from("its pods, which wait for nodes, are deleted")],
+                ..SideEffects::default()
+            };
+            continue;
+        }
+        any_runs = true;
+        let mut displaced = forecast.displaced.iter();
+        let own = displaced.find(|one| one.job == job.name);
+        let is_known = effects
+            .loss
+            .as_ref()
+            .is_some_and(|loss| loss.device_seconds.is_some());
+        if let Some(own) = own.filter(|_| !is_known) {
+            effects.loss = Some(own.loss.clone());
+        }
+    }
+    if any_waits && !any_runs && matches!(plan.intent, Intent::Hold { .. }) {
+        plan.undo.notes.clear();
+    }
+}
+
+/// Whether any queue within the reach of a workload's queue preempts by priority; true where its queue is unknown.
 fn priority_preempts(snapshot: &Snapshot, work: &Workload) -> bool {
     let own = work.queue.as_ref();
     let mut queues = snapshot.queues.iter();
@@ -174,7 +215,7 @@ fn priority_preempts(snapshot: &Snapshot, work: &Workload) -> bool {
                 .any(|queue| queue.parent.is_some() && by_priority(queue))
 }
 
-/// The intent of a plan that was made of objects, on the object that was found: what was typed may lack its namespace.
+/// The intent of a plan made from objects, with the full name of the object found: the typed name may lack the namespace.
 fn in_full(plan: &Plan) -> Intent {
     let Some(step) = plan.steps.first() else {
         return plan.intent.clone();

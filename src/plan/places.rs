@@ -1,4 +1,4 @@
-//! Nodes by what an operator calls them: a name, a pool, a rack or another place in the topology.
+//! Resolves places that an operator names into nodes: a node, a pool, a rack or another level of the topology.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use model::base::Name;
 use model::base::document::nearest;
 use model::plan::{Refusal, RefusalCode};
 
-/// Label keys that stand behind a short word.
+/// Label keys of short names.
 const LABELS: [(&str, &str); 3] = [
     ("zone", "topology.kubernetes.io/zone"),
     ("region", "topology.kubernetes.io/region"),
     ("host", "kubernetes.io/hostname"),
 ];
 
-/// There is no node of this name.
+/// The refusal for an unknown node, with the nearest name.
 pub(super) fn no_node(snapshot: &Snapshot, name: &str) -> Refusal {
     let all = snapshot.nodes.iter().map(|node| node.name.as_str());
     let sentence = match nearest(name, all) {
@@ -22,14 +22,14 @@ pub(super) fn no_node(snapshot: &Snapshot, name: &str) -> Refusal {
         None => format!("there is no node `{name}`"),
     };
     Refusal::new(RefusalCode::NotFound, sentence)
-        .instead("`get nodes` lists what there is; `pool/NAME` and `rack/NAME` name several")
+        .instead("`get nodes` lists the nodes; `pool/NAME` and `rack/NAME` name several")
 }
 
 /// The nodes of a place: `NODE`, `node/NAME`, `pool/NAME`, `rack/NAME`, `zone/NAME`, or any level of the topology. In name
 /// order.
 ///
 /// # Errors
-/// There is no such node, or the place holds none.
+/// There is no such node, or the place has none.
 pub fn nodes(snapshot: &Snapshot, place: &str) -> Result<Vec<Name>, Refusal> {
     let (what, name) = place.split_once('/').unwrap_or(("node", place));
     if what == "node" {

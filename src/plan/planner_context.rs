@@ -1,12 +1,11 @@
-//! What planners share: the objects behind workloads, the levers that stop them and let them go on, what that loses, and
-//! the fleet as it will be.
+//! Shared by planners: objects of workloads, mutations that stop and resume them, lost work, and the fleet after a plan.
 
 use cluster::mutations::{self, fields};
 use cluster::table;
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{
-    Budget, Health, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
+    Budget, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
     WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
@@ -19,30 +18,30 @@ use model::plan::{
 
 use super::hold::{after, suspended};
 
-/// A pod that was told to end and is still there after so many seconds is said to be stuck.
+/// A pod that has been terminating for this many seconds is reported as stuck.
 const STUCK: u64 = 600;
 
-/// Who asks, and why; both are written where the world can keep them (a cordoned node).
+/// Who requests a plan, and why; both are written where the object can keep them (a cordoned node).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Author {
-    /// Who.
+    /// User name.
     pub by: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
 /// How a workload is taken off its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Way {
-    /// Kueue's Workload is made inactive, and active again.
+    /// Kueue's Workload is deactivated, and activated again.
     Kueue(Object),
     /// The owner is suspended, and resumed.
     Suspend(Object),
     /// Volcano's job is aborted, and resumed.
     Volcano(Object),
-    /// Its pods are evicted; its owner makes them again at once.
+    /// Its pods are evicted; their owner recreates them at once.
     Pods(Object),
-    /// Its pods are evicted; nobody makes them again.
+    /// Its pods are evicted; no controller recreates them.
     Bare(Object),
 }
 
@@ -64,11 +63,11 @@ pub(super) fn find(snapshot: &Snapshot, job: &JobName) -> Result<WorkloadId, Ref
     }
     explanations::find(snapshot, &job.to_string()).map_err(|sentence| {
         Refusal::new(RefusalCode::NotFound, sentence)
-            .instead("`get jobs` lists what there is; jobs without devices are not among them")
+            .instead("`get jobs` lists the jobs with devices; this one is not among them")
     })
 }
 
-/// The name of a workload as plans write it.
+/// The name of a workload in plans.
 pub(super) fn name(key: &JobKey) -> JobName {
     JobName(key.key.clone())
 }
@@ -76,7 +75,7 @@ pub(super) fn name(key: &JobKey) -> JobName {
 /// The object that owns a workload's pods.
 ///
 /// # Errors
-/// Its kind is none that is known.
+/// Its kind is unknown.
 pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
     let kind = work.key.kind.as_str();
     let object = match (table::of_job_kind(kind), kind) {
@@ -100,7 +99,7 @@ pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
     Ok(object.within(&work.key.key.namespace).with_uid(&work.uid))
 }
 
-/// The object that a queueing system keeps of a workload.
+/// The object of a queueing system for a workload.
 pub(super) fn admission(work: &Workload, of: System) -> Option<Object> {
     let handle = work.admission.as_ref().filter(|it| it.system == of)?;
     let (group, plural, kind) = match of {
@@ -113,7 +112,7 @@ pub(super) fn admission(work: &Workload, of: System) -> Option<Object> {
     Some(object.within(&work.key.key.namespace).with_uid(&handle.uid))
 }
 
-/// Who orders a workload: its queue's system, or that which keeps something of it.
+/// The system that orders a workload: its queue's, or the one that has an object for it.
 pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
     let queue = work.queue.as_ref().and_then(|name| {
         let known = snapshot.queues.iter().find(|queue| queue.name == *name);
@@ -138,14 +137,14 @@ pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
 /// How a workload is taken off its devices.
 ///
 /// # Errors
-/// There is no way, with what can be done instead.
+/// It cannot be; with what can be done instead.
 pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> {
     if let Some(object) = admission(work, System::Kueue) {
         return Ok(Way::Kueue(object));
     }
     let top = top(work)?;
     if system(snapshot, work) == System::Kueue {
-        let sentence = format!("{top} is under Kueue, which has made no Workload for it");
+        let sentence = format!("{top} is managed by Kueue, which has created no Workload for it");
         return Err(Refusal::new(RefusalCode::Unknown, sentence)
             .instead("look at its events: its queue or its priority class may not exist"));
     }
@@ -161,13 +160,13 @@ pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> 
     })
 }
 
-/// The pods of a workload that must come together, where that is more than one.
+/// The number of pods that must start together, where that is more than one.
 pub(super) fn gang(work: &Workload) -> Option<u32> {
     let least: u32 = work.sets.iter().map(|set| set.min).sum();
     (least > 1).then_some(least)
 }
 
-/// A workload as a step names it.
+/// A step's reference to a workload.
 pub(super) fn reference(work: &Workload) -> JobRef {
     JobRef {
         name: name(&work.key),
@@ -176,18 +175,26 @@ pub(super) fn reference(work: &Workload) -> JobRef {
     }
 }
 
-/// Its pods that have a node, each with its set.
+/// A step's reference to one pod of a set: the rest of the job is not affected.
+pub(super) fn reference_of_pod(work: &Workload, set: &PodSet) -> JobRef {
+    JobRef {
+        devices: Some(set.requests.device_count()),
+        ..reference(work)
+    }
+}
+
+/// Its scheduled pods, each with its pod set.
 pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placement)> {
     work.sets
         .iter()
         .flat_map(|set| set.placements.iter().map(move |pod| (set, pod)))
 }
 
-/// What a pod holds costs an hour, micro-USD: of a device that is cut up, its slices' shares by their size. Unknown where a price
-/// is, or which devices it holds of several prices.
+/// Cost of a pod's devices per hour, micro-USD; slices cost their share of the device by size. `None` where a price is unknown,
+/// or where the node has several prices and the pod's devices are unknown.
 pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
-    let count = i64::from(set.ask.device_count());
-    if pod.grips.is_empty() {
+    let count = i64::from(set.requests.device_count());
+    if pod.devices.is_empty() {
         let mut prices = node.devices.iter().map(|device| device.price);
         let first = prices.next()??;
         let alike = node.devices.iter().all(|device| device.slices.is_empty());
@@ -206,10 +213,10 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
         let all: u64 = sizes.iter().sum();
         i64::try_from(whole * i128::from(sizes[at]) / i128::from(all.max(1))).ok()
     };
-    pod.grips.iter().map(of).sum()
+    pod.devices.iter().map(of).sum()
 }
 
-/// True for a workload that holds a broken device: it hangs or has failed, whatever it says.
+/// True for a workload on a broken device: it hangs or has failed, whatever its status.
 pub(super) fn is_on_fault(snapshot: &Snapshot, work: &Workload) -> bool {
     seated(work).any(|(_, pod)| {
         let at = snapshot
@@ -217,14 +224,14 @@ pub(super) fn is_on_fault(snapshot: &Snapshot, work: &Workload) -> bool {
             .binary_search_by(|node| node.name.cmp(&pod.node));
         at.is_ok_and(|at| {
             let broken = snapshot.nodes[at].devices.iter();
-            let mut broken = broken.filter(|device| device.health == Health::Fault);
-            broken.any(|device| pod.grips.iter().any(|grip| grip.device == device.index))
+            let mut broken = broken.filter(|device| device.health == EngineHealth::Fault);
+            broken.any(|device| pod.devices.iter().any(|grip| grip.device == device.index))
         })
     })
 }
 
-/// When it last saved a checkpoint, where another may come: a job with a pod on a node that is not ready, or on a broken device,
-/// saves none.
+/// When it last saved a checkpoint, if it can save another: a job with a pod on a node that is not ready, or on a broken device,
+/// cannot.
 pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
     let nodes = &snapshot.nodes;
     let is_ready = |(_, pod): (&PodSet, &Placement)| {
@@ -235,7 +242,7 @@ pub(super) fn saves(snapshot: &Snapshot, work: &Workload) -> Option<Moment> {
         .filter(|_| seated(work).all(is_ready) && !is_on_fault(snapshot, work))
 }
 
-/// What is lost when these pods of a workload end now: what each has done since it began or, later, since the workload's last
+/// Work lost when these pods of a workload end now: each pod's work since it started or, if later, since the workload's last
 /// checkpoint.
 pub(super) fn loss<'a>(
     snapshot: &Snapshot,
@@ -246,7 +253,7 @@ pub(super) fn loss<'a>(
     for (set, pod) in pods {
         let since = work.checkpoint.max(pod.started.or(work.admitted_at));
         let seconds = since.map(|since| snapshot.at.since(since).seconds());
-        let count = u64::from(set.ask.device_count());
+        let count = u64::from(set.requests.device_count());
         device_seconds = device_seconds
             .zip(seconds)
             .map(|(sum, seconds)| sum.saturating_add(seconds.saturating_mul(count)));
@@ -280,7 +287,7 @@ fn effects(snapshot: &Snapshot, work: &Workload, timer: bool, note: &str) -> Sid
     }
 }
 
-/// A field of an object has a value.
+/// The fact that a field of an object has a value.
 pub(super) fn fact(object: &Object, path: &str, value: impl Into<serde_json::Value>) -> Fact {
     Fact {
         object: object.clone(),
@@ -291,16 +298,16 @@ pub(super) fn fact(object: &Object, path: &str, value: impl Into<serde_json::Val
     }
 }
 
-/// A step by a lever that its object must have.
+/// A step by a mutation that its object must support.
 ///
 /// # Errors
-/// It has not.
+/// The object does not support it.
 pub(super) fn step(verb: Verb, object: &Object, lever: Mutation) -> Result<Step, Refusal> {
     mutations::support(object, &lever)?;
     Ok(Step::new(verb, object.clone(), lever))
 }
 
-/// True for a workload whose kind has a lever for [`stop`].
+/// True for a workload whose kind supports [`stop`].
 pub(super) fn can_stop(snapshot: &Snapshot, work: WorkloadId) -> bool {
     stop(snapshot, &snapshot.workloads[work]).is_ok()
 }
@@ -308,9 +315,9 @@ pub(super) fn can_stop(snapshot: &Snapshot, work: WorkloadId) -> bool {
 /// The step that takes a workload off its devices and keeps it waiting.
 ///
 /// # Errors
-/// Its kind has no such lever.
+/// Its kind does not support it.
 pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
-    let note = "its pods are deleted; disruption budgets are not asked";
+    let note = "its pods are deleted; disruption budgets are not checked";
     let runs = work.status == Status::Running;
     let mut step = match way(snapshot, work)? {
         Way::Kueue(object) => {
@@ -351,7 +358,7 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
         }
         Way::Pods(object) | Way::Bare(object) => {
             let lever = Mutation::Suspend { value: true };
-            // Says what can be done instead.
+            // The error says what can be done instead.
             mutations::support(&object, &lever)?;
             Step::new(Verb::Suspend, object, lever)
         }
@@ -360,10 +367,10 @@ pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal
     Ok(step)
 }
 
-/// The step that lets a stopped workload be queued and run again.
+/// The step that requeues a stopped workload.
 ///
 /// # Errors
-/// Its kind has no such lever.
+/// Its kind does not support it.
 pub(super) fn again(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
     let mut step = match way(snapshot, work)? {
         Way::Kueue(object) => step(
@@ -383,7 +390,7 @@ pub(super) fn again(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusa
     Ok(step)
 }
 
-/// That an object is there.
+/// The fact that an object exists.
 pub(super) fn exists(object: &Object) -> Fact {
     Fact {
         object: object.clone(),
@@ -391,7 +398,7 @@ pub(super) fn exists(object: &Object) -> Fact {
     }
 }
 
-/// A pod as an object.
+/// The object of a pod.
 pub(super) fn pod(namespace: &Name, name: &Name, uid: &Name) -> Object {
     Object::new("", "v1", "pods", "Pod", name)
         .within(namespace)
@@ -409,8 +416,8 @@ pub(super) fn budgets<'a>(
     })
 }
 
-/// The eviction of a pod on a node. It waits for its budget, and until the pod has gone, `most` seconds each; a budget
-/// that does not allow it by then is left.
+/// The eviction of a pod on a node. It waits for its budget, and then for the pod's end, up to `most` seconds each; a pod whose
+/// budget does not allow it by then stays.
 pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusal> {
     let lever = Mutation::Evict {
         grace_seconds: None,
@@ -438,7 +445,7 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
     Ok(step)
 }
 
-/// What is to be said of a pod that was told to end and has not.
+/// Warning about a pod that has been terminating for long.
 pub(super) fn stuck(pod: &str, deleted: Option<Moment>, now: Moment) -> Option<String> {
     let since = now.since(deleted?);
     (since.seconds() >= STUCK).then(|| {
@@ -448,7 +455,7 @@ pub(super) fn stuck(pod: &str, deleted: Option<Moment>, now: Moment) -> Option<S
     })
 }
 
-/// A pod without devices in words.
+/// The key of a pod without devices.
 pub(super) fn resident_name(pod: &Resident) -> ObjectKey {
     ObjectKey {
         namespace: pod.namespace.clone(),

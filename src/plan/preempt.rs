@@ -1,30 +1,30 @@
-//! Preempt: a job leaves its devices, and stands in its queue again. Requeue: the same, asked for its own sake.
+//! Preempt: takes a job off its devices and requeues it. Requeue: the same, for the job's own sake.
 
 use engine::compiled::WorkloadId;
 use engine::snapshot::{Placement, PodSet, Snapshot, Status};
-use model::plan::{Alternative, Effect, Intent, JobName, Plan, Refusal, RefusalCode, Undo};
+use model::plan::{Alternative, Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Undo};
 
 use super::effect::{Leaver, Picture, compare, news};
 use super::planner_context::{self, Way, seated};
 
-/// The plan that takes a job off its devices, with what starts instead.
+/// The plan that preempts a job, with what starts instead.
 ///
 /// # Errors
-/// It holds none, or its kind has no way.
+/// It has no devices allocated, or its kind does not support it.
 pub(super) fn preempt(snapshot: &Snapshot, job: &JobName) -> Result<Plan, Refusal> {
     let title = format!("preempt {job}");
     let intent = Intent::Preempt { job: job.clone() };
     let (mut plan, back) = off(snapshot, job, title, intent)?;
     if back {
         plan.warnings.push(
-            "nothing that waits takes its place: it starts again at once; hold it to keep it off"
+            "no waiting job takes its place: it starts again at once; hold it to prevent that"
                 .to_owned(),
         );
     }
     Ok(plan)
 }
 
-/// The plan that takes a job off its devices and queues it again.
+/// The plan that takes a job off its devices and requeues it.
 ///
 /// # Errors
 /// As [`preempt`].
@@ -43,7 +43,7 @@ fn off(
 ) -> Result<(Plan, bool), Refusal> {
     let work = planner_context::find(snapshot, job)?;
     let model = &snapshot.workloads[work];
-    holds(snapshot, work)?;
+    require_allocated(snapshot, work)?;
     let mut plan = Plan::new(title, intent, snapshot.at);
     let mut after = snapshot.clone();
     after.displace(work, false);
@@ -76,15 +76,15 @@ fn off(
                 step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
                 step.side_effects.gang_broken = planner_context::gang(model);
                 step.side_effects.notes.push(format!(
-                    "the {} makes it again at once, wherever there is room",
+                    "the {} recreates it at once, wherever there is room",
                     model.key.kind
                 ));
-                step.job = Some(planner_context::reference(model));
-                step.reason = "it was asked for".to_owned();
+                step.job = Some(planner_context::reference_of_pod(model, set));
+                step.reason = "requested".to_owned();
                 plan.steps.push(step);
             }
             plan.alternatives.push(Alternative {
-                sentence: "keep it off: scale it to 0".to_owned(),
+                sentence: "keep it from starting: scale it to 0".to_owned(),
                 command: Some(format!("plan hold {job}")),
             });
             plan.undo
@@ -93,24 +93,24 @@ fn off(
         }
         Way::Kueue(_) | Way::Suspend(_) | Way::Volcano(_) => {
             let mut stop = planner_context::stop(snapshot, model)?;
-            stop.reason = "it was asked for".to_owned();
+            stop.reason = "requested".to_owned();
             stop.side_effects.notes.push(whereabouts);
             plan.steps.push(stop);
             let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(1);
             again.reason = match planner_context::way(snapshot, model)? {
-                Way::Kueue(_) => "it is queued again, at its old place among its equals",
+                Way::Kueue(_) => "it is requeued, at its old place among jobs of its priority",
                 _ => "it may start again",
             }
             .to_owned();
             plan.steps.push(again);
             plan.alternatives.push(Alternative {
-                sentence: "keep it off its devices until it is resumed".to_owned(),
+                sentence: "keep it from starting until it is resumed".to_owned(),
                 command: Some(format!("plan hold {job}")),
             });
             plan.undo = Undo {
                 possible: true,
-                notes: vec!["its devices may be another's by then, and work since the last checkpoint is lost".to_owned()],
+                notes: vec!["other jobs may have its devices by then, and work since the last checkpoint is lost".to_owned()],
             };
         }
     }
@@ -118,7 +118,7 @@ fn off(
     let leavers = Leaver::whole(snapshot, work).into_iter().collect();
     let forecast = compare(snapshot, &before, &then, leavers);
     plan.reasons.extend(news(&forecast, snapshot.at));
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
     Ok((plan, back))
 }
 
@@ -128,11 +128,11 @@ fn node_of(model: &engine::snapshot::Workload) -> String {
         .map_or_else(|| "NODE".to_owned(), |(_, pod)| pod.node.to_string())
 }
 
-/// That a workload holds something that it can be taken off.
+/// Checks that a workload has something allocated.
 ///
 /// # Errors
-/// It does not.
-pub(super) fn holds(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal> {
+/// It has not.
+pub(super) fn require_allocated(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal> {
     let model = &snapshot.workloads[work];
     let job = &model.key;
     let refuse = |sentence: String, instead: &str| {
@@ -141,7 +141,7 @@ pub(super) fn holds(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal
     match model.status {
         Status::Running => Ok(()),
         Status::Waiting => {
-            let sentence = format!("{job} waits: it holds no devices");
+            let sentence = format!("{job} waits: it has no devices");
             let name = planner_context::name(job);
             Err(Refusal::new(RefusalCode::IllegalState, sentence)
                 .instead(format!(
@@ -149,10 +149,7 @@ pub(super) fn holds(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal
                 ))
                 .instead("`plan hold` keeps it from starting"))
         }
-        Status::Held => refuse(
-            format!("{job} is held: it holds no devices"),
-            "`plan resume`",
-        ),
-        Status::Ending => refuse(format!("{job} is ending"), "wait until it has gone"),
+        Status::Held => refuse(format!("{job} is held: it has no devices"), "`plan resume`"),
+        Status::Ending => refuse(format!("{job} is ending"), "wait until it is deleted"),
     }
 }

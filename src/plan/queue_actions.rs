@@ -1,25 +1,25 @@
-//! Hold, resume and reprioritise on a snapshot of the fleet: what the console and documents plan with.
+//! Hold, resume and reprioritise on a snapshot of the fleet, for the console and for documents.
 
 use engine::compiled::WorkloadId;
 use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
 use model::base::ObjectKey;
 use model::plan::{
-    Alternative, Effect, Intent, JobName, Mutation, Object, Plan, Policy, Refusal, RefusalCode,
+    Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Policy, Refusal, RefusalCode,
     Step, Undo, Verb, VolcanoAction,
 };
 
-use super::effect::{Leaver, Picture, compare, news, preempted};
+use super::effect::{Leaver, Picture, compare, news, queue_news};
 use super::hold::{SCALED, already, back};
 use super::planner_context::{self, Way, fact};
 use super::reprioritise::class;
-use super::subject::Class;
+use super::subject::SubjectPriorityClass;
 
 enum QueueActionTarget<'a> {
     Job(WorkloadId),
     Queue(usize, &'a Queue),
 }
 
-/// A queue by its name, or a job (`NAMESPACE/NAME`), each with its kind before it or not.
+/// A queue by its name, or a job (`NAMESPACE/NAME`), each with or without its kind.
 fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<QueueActionTarget<'a>, Refusal> {
     let of_queue = |kind: &str| {
         let kind = kind.to_ascii_lowercase();
@@ -93,13 +93,13 @@ fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
         )),
         System::Stokehold | System::None => Err(Refusal::new(
             RefusalCode::Unsupported,
-            format!("the queue {name} is no object of the cluster that could be held"),
+            format!("the queue {name} is not an object of the cluster, it cannot be held"),
         )
         .instead("hold its jobs one by one")),
     }
 }
 
-/// Closes a plan with the step's facts and what the engine makes of the fleet afterwards.
+/// Completes a plan with its facts and the engine's forecast of the fleet afterwards.
 fn close(
     snapshot: &Snapshot,
     mut after: Snapshot,
@@ -109,16 +109,16 @@ fn close(
     after.settle();
     let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
     let forecast = compare(snapshot, &before, &then, leavers);
-    plan.reasons.extend(preempted(&before, &then));
+    plan.reasons.extend(queue_news(&before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
     then
 }
 
 /// The plan that holds a job or a queue.
 ///
 /// # Errors
-/// It is held already, or its kind has no such lever.
+/// It is on hold already, or its kind does not support it.
 pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
     let target = target(snapshot, named)?;
     let mut plan = Plan::new(
@@ -174,12 +174,12 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
     if step.guards.is_empty() {
         step.guards.push(planner_context::exists(&step.object));
     }
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     plan.undo = Undo {
         possible: true,
         notes: match step.side_effects.interrupts {
             true => vec![
-                "its devices may be another's by then, and work since the last checkpoint is lost"
+                "other jobs may have its devices by then, and work since the last checkpoint is lost"
                     .to_owned(),
             ],
             false => Vec::new(),
@@ -191,7 +191,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
-/// What scaling a workload to nothing does besides.
+/// Adds the side effects of scaling a workload to 0.
 fn scaled(snapshot: &Snapshot, model: &Workload, mut step: Step) -> Step {
     step.side_effects.interrupts = true;
     step.side_effects.budgets = model::plan::Budgets::Ignored;
@@ -206,10 +206,10 @@ fn scaled(snapshot: &Snapshot, model: &Workload, mut step: Step) -> Step {
     step
 }
 
-/// The plan that lets a held job or queue go on.
+/// The plan that resumes a job or queue that is on hold.
 ///
 /// # Errors
-/// It is not held, or its kind has no such lever.
+/// It is not on hold, or its kind does not support it.
 pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
     let target = target(snapshot, named)?;
     let mut plan = Plan::new(
@@ -236,7 +236,7 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
             }
             if queue.stop == Stop::Inactive {
                 let sentence = format!(
-                    "queue {} is not held: its own system says that it is inactive",
+                    "queue {} is not held: its queueing system reports it inactive",
                     queue.name
                 );
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(
@@ -262,10 +262,10 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
         }
     };
     step.guards.push(planner_context::exists(&step.object));
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     plan.undo.possible = true;
     plan.alternatives.push(Alternative {
-        sentence: "take it back later".to_owned(),
+        sentence: "undo it later".to_owned(),
         command: Some(format!("plan hold {named}")),
     });
     plan.steps.push(step);
@@ -273,10 +273,10 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
     Ok(plan)
 }
 
-/// The plan that gives a job another priority: a number, or the name of a class.
+/// The plan that changes the priority of a job to a number or to the name of a priority class.
 ///
 /// # Errors
-/// It has that priority, or nothing can change its priority.
+/// It has that priority already, or its priority cannot be changed.
 pub(super) fn reprioritise(
     snapshot: &Snapshot,
     job: &JobName,
@@ -294,7 +294,7 @@ pub(super) fn reprioritise(
         return Err(already(format!("{job} has the priority {value} already")));
     }
     step.job = Some(planner_context::reference(model));
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     let mut plan = Plan::new(
         format!("reprioritise {job} to {priority}"),
         Intent::Reprioritise {
@@ -305,11 +305,15 @@ pub(super) fn reprioritise(
     );
     plan.undo = Undo {
         possible: true,
-        notes: vec!["what was preempted meanwhile does not come back by it".to_owned()],
+        notes: vec![
+            "its priority becomes what it was; jobs preempted meanwhile restart when there is room"
+                .to_owned(),
+        ],
     };
     if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
         step.side_effects.notes.push(
-            "the pods keep the priority they were made with: only Kueue's order changes".to_owned(),
+            "the pods keep the priority they were created with: only Kueue's order changes"
+                .to_owned(),
         );
     }
     plan.steps.push(step);
@@ -329,16 +333,16 @@ pub(super) fn reprioritise(
     Ok(plan)
 }
 
-/// When a job that waits starts, where the plan changes nothing about that.
+/// When a pending job starts, where the plan does not change that.
 fn own_start(
     snapshot: &Snapshot,
     work: WorkloadId,
-    effect: &Effect,
+    effect: &PlanEffect,
     then: &Picture,
 ) -> Option<String> {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
-    let Effect::Forecast(forecast) = effect else {
+    let PlanEffect::Forecast(forecast) = effect else {
         return None;
     };
     let moves = forecast.starts.iter().any(|start| start.job == job);
@@ -347,12 +351,12 @@ fn own_start(
     }
     Some(match then.start(&model.key) {
         Some(at) if at <= snapshot.at => "it starts now, as it would anyway".to_owned(),
-        Some(at) => format!("its own start stays about {}", at.rfc3339()),
+        Some(_) => "its own start does not change".to_owned(),
         None => format!("its own start stays unknown: `explain job {job}` says what it lacks"),
     })
 }
 
-/// Where a waiting workload stands in its queue before and after.
+/// The position of a pending workload in its queue before and after.
 fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<String> {
     let model = &before.workloads[work];
     if model.status != Status::Waiting {
@@ -370,12 +374,14 @@ fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<Strin
     };
     let (was, is) = (place(before), place(after));
     Some(match was == is {
-        true => format!("it stays at place {is} of those that wait in its queue"),
-        false => format!("it goes from place {was} to place {is} of those that wait in its queue"),
+        true => format!("it stays at place {is} of the jobs waiting in its queue"),
+        false => {
+            format!("it moves from place {was} to place {is} of the jobs waiting in its queue")
+        }
     })
 }
 
-/// The step that changes a priority, and the number that it comes to.
+/// The step that changes a priority, and the resulting number.
 fn order(
     snapshot: &Snapshot,
     model: &Workload,
@@ -383,12 +389,12 @@ fn order(
     number: Option<i32>,
 ) -> Result<(Step, i32), Refusal> {
     let top = planner_context::top(model)?;
-    let classes = |of_workloads: bool| -> Vec<Class> {
+    let classes = |of_workloads: bool| -> Vec<SubjectPriorityClass> {
         snapshot
             .classes
             .iter()
             .filter(|class| class.of_workloads == of_workloads)
-            .map(|class| Class {
+            .map(|class| SubjectPriorityClass {
                 name: class.name.to_string(),
                 value: i64::from(class.value),
             })
@@ -405,7 +411,8 @@ fn order(
     match planner_context::system(snapshot, model) {
         System::Kueue => {
             let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
-                let sentence = format!("{top} is under Kueue, which has made no Workload for it");
+                let sentence =
+                    format!("{top} is managed by Kueue, which has created no Workload for it");
                 Refusal::new(RefusalCode::Unknown, sentence)
             })?;
             if let Some(value) = number {
@@ -458,7 +465,7 @@ fn order(
         }
         System::None => {
             let sentence = format!(
-                "{top}: a pod's priority is fixed when the pod is made, and no queueing system orders this job"
+                "{top}: a pod's priority is fixed when the pod is created, and no queueing system orders this job"
             );
             Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`")

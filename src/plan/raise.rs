@@ -1,4 +1,4 @@
-//! How far a job's priority is raised so that it goes before others in Kueue's order, and whether it is put back.
+//! How far a job's priority is raised to put it first in Kueue's order, and whether it is restored.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::effect::{FirstCycle, Then};
 use super::hold::after;
 use super::planner_context::{self, fact};
 
-/// A priority above that of all there are.
+/// A priority above that of all workloads.
 pub(super) fn above_all(snapshot: &Snapshot) -> i32 {
     let all = snapshot.workloads.iter().map(|work| work.priority);
     all.max().unwrap_or(0).saturating_add(1)
@@ -20,15 +20,15 @@ pub(super) fn above_all(snapshot: &Snapshot) -> i32 {
 /// How far a job's priority is raised in Kueue's order.
 pub(super) struct Raise {
     pub(super) to: i32,
-    /// Whose priority it goes above, where that is another's.
+    /// The job above which it is raised, where that is another one.
     above: Option<JobName>,
-    /// Whether it can be put back once the job runs, or why it stays.
+    /// Whether it can be restored once the job runs, or why not.
     pub(super) back: Result<(), String>,
 }
 
 impl Raise {
-    /// The least with which it starts in a fleet in which those who make way have left, and wait again once it has started; above all
-    /// where none does.
+    /// The lowest priority with which the job starts after the victims are stopped, and keeps running once the jobs in `back`
+    /// wait again; above all others where no lower one suffices.
     pub(super) fn of(then: &Snapshot, work: WorkloadId, back: &[WorkloadId]) -> Self {
         let mut settled = then.clone();
         settled.settle();
@@ -81,7 +81,7 @@ impl Raise {
             Some(by) => {
                 let who = by.map_or_else(|| "its queue".to_owned(), |by| by.to_string());
                 Err(format!(
-                    "its priority stays at {to}: with {} again, {who} would preempt it at once",
+                    "its priority stays at {to}: back at {}, {who} would preempt it at once",
                     model.priority
                 ))
             }
@@ -95,14 +95,17 @@ impl Raise {
             None => String::new(),
         };
         let then = match self.back {
-            Ok(()) => format!("; it is {from} again once the job runs"),
+            Ok(()) => format!("; it is set back to {from} once the job runs"),
             Err(_) => String::new(),
         };
-        format!("its priority goes from {from} to {}{above}{then}", self.to)
+        format!(
+            "its priority changes from {from} to {}{above}{then}",
+            self.to
+        )
     }
 }
 
-/// The step that raises a job in Kueue's order, so that it starts. The run waits until it has its quota.
+/// The step that raises a job in Kueue's order, so that it starts. The run waits until its quota is reserved.
 pub(super) fn lift(model: &Workload, value: i32) -> Result<Step, Refusal> {
     let mut step = with_priority(model, Verb::Admit, value)?;
     step.guards
@@ -111,20 +114,20 @@ pub(super) fn lift(model: &Workload, value: i32) -> Result<Step, Refusal> {
         name: "QuotaReserved".to_owned(),
         status: "True".to_owned(),
     }));
-    step.reason = "it goes first".to_owned();
+    step.reason = "it is to start first".to_owned();
     Ok(step)
 }
 
-/// The step that puts a job's priority back once it runs. It has no guard: what it finds then is not what it is now.
+/// The step that restores a job's priority once it runs. It has no guard: by then the priority is no longer the current one.
 pub(super) fn put_back(model: &Workload) -> Result<Step, Refusal> {
     let mut step = with_priority(model, Verb::Reprioritise, model.priority)?;
-    step.reason = "it runs: its priority is what it was".to_owned();
+    step.reason = "it runs: its priority is set back".to_owned();
     Ok(step)
 }
 
 fn with_priority(model: &Workload, verb: Verb, value: i32) -> Result<Step, Refusal> {
     let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
-        let sentence = format!("{} has no Workload of Kueue", model.key);
+        let sentence = format!("{} has no Kueue Workload", model.key);
         Refusal::new(RefusalCode::Unknown, sentence)
     })?;
     let mut step = planner_context::step(verb, &object, Mutation::WorkloadPriority { value })?;

@@ -1,7 +1,7 @@
-//! Rebalance: small jobs leave nodes that they hardly fill, so that whole nodes become free.
+//! Rebalance: moves small jobs off nodes that they hardly fill, so that whole nodes become free.
 //!
-//! Only jobs on one node whose owner can be stopped and queued again are moved, and only where the devices that lie
-//! together then are worth more, for an hour, than the work that is lost.
+//! Only jobs on one node whose owner can be stopped and requeued are moved, and only where the consolidated devices are worth
+//! more, for an hour, than the lost work.
 
 use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::fit::Relaxation;
@@ -9,14 +9,14 @@ use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::base::{Name, SmallSort};
 use model::plan::{
-    Alternative, Effect, Intent, Plan, Refusal, RefusalCode, Undo, Until, Wait, When,
+    Alternative, Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo, Until, Wait, When,
 };
 
 use super::effect::{Leaver, Picture, Then, compare, news};
 use super::planner_context::{self, Way, fact, seated};
 use super::{cordon, hold};
 
-/// For so many seconds the devices that lie together count as gained.
+/// For how many seconds consolidated devices count as a gain.
 const HORIZON: i64 = 3_600;
 
 /// Most nodes that one plan empties.
@@ -100,12 +100,12 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
         let object = cordon::object(node);
         open.guards.push(fact(&object, "/spec/unschedulable", true));
         open.needs = back;
-        open.reason = "it is free as a whole".to_owned();
+        open.reason = "all its devices are free".to_owned();
         plan.steps.push(open);
         after.nodes[one.node].cordoned = true;
     }
     after.settle();
-    // The moved find room while their nodes are closed; then these are open for what waits.
+    // Moved jobs are placed while their nodes are cordoned; then these nodes are open for pending jobs.
     let emptied: Vec<NodeId> = moves.iter().map(|one| one.node).collect();
     let open = Then {
         opened: &emptied,
@@ -124,20 +124,18 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
         .collect();
     let moved: usize = moves.iter().map(|one| one.works.len()).sum();
     plan.reasons.push(format!(
-        "{moved} jobs move, and {} become free as a whole",
+        "{moved} jobs move, and all devices of {} become free",
         names.join(", ")
     ));
     plan.reasons.extend(news(&forecast, snapshot.at));
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
     plan.alternatives.push(Alternative {
         sentence: "leave it: jobs that end make room as well".to_owned(),
         command: None,
     });
     plan.undo = Undo {
         possible: true,
-        notes: vec![
-            "what has moved does not move back, and work that is lost stays lost".to_owned(),
-        ],
+        notes: vec!["moved jobs do not move back, and lost work stays lost".to_owned()],
     };
     Ok(plan)
 }
@@ -202,7 +200,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
         for work in &works {
             state.evict(*work);
         }
-        // They must find room where work is already: on a free node nothing would be gained.
+        // They must fit on nodes that are in use: on a free node nothing would be gained.
         let mut targets = Vec::new();
         let found = works.iter().all(|work| {
             let Ok(allocation) = state.find(*work, &Relaxation::default()) else {
@@ -228,7 +226,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
     out
 }
 
-/// Devices of a node that nobody holds any part of.
+/// Number of devices of a node that are entirely free.
 fn free(state: &State<'_>, node: NodeId) -> usize {
     let left = state.left(node).iter();
     left.filter(|left| **left >= engine::snapshot::WHOLE)

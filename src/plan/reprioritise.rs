@@ -1,4 +1,4 @@
-//! Reprioritise: another priority for one job, by the lever that its queueing system has.
+//! Reprioritise: changes the priority of one job, by the mutation of its queueing system.
 
 use serde_json::Value;
 
@@ -7,15 +7,15 @@ use model::base::Moment;
 use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::hold::already;
-use super::{Class, Found, Subject, System, not_computed};
+use super::{FoundObject, Subject, SubjectPriorityClass, System, not_computed};
 
-/// What a priority may do besides, as far as the object alone tells it.
+/// Warning about preemption after a priority change, where only the object is known.
 pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says";
 
-/// The plan that gives a job another priority: a number, or the name of a class.
+/// The plan that changes the priority of a job to a number or to the name of a priority class.
 ///
 /// # Errors
-/// It has that priority, has ended, or nothing can change its priority.
+/// It has that priority already, has ended, or its priority cannot be changed.
 pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refusal> {
     let top = subject.top();
     let number: Option<i32> = priority.parse().ok();
@@ -48,11 +48,10 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
         }
         System::None => {
             let sentence = format!(
-                "{}: a pod's priority is fixed when the pod is made, and no queueing system orders this job",
+                "{}: a pod's priority is fixed when the pod is created, and no queueing system orders this job",
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`")
                 .instead("recreate it with another priorityClassName")
                 .instead("submit it to a Kueue queue, whose order can be changed"));
         }
@@ -67,7 +66,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
     step.guards
         .extend(fields.iter().map(|path| found.same(path)));
     step.job = Some(subject.reference());
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     let mut plan = Plan::new(
         format!("reprioritise {} to {priority}", subject.job()),
         Intent::Reprioritise {
@@ -80,13 +79,17 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
     plan.reasons.extend(subject.detour());
     if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
         step.side_effects.notes.push(
-            "the pods keep the priority they were made with: only Kueue's order changes".to_owned(),
+            "the pods keep the priority they were created with: only Kueue's order changes"
+                .to_owned(),
         );
         plan.warnings.push(MAY_PREEMPT.to_owned());
     }
     plan.undo = Undo {
         possible: true,
-        notes: vec!["what was preempted meanwhile does not come back by it".to_owned()],
+        notes: vec![
+            "its priority becomes what it was; jobs preempted meanwhile restart when there is room"
+                .to_owned(),
+        ],
     };
     plan.reads.clone_from(&step.guards);
     plan.steps.push(step);
@@ -97,17 +100,25 @@ fn kueue<'a>(
     subject: &'a Subject,
     priority: &str,
     number: Option<i32>,
-) -> Result<(&'a Found, Mutation), Refusal> {
+) -> Result<(&'a FoundObject, Mutation), Refusal> {
     let top = subject.top();
     if let Some(value) = number {
         let workload = subject.workload.as_ref().ok_or_else(|| {
             let sentence = format!(
-                "{} is under Kueue, which has made no Workload for it",
+                "{} is managed by Kueue, which has created no Workload for it",
                 top.object
             );
             Refusal::new(RefusalCode::Unknown, sentence)
         })?;
         return Ok((workload, Mutation::WorkloadPriority { value }));
+    }
+    if priority.parse::<f64>().is_ok() {
+        let sentence = format!(
+            "`{priority}` is not a whole number from {} to {}",
+            i32::MIN,
+            i32::MAX
+        );
+        return Err(Refusal::new(RefusalCode::Unsupported, sentence));
     }
     let name = class(
         &subject.workload_classes,
@@ -117,7 +128,7 @@ fn kueue<'a>(
     )
     .map_err(|refusal| {
         refusal.instead(format!(
-            "a number is taken: `plan reprioritise {} NUMBER`",
+            "give a number: `plan reprioritise {} NUMBER`",
             subject.job()
         ))
     })?;
@@ -130,7 +141,7 @@ fn kueue<'a>(
             .find(|class| class.name == name);
         let number = wanted.map_or_else(String::new, |class| class.value.to_string());
         let sentence = format!(
-            "{} runs without a class, and Kueue lets none be added to what runs",
+            "{} runs without a class, and Kueue does not allow adding one to a running job",
             top.object
         );
         return Err(
@@ -145,7 +156,7 @@ fn kueue<'a>(
 
 /// The class of this name or value.
 pub(super) fn class(
-    known: &[Class],
+    known: &[SubjectPriorityClass],
     wanted: &str,
     number: Option<i32>,
     kind: &str,
@@ -160,12 +171,13 @@ pub(super) fn class(
             .map(|class| format!("{} ({})", class.name, class.value))
             .collect();
         all.truncate(8);
-        let there = if all.is_empty() {
-            "there is none".to_owned()
-        } else {
-            format!("there are {}", all.join(", "))
+        let sentence = match all.is_empty() {
+            true => format!("there is no {kind} `{wanted}`, nor any other"),
+            false => format!(
+                "there is no {kind} `{wanted}`; there are {}",
+                all.join(", ")
+            ),
         };
-        let sentence = format!("there is no {kind} `{wanted}`: {there}");
         Refusal::new(RefusalCode::NotFound, sentence)
     })
 }

@@ -1,22 +1,22 @@
-//! When those start on nodes that have their quota and no room: behind all queues, as the list of jobs has it for what is admitted
-//! already.
+//! When jobs with quota reserved but without nodes start: after all queues, as the list of jobs shows it for admitted ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::effect::{Estimate, estimate};
 use engine::compiled::WorkloadId;
 use engine::explanations;
 use engine::snapshot::{Placement, Snapshot, Status};
 use engine::state::{Allocation, State};
-use model::base::Moment;
 use model::fleet::job::JobKey;
 
-/// When each of them starts, nothing where that is unknown. `state` is the fleet after a cycle that has started some.
+/// When each of them starts. `state` is the fleet after a cycle that has started some.
 pub(super) fn starts(
     state: &State<'_>,
     started: &[(WorkloadId, Arc<Allocation>)],
     quota_reserved: &[WorkloadId],
-) -> BTreeMap<JobKey, Option<Moment>> {
+) -> BTreeMap<JobKey, Estimate> {
     if quota_reserved.is_empty() {
         return BTreeMap::new();
     }
@@ -29,11 +29,11 @@ pub(super) fn starts(
     let keys = quota_reserved
         .iter()
         .map(|work| &compiled.workload(*work).key);
-    keys.map(|key| (key.clone(), all.get(key).and_then(|start| start.p50)))
+    keys.map(|key| (key.clone(), all.get(key).map_or([None; 3], estimate)))
         .collect()
 }
 
-/// The fleet as the cycle leaves it.
+/// The fleet after the cycle.
 fn after(
     state: &State<'_>,
     started: &[(WorkloadId, Arc<Allocation>)],
@@ -45,7 +45,7 @@ fn after(
     for (work, model) in then.workloads.iter_mut().enumerate() {
         let holds = state.allocation(work).is_some();
         if model.status == Status::Running && !holds {
-            // It was preempted: others go before it.
+            // It was preempted: others come first.
             model.status = Status::Waiting;
             model.admitted_at = None;
             for set in &mut model.sets {
@@ -59,7 +59,7 @@ fn after(
         (model.status, model.admitted_at) = (Status::Running, Some(at));
         for (set, held) in model.sets.iter_mut().zip(&allocation.sets) {
             let place = |place: &engine::state::PodPlacement| Placement {
-                node: compiled.snapshot.nodes[state.room(place.node).origin]
+                node: compiled.snapshot.nodes[state.node_free(place.node).origin]
                     .name
                     .clone(),
                 started: Some(at),
@@ -68,12 +68,14 @@ fn after(
             set.placements = held.placements.iter().map(place).collect();
         }
     }
-    for work in quota_reserved {
+    for (turn, work) in quota_reserved.iter().enumerate() {
         let model = &mut then.workloads[*work];
         if explanations::has_reserved_quota(model) {
             continue;
         }
-        (model.status, model.admitted_at) = (Status::Running, Some(at));
+        // Their pods are taken in the order of their admission.
+        let admitted_at = at.plus(Duration::from_millis(turn as u64));
+        (model.status, model.admitted_at) = (Status::Running, Some(admitted_at));
         let Some(allocation) = state.allocation(*work) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Resume: a held job may run again, a held queue admits again.
+//! Resume: releases a job from hold so that it may run again, or a queue so that it admits again.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use model::plan::{
 };
 
 use super::hold::{already, is_scaled};
-use super::{ActionTarget, Found, Subject, System, not_computed};
+use super::{ActionTarget, FoundObject, Subject, System, not_computed};
 
-/// The plan that lets a held job or queue go on; `named` is how it was named.
+/// The plan that resumes a job or queue that is on hold; `named` is the name as it was typed.
 ///
 /// # Errors
-/// It is not held, has ended, or its kind has no such lever.
+/// It is not on hold, has ended, or its kind does not support it.
 pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Refusal> {
     let mut plan = Plan::new(
         format!("resume {named}"),
@@ -35,13 +35,13 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
     plan.undo.possible = true;
     plan.reads.extend(step.guards.iter().cloned());
     plan.alternatives.push(Alternative {
-        sentence: "take it back later".to_owned(),
+        sentence: "undo it later".to_owned(),
         command: Some(format!("plan hold {named}")),
     });
     if matches!(target, ActionTarget::Job(_)) {
         plan.undo = Undo {
             possible: true,
-            notes: vec!["what it does until then is lost, unless it saves it".to_owned()],
+            notes: vec!["work until then is lost, unless it saves a checkpoint".to_owned()],
         };
     }
     plan.steps.push(step);
@@ -55,7 +55,7 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
         System::Kueue => {
             let workload = subject.workload.as_ref().ok_or_else(|| {
                 let sentence = format!(
-                    "{} is under Kueue, which has made no Workload for it",
+                    "{} is managed by Kueue, which has created no Workload for it",
                     top.object
                 );
                 Refusal::new(RefusalCode::Unknown, sentence)
@@ -90,7 +90,7 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead("take back the run that held it: `plan undo RUN`")
+                .instead("undo the run that held it: `plan undo RUN`")
                 .instead(format!("scale it: `plan scale {} REPLICAS`", subject.job())));
         }
         _ => {
@@ -108,11 +108,11 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
     mutations::support(&step.object, &step.lever)?;
     mutations::illegal(&step, on)?;
     step.job = Some(subject.reference());
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     Ok(step)
 }
 
-fn queue(found: &Found) -> Result<Step, Refusal> {
+fn queue(found: &FoundObject) -> Result<Step, Refusal> {
     let lever = match &*found.object.place.group {
         "scheduling.volcano.sh" => Mutation::VolcanoCommand {
             action: VolcanoAction::OpenQueue,
@@ -130,6 +130,6 @@ fn queue(found: &Found) -> Result<Step, Refusal> {
         Mutation::StopPolicy { .. } => found.same("/spec/stopPolicy"),
         _ => found.fact(Test::Exists),
     });
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     Ok(step)
 }

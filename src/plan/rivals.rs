@@ -1,4 +1,4 @@
-//! Who would take what victims free before the job can that they leave for.
+//! Rivals: waiting jobs that would take what evicted jobs free before the intended job can.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,34 @@ use super::effect::{FirstCycle, Then};
 use super::planner_context;
 use super::raise::above_all;
 
-/// So many waiting jobs are held back for one that starts; where more would take what becomes free, none is.
+/// Most waiting jobs that are put on hold for one that starts; where more compete, none is.
 const HELD_BACK: usize = 20;
 
-/// Which waiting jobs would be admitted while victims leave one after the other, and so take quota or nodes before `work` can have
-/// them; and which would take them once all have left, since their queues need not borrow and so go first, whatever the priority.
+/// Waiting jobs that would be admitted while victims end one after the other, and so take quota or nodes before `work` can; and
+/// those that would take them once all victims have ended, because their queues need not borrow and so come first, whatever the
+/// priority.
 pub(super) struct Rivals {
-    /// Those that can be kept from it, by the `active` field of their Workload; at most [`HELD_BACK`].
+    /// Those that can be put on hold by the `active` field of their Workload; at most [`HELD_BACK`].
     pub(super) hold: Vec<WorkloadId>,
-    /// There are others: no queue of Kueue keeps them, or they are too many.
+    /// There are others: they have no Kueue queue, or they are too many.
     pub(super) more: bool,
 }
 
 impl Rivals {
-    /// Looks at the fleet after each victim, in the order given and in the reverse one: which ends first is not known. Of one victim
-    /// all becomes free at once.
+    /// Simulates the fleet after each victim, in the given order and in reverse: which one ends first is unknown. The devices of
+    /// one victim become free at once.
     pub(super) fn of(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> Self {
+        Self::until(snapshot, work, victims, victims.len().saturating_sub(1))
+    }
+
+    /// As [`Self::of`], where only nodes are short: no queue reserves what the last victim frees, and the pods of a small job may
+    /// be scheduled before all pods of a gang.
+    pub(super) fn of_nodes(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> Self {
+        Self::until(snapshot, work, victims, victims.len())
+    }
+
+    /// Simulates the end of the first `steps` victims.
+    fn until(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId], steps: usize) -> Self {
         let compiled = &CompiledFleet::new(snapshot.clone());
         let mut state = State::new(compiled);
         let mark = state.mark();
@@ -36,17 +48,17 @@ impl Rivals {
             for rival in &look.hold {
                 state.set_status(*rival, Status::Held);
             }
-            for step in 1..victims.len() {
+            for step in 1..=steps {
                 let at = match backwards {
                     true => victims.len() - step,
                     false => step - 1,
                 };
-                leave(&mut state, victims[at]);
+                evict(&mut state, victims[at]);
                 loop {
                     let mark = state.mark();
                     let first = FirstCycle::of(&mut state, Then::default());
                     state.undo_to(mark);
-                    if !look.holds(&mut state, first) {
+                    if !look.hold_admitted(&mut state, first) {
                         break;
                     }
                     if look.hold.len() > HELD_BACK {
@@ -69,8 +81,8 @@ impl Rivals {
     }
 }
 
-/// True when a job starts once these have left, in the way in which the plan that admits it has them leave: others who would take
-/// what becomes free wait until it has it.
+/// True when a job starts once these victims have left, the way the plan that admits it does it: rivals are on hold until it has
+/// its devices.
 pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[WorkloadId]) -> bool {
     let compiled = &CompiledFleet::new(snapshot.clone());
     let mut state = State::new(compiled);
@@ -78,11 +90,11 @@ pub fn starts_without(snapshot: &Snapshot, work: WorkloadId, victims: &[Workload
     look.at_the_end(&mut state, victims)
 }
 
-/// A look for rivals.
+/// A search for rivals.
 struct Look<'c> {
     compiled: &'c CompiledFleet,
     work: WorkloadId,
-    /// Who starts by itself: what becomes free is not what it starts on.
+    /// Jobs that start anyway: they do not use what becomes free.
     anyway: BTreeSet<WorkloadId>,
     hold: BTreeSet<WorkloadId>,
     more: bool,
@@ -102,8 +114,8 @@ impl<'c> Look<'c> {
         }
     }
 
-    /// Holds those whom a cycle has admitted; false where there are none that can be held.
-    fn holds(&mut self, state: &mut State<'_>, first: FirstCycle) -> bool {
+    /// Puts the jobs that a cycle has admitted on hold; false where none of them can be.
+    fn hold_admitted(&mut self, state: &mut State<'_>, first: FirstCycle) -> bool {
         let fresh = first.admitted().into_iter();
         let taken: Vec<WorkloadId> = fresh
             .filter(|it| *it != self.work && !self.anyway.contains(it))
@@ -120,14 +132,14 @@ impl<'c> Look<'c> {
         !held.is_empty()
     }
 
-    /// Whether the job starts once all have left, with those held who would take what it needs.
+    /// Whether the job starts once all victims have left, with its rivals on hold.
     fn at_the_end(&mut self, state: &mut State<'_>, victims: &[WorkloadId]) -> bool {
         let mark = state.mark();
         let snapshot = &self.compiled.snapshot;
         let model = &snapshot.workloads[self.work];
         for victim in victims {
             if state.allocation(*victim).is_some() {
-                leave(state, *victim);
+                evict(state, *victim);
             }
         }
         let is_kueue = planner_context::system(snapshot, model) == System::Kueue;
@@ -141,7 +153,7 @@ impl<'c> Look<'c> {
             if first.starts(self.compiled, self.work) {
                 break true;
             }
-            if !self.holds(state, first) || self.hold.len() > HELD_BACK {
+            if !self.hold_admitted(state, first) || self.hold.len() > HELD_BACK {
                 break false;
             }
         };
@@ -150,13 +162,13 @@ impl<'c> Look<'c> {
     }
 }
 
-/// A victim leaves, and is kept from coming back.
-fn leave(state: &mut State<'_>, victim: WorkloadId) {
+/// Evicts a victim and keeps it from coming back.
+fn evict(state: &mut State<'_>, victim: WorkloadId) {
     state.evict(victim);
     state.set_status(victim, Status::Held);
 }
 
-/// It waits in a queue of Kueue without quota, so its Workload can be made inactive and nothing is lost.
+/// It waits in a Kueue queue without quota, so its Workload can be deactivated without loss.
 fn can_hold(compiled: &CompiledFleet, work: WorkloadId) -> bool {
     let model = compiled.workload(work);
     model.status == Status::Waiting && planner_context::admission(model, System::Kueue).is_some()

@@ -1,4 +1,4 @@
-//! Scale: another number of replicas for a Deployment, StatefulSet or LeaderWorkerSet.
+//! Scale: changes the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
 
 use std::collections::BTreeSet;
 
@@ -14,25 +14,25 @@ use model::fleet::job::JobKey;
 use model::fleet::observe::{Observation, Table};
 use model::fleet::scaling::PodScaler;
 use model::plan::{
-    Budgets, Effect, Intent, JobName, Mutation, Object, Plan, Refusal, RefusalCode, SideEffects,
-    StartChange, Step, Verb,
+    Budgets, Intent, JobName, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode,
+    SideEffects, StartChange, Step, Verb,
 };
 
-use super::effect::{Picture, compare, news, preempted};
+use super::effect::{Picture, compare, news, queue_news};
 use super::hold::already;
-use super::{Found, Subject, not_computed, planner_context};
+use super::{FoundObject, Subject, not_computed, planner_context};
 
-/// So many new replicas are placed one by one; the engine is not asked about more.
+/// Most new replicas that are placed one by one; more are not simulated.
 const MOST: u32 = 200;
 
-/// So many nodes are named.
+/// Most nodes that are named.
 const NAMED: usize = 4;
 
-/// The plan that sets the number of replicas of an object as it was just read; `scalers` are the HorizontalPodAutoscalers of its
+/// The plan that sets the number of replicas of a freshly read object; `scalers` are the HorizontalPodAutoscalers of its
 /// namespace.
 ///
 /// # Errors
-/// Its kind has no replicas, something else owns the number, or it has that many already.
+/// Its kind has no replicas, an autoscaler owns the number, or it has that many already.
 pub fn plan(
     subject: &Subject,
     scalers: &[PodScaler],
@@ -71,10 +71,10 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The plan on a snapshot of the fleet: what starts, what stays waiting, what becomes free.
+/// The plan on a snapshot of the fleet: what starts, what stays pending, what becomes free.
 ///
 /// # Errors
-/// As [`plan`]; and where nothing tells what a replica asks for.
+/// As [`plan`]; and where the requests of a replica are unknown.
 pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Result<Plan, Refusal> {
     let work = find(snapshot, target)?;
     let model = &snapshot.workloads[work];
@@ -109,7 +109,7 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
                 after.workloads.push(new);
             }
             if more > MOST {
-                // A reason: of a plan that was made of objects these are told of the fleet, warnings are not.
+                // As a reason: reasons of the fleet's plan are shown with a plan made from objects, its warnings are not.
                 plan.reasons.push(format!(
                     "only the first {MOST} new replicas are placed by this forecast, not all {more}"
                 ));
@@ -132,18 +132,18 @@ pub(super) fn on_fleet(snapshot: &Snapshot, target: &str, replicas: u32) -> Resu
     let is_new = |name: &JobName| added.iter().any(|key| key.key == name.0);
     let (new, others) = forecast.starts.drain(..).partition(|one| is_new(&one.job));
     forecast.starts = others;
-    plan.reasons.extend(preempted(&before, &then));
+    plan.reasons.extend(queue_news(&before, &then));
     plan.reasons.extend(news(&forecast, snapshot.at));
     let told = starting(&added, &then, &after, model);
     plan.reasons.splice(1..1, told);
     for start in together(new, &planner_context::name(&model.key)) {
         forecast.starts.push(start);
     }
-    plan.effect = Effect::Forecast(forecast);
+    plan.effect = PlanEffect::Forecast(forecast);
     Ok(plan)
 }
 
-/// The plan but for its steps and what it does.
+/// The plan without steps and effect.
 fn frame(object: &Object, replicas: u32, now: Moment) -> Plan {
     let target = object.to_string().replace(' ', "/");
     let title = format!(
@@ -162,24 +162,24 @@ fn step(object: &Object, replicas: u32) -> Result<Step, Refusal> {
     mutations::support(&step.object, &step.lever).map_err(|refusal| {
         refusal.instead("name a Deployment, StatefulSet or LeaderWorkerSet: these have replicas")
     })?;
-    step.reason = "it was asked for".to_owned();
+    step.reason = "requested".to_owned();
     Ok(step)
 }
 
-/// What a smaller number of replicas does besides.
+/// Side effects of fewer replicas.
 fn ending() -> SideEffects {
     SideEffects {
         interrupts: true,
         budgets: Budgets::Ignored,
         notes: vec![
-            "its controller ends the pods; disruption budgets are not asked, and requests under way have the pods' grace period"
+            "its controller ends the pods; disruption budgets are not checked, and requests under way have the pods' grace period"
                 .to_owned(),
         ],
         ..SideEffects::default()
     }
 }
 
-/// What an undo of fewer replicas does not bring back.
+/// Note on what an undo of fewer replicas does not restore.
 fn new_pods() -> String {
     "pods that ended are replaced by new ones, perhaps on other nodes".to_owned()
 }
@@ -197,8 +197,8 @@ fn sizes(was: u32, replicas: u32, each: Option<u32>) -> String {
     }
 }
 
-/// Devices that one replica asks for, by its manifest.
-fn per_replica(found: &Found) -> Option<u32> {
+/// Devices that one replica requests, by its manifest.
+fn per_replica(found: &FoundObject) -> Option<u32> {
     let table = match &*found.object.place.plural {
         "deployments" => Table::Deployments,
         "statefulsets" => Table::StatefulSets,
@@ -214,7 +214,7 @@ fn per_replica(found: &Found) -> Option<u32> {
     }
 }
 
-/// The autoscaler that sets an object's replicas, of those of its namespace.
+/// The autoscaler of an object's replicas, of those of its namespace.
 fn owner<'s>(object: &Object, scalers: &'s [PodScaler]) -> Option<&'s PodScaler> {
     scalers.iter().find(|scaler| {
         let (kind, name) = &scaler.target;
@@ -222,7 +222,7 @@ fn owner<'s>(object: &Object, scalers: &'s [PodScaler]) -> Option<&'s PodScaler>
     })
 }
 
-/// Refused where an autoscaler would set the number back. One at 0 replicas is off until somebody scales it up.
+/// Refuses where an autoscaler would revert the number. At 0 replicas an autoscaler is off until someone scales up.
 fn owned(
     object: &Object,
     owner: Option<&PodScaler>,
@@ -234,7 +234,7 @@ fn owned(
     };
     let ObjectKey { namespace, name } = &scaler.key;
     let sentence = format!(
-        "HorizontalPodAutoscaler {} owns the replicas of {object} and would set them back",
+        "HorizontalPodAutoscaler {} owns the replicas of {object} and would revert them",
         scaler.key
     );
     let refusal = Refusal::new(RefusalCode::OwnedByAnother, sentence);
@@ -244,7 +244,8 @@ fn owned(
             object.namespace, object.name
         )));
     }
-    // For more pods it must keep at least so many, for fewer at most; a bound beyond the other moves it, too.
+    // To scale up, its minimum must be at least this number; to scale down, its maximum at most; a conflict with the other bound
+    // moves that one, too.
     let more = replicas > was;
     let mut bounds = Vec::new();
     if more || replicas < scaler.min {
@@ -254,7 +255,7 @@ fn owned(
         bounds.push(format!("\"maxReplicas\":{replicas}"));
     }
     let mut bounds = bounds.join(",");
-    // KEDA writes the bounds of the autoscaler that it made back: its own are changed.
+    // KEDA reverts the bounds of the autoscaler that it created: the ScaledObject is changed instead.
     let (what, name) = match name.strip_prefix("keda-hpa-") {
         Some(object) => {
             bounds = bounds.replace("Replicas\"", "ReplicaCount\"");
@@ -269,10 +270,10 @@ fn owned(
     )))
 }
 
-/// Refused where an autoscaler of the fleet owns the number that an intent would set; nothing for any other intent.
+/// Checks that no autoscaler of the fleet owns the number that an intent sets; passes for any other intent.
 ///
 /// # Errors
-/// It names the autoscaler, and what to do instead.
+/// Names the autoscaler, and what to do instead.
 pub fn check_owner<'s>(
     snapshot: &Snapshot,
     intent: &Intent,
@@ -298,7 +299,7 @@ fn taken_over(scaler: &PodScaler, replicas: u32) -> String {
     )
 }
 
-/// The workload that a target names: `NAMESPACE/NAME`, with its kind before it or not.
+/// The workload of a target: `NAMESPACE/NAME`, with or without its kind.
 fn find(snapshot: &Snapshot, target: &str) -> Result<WorkloadId, Refusal> {
     let (kind, namespace, name) = match target.split('/').collect::<Vec<_>>().as_slice() {
         [namespace, name] => (None, *namespace, *name),
@@ -321,11 +322,11 @@ fn find(snapshot: &Snapshot, target: &str) -> Result<WorkloadId, Refusal> {
     found.ok_or_else(|| {
         let sentence = format!("the fleet shows no {kind} {namespace}/{name} with devices");
         Refusal::new(RefusalCode::NotFound, sentence)
-            .instead("`get jobs` lists what there is; jobs without devices are not among them")
+            .instead("`get jobs` lists the jobs with devices; this one is not among them")
     })
 }
 
-/// Replicas that a workload has: groups of a LeaderWorkerSet, of which each has one leader, else pods.
+/// Replicas of a workload: groups of a LeaderWorkerSet, each with one leader, else pods.
 fn size(model: &Workload) -> u32 {
     match (model.key.kind.as_str(), model.sets.first()) {
         ("LeaderWorkerSet", Some(leaders)) => leaders.count,
@@ -333,10 +334,10 @@ fn size(model: &Workload) -> u32 {
     }
 }
 
-/// One new replica of a workload of `was`, which waits.
+/// One new, pending replica of a workload that had `was`.
 fn replica(model: &Workload, was: u32, number: u32, at: Moment) -> Workload {
     let sets = model.sets.iter();
-    // Pods of a Deployment or StatefulSet are alike; a group of a LeaderWorkerSet has its part of each set.
+    // Pods of a Deployment or StatefulSet are alike; a group of a LeaderWorkerSet has a share of each pod set.
     let sets: Vec<PodSet> = match model.key.kind.as_str() {
         "LeaderWorkerSet" => sets.map(|set| part(set, set.count / was.max(1))).collect(),
         _ => sets.take(1).map(|set| part(set, 1)).collect(),
@@ -371,8 +372,8 @@ fn part(set: &PodSet, count: u32) -> PodSet {
     }
 }
 
-/// Takes replicas away as its controller does: of a StatefulSet or LeaderWorkerSet the highest numbers, of a Deployment those without
-/// a node, then the newest.
+/// Removes replicas as their controller does: the highest ordinals of a StatefulSet or LeaderWorkerSet, of a Deployment first
+/// those without a node, then the newest.
 pub(super) fn shrink(model: &mut Workload, was: u32, replicas: u32) {
     let kind = model.key.kind.clone();
     let prefix = format!("{}-", model.key.key.name);
@@ -406,7 +407,7 @@ pub(super) fn shrink(model: &mut Workload, was: u32, replicas: u32) {
     }
 }
 
-/// What the replicas that end cost now.
+/// Current cost of the replicas that end.
 fn freed(snapshot: &Snapshot, model: &Workload, was: u32, replicas: u32) -> String {
     let pods: Vec<_> = planner_context::seated(model).collect();
     let wanted: u32 = model.sets.iter().map(|set| set.count).sum();
@@ -424,17 +425,17 @@ fn freed(snapshot: &Snapshot, model: &Workload, was: u32, replicas: u32) -> Stri
         _ => "the highest ordinals end",
     };
     let sum: Option<i64> = rates.sum();
-    // Where some have no node, or replicas differ in price, which of them end decides.
+    // Where some are unscheduled, or prices differ, it depends on which ones end.
     match sum.filter(|_| pods.len() == wanted as usize && was > 0) {
         Some(sum) => {
             let rate = Rate::from_micros(sum / i64::from(was) * i64::from(was - replicas));
-            format!("what ends costs about ${rate}/h; {whose}")
+            format!("the ended pods cost about ${rate}/h; {whose}")
         }
-        None => format!("what ends costs an unknown rate; {whose}"),
+        None => format!("the ended pods cost an unknown rate; {whose}"),
     }
 }
 
-/// Which of the new replicas start, where and for how much, and why the rest waits.
+/// Which of the new replicas start, where and at what cost, and why the rest waits.
 fn starting(
     added: &BTreeSet<JobKey>,
     then: &Picture,
@@ -502,7 +503,7 @@ fn starting(
     told
 }
 
-/// Starts of new replicas as starts of their workload, those of one moment together.
+/// Merges starts of new replicas into starts of their workload, by time.
 fn together(new: Vec<StartChange>, job: &JobName) -> Vec<StartChange> {
     let mut all: Vec<StartChange> = Vec::new();
     for start in new {

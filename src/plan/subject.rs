@@ -1,4 +1,4 @@
-//! The objects that an action is about, as they were just read.
+//! Freshly read objects that an action changes.
 
 use serde_json::Value;
 
@@ -12,65 +12,65 @@ use model::plan::{Budgets, Fact, JobName, JobRef, Loss, Object, SideEffects, Tes
 
 /// An object as it was read.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
-    /// Which, its uid included.
+pub struct FoundObject {
+    /// Its reference, with the UID.
     pub object: Object,
-    /// What stands in it.
+    /// Its content.
     pub now: Value,
 }
 
-/// A class of priorities.
+/// A priority class.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Class {
+pub struct SubjectPriorityClass {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: i64,
 }
 
-/// A job, from what was named up to what owns it.
+/// A job, from the named object up to its top owner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Subject {
-    /// What was named, then its controllers up to the one that nobody owns. Never empty.
-    pub chain: Vec<Found>,
-    /// Kueue's Workload for it.
-    pub workload: Option<Found>,
-    /// Volcano's PodGroup for it.
-    pub pod_group: Option<Found>,
-    /// The cluster's PriorityClasses, and Kueue's WorkloadPriorityClasses behind them.
-    pub classes: Vec<Class>,
+    /// The named object, then its owners up to the top one. Never empty.
+    pub chain: Vec<FoundObject>,
+    /// Its Kueue Workload.
+    pub workload: Option<FoundObject>,
+    /// Its Volcano PodGroup.
+    pub pod_group: Option<FoundObject>,
+    /// The cluster's PriorityClasses, followed by Kueue's WorkloadPriorityClasses.
+    pub classes: Vec<SubjectPriorityClass>,
     /// Kueue's WorkloadPriorityClasses.
-    pub workload_classes: Vec<Class>,
+    pub workload_classes: Vec<SubjectPriorityClass>,
 }
 
-/// What an action is about.
+/// The target of an action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ActionTarget {
     /// A job.
     Job(Box<Subject>),
     /// A queue.
-    Queue(Box<Found>),
+    Queue(Box<FoundObject>),
 }
 
-/// Who decides when a job runs.
+/// The system that decides when a job runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
     /// Kueue.
     Kueue,
-    /// Volcano, as a job of its own kind.
+    /// Volcano, by a Volcano Job.
     VolcanoJob,
     /// Volcano, by a PodGroup.
     VolcanoGroup,
     /// KAI.
     Kai,
-    /// Our own admission controller.
+    /// Our own admission controller (`govern`).
     Ours,
     /// Only kube-scheduler.
     None,
 }
 
-impl Found {
-    /// A fact about it.
+impl FoundObject {
+    /// A fact about this object.
     pub fn fact(&self, test: Test) -> Fact {
         Fact {
             object: self.object.clone(),
@@ -78,7 +78,7 @@ impl Found {
         }
     }
 
-    /// That a field is as it was read.
+    /// The fact that a field has the value that was read.
     pub fn same(&self, path: &str) -> Fact {
         self.fact(match self.now.pointer(path) {
             Some(value) if !value.is_null() => Test::Is {
@@ -93,17 +93,17 @@ impl Found {
 }
 
 impl Subject {
-    /// The object that nobody owns: what actions act on.
-    pub fn top(&self) -> &Found {
+    /// The top owner, on which actions act.
+    pub fn top(&self) -> &FoundObject {
         self.chain.last().expect("a subject has an object")
     }
 
-    /// What was named.
-    pub fn named(&self) -> &Found {
+    /// The object that was named.
+    pub fn named(&self) -> &FoundObject {
         self.chain.first().expect("a subject has an object")
     }
 
-    /// `NAMESPACE/NAME` of the top.
+    /// `NAMESPACE/NAME` of the top owner.
     pub fn job(&self) -> JobName {
         let object = &self.top().object;
         JobName(ObjectKey::new(
@@ -112,13 +112,13 @@ impl Subject {
         ))
     }
 
-    /// Said when the object that is acted on is not the one that was named.
+    /// Note where the action acts on another object than the named one.
     pub fn detour(&self) -> Option<String> {
         let (named, top) = (&self.named().object, &self.top().object);
         (named != top).then(|| format!("{named} belongs to {top}, which is acted on"))
     }
 
-    /// Who decides when it runs.
+    /// The system that decides when it runs.
     pub fn system(&self) -> System {
         let top = self.top();
         let label = |key: &str| entry(&top.now, "labels", key).is_some_and(|v| !v.is_empty());
@@ -161,7 +161,7 @@ impl Subject {
         }
     }
 
-    /// The job as a step names it.
+    /// A step's reference to the job.
     pub fn reference(&self) -> JobRef {
         let seen = self.seen();
         let sets = self.workload.as_ref().and_then(|workload| {
@@ -179,7 +179,7 @@ impl Subject {
         }
     }
 
-    /// Whether it has pods that run, as far as its status says.
+    /// Whether it has running pods, by its status.
     pub fn is_running(&self) -> bool {
         if let Some(workload) = &self.workload {
             return has_condition(&workload.now, "QuotaReserved", "True");
@@ -191,7 +191,7 @@ impl Subject {
         !suspended
     }
 
-    /// What stopping it does besides.
+    /// Side effects of stopping it.
     pub fn stopping(&self, now: Moment) -> SideEffects {
         if !self.is_running() {
             return SideEffects::default();
@@ -216,7 +216,7 @@ impl Subject {
             }),
             gang_broken: reference.gang,
             overwritten_by: None,
-            notes: vec!["its pods are deleted; disruption budgets are not asked".to_owned()],
+            notes: vec!["its pods are deleted; disruption budgets are not checked".to_owned()],
         }
     }
 }

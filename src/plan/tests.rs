@@ -6,18 +6,25 @@ use cluster::mutations::{self, Mark};
 use model::base::Moment;
 use model::plan::{Mutation, Object, Policy, RefusalCode, VolcanoAction};
 
+use super::tests_fleet::{fleet, kueue, node, work};
 use super::*;
 
 fn now() -> Moment {
     Moment::from_seconds(10_000)
 }
 
-pub(super) fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now: Value) -> Found {
+pub(super) fn found(
+    group: &str,
+    plural: &str,
+    kind: &str,
+    namespaced: bool,
+    now: Value,
+) -> FoundObject {
     let object = Object::new(group, "v1", plural, kind, "train").with_uid("u-1");
     let mut now = now;
     now["kind"] = kind.into();
     now["metadata"]["uid"] = "u-1".into();
-    Found {
+    FoundObject {
         object: if namespaced {
             object.within("nlp")
         } else {
@@ -27,23 +34,23 @@ pub(super) fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now
     }
 }
 
-pub(super) fn subject(top: Found) -> Subject {
+pub(super) fn subject(top: FoundObject) -> Subject {
     Subject {
         chain: vec![top],
         workload: None,
         pod_group: None,
-        classes: vec![Class {
+        classes: vec![SubjectPriorityClass {
             name: "high".into(),
             value: 1000,
         }],
-        workload_classes: vec![Class {
+        workload_classes: vec![SubjectPriorityClass {
             name: "urgent".into(),
             value: 500,
         }],
     }
 }
 
-fn job(spec: Value) -> Found {
+fn job(spec: Value) -> FoundObject {
     found("batch", "jobs", "Job", true, json!({"spec": spec}))
 }
 
@@ -68,16 +75,19 @@ fn under_kueue(active: bool, reserved: &str) -> Subject {
     subject
 }
 
-/// The one step of a plan makes a call on what it was made from.
+/// Checks that the plan's one step makes a call on its object.
 fn sound(plan: &model::plan::Plan, on: &Value) {
     plan.validate().expect("is well formed");
     assert_eq!(plan.steps.len(), 1);
     assert!(!plan.reads.is_empty(), "it relied on something");
-    assert!(matches!(plan.effect, model::plan::Effect::Unknown { .. }));
+    assert!(matches!(
+        plan.effect,
+        model::plan::PlanEffect::Unknown { .. }
+    ));
     let mark = Mark { run: "r", step: 1 };
     mutations::call(&plan.steps[0], on, mark).expect("can be sent");
     for guard in &plan.steps[0].guards {
-        assert_eq!(mutations::holds(guard, Some(on)), Ok(()));
+        assert_eq!(mutations::check_fact(guard, Some(on)), Ok(()));
     }
 }
 
@@ -105,9 +115,9 @@ fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
     assert_eq!(refused.code, RefusalCode::AlreadySo);
 }
 
-/// What nothing suspends is scaled to nothing; how many replicas it had is the journal's to say.
+/// A kind that cannot be suspended is scaled to 0; the journal has its previous number of replicas.
 #[test]
-fn what_has_replicas_is_held_by_having_none() {
+fn a_workload_with_replicas_is_put_on_hold_by_scaling_to_zero() {
     for (group, plural, kind) in [
         ("apps", "deployments", "Deployment"),
         ("apps", "statefulsets", "StatefulSet"),
@@ -140,7 +150,7 @@ fn what_has_replicas_is_held_by_having_none() {
 }
 
 #[test]
-fn a_job_under_kueue_is_held_by_its_workload() {
+fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
     let running = under_kueue(true, "True");
     let plan = hold::plan(&target(&running), "nlp/train", now()).expect("can be held");
     sound(&plan, &running.workload.as_ref().expect("has one").now);
@@ -186,7 +196,7 @@ fn an_owned_job_is_acted_on_at_its_top() {
 }
 
 #[test]
-fn queues_are_held_by_what_their_system_has() {
+fn queues_are_put_on_hold_by_the_means_of_their_system() {
     let queue = |group: &str, plural: &str, namespaced: bool, now: Value| {
         ActionTarget::Queue(Box::new(found(group, plural, "Queue", namespaced, now)))
     };
@@ -291,4 +301,30 @@ fn priorities_go_where_each_system_reads_them() {
     let plain = reprioritise::plan(&subject(job(json!({}))), "5", now()).expect_err("no lever");
     assert_eq!(plain.code, RefusalCode::Unsupported);
     assert!(plain.instead.len() >= 2, "{plain}");
+}
+
+/// An admitted job without nodes loses nothing by a hold, whatever its Workload says.
+#[test]
+fn a_hold_of_what_has_no_nodes_stops_nothing() {
+    let told = |nodes: &[&str]| {
+        let subject = under_kueue(true, "True");
+        let mut plan = hold::plan(&target(&subject), "nlp/train", now()).expect("a plan");
+        assert!(plan.is_grave(), "as far as its Workload says");
+        let more = json!({ "namespace": "nlp", "admission": kueue("train") });
+        let snapshot = fleet(json!({
+            "nodes": [node("a", "r1")], "workloads": [work("train", "Job", 8, nodes, more)],
+        }));
+        foretell(&snapshot, &mut plan);
+        plan
+    };
+    let runs = told(&["a"]);
+    assert!(runs.is_grave());
+    let loss = runs.steps[0].side_effects.loss.as_ref();
+    assert!(
+        loss.is_some_and(|loss| loss.device_seconds > Some(0)),
+        "{loss:?}"
+    );
+    let waits = told(&[]);
+    assert!(!waits.is_grave());
+    assert!(waits.steps[0].side_effects.loss.is_none() && waits.undo.notes.is_empty());
 }

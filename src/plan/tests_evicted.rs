@@ -1,4 +1,4 @@
-//! Plans on fleets written by hand: who is evicted for a job that starts, and what a drain leaves behind.
+//! Plans on hand-written fleets: which jobs are evicted for a job that starts, and what a drain leaves behind.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn priority(snapshot: &mut Snapshot, name: &str, priority: i32) {
     found.expect("a workload of this name").priority = priority;
 }
 
-/// One that starts by itself in the place of others names them, and no plan is needed.
+/// A job that starts by itself in place of others names them, and needs no plan.
 #[test]
 fn who_starts_by_itself_names_whom_it_evicts() {
     let mut snapshot = full();
@@ -44,7 +44,7 @@ fn who_starts_by_itself_names_whom_it_evicts() {
     assert_eq!(document["victims"][0]["devices"], 8);
 }
 
-/// A job that is admitted and whose pods wait for nodes: `low` holds one that it needs, `high` another.
+/// An admitted job whose pods wait for nodes: `low` has one that it needs, `high` another.
 fn admitted() -> Snapshot {
     let runs = |name: &str, on: &str, priority: i32| {
         work(
@@ -87,14 +87,15 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     let told = forecast(&plan);
     assert_eq!(told.displaced[0].job.to_string(), "ml/low");
     assert!(
-        plan.reasons.contains(&"it finds room on a".to_owned()),
+        plan.reasons
+            .contains(&"there is room for it on a".to_owned()),
         "{:?}",
         plan.reasons
     );
 }
 
 #[test]
-fn an_eviction_helps_only_where_nobody_else_takes_what_becomes_free() {
+fn an_eviction_is_proposed_only_if_no_other_job_takes_the_freed_capacity() {
     let mut snapshot = admitted();
     let at = |snapshot: &Snapshot, name: &str| {
         let mut all = snapshot.workloads.iter();
@@ -116,7 +117,7 @@ fn an_eviction_helps_only_where_nobody_else_takes_what_becomes_free() {
     );
 }
 
-/// A gang of two nodes is admitted; two others hold them, and one more waits for as much quota as each of these gives back.
+/// A gang of two nodes is admitted; two other jobs have these nodes, and one more waits for as much quota as each of them frees.
 fn gang_with_rival() -> Snapshot {
     let under = |name: &str, on: &[&str], more: Value| {
         let mut all = json!({ "queue": "ml", "admission": kueue(name) });
@@ -141,9 +142,9 @@ fn gang_with_rival() -> Snapshot {
     fleet(document)
 }
 
-/// Victims end one after the other: who waits behind the job would be admitted on the quota of the first, and have its node.
+/// Victims end one after the other: a job behind in the queue would be admitted on the quota of the first, and take its node.
 #[test]
-fn jobs_that_would_take_what_becomes_free_first_are_held_until_the_job_has_it() {
+fn rival_jobs_are_on_hold_until_the_job_starts() {
     let snapshot = gang_with_rival();
     let plan = planned(&snapshot, "admit ml/gang --preempt");
     assert_eq!(
@@ -165,7 +166,7 @@ fn jobs_that_would_take_what_becomes_free_first_are_held_until_the_job_has_it() 
     assert_eq!(last.waits[0].until, Until::Elapsed { seconds: 120 });
     let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
     assert!(
-        told("ml/rival waits until ml/gang has its devices"),
+        told("ml/rival is held back for at least 120 s, so that ml/gang takes its devices first"),
         "{:?}",
         plan.reasons
     );
@@ -174,9 +175,9 @@ fn jobs_that_would_take_what_becomes_free_first_are_held_until_the_job_has_it() 
     assert_eq!(left, ["ml/low1", "ml/low2"], "it holds nothing to lose");
 }
 
-/// One that no queue keeps cannot be held: the plan warns of it.
+/// A rival without a queue cannot be put on hold: the plan warns about it.
 #[test]
-fn a_rival_that_cannot_be_held_is_warned_of() {
+fn a_rival_that_cannot_be_put_on_hold_gives_a_warning() {
     let mut snapshot = gang_with_rival();
     let mut all = snapshot.workloads.iter_mut();
     let rival = all.find(|work| &*work.key.key.name == "rival");
@@ -186,14 +187,14 @@ fn a_rival_that_cannot_be_held_is_warned_of() {
     assert_eq!(plan.steps.len(), 4);
     let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
     assert!(
-        told("others that wait for them may take some"),
+        told("other waiting jobs may take some"),
         "{:?}",
         plan.warnings
     );
 }
 
 #[test]
-fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
+fn an_admitted_job_without_victims_gives_the_reason() {
     let mut snapshot = admitted();
     priority(&mut snapshot, "low", 60);
     let refusal = ask(&snapshot, "admit ml/gang --preempt").expect_err("all are above it");
@@ -204,9 +205,9 @@ fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
     );
 }
 
-/// A queue that never preempts: that is its administrator's to change, and an operator may evict by hand.
+/// A queue that never preempts: only its administrator can change that, and an operator may evict by hand.
 #[test]
-fn a_queue_that_never_preempts_says_who_decides_and_others_are_evicted_by_hand() {
+fn a_queue_that_never_preempts_gives_its_policy_and_operators_may_evict() {
     let snapshot = full();
     let plan = ask(&snapshot, "admit ml/big --preempt").expect("a job can be evicted for it");
     let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
@@ -223,7 +224,7 @@ fn a_queue_that_never_preempts_says_who_decides_and_others_are_evicted_by_hand()
     assert!(!refusal.victims.is_empty(), "{refusal}");
 }
 
-/// A Deployment under a budget that keeps up all its pods, beside a job.
+/// A Deployment under a budget that allows no evictions, beside a job.
 fn under_budget(more: Value) -> Snapshot {
     let mut web = work("web", "Deployment", 1, &["a", "a", "b"], json!({}));
     if let (Value::Object(set), Value::Object(more)) = (&mut web["pod_sets"][0], more) {
@@ -277,7 +278,7 @@ fn a_budget_that_never_allows_it_keeps_its_pods_last_in_a_drain() {
     assert_eq!(gone, ["ml/train"]);
 }
 
-/// One pod of a job is evicted, and so it is told: its own devices, not its job's.
+/// One pod of a job is evicted: the step shows its own devices, not those of its job.
 #[test]
 fn an_eviction_names_the_devices_of_its_pod() {
     let mut snapshot = under_budget(json!({}));
@@ -288,7 +289,7 @@ fn an_eviction_names_the_devices_of_its_pod() {
 }
 
 #[test]
-fn pods_that_tolerate_the_cordon_are_said_to_come_back() {
+fn pods_that_tolerate_the_cordon_are_noted_as_returning() {
     let mut snapshot = under_budget(json!({ "tolerations": [{ "operator": "Exists" }] }));
     snapshot.budgets.clear();
     let plan = planned(&snapshot, "drain a");
@@ -315,7 +316,7 @@ fn pods_that_tolerate_the_cordon_are_said_to_come_back() {
     assert!(!plain.warnings.iter().any(|one| one.contains("tolerate")));
 }
 
-/// While a job of Kueue is requeued its queue admits the next: neither start is claimed.
+/// While a Kueue job is requeued its queue may admit the next one: neither start is claimed.
 #[test]
 fn a_quota_that_is_lost_in_the_gap_is_contested() {
     let runs = |name: &str, on: &str| {
@@ -346,15 +347,15 @@ fn a_quota_that_is_lost_in_the_gap_is_contested() {
         .collect();
     assert_eq!(contested, ["ml/next", "ml/runs"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
-    // Its step and the effect say the same of it.
+    // Its step and the effect agree.
     assert!(forecast(&plan).is_contested(&forecast(&plan).displaced[0].job));
     let notes = &plan.steps[1].side_effects.notes;
     assert!(notes.iter().any(|note| note == CONTESTED), "{notes:?}");
 }
 
-/// One that is evicted and has its quota again finds nodes when others end: when is told, as it is of one that is admitted already.
+/// An evicted job that gets its quota again gets nodes when others end: its start is shown, as for an admitted job.
 #[test]
-fn whoever_has_quota_and_no_nodes_has_a_start() {
+fn a_job_with_quota_and_without_nodes_has_a_forecast_start() {
     let runs = |name: &str, on: &str, more: Value| {
         let mut all = json!({ "queue": "ml", "admission": kueue(name) });
         for (key, value) in more.as_object().expect("an object") {
@@ -379,7 +380,7 @@ fn whoever_has_quota_and_no_nodes_has_a_start() {
         notes.contains("has its quota again at once, and finds nodes about 2026-11-21T07:40:00Z"),
         "{notes}"
     );
-    // Another that waits for those nodes already is told when it starts as its list is.
+    // The start of another admitted job that waits for those nodes equals the one in the list.
     let mut snapshot = snapshot;
     let mut admitted = snapshot.workloads[1].clone();
     assert_eq!(&*admitted.key.key.name, "moves");
@@ -400,11 +401,11 @@ fn whoever_has_quota_and_no_nodes_has_a_start() {
     assert_eq!(before, Some(end), "{:?}", forecast(&plan).starts);
 }
 
-/// Who leaves by a plan that is read stays its choice, whatever others would lose, until one of them has ended; that much less
-/// would be lost by others is told.
+/// The victims of a plan that was read stay its choice, whatever others would lose, until one of them has ended; a much smaller
+/// loss is shown as an alternative.
 #[test]
 fn a_plan_that_is_read_keeps_its_choice() {
-    // By hand, and as its queue would preempt once it is first.
+    // By hand, and as its queue would preempt once the job is first.
     let mut by_queue = full();
     by_queue.queues[0].preemption.within = Within::LowerPriority;
     let is_big = |work: &Workload| &*work.key.key.name == "big";
@@ -427,7 +428,7 @@ fn a_plan_that_is_read_keeps_its_choice() {
             .into_iter()
             .find(|name| !known.iter().any(|job| *job.0.name == **name))
             .expect("somebody stays");
-        // Now the other would lose a little less than this one.
+        // Now the other job would lose a little less than this one.
         let mut then = before.clone();
         for work in &mut then.workloads {
             if known.iter().any(|job| job.0 == work.key.key) {
@@ -448,11 +449,11 @@ fn a_plan_that_is_read_keeps_its_choice() {
         let told = |plan: &Plan| {
             plan.alternatives
                 .iter()
-                .any(|it| it.sentence.contains("anew"))
+                .any(|it| it.sentence.contains("make a new one"))
         };
-        // The same that is only told on the job's page leaves where it loses less, and no sooner.
+        // Victims that were only shown on the job's page are kept only where they lose less.
         let told_of = |jobs: &BTreeSet<JobName>| {
-            let known = Known::told(jobs.clone());
+            let known = Known::shown(jobs.clone());
             leave(&ask_with(&then, text, &known).expect("a plan"))
         };
         let least = leave(&ask(&then, text).expect("a plan"));
@@ -468,7 +469,7 @@ fn a_plan_that_is_read_keeps_its_choice() {
             .any(|it| it.starts_with("evicted by hand"));
         assert!(told(&again) || by_hand, "{:?}", again.alternatives);
         assert!(!told(&ask(&before, text).expect("a plan")));
-        // It has ended, and its devices are another's.
+        // It has ended, and another job has its devices.
         let mut then = before.clone();
         let mut all = then.workloads.iter_mut();
         let gone = all.find(|work| work.key.key.name == one).expect("it runs");
@@ -479,9 +480,9 @@ fn a_plan_that_is_read_keeps_its_choice() {
     }
 }
 
-/// A start that moves by what a forecast is coarse, or of a job that shares nothing with what the plan touches, is told of nobody.
+/// A start that moves within the forecast's resolution, or of an unrelated job, is not reported.
 #[test]
-fn starts_that_a_plan_does_not_cause_are_not_told() {
+fn starts_that_a_plan_does_not_cause_are_omitted() {
     let in_pool = |name: &str, pool: &str| {
         let mut node = node(name, "r1");
         node["pool"] = json!(pool);
@@ -529,7 +530,7 @@ fn starts_that_a_plan_does_not_cause_are_not_told() {
     let tells = |name: &str, before: Option<Moment>, after: Option<Moment>| {
         let key = &snapshot.workloads[at(name)].key;
         let job = JobName(key.key.clone());
-        caused.tells(
+        caused.is_caused(
             key,
             &StartChange {
                 job,
@@ -546,13 +547,13 @@ fn starts_that_a_plan_does_not_cause_are_not_told() {
         "3 % of the time until then"
     );
     assert!(!tells("next", later(90), later(60)), "half a minute");
-    // What the plan itself moves is told in any case.
+    // A change of the planned job itself is always reported.
     assert!(tells("runs", later(60), later(90)));
-    // Another pool, and a quota of its own, though of the same queue.
+    // Another pool and a separate quota, though in the same queue.
     for name in ["same", "last"] {
         assert!(!tells(name, later(7_200), later(3_600)), "{name}");
     }
-    // With a turn in common, in one strict queue, it may.
+    // In one strict queue it may.
     let strict = |snapshot: &Snapshot| {
         let mut snapshot = snapshot.clone();
         for queue in &mut snapshot.queues {
@@ -568,5 +569,40 @@ fn starts_that_a_plan_does_not_cause_are_not_told() {
         before: later(7_200),
         after: later(3_600),
     };
-    assert!(caused.tells(&snapshot.workloads[at("same")].key, &change));
+    assert!(caused.is_caused(&snapshot.workloads[at("same")].key, &change));
+}
+
+/// Kueue preempts until the quota suffices, whether a node fits then or not.
+#[test]
+fn a_priority_that_preempts_for_quota_promises_no_nodes() {
+    let on = |name: &str, node: &str, more: Value| work(name, "Job", 4, &[node], more);
+    let low = |name: &str| json!({ "queue": "ml", "admission": kueue(name), "priority": 5, "admitted_at": "2026-11-21T06:00:00Z" });
+    let mut queue = queue(json!({ "within": "lower-priority" }));
+    queue["quota"][0]["nominal"] = json!(8);
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue],
+        "workloads": [
+            on("other-a", "a", json!({})), on("other-b", "b", json!({})),
+            on("low-a", "a", low("low-a")), on("low-b", "b", low("low-b")),
+            work("high", "Job", 8, &[], json!({ "queue": "ml", "admission": kueue("high"), "priority": 5 })),
+        ],
+    }));
+    let plan = planned(&snapshot, "reprioritise ml/high 6");
+    for sentence in [
+        "ml/low-a is preempted for ml/high",
+        "ml/low-b is preempted for ml/high",
+        "ml/high has its quota then, and waits for room on nodes",
+    ] {
+        assert!(
+            plan.reasons.iter().any(|it| it == sentence),
+            "{sentence}: {:?}",
+            plan.reasons
+        );
+    }
+    let told = forecast(&plan);
+    assert_eq!(told.displaced.len(), 2);
+    let now = |change: &StartChange| change.after.is_some_and(|at| at <= snapshot.at);
+    assert!(!told.starts.iter().any(now), "{:?}", told.starts);
 }

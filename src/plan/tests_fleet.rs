@@ -1,4 +1,4 @@
-//! Planners on fleets written by hand.
+//! Planners on hand-written fleets.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use engine::document;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey};
 use model::plan::{
-    Budgets, Effect, Forecast, Intent, JobName, Known, Mutation, Plan, RefusalCode, SCHEMA, Until,
-    Verb,
+    Budgets, Forecast, Intent, JobName, Known, Mutation, Plan, PlanEffect, RefusalCode, SCHEMA,
+    Until, Verb,
 };
 
 use super::words::{self, ParseError, Question};
@@ -26,7 +26,7 @@ pub(super) fn node(name: &str, rack: &str) -> Value {
     })
 }
 
-/// A workload of so many pods of so many devices; placed on these nodes, if any.
+/// A workload with this number of devices per pod, placed on these nodes, if any.
 pub(super) fn work(name: &str, kind: &str, gpus: u32, nodes: &[&str], more: Value) -> Value {
     let placements: Vec<Value> = nodes
         .iter()
@@ -75,7 +75,7 @@ pub(super) fn fleet(mut document: Value) -> Snapshot {
     document::from_value(&document, "test").expect("a document")
 }
 
-/// Three nodes: a gang of two under Kueue on a and b, a lone pod set of a Deployment on a, a bare pod on b, daemons.
+/// Three nodes: a gang of two under Kueue on a and b, a lone pod of a Deployment on a, a bare pod on b, DaemonSet pods.
 pub(super) fn mixed() -> Snapshot {
     fleet(json!({
         "nodes": [node("a", "r1"), node("b", "r1"), node("c", "r2")],
@@ -100,7 +100,7 @@ pub(super) fn ask(snapshot: &Snapshot, text: &str) -> Result<Plan, model::plan::
     ask_with(snapshot, text, &Known::default())
 }
 
-/// The same for one who reads a plan by which `known` leave.
+/// As `ask`, for a plan that was read, with the victims `known`.
 pub(super) fn ask_again(
     snapshot: &Snapshot,
     text: &str,
@@ -113,7 +113,7 @@ pub(super) fn ask_again(
     ask_with(snapshot, text, &known)
 }
 
-/// The same for one who was told whom it would take.
+/// As `ask`, with known victims.
 pub(super) fn ask_with(
     snapshot: &Snapshot,
     text: &str,
@@ -130,7 +130,7 @@ pub(super) fn ask_with(
     }
 }
 
-/// The plan, which keeps to its schema, is well formed and the same each time.
+/// The plan, checked against its schema, for validity, and for being the same each time.
 pub(super) fn planned(snapshot: &Snapshot, text: &str) -> Plan {
     let made = ask(snapshot, text).unwrap_or_else(|refusal| panic!("{text}: {refusal}"));
     made.validate().expect("is well formed");
@@ -152,8 +152,8 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
 
 pub(super) fn forecast(plan: &Plan) -> &Forecast {
     match &plan.effect {
-        Effect::Forecast(forecast) => forecast,
-        Effect::Unknown { why } => panic!("not computed: {why}"),
+        PlanEffect::Forecast(forecast) => forecast,
+        PlanEffect::Unknown { why } => panic!("not computed: {why}"),
     }
 }
 
@@ -210,7 +210,7 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     assert!(plan.is_grave());
 }
 
-/// Each pod has lost what it did itself, and of a device that is cut up a slice costs its part.
+/// Each pod loses its own work, and a slice costs its share of the device.
 #[test]
 fn what_is_lost_is_counted_by_pod_and_by_slice() {
     let slices = json!([
@@ -284,7 +284,7 @@ fn with_a_deadline_a_drain_asks_for_a_checkpoint_and_waits() {
     );
 }
 
-/// A gang with a pod on a node that is not ready saves nothing more: nobody waits for that.
+/// A gang with a pod on a node that is not ready saves no more checkpoints: none is waited for.
 #[test]
 fn no_checkpoint_is_waited_for_of_a_gang_that_a_dead_node_stops() {
     let mut snapshot = mixed();
@@ -297,7 +297,7 @@ fn no_checkpoint_is_waited_for_of_a_gang_that_a_dead_node_stops() {
 }
 
 #[test]
-fn racks_and_pools_are_nodes_and_wrong_names_are_told() {
+fn racks_and_pools_resolve_to_nodes_and_unknown_names_are_errors() {
     let snapshot = mixed();
     assert_eq!(
         lines(&planned(&snapshot, "cordon rack/r1")),
@@ -347,7 +347,7 @@ fn cordon_writes_who_and_why_and_uncordon_takes_it_back() {
     );
 }
 
-/// All 24 devices are taken by three jobs of 8; `big` waits for 16, of a higher priority than two of them.
+/// All 24 devices are allocated to three jobs of 8; `big` waits for 16, with a higher priority than two of them.
 pub(super) fn full() -> Snapshot {
     let running = |name: &str, node: &str, priority: i32, since: &str| {
         work(
@@ -395,12 +395,12 @@ fn a_preempted_job_makes_room_for_what_waits() {
 }
 
 #[test]
-fn what_nobody_makes_again_is_not_requeued() {
+fn pods_without_a_controller_are_not_requeued() {
     let snapshot = mixed();
     let refusal = ask(&snapshot, "requeue ml/lone").expect_err("nobody makes it again");
     assert_eq!(refusal.code, RefusalCode::Unsupported);
     assert!(!refusal.instead.is_empty());
-    // A Deployment makes its pods again: they are evicted, and its budget is asked.
+    // A Deployment recreates its pods: they are evicted, and the budget is respected.
     let plan = planned(&snapshot, "requeue ml/web");
     assert_eq!(lines(&plan), ["evict Pod ml/web-0"]);
     assert_eq!(plan.steps[0].side_effects.budgets, Budgets::Respected);
@@ -480,7 +480,7 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
             .position(|work| &*work.key.key.name == name)
             .expect("there")
     };
-    // `big` would start by itself; the small one of a low priority would not.
+    // `big` would start by itself; the small job of a low priority would not.
     let (big, small) = (at("big"), at("small"));
     snapshot.workloads[big].status = engine::snapshot::Status::Held;
     let refusal = ask(&snapshot, "admit ml/small").expect_err("others must leave");
@@ -502,11 +502,11 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         (&*plan.steps[1].needs, &*plan.steps[2].needs),
         (&[1][..], &[2][..])
     );
-    // Above the one that left, and not above what waits besides: with its own priority that would push it out again.
+    // Above the victim, but not above what else is waiting: with its own priority the victim would preempt it again.
     assert_eq!(plan.steps[1].lever, Mutation::WorkloadPriority { value: 6 });
-    let stays = "its priority stays at 6: with 1 again, ml/new would preempt it at once";
+    let stays = "its priority stays at 6: back at 1, ml/new would preempt it at once";
     assert!(plan.warnings.iter().any(|it| it == stays), "{plan:?}");
-    // Where nobody would, the priority is what it was once the job runs.
+    // Where no job would, the priority is restored once the job runs.
     let mut calm = snapshot.clone();
     calm.workloads[small].priority = 5;
     let back = planned(&calm, "admit ml/small --preempt");
@@ -515,7 +515,7 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
             .iter()
             .all(|it| !it.contains("its priority stays"))
     );
-    let by_hand = "the policy of queue ml is overridden by hand: it preempts of its own jobs those of lower priority alone, and would not take ml/new";
+    let by_hand = "queue ml preempts only those of its jobs that have a lower priority: ml/new would not be preempted, this plan evicts by hand";
     assert!(
         back.warnings.iter().any(|it| it == by_hand),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Scaling: on objects as they are read, and on fleets written by hand.
+//! Scaling: on freshly read objects, and on hand-written fleets.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use cluster::mutations::{self, Inverse, Mark};
 use engine::snapshot::Snapshot;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::scaling::PodScaler;
-use model::plan::{Effect, Intent, Mutation, Plan, RefusalCode, Verb};
+use model::plan::{Intent, Mutation, Plan, PlanEffect, RefusalCode, Verb};
 
 use super::tests::{found, subject};
 use super::tests_fleet::{ask, fleet, forecast, node, planned, work};
 use super::words::{self, ParseError};
-use super::{Found, Subject, foretell, scale};
+use super::{FoundObject, Subject, foretell, scale};
 
 fn now() -> Moment {
     Moment::from_seconds(10_000)
@@ -19,7 +19,7 @@ fn now() -> Moment {
 
 const DEPLOYMENT: (&str, &str, &str) = ("apps", "deployments", "Deployment");
 
-/// An object of so many replicas, of which each asks for two devices.
+/// An object with this number of replicas, each of which requests two devices.
 fn with_replicas((group, plural, kind): (&str, &str, &str), replicas: Option<u32>) -> Subject {
     let pod = json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}});
     let mut spec = match kind {
@@ -29,7 +29,7 @@ fn with_replicas((group, plural, kind): (&str, &str, &str), replicas: Option<u32
     if let Some(replicas) = replicas {
         spec["replicas"] = replicas.into();
     }
-    let mut top: Found = found(group, plural, kind, true, json!({"spec": spec}));
+    let mut top: FoundObject = found(group, plural, kind, true, json!({"spec": spec}));
     top.now["metadata"]["name"] = "train".into();
     top.now["metadata"]["namespace"] = "nlp".into();
     subject(top)
@@ -69,10 +69,10 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         let devices = each * 2;
         let told = format!("3 replicas become 5: needs {devices} devices more, {each} each");
         assert_eq!(up.reasons, [told]);
-        assert!(matches!(up.effect, Effect::Unknown { .. }));
+        assert!(matches!(up.effect, PlanEffect::Unknown { .. }));
         let on = &subject.top().now;
         mutations::call(step, on, Mark { run: "r", step: 1 }).expect("can be sent");
-        assert_eq!(mutations::holds(&step.guards[0], Some(on)), Ok(()));
+        assert_eq!(mutations::check_fact(&step.guards[0], Some(on)), Ok(()));
         let Inverse::Step(back) = mutations::inverse(step, on) else {
             panic!("can be taken back")
         };
@@ -83,7 +83,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         let same = scale::plan(&subject, &[], 3, now()).expect_err("it has them");
         assert_eq!(same.code, RefusalCode::AlreadySo);
     }
-    // An absent number is one.
+    // An absent number means 1.
     let silent = with_replicas(DEPLOYMENT, None);
     let same = scale::plan(&silent, &[], 1, now()).expect_err("it has one");
     assert_eq!(same.code, RefusalCode::AlreadySo);
@@ -120,11 +120,11 @@ fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
     let bounds = "patch --type=merge scaledobject queue -p '{\"spec\":{\"minReplicaCount\":8,\"maxReplicaCount\":8}}'";
     assert!(refusal.instead[0].contains(bounds), "{refusal}");
     assert!(refuse(0).instead[0].contains("plan hold nlp/train"));
-    // One of another kind or namespace is another's.
+    // An autoscaler of another kind or namespace does not count.
     let mut others = [autoscaler("StatefulSet"), autoscaler("Deployment")];
     others[1].key.namespace = Name::new("other");
     scale::plan(&subject, &others, 5, now()).expect("nobody owns it");
-    // At 0 replicas an autoscaler is off, and nobody else scales it up.
+    // At 0 replicas an autoscaler is off and does not scale up.
     let off = with_replicas(DEPLOYMENT, Some(0));
     let scalers = [autoscaler("Deployment")];
     let plan = scale::plan(&off, &scalers, 2, now()).expect("a plan");
@@ -182,11 +182,11 @@ fn new_replicas_start_where_there_is_room_and_the_rest_stays_waiting() {
 #[test]
 fn replicas_that_end_free_their_devices_for_what_waits() {
     let mut snapshot = serving("Deployment");
-    // `b` is cordoned: only what the replicas hold can become free.
+    // `b` is cordoned: only the replicas' devices can become free.
     snapshot.nodes[1].cordoned = true;
     let plan = planned(&snapshot, "scale ml/web 1");
     told(&plan, "2 replicas become 1: 4 devices become free");
-    told(&plan, "what ends costs about $8.00/h");
+    told(&plan, "the ended pods cost about $8.00/h");
     assert!(forecast(&plan).starts.is_empty(), "4 are not 6");
     assert_eq!(forecast(&plan).pools[0].allocated_after, 4);
     let plan = planned(&snapshot, "scale ml/web 0");
@@ -202,7 +202,7 @@ fn the_highest_ordinals_end_first() {
         "nodes": [node("a", "r1"), node("b", "r1")],
         "workloads": [work("web", "StatefulSet", 4, &["a", "b", "b"], json!({ "min": 1 }))],
     }));
-    // The oldest has the highest number.
+    // The oldest has the highest ordinal.
     snapshot.workloads[0].sets[0].placements[2].started = Some(Moment::default());
     let plan = planned(&snapshot, "scale statefulset ml/web 1");
     told(&plan, "the highest ordinals end");
@@ -253,16 +253,19 @@ fn a_group_comes_and_goes_as_a_whole() {
 }
 
 #[test]
-fn a_plan_of_an_object_is_told_what_the_fleet_makes_of_it() {
+fn a_plan_for_an_object_contains_the_fleet_forecast() {
     let subject = with_replicas(DEPLOYMENT, Some(2));
     let mut plan = scale::plan(&subject, &[], 3, now()).expect("a plan");
     let mut snapshot = serving("Deployment");
     foretell(&snapshot, &mut plan);
-    assert!(matches!(plan.effect, Effect::Unknown { .. }), "another's");
+    assert!(
+        matches!(plan.effect, PlanEffect::Unknown { .. }),
+        "another's"
+    );
     snapshot.workloads[0].key.key = ObjectKey::new("nlp", "train");
     snapshot.settle();
     foretell(&snapshot, &mut plan);
-    assert!(matches!(plan.effect, Effect::Forecast(_)));
+    assert!(matches!(plan.effect, PlanEffect::Forecast(_)));
     let intent = Intent::Scale {
         target: "Deployment/nlp/train".into(),
         replicas: 3,

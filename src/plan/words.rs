@@ -1,4 +1,4 @@
-//! The words of `stokehold plan`, for documents and scripts: a text becomes an intent, or a question to the engine.
+//! Grammar of `stokehold plan`, for documents and scripts: parses a text into an intent or a question to the engine.
 
 use engine::snapshot::Snapshot;
 use model::base::document::unknown;
@@ -47,29 +47,29 @@ const VERBS: [&str; 16] = [
     "cycle",
 ];
 
-/// What a text asks for.
+/// A parsed text.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Question {
     /// A plan.
     Plan(Intent),
-    /// Why a job waits; all that wait without a name.
+    /// Why a job waits; all waiting jobs without a name.
     Explain(Option<String>),
-    /// When a job starts; all that wait without a name.
+    /// When a job starts; all waiting jobs without a name.
     Forecast(Option<String>),
-    /// Which flavor a job had best ask for.
+    /// Which flavor a job should request.
     Route(String),
-    /// What becomes of the fleet under a change.
+    /// The effect of a change on the fleet.
     WhatIf(Vec<String>),
-    /// Who starts now, and who goes for it.
+    /// Which jobs start now, and which are preempted for them.
     Cycle,
 }
 
-/// Why a text is no question.
+/// Why a text cannot be parsed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ParseError {
-    /// It is not written as it must be.
+    /// Invalid syntax.
     Usage(String),
-    /// It names what is not there.
+    /// It names something that does not exist.
     Refused(Refusal),
 }
 
@@ -79,10 +79,10 @@ impl From<Refusal> for ParseError {
     }
 }
 
-/// `NAMESPACE/NAME`.
+/// Parses `NAMESPACE/NAME`.
 ///
 /// # Errors
-/// It is written otherwise.
+/// It has another form.
 pub fn job(text: &str) -> Result<JobName, String> {
     match text.split('/').collect::<Vec<_>>().as_slice() {
         [namespace, name] if !namespace.is_empty() && !name.is_empty() => {
@@ -92,10 +92,10 @@ pub fn job(text: &str) -> Result<JobName, String> {
     }
 }
 
-/// `[KIND] NAMESPACE/NAME REPLICAS`; the kind may also stand before the name with a slash.
+/// Parses `[KIND] NAMESPACE/NAME REPLICAS`; the kind may also precede the name with a slash.
 ///
 /// # Errors
-/// It is written otherwise.
+/// It has another form.
 pub fn scale(words: &[&str]) -> Result<(String, u32), String> {
     let (target, replicas) = match words {
         [target, replicas] => ((*target).to_owned(), replicas),
@@ -118,15 +118,15 @@ pub fn scale(words: &[&str]) -> Result<(String, u32), String> {
     Ok((target, replicas))
 }
 
-/// A moment (`2026-11-21T12:00:00Z`), or a span from now (`30m`, `2h`, `1h30m`, `90s`).
+/// Parses a time (`2026-11-21T12:00:00Z`), or a duration from now (`30m`, `2h`, `1h30m`, `90s`).
 ///
 /// # Errors
-/// It is written otherwise.
+/// It has another form.
 pub fn deadline(text: &str, now: Moment) -> Result<Moment, String> {
     if let Some(at) = Moment::parse(text) {
         return Ok(at);
     }
-    let wrong = || format!("`{text}` is no deadline: write 30m, 2h or 2026-11-21T12:00:00Z");
+    let wrong = || format!("`{text}` is not a deadline: write 30m, 2h or 2026-11-21T12:00:00Z");
     let (mut seconds, mut digits) = (0_u64, String::new());
     for c in text.chars() {
         if c.is_ascii_digit() {
@@ -154,10 +154,10 @@ pub fn deadline(text: &str, now: Moment) -> Result<Moment, String> {
     Ok(now.plus(std::time::Duration::from_secs(seconds)))
 }
 
-/// Reads a text: `drain pool/h100 --deadline 30m`.
+/// Parses a text such as `drain pool/h100 --deadline 30m`.
 ///
 /// # Errors
-/// It is not understood, or names what is not there.
+/// It cannot be parsed, or names something that does not exist.
 pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, ParseError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = match words.as_slice() {

@@ -1,4 +1,4 @@
-//! The reader: finds a moment, and reads on from there. Any number may read while one writes.
+//! Reads records: finds a time and plays forward from it. Any number of readers may run beside one writer.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use model::base::{Moment, SmallSort};
 
-use super::codec::{Codec, Entry};
+use super::codec::{Codec, RecordEntry};
 use super::fault::{Damage, RecordFault};
 use super::files::{head_of, segments};
 use super::frame::{
-    FrameHead, FrameKind, HEAD, Head, History, SINCE, frame_head, is_sound, unpack,
+    FrameHead, FrameKind, HEAD, ObjectHistory, SINCE, SegmentHead, frame_head, is_sound, unpack,
 };
-use super::keyframe::{self, Keyframe};
+use super::keyframe::{self, Keyframe, Saved};
 
-/// Frames that lie further apart leave a gap.
+/// Frames further apart than this leave a gap.
 const GAP: Duration = Duration::from_secs(60);
 
-/// A segment and where its frames stand.
+/// A segment and the index of its frames.
 struct Segment {
     path: PathBuf,
-    head: Head,
+    head: SegmentHead,
     frames: Vec<(u64, FrameHead)>,
 }
 
-/// A record that is read: as it was when it was opened. A copy is cheap.
+/// A record as it was when it was opened. Cheap to clone.
 #[derive(Clone)]
 pub struct Archive {
     path: PathBuf,
@@ -36,18 +36,17 @@ pub struct Archive {
     warnings: Arc<Vec<String>>,
 }
 
-/// What comes next in a record.
+/// The next step of a replay.
 #[derive(Clone)]
 pub enum Step {
-    /// This was said.
-    Entry(Entry),
-    /// The record begins anew: the recorder was started again, its clock went back, or a part is damaged. Nothing that
-    /// was known before holds.
+    /// An entry.
+    Entry(RecordEntry),
+    /// The record restarts: the recorder was restarted, its clock went back, or a part is damaged. Discard all earlier state.
     Restart(Box<Keyframe>),
 }
 
 impl Step {
-    /// When it was.
+    /// Time of the step.
     pub fn at(&self) -> Moment {
         match self {
             Self::Entry((at, _)) => *at,
@@ -71,7 +70,7 @@ fn body(file: &File, at: u64, head: &FrameHead) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The frame at `at` of a file, once it is found sound.
+/// Reads the frame at byte offset `at` and verifies its checksum.
 fn frame_at(file: &File, path: &Path, at: u64) -> Result<(FrameHead, Vec<u8>), RecordFault> {
     let failed = || RecordFault::io("read", path);
     let damaged = || RecordFault::of(path, Damage::Frame("a frame's checksum is wrong"));
@@ -84,18 +83,18 @@ fn frame_at(file: &File, path: &Path, at: u64) -> Result<(FrameHead, Vec<u8>), R
     }
 }
 
-/// The objects of the keyframe at `at` of a file, which looks back to no other.
+/// The objects of the keyframe at byte offset `at`, which has no base.
 ///
 /// # Errors
-/// It cannot be read, or is damaged.
+/// The frame cannot be read, or is damaged.
 pub(crate) fn objects_of(file: &File, path: &Path, at: u64) -> Result<Vec<u8>, RecordFault> {
     let (head, body) = frame_at(file, path, at)?;
     let packed = &body[(head.numbers as usize).min(body.len())..];
     unpack(packed, head.plain, None).map_err(|damage| RecordFault::of(path, damage))
 }
 
-/// The whole frames of a segment from a place on, none of which ends before `after` or the one before it, and how many bytes
-/// behind them are none: a recorder whose clock goes back begins another segment.
+/// The complete frames of a segment from a byte offset on, and the number of bytes after them that form no frame. No frame may
+/// end before `after` or before the previous frame, because a recorder whose clock goes back starts a new segment.
 fn whole_frames(
     path: &Path,
     file: &File,
@@ -124,8 +123,7 @@ fn whole_frames(
 }
 
 impl Segment {
-    /// Looks a segment through. What does not end as it should is cut, and told of in `warnings`: the writer was killed,
-    /// or is writing now.
+    /// Indexes a segment. An incomplete end is ignored with an entry in `warnings`: the writer was killed, or is writing now.
     fn open(path: &Path, warnings: &mut Vec<String>) -> Result<Self, RecordFault> {
         let (file, head, begin) = head_of(path)?;
         let (frames, left) = whole_frames(path, &file, begin, Moment::from_millis(i64::MIN))?;
@@ -142,7 +140,7 @@ impl Segment {
         })
     }
 
-    /// The same segment with what was written to it since; nothing where nothing was.
+    /// The segment with the frames added since it was opened; `None` if there are none.
     fn grown(&self) -> Result<Option<Self>, RecordFault> {
         let (file, head, begin) = head_of(&self.path)?;
         let last = self.frames.last();
@@ -170,7 +168,7 @@ impl Archive {
     /// Opens a directory of segments, or one segment.
     ///
     /// # Errors
-    /// There is nothing to read; the file is not of a record, or of a later version.
+    /// There is nothing to read; the file is not a record, or was written by a later version.
     pub fn open(path: &Path) -> Result<Self, RecordFault> {
         let mut warnings = Vec::new();
         if path.is_file() {
@@ -181,7 +179,7 @@ impl Archive {
         for (_, path) in segments(path)? {
             match Segment::open(&path, &mut warnings) {
                 Ok(segment) => all.push(segment),
-                // The other segments are good all the same.
+                // The other segments are still readable.
                 Err(RecordFault::Io(_, _, error)) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(one) => {
                     warnings.push(one.to_string());
@@ -211,11 +209,11 @@ impl Archive {
         })
     }
 
-    /// The record as it is now, where more was written since; nothing where nothing was. Only what is new is read, and what is
-    /// not whole yet is left out without a warning: it is being written.
+    /// The record with everything added since it was opened; `None` if nothing was added. Reads only the new part. An incomplete
+    /// frame is skipped without a warning, because it is being written.
     ///
     /// # Errors
-    /// The directory or the segment that was written last can no longer be read.
+    /// The directory or the latest segment can no longer be read.
     pub fn grown(&self) -> Result<Option<Self>, RecordFault> {
         let paths = match self.path.is_file() {
             true => vec![self.path.clone()],
@@ -235,7 +233,7 @@ impl Archive {
                     is_new |= grown.is_some();
                     Some(grown.unwrap_or_else(|| Arc::clone(&self.segments[place])))
                 }
-                // One that cannot be read was told of when the record was opened.
+                // An unreadable segment was reported when the record was opened.
                 None => Segment::open(&path, &mut Vec::new())
                     .ok()
                     .filter(|segment| !segment.frames.is_empty())
@@ -253,12 +251,12 @@ impl Archive {
         }))
     }
 
-    /// What was left out, in words.
+    /// Warnings about parts that were skipped.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The directory that its segments are in.
+    /// The directory that contains the segments.
     pub fn folder(&self) -> &Path {
         match self.path.is_dir() {
             true => &self.path,
@@ -266,26 +264,26 @@ impl Archive {
         }
     }
 
-    /// Name of the context that was recorded.
+    /// Name of the recorded kubeconfig context.
     pub fn context(&self) -> &str {
         self.segments
             .last()
             .map_or("", |segment| segment.head.context.as_str())
     }
 
-    /// The first moment of the record.
+    /// First time in the record.
     pub fn start(&self) -> Moment {
         let spans = self.segments.iter().filter_map(|it| it.span());
         spans.map(|(from, _)| from).min().unwrap_or_default()
     }
 
-    /// The last moment of the record.
+    /// Last time in the record.
     pub fn end(&self) -> Moment {
         let spans = self.segments.iter().filter_map(|it| it.span());
         spans.map(|(_, to)| to).max().unwrap_or_default()
     }
 
-    /// The moments at which everything is known without what came before: those that are quickly gone to, by time.
+    /// Times of the keyframes, in order: playback can start at each without earlier frames.
     pub fn keyframes(&self) -> Vec<Moment> {
         let frames = self.segments.iter().flat_map(|segment| &segment.frames);
         let keys = frames.filter(|(_, frame)| frame.kind == FrameKind::Key);
@@ -295,7 +293,7 @@ impl Archive {
         moments
     }
 
-    /// Between which moments nothing was recorded, where `at` lies there: the recorder did not run, or could not write.
+    /// The gap that contains `at`, if any: the recorder did not run, or could not write.
     pub fn gap_at(&self, at: Moment) -> Option<(Moment, Moment)> {
         let (mut before, mut after) = (None, None);
         for (_, frame) in self.segments.iter().flat_map(|segment| &segment.frames) {
@@ -311,8 +309,8 @@ impl Archive {
         before.zip(after)
     }
 
-    /// Everything that was known at the last keyframe at or before `at`, and a player that goes on from there. Where a
-    /// moment was recorded twice, because the clock went back, the later record of it counts.
+    /// The last keyframe at or before `at`, and a player that continues from it. If a time was recorded twice because the clock
+    /// went back, the later recording is used.
     ///
     /// # Errors
     /// Nothing was recorded that early, or the keyframe is damaged.
@@ -334,7 +332,7 @@ impl Archive {
             .map(|(index, _)| index)
             .collect();
         let mut fault = None;
-        // One that is damaged: the one before it does as well.
+        // Skip damaged keyframes: an earlier one works too.
         while let Some(index) = keys.pop() {
             let mut player = Player {
                 archive: self.clone(),
@@ -342,7 +340,7 @@ impl Archive {
                 frame: index,
                 file: None,
                 base: None,
-                history: History::default(),
+                history: ObjectHistory::default(),
                 codec: Codec::default(),
                 ready: VecDeque::new(),
             };
@@ -355,23 +353,38 @@ impl Archive {
     }
 }
 
-/// Reads on from a keyframe.
+/// State that the last readable keyframe of a directory hands on to the next program on the same cluster; empty without one.
+/// With a `context`, segments of other contexts are skipped.
+pub fn recalled(folder: &Path, context: Option<&str>) -> Saved {
+    let newest_first = segments(folder).unwrap_or_default().into_iter().rev();
+    let mut keyframes = newest_first.filter_map(|(_, path)| {
+        let archive = Archive::open(&path).ok()?;
+        if context.is_some_and(|context| context != archive.context()) {
+            return None;
+        }
+        let (keyframe, _) = archive.seek(archive.end()).ok()?;
+        Some(keyframe.saved.handed_on(keyframe.at))
+    });
+    keyframes.next().unwrap_or_default()
+}
+
+/// Plays a record forward from a keyframe.
 pub struct Player {
     archive: Archive,
     segment: usize,
-    /// The frame that is read next.
+    /// Index of the next frame to read.
     frame: usize,
     file: Option<(usize, File)>,
-    /// The base of the keyframes of a segment: which, where, its objects.
+    /// Base of a segment's keyframes: segment number, offset, objects.
     base: Option<(usize, u64, Vec<u8>)>,
-    /// What came since the last keyframe.
-    history: History,
+    /// Objects since the last keyframe.
+    history: ObjectHistory,
     codec: Codec,
     ready: VecDeque<Step>,
 }
 
 impl Player {
-    /// Reads on in `archive`, which is the same record with what was written since; false where it no longer holds what is read.
+    /// Continues in `archive`, the same record with later entries; false when the segment being read is no longer in it.
     pub fn follow(&mut self, archive: &Archive) -> bool {
         let known = self.archive.segments.get(self.segment);
         let place = known.and_then(|known| {
@@ -410,7 +423,7 @@ impl Player {
         Ok(&self.file.insert((self.segment, file)).1)
     }
 
-    /// The numbers and the objects of the frame at `at`.
+    /// The head, numbers and objects of the frame at byte offset `at`.
     fn parts(&mut self, at: u64) -> Result<(FrameHead, Vec<u8>, Vec<u8>), RecordFault> {
         let path = self.archive.segments[self.segment].path.clone();
         let (head, mut body) = frame_at(self.file()?, &path, at)?;
@@ -444,7 +457,7 @@ impl Player {
         Ok((head, body, objects))
     }
 
-    /// Reads the keyframe that comes next.
+    /// Reads the next keyframe.
     fn keyframe(&mut self) -> Result<Keyframe, RecordFault> {
         let Some((segment, at, _)) = self.place() else {
             return Err(RecordFault::Empty(PathBuf::new()));
@@ -458,7 +471,7 @@ impl Player {
         Ok(keyframe)
     }
 
-    /// When the next step is; `None` at the end of the record.
+    /// Time of the next step; `None` at the end of the record.
     ///
     /// # Errors
     /// The file can no longer be read.
@@ -471,7 +484,7 @@ impl Player {
         Ok(self.ready.front().map(Step::at))
     }
 
-    /// Hands over every step up to `at`, in its order.
+    /// Passes every step up to `at` to `take`, in order.
     ///
     /// # Errors
     /// The file can no longer be read.
@@ -508,7 +521,7 @@ impl Player {
                     })
                     .map_err(|damage| RecordFault::of(&path, damage))
             }),
-            // What it says is known already; the codec begins anew.
+            // Its content is already known; only the codec is reset.
             FrameKind::Key => self.parts(at).and_then(|(_, _, objects)| {
                 self.codec = keyframe::codec_of(&objects)
                     .map_err(|damage| RecordFault::of(&path, damage))?;
@@ -526,7 +539,7 @@ impl Player {
         Ok(true)
     }
 
-    /// Goes on at the next keyframe that is sound, in this segment or a later one; false where there is none.
+    /// Continues at the next intact keyframe, in this segment or a later one; false if there is none.
     fn restart(&mut self) -> Result<bool, RecordFault> {
         loop {
             match self.place() {

@@ -1,8 +1,8 @@
-//! What is said between two keyframes, as bytes: objects as they come, readings and how sources fare as numbers.
+//! Encodes what happens between two keyframes: objects as bytes, readings and source health as numbers.
 //!
-//! The codec of the writer and that of a reader begin empty at each keyframe and learn the same. A page is known by its
-//! *shape* (which rows of which signals it has); a shape is written once, then its number, and most often not even that:
-//! exporters answer in the same order round after round.
+//! The codecs of writer and reader start from the same state at each keyframe and learn identically. A page is identified by its
+//! *shape* (its rows and their signals). A shape is written once and then referenced by number, and usually predicted, because
+//! exporters answer in the same order every time.
 
 use std::collections::hash_map::Entry as Place;
 
@@ -15,42 +15,42 @@ use model::fleet::observe::{Observation, SourceHealth};
 use model::fleet::reading::{Page, Scope};
 use model::fleet::signal::{Signal, Signals};
 
-use super::coder::{Decoder, Encoder, Road};
-use super::fares::{differs_in_numbers, numbers_of, set_numbers};
+use super::coder::{BitCoder, Decoder, Encoder};
 use super::fault::Damage;
 use super::models::{Models, Next};
-use super::rows::{Row, SignalList};
+use super::row_models::{Row, SignalList};
 use super::shape::{bare, is_alike, is_of_a_pod};
+use super::source_numbers::{differs_in_numbers, numbers_of, set_numbers};
 
-/// Shapes that a page of one exporter is looked for among.
+/// How many recent shapes of an exporter are compared with a page.
 const SHAPES_TRIED: usize = 6;
 
-/// What was recorded, in its order.
+/// What was recorded, in order.
 #[derive(Clone, Debug)]
-pub enum Said {
-    /// A source said this.
+pub enum RecordedEvent {
+    /// An observation from a source.
     Seen(Box<Observation>),
-    /// A picture was made and judged: pools, checks, history.
+    /// A snapshot was taken and evaluated: pools, checks, history.
     Judged,
 }
 
-/// One thing that was recorded, and when, on the server's clock.
-pub type Entry = (Moment, Said);
+/// One recorded event and its time on the server's clock.
+pub type RecordEntry = (Moment, RecordedEvent);
 
 /// A page without its values.
 #[derive(Clone, Serialize, Deserialize)]
 struct Shape {
     page: Page,
     lists: Vec<u32>,
-    /// Number of each row's state.
+    /// Index of each row's state.
     #[serde(skip)]
     rows: Vec<u32>,
-    /// It came since the last keyframe.
+    /// Used since the last keyframe.
     #[serde(skip)]
     used: bool,
 }
 
-/// What the objects of a frame are written as.
+/// Objects in a frame, as written.
 #[derive(Serialize)]
 enum Written<'a> {
     Shape(&'a Shape),
@@ -89,13 +89,13 @@ struct RowState {
     list: u32,
 }
 
-/// Both sides' state.
+/// State of the codec, the same for writer and reader.
 #[derive(Default)]
 pub(crate) struct Codec {
     models: Models,
     lists: Vec<SignalList>,
     shapes: Vec<Shape>,
-    /// The latest shapes of an exporter, the last used first.
+    /// The latest shapes of an exporter, most recently used first.
     exporters: FxHashMap<ExporterKey, (u32, Vec<u32>)>,
     row_numbers: FxHashMap<RowKey, u32>,
     rows: Vec<RowState>,
@@ -103,10 +103,10 @@ pub(crate) struct Codec {
     source_numbers: FxHashMap<Name, u32>,
 }
 
-/// A frame while it is written.
+/// A frame that is being written.
 pub(crate) struct Writing {
     road: Encoder,
-    /// Objects, each with its length before it.
+    /// Objects, each preceded by its length.
     blob: Vec<u8>,
     from: Moment,
     last: Moment,
@@ -128,7 +128,7 @@ impl Writing {
         self.count == 0
     }
 
-    /// Bytes so far, about.
+    /// Approximate number of bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.road.len() + self.blob.len()
     }
@@ -142,19 +142,19 @@ impl Writing {
     }
 }
 
-/// Names of fields and of variants, so that another version reads what it knows.
+/// Serializes with the names of fields and variants, so that another version can read the fields that it knows.
 pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    // Nothing that is recorded refuses: maps with odd keys and sequences without a length are not among it.
+    // No recorded type fails to serialize: none has unusual map keys or sequences of unknown length.
     rmp_serde::to_vec_named(value).unwrap_or_default()
 }
 
-/// Adds an object to a blob, its length before it.
+/// Appends an object to a blob, preceded by its length.
 pub(crate) fn put(blob: &mut Vec<u8>, bytes: &[u8]) {
     blob.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     blob.extend_from_slice(bytes);
 }
 
-/// The next object of a blob.
+/// Reads the next object from a blob.
 pub(crate) fn take<'b>(blob: &mut &'b [u8]) -> Result<&'b [u8], Damage> {
     let short = Damage::Frame("an object ends early");
     let (length, rest) = blob.split_at_checked(4).ok_or(short.clone())?;
@@ -170,8 +170,8 @@ pub(crate) fn of_bytes<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Dam
 }
 
 impl Codec {
-    /// The codec after a keyframe: what came since the last one and these sources are known to it, and `write` is handed
-    /// what tells a reader so.
+    /// The codec after a keyframe: it knows the shapes used since the last keyframe and the given sources. `write` receives the
+    /// objects from which a reader restores the same state.
     pub(crate) fn renewed<'s>(
         &self,
         sources: impl Iterator<Item = &'s SourceHealth>,
@@ -185,7 +185,7 @@ impl Codec {
             let names = list.iter().map(|signal| signal.name()).collect();
             write(&to_bytes(&Written::List(names)));
         }
-        // One shape an exporter: the last.
+        // One shape for each exporter: the latest.
         let current = |shape: &Shape| {
             let (_, known) = self.exporters.get(&exporter_of(&shape.page))?;
             self.shapes.get(*known.first()? as usize)
@@ -207,15 +207,15 @@ impl Codec {
         next
     }
 
-    /// Every source, as last told.
+    /// The last known health of every source.
     pub(crate) fn sources(&self) -> &[SourceHealth] {
         &self.sources
     }
 
-    /// Takes what [`Codec::renewed`] wrote of one list, shape or source.
+    /// Restores one list, shape or source that [`Codec::renewed`] wrote.
     ///
     /// # Errors
-    /// When it is none.
+    /// The bytes are none of these.
     pub(crate) fn prime(&mut self, bytes: &[u8]) -> Result<(), Damage> {
         match of_bytes(bytes)? {
             Read::List(names) => self.add_list(&names)?,
@@ -244,7 +244,7 @@ impl Codec {
     }
 
     fn start(&mut self, frame: &mut Writing, at: Moment, next: Next) {
-        // A clock that went back a little stands still meanwhile.
+        // If the clock goes back slightly, the time stays the same.
         let at = at.max(frame.last);
         let models = &mut self.models;
         models.kind(&mut frame.road, next);
@@ -254,13 +254,13 @@ impl Codec {
         frame.count += 1;
     }
 
-    /// Writes an object that is bytes already.
+    /// Writes an object that is already serialized.
     pub(crate) fn object(&mut self, frame: &mut Writing, at: Moment, bytes: &[u8]) {
         self.start(frame, at, Next::Object);
         frame.object(bytes);
     }
 
-    /// Writes that a picture was judged.
+    /// Writes that a snapshot was evaluated.
     pub(crate) fn judged(&mut self, frame: &mut Writing, at: Moment) {
         self.start(frame, at, Next::Judged);
     }
@@ -287,7 +287,7 @@ impl Codec {
 
     fn row(
         &mut self,
-        road: &mut impl Road,
+        road: &mut impl BitCoder,
         shape: u32,
         at: usize,
         values: &[f64],
@@ -307,7 +307,7 @@ impl Codec {
         signals
     }
 
-    /// The number of a page's shape; true when it is new. Lists of signals that are new are written.
+    /// The number of a page's shape, and whether the shape is new. Also writes new signal lists.
     fn shape_of(&mut self, page: &Page, frame: &mut Writing) -> (u32, bool) {
         if let Some((_, known)) = self.exporters.get(&exporter_of(page)) {
             let found = known.iter().copied().find(|number| self.has(*number, page));
@@ -411,7 +411,7 @@ impl Codec {
         number
     }
 
-    /// Writes how a source fares.
+    /// Writes the health of a source.
     pub(crate) fn source(&mut self, frame: &mut Writing, at: Moment, health: &SourceHealth) {
         self.start(frame, at, Next::Source);
         let number = self.source_numbers.get(&health.name).copied();
@@ -436,10 +436,10 @@ impl Codec {
         self.sources.push(health);
     }
 
-    /// Writes or reads the numbers of a source that is known.
+    /// Writes or reads the numbers of a known source.
     fn fare(
         &mut self,
-        road: &mut impl Road,
+        road: &mut impl BitCoder,
         number: u32,
         at: Moment,
         health: Option<&SourceHealth>,
@@ -447,7 +447,7 @@ impl Codec {
         let known = &mut self.sources[number as usize];
         let fields = &mut self.models.fare;
         let second = at.millis().div_euclid(1000);
-        // When it last answered well: 0 where that stands, else the second, counted from now.
+        // Time of the last successful answer: 0 if unchanged, otherwise the second relative to now.
         let answered = health
             .filter(|health| health.last_ok != known.last_ok)
             .and_then(|health| health.last_ok)
@@ -470,16 +470,16 @@ impl Codec {
         set_numbers(known, now);
     }
 
-    /// What one frame says. `road` and `blob` are its two parts, `from` its first moment.
+    /// Decodes one frame. `road` and `blob` are its two parts, `from` is its first time.
     ///
     /// # Errors
-    /// When it is not what a writer of this version wrote.
+    /// The data is not what a writer of this version writes.
     pub(crate) fn read(
         &mut self,
         numbers: &[u8],
         mut blob: &[u8],
         from: Moment,
-        mut out: impl FnMut(Entry),
+        mut out: impl FnMut(RecordEntry),
     ) -> Result<(), Damage> {
         let mut road = Decoder::new(numbers);
         let mut at = from;
@@ -492,19 +492,19 @@ impl Codec {
             let pause = self.models.pause.code(&mut road, 0);
             at = at.plus(std::time::Duration::from_millis(pause.max(0) as u64));
             let said = match next {
-                Next::Judged => Said::Judged,
+                Next::Judged => RecordedEvent::Judged,
                 Next::Source => {
                     let health = self.read_source(&mut road, &mut blob, at)?;
-                    Said::Seen(Box::new(Observation::Source(health)))
+                    RecordedEvent::Seen(Box::new(Observation::Source(health)))
                 }
                 Next::Page => {
                     let page = self.read_page(&mut road, &mut blob, at)?;
-                    Said::Seen(Box::new(Observation::Page(Box::new(page))))
+                    RecordedEvent::Seen(Box::new(Observation::Page(Box::new(page))))
                 }
                 Next::Object | Next::End => {
-                    // What a later version says and this one does not know is passed over.
+                    // Skips entries of a later version that this version does not know.
                     match of_bytes(take(&mut blob)?) {
-                        Ok(observation) => Said::Seen(Box::new(observation)),
+                        Ok(observation) => RecordedEvent::Seen(Box::new(observation)),
                         Err(_) => continue,
                     }
                 }
@@ -560,7 +560,7 @@ impl Codec {
 }
 
 impl Writing {
-    /// Both parts of the frame: numbers, and objects.
+    /// Both parts of the frame: numbers and objects.
     pub(crate) fn finish(mut self, codec: &mut Codec) -> (Vec<u8>, Vec<u8>) {
         codec.models.kind(&mut self.road, Next::End);
         (self.road.finish(), self.blob)

@@ -1,11 +1,11 @@
-//! Numbers as bits: an adaptive binary range coder (as LZMA has it), and models that learn how each field changes.
+//! Numbers as bits: an adaptive binary range coder (as in LZMA) and models that learn how each field changes.
 //!
-//! Readings change little from page to page, and by how much depends on the signal: an order-0 code for each signal that
-//! goes on learning from frame to frame takes about half of what a general compressor makes of the same columns.
+//! Readings change little from page to page, and by an amount that depends on the signal. An order-0 model for each signal that
+//! keeps learning across frames needs about half the space of a general-purpose compressor on the same columns.
 
 use super::fault::Damage;
 
-/// One bit's probability of being 0, in 1/32768.
+/// Probability that a bit is 0, in 1/32768.
 type Chance = u16;
 
 const HALF: Chance = 1 << 14;
@@ -13,7 +13,7 @@ const WHOLE: u32 = 1 << 15;
 const SPEED: u32 = 5;
 const TOP: u32 = 1 << 24;
 
-/// Writes bits.
+/// Encodes bits.
 pub(crate) struct Encoder {
     low: u64,
     range: u32,
@@ -64,7 +64,7 @@ impl Encoder {
         }
     }
 
-    /// The lowest `count` bits as they are, the highest first.
+    /// Writes the lowest `count` bits without a model, highest first.
     fn plain(&mut self, value: u64, count: u32) {
         for at in (0..count).rev() {
             self.range >>= 1;
@@ -78,7 +78,7 @@ impl Encoder {
         }
     }
 
-    /// The bytes, once nothing more comes.
+    /// Flushes the encoder and returns its bytes.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         for _ in 0..5 {
             self.shift();
@@ -86,18 +86,18 @@ impl Encoder {
         self.out
     }
 
-    /// Bytes so far, about.
+    /// Approximate number of bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.out.len()
     }
 }
 
-/// Reads bits.
+/// Decodes bits.
 pub(crate) struct Decoder<'a> {
     code: u32,
     range: u32,
     bytes: &'a [u8],
-    /// Bytes that were read past the end: more than a few are damage.
+    /// Bytes read past the end. More than a few indicate damage.
     past: u32,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// # Errors
-    /// When more was read than was written.
+    /// More bytes were read than were written.
     pub(crate) fn check(&self) -> Result<(), Damage> {
         if self.past > 8 {
             return Err(Damage::Frame("its numbers end early"));
@@ -173,13 +173,13 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What writing and reading have in common: a road of bits, on which each step gives back the bit that went over it.
-pub(crate) trait Road {
+/// Common interface of encoder and decoder: each step takes a bit and returns the bit that was coded.
+pub(crate) trait BitCoder {
     fn bit(&mut self, chance: &mut Chance, bit: bool) -> bool;
     fn plain(&mut self, value: u64, count: u32) -> u64;
 }
 
-impl Road for Encoder {
+impl BitCoder for Encoder {
     fn bit(&mut self, chance: &mut Chance, bit: bool) -> bool {
         Encoder::bit(self, chance, bit);
         bit
@@ -191,8 +191,8 @@ impl Road for Encoder {
     }
 }
 
-/// What is asked for is not looked at: the file says it.
-impl Road for Decoder<'_> {
+/// The argument is ignored: the value comes from the file.
+impl BitCoder for Decoder<'_> {
     fn bit(&mut self, chance: &mut Chance, _: bool) -> bool {
         Decoder::bit(self, chance)
     }
@@ -202,26 +202,26 @@ impl Road for Decoder<'_> {
     }
 }
 
-/// One learning bit.
+/// An adaptive model of one bit.
 #[derive(Clone)]
-pub(crate) struct Flag(Chance);
+pub(crate) struct BitModel(Chance);
 
-impl Default for Flag {
+impl Default for BitModel {
     fn default() -> Self {
         Self(HALF)
     }
 }
 
-impl Flag {
-    pub(crate) fn code(&mut self, road: &mut impl Road, value: bool) -> bool {
+impl BitModel {
+    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: bool) -> bool {
         road.bit(&mut self.0, value)
     }
 }
 
-/// A signed number, small ones mostly.
+/// An adaptive model of a signed number that is usually small.
 #[derive(Clone)]
 pub(crate) struct Number {
-    /// How many bits it has, one by one; apart for numbers that follow small and large ones.
+    /// Bit length in unary code, with separate models by the length of the previous number.
     length: [[Chance; 65]; 3],
     sign: [Chance; 3],
     /// The two bits below the highest, by length.
@@ -243,7 +243,7 @@ impl Default for Number {
 }
 
 impl Number {
-    pub(crate) fn code(&mut self, road: &mut impl Road, value: i64) -> i64 {
+    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: i64) -> i64 {
         let size = value.unsigned_abs();
         let wanted = 64 - size.leading_zeros();
         let context = match self.last {
@@ -284,8 +284,8 @@ impl Number {
     }
 }
 
-/// 64 bits as they are.
-pub(crate) fn raw(road: &mut impl Road, value: u64) -> u64 {
+/// 64 bits without a model.
+pub(crate) fn raw(road: &mut impl BitCoder, value: u64) -> u64 {
     let high = road.plain(value >> 32, 32);
     high << 32 | road.plain(value & 0xffff_ffff, 32)
 }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_past_the_end_is_told() {
+    fn reading_past_the_end_is_an_error() {
         let (mut road, mut model) = (Decoder::new(&[1, 2]), Number::default());
         for _ in 0..100 {
             model.code(&mut road, 0);

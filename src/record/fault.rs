@@ -1,17 +1,17 @@
-//! What can be wrong with a record, in words: what failed, where, and the mend.
+//! Errors of a record: what failed, where, and how to repair it.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a file or with a frame of it.
+/// What is wrong with a file or one of its frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// It does not begin as a segment of a record does.
+    /// The file does not start like a segment.
     Foreign,
-    /// A later version wrote it: that of its format.
+    /// Written by a later version, with this format version.
     Newer(u16),
-    /// A frame is not as it was written.
+    /// A frame does not match its checksum or format.
     Frame(&'static str),
 }
 
@@ -28,33 +28,33 @@ impl fmt::Display for Damage {
 /// Why a record cannot be written or read.
 #[derive(Debug)]
 pub enum RecordFault {
-    /// Another process writes into the same directory.
+    /// Another process writes to the same directory.
     Locked(PathBuf),
-    /// The directory holds another cluster's record.
+    /// The directory contains another cluster's record.
     OtherCluster {
         /// The directory.
         folder: PathBuf,
-        /// Context and UID of the cluster that it holds.
+        /// Context and UID of the recorded cluster.
         held: String,
-        /// Context and UID of the cluster that was to be recorded.
+        /// Context and UID of the cluster that should be recorded.
         wanted: String,
     },
     /// There is no segment.
     Empty(PathBuf),
-    /// The file is no segment of a record.
+    /// The file is not a segment.
     Foreign(PathBuf),
     /// The file was written by a later version.
     Newer(PathBuf, u16),
-    /// A frame that was asked for is damaged.
+    /// The requested frame is damaged.
     Damaged(PathBuf, String),
-    /// Nothing was recorded at or before this moment; the first that was.
+    /// Nothing was recorded at or before the requested time.
     Before {
-        /// What was asked for, RFC 3339.
+        /// The requested time, RFC 3339.
         asked: String,
-        /// The first moment of the record, RFC 3339.
+        /// First time in the record, RFC 3339.
         first: String,
     },
-    /// The system refused: what was done, where.
+    /// An I/O error: the operation, the path, the error.
     Io(&'static str, PathBuf, io::Error),
 }
 

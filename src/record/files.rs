@@ -1,4 +1,4 @@
-//! The files of a record: where they stand, what they are called, who may read them.
+//! The files of a record: their paths, names and permissions.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use model::base::{Moment, SmallSort};
 
 use super::fault::{Damage, RecordFault};
-use super::frame::{Head, read_file_head};
+use super::frame::{SegmentHead, read_file_head};
 
-/// What a segment's file is called.
+/// File extension of a segment.
 pub(crate) const ENDING: &str = "segment";
 
-/// How files are opened: a new one is its owner's alone, and no link is followed to a file elsewhere.
+/// Options for opening files: new files are readable by their owner only, and symbolic links are not followed.
 pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -24,7 +24,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a directory, its owner's alone.
+/// Creates a directory that only its owner may access.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -36,7 +36,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The name of a segment: its number decides the order, its moment is for people.
+/// File name of a segment: the number defines the order, the time is for people.
 pub(crate) fn name_of(number: u64, at: Moment) -> String {
     let stamp = at.rfc3339().replace(['-', ':'], "");
     format!("{number:08}-{stamp}.{ENDING}")
@@ -49,7 +49,7 @@ fn number_of(path: &Path) -> Option<u64> {
     is_segment.then_some(number)
 }
 
-/// The segments of a directory by their numbers.
+/// The segments in a directory, by number.
 pub(crate) fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, RecordFault> {
     let failed = || RecordFault::io("read the directory", folder);
     let mut all = Vec::new();
@@ -61,8 +61,8 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, RecordFault
     Ok(all)
 }
 
-/// The head of a segment, and where its frames begin.
-pub(crate) fn head_of(path: &Path) -> Result<(File, Head, u64), RecordFault> {
+/// The head of a segment, and the offset of its first frame.
+pub(crate) fn head_of(path: &Path) -> Result<(File, SegmentHead, u64), RecordFault> {
     let failed = || RecordFault::io("read", path);
     let mut options = private();
     let mut file = options.read(true).open(path).map_err(failed())?;

@@ -1,4 +1,4 @@
-//! The file format: a head, then frames, each with its span of time, its lengths and a checksum.
+//! The file format: a head, then frames, each with its time range, its lengths and a checksum.
 //!
 //! ```text
 //! file   magic "STKHREC\n", format u16, length of the head u16, head (JSON), CRC-32 of all before
@@ -6,9 +6,9 @@
 //!        numbers (range-coded), objects (zstd; `plain` is their length without it)
 //! ```
 //!
-//! All numbers are little-endian. The checksum of a frame covers its head and its body. `base` says which bytes zstd looks back
-//! to beside a frame's own: for a keyframe the objects of the one that stands there in the same file, for what comes after a
-//! keyframe [`SINCE`], the objects since that keyframe ([`History`]); 0 is none.
+//! All numbers are little-endian. The checksum of a frame covers its head and body. `base` names the zstd dictionary prefix: for
+//! a keyframe, the offset of another keyframe in the same file, whose objects are used; for a frame after a keyframe, [`SINCE`],
+//! the objects since that keyframe ([`ObjectHistory`]); 0 for none.
 
 use std::io::{self, Read};
 
@@ -23,31 +23,30 @@ use super::fault::Damage;
 const MAGIC: &[u8; 8] = b"STKHREC\n";
 const MARK: &[u8; 4] = b"FRAM";
 
-/// Bytes of a frame's head.
+/// Size of a frame's head, bytes.
 pub(crate) const HEAD: usize = 48;
 
-/// Frames larger than this are not ours, bytes: a file of somebody else's making takes no more memory.
+/// Maximum size of a frame, bytes: limits the memory that a foreign file can consume.
 const MOST: u32 = 1 << 28;
 
-/// Bits of the window of zstd: a keyframe looks back over the whole of another.
+/// Window size of zstd, as a power of two: a keyframe can refer to all of its base.
 const WINDOW: u32 = 26;
 
-/// How hard zstd works: more costs much and gives little.
+/// Compression level of zstd: higher levels cost much time and save little.
 const LEVEL: i32 = 6;
 
-/// The `base` of a frame that looks back to the objects since its keyframe.
+/// The `base` of a frame that refers to the objects since its keyframe.
 pub(crate) const SINCE: u64 = u64::MAX;
 
-/// The objects since a keyframe, as the writer and every reader keep them: an object that changes is mostly what it was a
-/// minute ago.
+/// The objects since a keyframe, which the writer and every reader keep. A changed object mostly repeats its previous version.
 #[derive(Default)]
-pub(crate) struct History(Vec<u8>);
+pub(crate) struct ObjectHistory(Vec<u8>);
 
-impl History {
-    /// At least so much is looked back to, and at most twice as much, bytes.
+impl ObjectHistory {
+    /// Minimum size of the history that is kept, bytes. At most twice as much is kept.
     const KEPT: usize = 1 << 20;
 
-    /// Takes the objects of one more frame.
+    /// Adds the objects of one more frame.
     pub(crate) fn take(&mut self, objects: &[u8]) {
         self.0.extend_from_slice(objects);
         if self.0.len() > 2 * Self::KEPT {
@@ -55,45 +54,45 @@ impl History {
         }
     }
 
-    /// A keyframe begins anew.
+    /// Clears the history at a keyframe.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The base of the next frame; `None` right after a keyframe.
+    /// The base of the next frame; `None` directly after a keyframe.
     pub(crate) fn base(&self) -> Option<(u64, &[u8])> {
         (!self.0.is_empty()).then_some((SINCE, self.0.as_slice()))
     }
 }
 
-/// What stands at the head of a segment.
+/// Head of a segment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Head {
-    /// UID of the cluster's namespace `kube-system`; empty where that may not be read.
+pub struct SegmentHead {
+    /// UID of the cluster's namespace `kube-system`; empty when it may not be read.
     pub cluster: String,
-    /// Name of the context.
+    /// Name of the kubeconfig context.
     pub context: String,
-    /// Its number in the record.
+    /// Number of the segment in the record.
     pub number: u64,
-    /// When it begins, milliseconds since the Unix epoch.
+    /// Start time, milliseconds since the Unix epoch.
     pub started_ms: i64,
-    /// It goes on where the segment before it ends.
+    /// The segment continues the previous one without a break.
     pub continues: bool,
-    /// The version of the program that wrote it.
+    /// Version of the program that wrote the segment.
     pub program: String,
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FrameKind {
-    /// Everything.
+    /// A complete state.
     Key,
-    /// What came since the frame before.
+    /// Changes since the previous frame.
     Delta,
 }
 
-/// The head of a frame.
+/// Head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHead {
     pub(crate) kind: FrameKind,
@@ -107,14 +106,14 @@ pub(crate) struct FrameHead {
 }
 
 impl FrameHead {
-    /// Bytes of the body.
+    /// Size of the body, bytes.
     pub(crate) fn body(&self) -> usize {
         self.numbers as usize + self.objects as usize
     }
 }
 
-/// The bytes of a file's head.
-pub(crate) fn file_head(head: &Head) -> Vec<u8> {
+/// Serializes the head of a file.
+pub(crate) fn file_head(head: &SegmentHead) -> Vec<u8> {
     let json = serde_json::to_vec(head).unwrap_or_default();
     let mut out = Vec::with_capacity(json.len() + 16);
     out.extend_from_slice(MAGIC);
@@ -126,11 +125,13 @@ pub(crate) fn file_head(head: &Head) -> Vec<u8> {
     out
 }
 
-/// Reads a file's head, and how many bytes it has.
+/// Reads the head of a file and its size in bytes.
 ///
 /// # Errors
-/// The outer of reading; the inner when it is no segment, or a later version's.
-pub(crate) fn read_file_head(file: &mut impl Read) -> io::Result<Result<(Head, u64), Damage>> {
+/// Outer: the file cannot be read. Inner: it is not a segment, or was written by a later version.
+pub(crate) fn read_file_head(
+    file: &mut impl Read,
+) -> io::Result<Result<(SegmentHead, u64), Damage>> {
     let mut start = [0; 12];
     match file.read_exact(&mut start) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -164,22 +165,22 @@ pub(crate) fn read_file_head(file: &mut impl Read) -> io::Result<Result<(Head, u
         .ok_or(Damage::Foreign))
 }
 
-/// What a frame is made of.
-pub(crate) struct Body<'a> {
+/// Content of a frame.
+pub(crate) struct FrameBody<'a> {
     pub(crate) kind: FrameKind,
     pub(crate) from: Moment,
     pub(crate) to: Moment,
     pub(crate) numbers: &'a [u8],
     pub(crate) objects: &'a [u8],
-    /// Which bytes are looked back to, as in the head, and these.
+    /// The base as in the head, and its bytes.
     pub(crate) base: Option<(u64, &'a [u8])>,
 }
 
-/// The bytes of a frame.
+/// Serializes a frame.
 ///
 /// # Errors
-/// When zstd fails, for want of memory.
-pub(crate) fn frame(body: &Body<'_>) -> io::Result<Vec<u8>> {
+/// zstd failed, for lack of memory.
+pub(crate) fn frame(body: &FrameBody<'_>) -> io::Result<Vec<u8>> {
     let packed = pack(body.objects, body.base.map(|(_, base)| base))?;
     let mut out = Vec::with_capacity(HEAD + body.numbers.len() + packed.len());
     out.extend_from_slice(MARK);
@@ -200,7 +201,7 @@ pub(crate) fn frame(body: &Body<'_>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Reads a frame's head; `None` for what is none.
+/// Parses the head of a frame; `None` if the bytes are not one.
 pub(crate) fn frame_head(bytes: &[u8; HEAD]) -> Option<FrameHead> {
     let word =
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -228,7 +229,7 @@ pub(crate) fn frame_head(bytes: &[u8; HEAD]) -> Option<FrameHead> {
     sane.then_some(head)
 }
 
-/// True when head and body are as they were written.
+/// True when head and body match the checksum.
 pub(crate) fn is_sound(head: &[u8; HEAD], read: &FrameHead, body: &[u8]) -> bool {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&head[..HEAD - 4]);
@@ -243,7 +244,7 @@ fn pack(objects: &[u8], base: Option<&[u8]>) -> io::Result<Vec<u8>> {
     let mut packer = zstd::bulk::Compressor::new(LEVEL)?;
     packer.set_parameter(CParameter::WindowLog(WINDOW))?;
     if let Some(base) = base {
-        // (Its usual tables reach back over a small part of a keyframe.)
+        // (The usual match finder covers only a small part of a keyframe.)
         packer.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
         let referred = packer.context_mut().ref_prefix(base);
         referred.map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
@@ -251,10 +252,10 @@ fn pack(objects: &[u8], base: Option<&[u8]>) -> io::Result<Vec<u8>> {
     packer.compress(objects)
 }
 
-/// The objects of a frame.
+/// Decompresses the objects of a frame.
 ///
 /// # Errors
-/// When they are not what was written.
+/// The data is damaged.
 pub(crate) fn unpack(packed: &[u8], plain: u32, base: Option<&[u8]>) -> Result<Vec<u8>, Damage> {
     if packed.is_empty() {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
-//! How finely readings are kept: a thousandth of what a sensor says is noise, and noise is what fills a disk.
+//! Resolution of recorded readings: the last thousandth of a sensor reading is noise, and noise does not compress.
 //!
-//! Readings are rounded before the recording console itself sees them, so that what it drew and what a replay draws are
-//! the same to the last digit.
+//! Readings are rounded before the recording console processes them, so that the console and a replay show exactly the same
+//! values.
 
 use model::fleet::observe::SourceHealth;
 use model::fleet::reading::Page;
@@ -9,18 +9,18 @@ use model::fleet::signal::{Signal, Signals};
 
 use model::base::Moment;
 
-/// Memory in use and free, bytes a step: 0.04 % of a device of 80 GB.
+/// Resolution of memory used and free, bytes: 0.04 % of an 80 GB device.
 const MEMORY: f64 = 33_554_432.0;
 
-/// Numbers up to here are exact in both forms.
+/// Numbers up to this are exact as integer and as floating point.
 const MOST: f64 = 9e15;
 
-/// The steps of a signal.
+/// Resolution of a signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Grid {
-    /// Whole multiples of the first, divided by the second.
+    /// Integer multiples of the first number divided by the second.
     Steps(f64, f64),
-    /// So many significant digits.
+    /// This many significant digits.
     Digits(i32),
 }
 
@@ -56,10 +56,10 @@ const fn grid(signal: Signal) -> Grid {
     }
 }
 
-/// The number of a value's step; `None` when the value is on none.
+/// The step number of a value; `None` when the value is not on a step.
 pub(crate) fn step(signal: Signal, value: f64) -> Option<i64> {
     let number = nearest(signal, value)?;
-    // Minus zero is not zero, to the bit.
+    // Bitwise comparison: minus zero differs from zero.
     (of_step(signal, number).to_bits() == value.to_bits()).then_some(number)
 }
 
@@ -81,13 +81,13 @@ fn nearest(signal: Signal, value: f64) -> Option<i64> {
             let (mantissa, exponent) = text.split_once('e')?;
             let mantissa: i64 = mantissa.replace('.', "").parse().ok()?;
             let exponent: i64 = exponent.parse().ok()?;
-            // 0 is nothing; from there on each decade has nine tenths of its numbers.
+            // 0 stands for zero. Each decade has nine tenths of its numbers.
             Some((exponent + 10) * 9 * decade + mantissa - decade + 1)
         }
     }
 }
 
-/// The value of a step.
+/// The value of a step number.
 pub(crate) fn of_step(signal: Signal, number: i64) -> f64 {
     match grid(signal) {
         Grid::Steps(times, by) => number as f64 * times / by,
@@ -112,14 +112,14 @@ fn rounded(signals: &Signals) -> Signals {
         .collect()
 }
 
-/// Rounds a page's readings to what is kept of them.
+/// Rounds the readings of a page to the recorded resolution.
 pub(crate) fn round_page(page: &mut Page) {
     for reading in &mut page.readings {
         reading.signals = rounded(&reading.signals);
     }
 }
 
-/// Rounds how a source fares: whole seconds, two digits of latency.
+/// Rounds source health: times to whole seconds, latency to two digits.
 pub(crate) fn round_source(health: &mut SourceHealth) {
     let second = |at: Moment| Moment::from_millis(at.millis().div_euclid(1000) * 1000);
     health.last_ok = health.last_ok.map(second);

@@ -1,4 +1,4 @@
-//! A keyframe: everything that was known at one moment, so that reading may begin there.
+//! A keyframe: the complete state at one time, from which playback can start.
 
 use std::num::NonZero;
 use std::thread;
@@ -15,30 +15,41 @@ use super::codec::{Codec, of_bytes, put, take, to_bytes};
 use super::coder::{Decoder, Encoder};
 use super::fault::Damage;
 use super::mirror::Mirror;
-use super::rows::{Row, Rows};
+use super::row_models::{Row, RowModels};
 
-/// What the last observations alone do not say.
+/// State that the last observations do not contain.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Saved {
-    /// Of the ledger.
+    /// State of the ledger.
     pub ledger: SavedLedger,
-    /// Of the checks.
+    /// State of the checks.
     pub checks: checks::State,
 }
 
-/// Everything that was known at one moment.
+impl Saved {
+    /// The part that the next program on the same cluster takes over; `at` is the time of saving.
+    #[must_use]
+    pub fn handed_on(self, at: Moment) -> Self {
+        Self {
+            ledger: self.ledger.handed_on(),
+            checks: self.checks.handed_on(at),
+        }
+    }
+}
+
+/// The complete state at one time.
 #[derive(Clone)]
 pub struct Keyframe {
-    /// The moment.
+    /// Time of the keyframe.
     pub at: Moment,
-    /// The last observation of everything, in an order in which they can be applied.
+    /// The last observation of every object, in an order in which they can be applied.
     pub observations: Vec<Observation>,
-    /// What they do not say.
+    /// State beyond the observations.
     pub saved: Saved,
 }
 
-/// Writes a keyframe: numbers, objects, and the codec that goes on from there.
+/// Writes a keyframe. Returns its numbers, its objects, and the codec for the frames that follow.
 pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, Vec<u8>, Codec) {
     let mut blob = vec![0; 4];
     let (mut objects, mut primed) = (0u32, 0u32);
@@ -50,9 +61,9 @@ pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, V
         put(&mut blob, bytes);
         primed += 1;
     });
-    // Values are numbers: they stand apart.
+    // Values are numbers and are stored separately.
     let mut saved = saved;
-    let (mut road, mut rows) = (Encoder::new(), Rows::default());
+    let (mut road, mut rows) = (Encoder::new(), RowModels::default());
     let mut lists: Vec<Vec<&'static str>> = Vec::new();
     let mut kinds: Vec<u32> = Vec::new();
     let mut states: Vec<Row> = Vec::new();
@@ -83,7 +94,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// How many observations a keyframe has, how many objects prime the codec, and all of them.
+/// Number of observations in a keyframe, number of objects that restore the codec, and the objects.
 fn counts(blob: &[u8]) -> Result<(u32, u32, &[u8]), Damage> {
     let short = Damage::Frame("a keyframe ends early");
     let (first, rest) = blob.split_at_checked(4).ok_or(short.clone())?;
@@ -92,10 +103,10 @@ fn counts(blob: &[u8]) -> Result<(u32, u32, &[u8]), Damage> {
     Ok((number(first), number(last), rest))
 }
 
-/// The codec alone that goes on from a keyframe.
+/// The codec for the frames after a keyframe, without its state.
 ///
 /// # Errors
-/// When it is not what was written.
+/// The data is damaged.
 pub(crate) fn codec_of(blob: &[u8]) -> Result<Codec, Damage> {
     let (observations, primed, mut rest) = counts(blob)?;
     for _ in 0..observations {
@@ -108,10 +119,10 @@ pub(crate) fn codec_of(blob: &[u8]) -> Result<Codec, Damage> {
     Ok(codec)
 }
 
-/// So many objects are worth a thread of their own.
+/// Minimum number of objects for each thread.
 const SHARE: usize = 1_000;
 
-/// Objects as observations, in their order. What a later version says and this one does not know is passed over.
+/// Decodes objects as observations, in order. Skips those of a later version that this version does not know.
 fn decoded(objects: &[&[u8]]) -> Vec<Observation> {
     let read = |objects: &[&[u8]]| -> Vec<Observation> {
         let all = objects.iter();
@@ -134,10 +145,10 @@ fn decoded(objects: &[&[u8]]) -> Vec<Observation> {
     })
 }
 
-/// Reads a keyframe, and the codec that goes on from there.
+/// Reads a keyframe, and the codec for the frames that follow.
 ///
 /// # Errors
-/// When it is not what was written.
+/// The data is damaged.
 pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe, Codec), Damage> {
     let (count, primed, mut rest) = counts(blob)?;
     let mut objects = Vec::new();
@@ -159,7 +170,7 @@ pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe,
         .collect();
     let lists = lists.ok_or(Damage::Frame("it has a signal of a later version"))?;
     let mut states = vec![Row::default(); lists.len()];
-    let (mut road, mut rows) = (Decoder::new(numbers), Rows::default());
+    let (mut road, mut rows) = (Decoder::new(numbers), RowModels::default());
     let mut kinds = kinds.into_iter();
     let mut whole = true;
     saved.ledger.visit_signals(|signals| {

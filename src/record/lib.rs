@@ -1,19 +1,18 @@
-//! The record: what sources said, on disk, and read again.
+//! The record: stores observations on disk and plays them back.
 //!
-//! A record is a directory of segments that are only ever added to ([`frame`](self) says how they look). It holds what the
-//! ledger is fed: observations. Every few minutes a keyframe says everything; between two of them stands what came, in its
-//! order. A replay feeds the same ledger, so whatever is shown of the present is shown of the past.
+//! A record is a directory of append-only segments ([`frame`](self) defines the format). It contains the input of the ledger:
+//! observations. Every few minutes a keyframe stores the complete state; frames between keyframes store the changes in order. A
+//! replay feeds the same ledger, so every view works on the past as on the present.
 //!
-//! No secret and no text of a log is written. Observations hold next to none: Secrets are never read, of pods neither
-//! environment nor arguments are, of annotations only those that we know by name (`cluster` projects the others away), an
-//! address that may hold a password stays out of messages (`source`), logs and manifests go to the screen by another road.
-//! The one exception is what a container wrote as it ended, which may be the end of its log: the recorder leaves it out.
-//! What is written is what a view shows: names, labels, conditions with their messages, readings.
+//! No secrets and no log text are written. Observations contain almost none: Secrets are never read; of pods, neither
+//! environment nor arguments are read; of annotations, only those known by name are read (`cluster` drops the others); an
+//! address that may contain a password is kept out of messages (`source`); logs and manifests are shown without passing through
+//! observations. One exception is the termination message of a container, which may be the end of its log: the recorder removes
+//! it. The recorded data is what views show: names, labels, conditions with their messages, and readings.
 
 mod archive;
 mod codec;
 mod coder;
-mod fares;
 mod fault;
 mod files;
 mod frame;
@@ -22,17 +21,18 @@ mod keyframe;
 mod mirror;
 mod models;
 mod recorder;
-mod rows;
+mod row_models;
 mod shape;
+mod source_numbers;
 pub mod usage;
 
-pub use archive::{Archive, Player, Step};
-pub use codec::{Entry, Said};
+pub use archive::{Archive, Player, Step, recalled};
+pub use codec::{RecordEntry, RecordedEvent};
 pub use fault::RecordFault;
-pub use frame::Head;
+pub use frame::SegmentHead;
 pub use keyframe::{Keyframe, Saved};
 pub use recorder::{FLUSH, KEYFRAMES, RecordLock, RecordOptions, Recorder, Written};
 
-/// The version of the format that this program writes, and the latest that it reads.
-/// The second looks back from a frame to those before it; the third has latencies of model servers.
+/// Format version that this program writes, and the latest that it reads. Version 2 added frames that refer to earlier ones;
+/// version 3 added latencies of model servers.
 pub const VERSION: u16 = 3;

@@ -1,7 +1,7 @@
-//! The last that was said of each object, as the bytes in which it is written: what a keyframe is made of.
+//! The last observation of each object, as serialized bytes: the content of a keyframe.
 //!
-//! Lists are written as what they change. A relist says thousands of objects again that have not changed: these are left
-//! out, and what it does not mention is written as gone. So a reader may begin in the middle of a list.
+//! Lists are written as changes. A relist repeats thousands of unchanged objects: these are skipped, and objects that it does
+//! not contain are written as deleted. A reader can therefore start in the middle of a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use model::fleet::queue::PriorityKind;
 
 use super::codec::to_bytes;
 
-/// What is known beside objects.
+/// Observations that do not concern an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Other {
     Covers,
@@ -21,25 +21,25 @@ enum Other {
     ExportersFound,
 }
 
-/// See the head of this file.
+/// The last observations. See the module documentation.
 #[derive(Default)]
 pub(crate) struct Mirror {
     objects: BTreeMap<(Table, ObjectKey), Box<[u8]>>,
-    /// Tables that were whole once.
+    /// Tables that have been listed completely at least once.
     listed: BTreeSet<Table>,
-    /// How a table's source fares, where it is not live.
+    /// State of a table's source, unless it is live.
     states: BTreeMap<Table, Box<[u8]>>,
     sweeps: BTreeMap<Table, BTreeSet<ObjectKey>>,
     others: BTreeMap<Other, Box<[u8]>>,
     sources: BTreeMap<Name, SourceHealth>,
 }
 
-/// The key of an object that is in no namespace.
+/// Key of a cluster-scoped object.
 fn wide(name: &Name) -> ObjectKey {
     ObjectKey::new("", name.clone())
 }
 
-/// The table and the key of an object as it is now.
+/// Table and key of an object that exists.
 fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
     Some(match observation {
         Observation::Node(node) => (Table::Nodes, wide(&node.name)),
@@ -92,7 +92,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
 }
 
 impl Mirror {
-    /// Takes an observation that is no page, and hands over what is to be written of it.
+    /// Takes an observation that is not a page, and passes the changes to `write`.
     pub(crate) fn see(&mut self, observation: &Observation, mut write: impl FnMut(&[u8])) {
         if let Some((table, key)) = object_of(observation) {
             if let Some(sweep) = self.sweeps.get_mut(&table) {
@@ -167,7 +167,7 @@ impl Mirror {
         }
     }
 
-    /// Takes how a source fares; true when that is news.
+    /// Takes the health of a source; true when it changed.
     pub(crate) fn see_source(&mut self, health: &SourceHealth) -> bool {
         if self.sources.get(&health.name) == Some(health) {
             return false;
@@ -212,12 +212,12 @@ impl Mirror {
         }
     }
 
-    /// How every source fares.
+    /// Health of every source.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &SourceHealth> {
         self.sources.values()
     }
 
-    /// Everything but sources as observations that build it up from nothing, in an order that does.
+    /// Everything except source health, as observations that rebuild the state when applied in this order.
     pub(crate) fn all(&self, mut write: impl FnMut(&[u8])) {
         if let Some(covers) = self.others.get(&Other::Covers) {
             write(covers);

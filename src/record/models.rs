@@ -1,11 +1,11 @@
-//! What is learned of the heads of entries: their kinds, their times, which page and which source comes next.
+//! Models for the heads of entries: kind, time, next page, next source.
 
 use rustc_hash::FxHashMap;
 
-use super::coder::{Flag, Number, Road};
-use super::rows::Rows;
+use super::coder::{BitCoder, BitModel, Number};
+use super::row_models::RowModels;
 
-/// What kind of entry comes next.
+/// Kind of the next entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     End,
@@ -23,17 +23,17 @@ const KINDS: [Next; 5] = [
     Next::Judged,
 ];
 
-/// A number that most often is the one that followed the last one before.
+/// A number that is predicted from the previous one: usually the number that followed it last time.
 #[derive(Default)]
 pub(crate) struct Followed {
     next: FxHashMap<u32, u32>,
     last: u32,
-    hit: Flag,
+    hit: BitModel,
     number: Number,
 }
 
 impl Followed {
-    pub(crate) fn code(&mut self, road: &mut impl Road, value: u32) -> u32 {
+    pub(crate) fn code(&mut self, road: &mut impl BitCoder, value: u32) -> u32 {
         let guess = self.next.get(&self.last).copied().unwrap_or(self.last + 1);
         let value = match self.hit.code(road, value == guess) {
             true => guess,
@@ -45,24 +45,24 @@ impl Followed {
     }
 }
 
-/// Numbers that are learned from frame to frame.
+/// Models that learn across frames.
 #[derive(Default)]
 pub(crate) struct Models {
-    kind: [[Flag; 5]; 5],
+    kind: [[BitModel; 5]; 5],
     last_kind: usize,
-    /// Milliseconds since the entry before.
+    /// Time since the previous entry, milliseconds.
     pub(crate) pause: Number,
-    /// How old a page is, milliseconds.
+    /// Age of a page, milliseconds.
     pub(crate) age: Number,
     pub(crate) shape: Followed,
     pub(crate) source: Followed,
-    pub(crate) rows: Rows,
-    /// How sources fare: when they answered, then their numbers.
+    pub(crate) rows: RowModels,
+    /// Source health: time of the last answer, then its numbers.
     pub(crate) fare: [Number; 6],
 }
 
 impl Models {
-    pub(crate) fn kind(&mut self, road: &mut impl Road, next: Next) -> Next {
+    pub(crate) fn kind(&mut self, road: &mut impl BitCoder, next: Next) -> Next {
         let flags = &mut self.kind[self.last_kind];
         for (at, kind) in KINDS.iter().enumerate() {
             if at + 1 == KINDS.len() || flags[at].code(road, *kind == next) {

@@ -1,4 +1,4 @@
-//! The writer: takes what sources say, and adds it to segments every few seconds.
+//! Records observations: collects them and appends them to segments every few seconds.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -6,84 +6,84 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::base::{Moment, Name};
-use model::fleet::observe::{Failure, Observation};
+use model::fleet::observe::{Observation, WorkloadFailure};
 
-use super::archive::objects_of;
+use super::archive::{objects_of, recalled};
 use super::codec::{Codec, Writing};
 use super::fault::RecordFault;
 use super::files::{head_of, make_folder, name_of, private, segments};
-use super::frame::{Body, FrameKind, Head, History, file_head, frame};
+use super::frame::{FrameBody, FrameKind, ObjectHistory, SegmentHead, file_head, frame};
 use super::keyframe::{self, Saved};
 use super::mirror::Mirror;
 
-/// What has come is written after this long, whenever the recorder is asked next. What is not written yet is lost with the
-/// process.
+/// Entries are written when the recorder is called after this time. Entries that have not been written are lost if the process
+/// ends.
 pub const FLUSH: Duration = Duration::from_secs(6);
 
-/// How far keyframes lie apart: a moment is found by reading on from one.
+/// Interval of keyframes. Seeking plays forward from a keyframe.
 pub const KEYFRAMES: Duration = Duration::from_secs(15 * 60);
 
-/// A segment is at most this long, and about this large: whole ones are deleted.
+/// Maximum duration of a segment; [`LARGEST`] limits its size approximately. Only whole segments are deleted.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
 const LARGEST: u64 = 64 << 20;
 
-/// A frame of this size does not wait, bytes.
+/// A frame of this size is written at once, bytes.
 const LARGE_FRAME: usize = 8 << 20;
 
-/// A clock that goes back by less only stands still meanwhile.
+/// If the clock goes back by less than this, the time stays the same until it catches up.
 const WAVER: Duration = Duration::from_secs(2);
 
-/// What is recorded, where, and how much of it is kept.
+/// What to record, where, and how much to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordOptions {
-    /// The directory; it is made where it is not there.
+    /// The directory; created if it does not exist.
     pub folder: PathBuf,
-    /// UID of the cluster's namespace `kube-system`; empty where that may not be read.
+    /// UID of the cluster's namespace `kube-system`; empty when it may not be read.
     pub cluster: String,
-    /// Name of the context.
+    /// Name of the kubeconfig context.
     pub context: String,
     /// Version of the program.
     pub program: String,
     /// Segments that ended longer ago are deleted.
     pub keep: Duration,
-    /// The oldest segments are deleted while all are larger than this, bytes.
+    /// The oldest segments are deleted while the total size exceeds this, bytes.
     pub max_bytes: u64,
 }
 
-/// What was written.
+/// Amounts written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
-    /// Bytes of all frames and heads.
+    /// All frames and heads, bytes.
     pub bytes: u64,
-    /// Of these, keyframes.
+    /// Keyframes, bytes.
     pub keyframe_bytes: u64,
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Readings of devices.
+    /// Number of device readings.
     pub readings: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
 }
 
-/// The segment that is written.
+/// The segment that is being written.
 struct Segment {
     path: PathBuf,
     file: File,
     size: u64,
     frames: u64,
     begun: Moment,
-    /// The last moment in it.
+    /// Last time in the segment.
     last: Moment,
-    /// The keyframe that others look back to: where it stands, and how many bytes its objects are.
+    /// The keyframe that others refer to: its offset, and the size of its objects in bytes.
     base: Option<(u64, usize)>,
-    /// What came since its last keyframe.
-    history: History,
+    /// Objects since the last keyframe.
+    history: ObjectHistory,
 }
 
-/// See the head of this file. Dropped, it writes nothing more; [`Recorder::close`] writes what is left.
+/// Writes a record. Dropping it discards unwritten entries; [`Recorder::close`] writes them.
 pub struct Recorder {
     options: RecordOptions,
-    /// Held for as long as the recorder lives.
+    /// Locked for the lifetime of the recorder.
     _lock: File,
     segment: Option<Segment>,
     number: u64,
@@ -93,11 +93,13 @@ pub struct Recorder {
     at: Moment,
     flushed: Moment,
     keyed: Moment,
-    /// A keyframe is wanted before its time.
+    /// Write a keyframe with the next flush.
     wants_key: bool,
-    /// The clock went back: what comes belongs into a segment of its own.
+    /// The clock went back: the next entries go to a new segment.
     went_back: bool,
     written: Written,
+    /// State that the earlier segments handed on, until it is taken.
+    recalled: Saved,
 }
 
 fn describe(cluster: &str, context: &str) -> String {
@@ -107,9 +109,9 @@ fn describe(cluster: &str, context: &str) -> String {
     }
 }
 
-/// The head that shows that a directory is another cluster's. The latest UID decides; where none is known on one of both
-/// sides, the names do.
-fn other_cluster<'h>(heads: &'h [Head], options: &RecordOptions) -> Option<&'h Head> {
+/// The head that shows that a directory belongs to another cluster. The latest UID decides; if either side has no UID, the
+/// context names are compared.
+fn other_cluster<'h>(heads: &'h [SegmentHead], options: &RecordOptions) -> Option<&'h SegmentHead> {
     let known = heads.iter().rev().find(|head| !head.cluster.is_empty());
     match known.filter(|_| !options.cluster.is_empty()) {
         Some(head) => Some(head).filter(|head| head.cluster != options.cluster),
@@ -118,18 +120,18 @@ fn other_cluster<'h>(heads: &'h [Head], options: &RecordOptions) -> Option<&'h H
 }
 
 impl Recorder {
-    /// Opens the directory and begins a segment.
+    /// Opens the directory and starts a segment.
     ///
     /// # Errors
-    /// Another process records into it, it holds another cluster's record, or it cannot be written.
+    /// Another process records to it, it contains another cluster's record, or it cannot be written.
     pub fn open(options: RecordOptions, at: Moment) -> Result<Self, RecordFault> {
         let folder = &options.folder;
         make_folder(folder).map_err(RecordFault::io("make the directory", folder))?;
         let lock = lock(folder)?;
         let known = segments(folder)?;
-        // One that is not ours or not to be read is left alone; the others tell whose record it is.
+        // Foreign and unreadable files are skipped; the others identify the recorded cluster.
         let heads = known.iter().filter_map(|(_, path)| head_of(path).ok());
-        let heads: Vec<Head> = heads.map(|(_, head, _)| head).collect();
+        let heads: Vec<SegmentHead> = heads.map(|(_, head, _)| head).collect();
         if let Some(held) = other_cluster(&heads, &options) {
             return Err(RecordFault::OtherCluster {
                 folder: folder.clone(),
@@ -137,6 +139,7 @@ impl Recorder {
                 wanted: describe(&options.cluster, &options.context),
             });
         }
+        let recalled = recalled(folder, None);
         let mut recorder = Self {
             number: known.last().map_or(1, |(number, _)| number + 1),
             options,
@@ -151,24 +154,30 @@ impl Recorder {
             wants_key: false,
             went_back: false,
             written: Written::default(),
+            recalled: recalled.clone(),
         };
         recorder.begin(at, false)?;
-        recorder.key(at, Saved::default())?;
+        recorder.key(at, recalled)?;
         Ok(recorder)
     }
 
-    /// Where it writes.
+    /// Takes the state that the earlier segments handed on when the record was opened.
+    pub fn take_recalled(&mut self) -> Saved {
+        std::mem::take(&mut self.recalled)
+    }
+
+    /// The directory.
     pub fn folder(&self) -> &Path {
         &self.options.folder
     }
 
-    /// What was written so far.
+    /// Amounts written so far.
     pub fn written(&self) -> Written {
         self.written
     }
 
-    /// Rounds what is kept rounded, and leaves out what is never kept. The recording console does it before it looks itself, so that what it shows and what
-    /// a replay shows are the same.
+    /// Rounds values to the recorded resolution, and removes what is never recorded. The recording console does this before it
+    /// processes an observation, so that it shows the same as a replay.
     pub fn round(observation: &mut Observation) {
         match observation {
             Observation::Page(page) => super::grid::round_page(page),
@@ -189,19 +198,19 @@ impl Recorder {
         self.at = at;
     }
 
-    /// Where a frame begins: within a segment no time goes back.
+    /// Start time of a frame: times never decrease within a segment.
     fn from(&self, at: Moment) -> Moment {
         let last = self.segment.as_ref().map(|segment| segment.last);
         last.map_or(at, |last| at.max(last))
     }
 
-    /// Takes what a source said at `at`, on the server's clock. Nothing is written to disk yet.
+    /// Takes an observation at time `at` on the server's clock. Nothing is written to disk yet.
     pub fn see(&mut self, at: Moment, observation: &Observation) {
         self.clock(at);
         let from = self.from(at);
         let frame = self.frame.get_or_insert_with(|| Writing::new(from));
         match observation {
-            // What was is in Prometheus; history alone takes it.
+            // Prometheus keeps the past; only the history uses it.
             Observation::Past(_) => {}
             Observation::Page(page) if page.readings.is_empty() => {}
             Observation::Page(page) => {
@@ -227,7 +236,7 @@ impl Recorder {
         }
     }
 
-    /// Takes that a picture was made at `at`, and judged where that was due: a replay makes one at the same moments, and judges alike.
+    /// Records that a snapshot was taken at `at` and evaluated if due. A replay takes and evaluates snapshots at the same times.
     pub fn judged(&mut self, at: Moment) {
         self.clock(at);
         let from = self.from(at);
@@ -235,12 +244,12 @@ impl Recorder {
         self.codec.judged(frame, at);
     }
 
-    /// The next time that is written, a keyframe is: the first lists have come.
+    /// Requests a keyframe with the next flush, because the first lists have arrived.
     pub fn want_keyframe(&mut self) {
         self.wants_key = true;
     }
 
-    /// True when it is time to write.
+    /// True when it is time to flush.
     pub fn is_due(&self, at: Moment) -> bool {
         let large = self
             .frame
@@ -249,18 +258,18 @@ impl Recorder {
         large || at < self.flushed || at.since(self.flushed) >= FLUSH.into()
     }
 
-    /// Writes what has come, and a keyframe where one is due; `saved` is asked for what belongs into it.
+    /// Writes the collected entries, and a keyframe if one is due; `saved` returns the state for the keyframe.
     ///
     /// # Errors
-    /// The file cannot be written. What was written before stays as it is, what has come since is lost, and the next call
-    /// tries again with a segment of its own.
+    /// The file cannot be written. Earlier data is intact, the collected entries are lost, and the next call starts a new
+    /// segment.
     pub fn flush(&mut self, at: Moment, saved: impl FnOnce() -> Saved) -> Result<(), RecordFault> {
         self.clock(at);
         let written = self.write(at, saved);
         self.flushed = at;
         if written.is_err() {
             self.frame = None;
-            // While a disk is full no heads without frames pile up.
+            // Remove segments without frames, so that they do not pile up while the disk is full.
             if let Some(segment) = self.segment.take().filter(|segment| segment.frames == 0) {
                 let _ = fs::remove_file(segment.path);
             }
@@ -274,13 +283,13 @@ impl Recorder {
         })
     }
 
-    /// True when the next flush writes a keyframe as well.
+    /// True when the next flush also writes a keyframe.
     pub fn is_key_due(&self, at: Moment) -> bool {
         let late = at.since(self.keyed) >= KEYFRAMES.into();
         late || self.wants_key || self.went_back || self.segment.is_none() || self.is_full(at)
     }
 
-    /// Writes what has come since the last frame; where there is no segment it is lost.
+    /// Writes the entries since the last frame. Without a segment they are lost.
     fn delta(&mut self) -> Result<(), RecordFault> {
         let frame = self.frame.take().filter(|frame| !frame.is_empty());
         let Some(frame) = frame.filter(|_| self.segment.is_some()) else {
@@ -293,7 +302,7 @@ impl Recorder {
             .as_mut()
             .map(|segment| std::mem::take(&mut segment.history));
         let mut history = history.unwrap_or_default();
-        let written = self.append(&Body {
+        let written = self.append(&FrameBody {
             kind: FrameKind::Delta,
             from,
             to,
@@ -324,12 +333,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Begins a segment, and deletes those that are kept no longer.
+    /// Starts a segment, and deletes expired ones.
     fn begin(&mut self, at: Moment, continues: bool) -> Result<(), RecordFault> {
         self.segment = None;
         let path = self.options.folder.join(name_of(self.number, at));
         let failed = || RecordFault::io("write", &path);
-        let head = Head {
+        let head = SegmentHead {
             cluster: self.options.cluster.clone(),
             context: self.options.context.clone(),
             number: self.number,
@@ -346,7 +355,7 @@ impl Recorder {
             .and_then(|()| file.sync_data())
             .and_then(|()| File::open(&self.options.folder)?.sync_all());
         if let Err(error) = begun {
-            // Half a head is nothing that anybody could read.
+            // An incomplete head cannot be read.
             let _ = fs::remove_file(&path);
             return Err(failed()(error));
         }
@@ -361,7 +370,7 @@ impl Recorder {
             begun: at,
             last: at,
             base: None,
-            history: History::default(),
+            history: ObjectHistory::default(),
         });
         self.forget_old(at)
     }
@@ -369,9 +378,9 @@ impl Recorder {
     fn key(&mut self, at: Moment, saved: Saved) -> Result<(), RecordFault> {
         let (numbers, objects, next) = keyframe::write(&self.mirror, saved, &self.codec);
         let base = self.segment.as_ref().and_then(|segment| segment.base);
-        // One that has grown much is no base for what comes.
+        // A keyframe that has grown much does not use the old base.
         let base = base.filter(|(_, base)| objects.len() <= base / 2 * 3);
-        // It is as large as all objects: it is read again rather than kept for minutes.
+        // The base is as large as all objects, so it is read again instead of being kept in memory.
         let base_objects = self
             .segment
             .as_ref()
@@ -382,7 +391,7 @@ impl Recorder {
             });
         let base = base.filter(|_| base_objects.is_some());
         let place = self.segment.as_ref().map_or(0, |segment| segment.size);
-        let body = Body {
+        let body = FrameBody {
             kind: FrameKind::Key,
             from: at,
             to: at,
@@ -403,7 +412,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn append(&mut self, body: &Body<'_>) -> Result<(), RecordFault> {
+    fn append(&mut self, body: &FrameBody<'_>) -> Result<(), RecordFault> {
         let Some(segment) = &mut self.segment else {
             return Ok(());
         };
@@ -422,14 +431,14 @@ impl Recorder {
                 Ok(())
             }
             Err(error) => {
-                // Half a frame is cut again; where even that fails a reader cuts it.
+                // Remove the incomplete frame. If that fails too, readers ignore it.
                 let _ = segment.file.set_len(segment.size);
                 Err(RecordFault::io("write", &segment.path)(error))
             }
         }
     }
 
-    /// Deletes the oldest segments, never the one that is written, and none that this version cannot read.
+    /// Deletes the oldest segments, but never the current one or segments that this version cannot read.
     fn forget_old(&self, at: Moment) -> Result<(), RecordFault> {
         let folder = &self.options.folder;
         let mut all = Vec::new();
@@ -440,7 +449,7 @@ impl Recorder {
             }
         }
         let mut sum: u64 = all.iter().map(|(.., size)| size).sum();
-        // A segment ends where the next one begins.
+        // A segment ends where the next one starts.
         for pair in all.windows(2) {
             let [(number, path, _, size), (_, _, end, _)] = pair else {
                 break;
@@ -459,18 +468,18 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the remaining entries.
     ///
     /// # Errors
-    /// As [`Recorder::flush`].
+    /// See [`Recorder::flush`].
     pub fn close(mut self) -> Result<Written, RecordFault> {
         self.delta()?;
         Ok(self.written)
     }
 }
 
-/// What a container wrote as it ended may be the end of its log: of that nothing is written.
-fn leave_out_log(failure: &mut Failure) {
+/// Removes the termination message of a container, which may be the end of its log.
+fn leave_out_log(failure: &mut WorkloadFailure) {
     if failure.own_words {
         let reason = failure.message.split(':').next().unwrap_or_default();
         failure.message = Name::new(reason);
@@ -487,22 +496,22 @@ fn is_log_text_in(observation: &Observation) -> bool {
         .is_some_and(|failure| failure.own_words)
 }
 
-/// The right to write into the directory of a record, for as long as it is kept.
+/// An exclusive lock on a record's directory, released on drop.
 pub struct RecordLock {
     _file: File,
 }
 
 impl RecordLock {
-    /// Takes it.
+    /// Acquires the lock.
     ///
     /// # Errors
-    /// Another process records into the directory, or it cannot be written.
+    /// Another process records to the directory, or it cannot be written.
     pub fn take(folder: &Path) -> Result<Self, RecordFault> {
         lock(folder).map(|file| Self { _file: file })
     }
 }
 
-/// Takes the directory for one writer.
+/// Locks the directory for one writer.
 fn lock(folder: &Path) -> Result<File, RecordFault> {
     let path = folder.join("lock");
     let mut options = private();

@@ -1,10 +1,10 @@
-//! What a page is without its values, and which pages are alike but for these.
+//! Shapes of pages: a page without its values, and comparison of pages by shape.
 
 use model::fleet::histogram::Histogram;
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::Signals;
 
-/// True for what is told apart by its pod.
+/// True for scopes that are identified by a pod.
 pub(crate) fn is_of_a_pod(scope: Scope) -> bool {
     matches!(scope, Scope::PodCopy | Scope::Serving)
 }
@@ -18,7 +18,7 @@ pub(crate) fn bare(reading: &Reading) -> Reading {
     }
 }
 
-/// True when two readings are of the same, whatever their values.
+/// True when two readings describe the same thing, regardless of their values.
 pub(crate) fn is_alike(a: &Reading, b: &Reading) -> bool {
     a.scope == b.scope
         && a.index == b.index

@@ -1,4 +1,5 @@
-//! The composition root of acting: the one place where settings become a grant, and a grant a writer.
+//! Action service: plans and carries out actions on one cluster. The only place that turns settings into a grant, and a grant
+//! into a client that can write.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use engine::live;
 use exec::govern::GovernWriter;
 use exec::look::Unseen;
 use exec::{
-    self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
-    Writer, WritingClient, checks, name_of_run,
+    self, ClusterIdentity, Journal, Looker, Probe, Progress, Run, RunContext, RunEnd, RunError,
+    Runs, Same, Writer, WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment};
 use model::fleet::scaling::PodScaler;
@@ -22,7 +23,7 @@ use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
 use sim;
 use source::client::{self, Connection};
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use table::actions::opens_faulty;
 use table::{self, Facts};
 
@@ -32,21 +33,21 @@ use super::clock;
 use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 
-/// How long a list of runs waits to be told which cluster this is.
+/// Longest time that the list of runs waits for the cluster's identity.
 const PROMPT: Duration = Duration::from_secs(5);
 
 /// A cluster to act on, with the right to write to it where the settings grant one.
 pub struct ActionService {
     connection: Connection,
     right: Result<(Grant, WritingClient), Denied>,
-    /// What opens shells and port-forwards; `None` on a simulated cluster, which has no containers.
+    /// Opens shells and port-forwards; `None` on a simulated cluster, which has no containers.
     kubectl: Option<Kubectl>,
     journal: Option<Journal>,
-    /// The cluster's identity, and which server gave it.
+    /// The cluster's identity (UID), and the epoch of the connection that it was read in.
     identity: Mutex<Option<(u64, String)>>,
-    /// What the journal was last seen to say.
+    /// The runs of the journal as last read.
     runs: Mutex<Runs>,
-    /// Looks whether what was started runs.
+    /// Reads the fleet, to check whether a job that was started runs.
     look: Option<FleetLook>,
 }
 
@@ -59,7 +60,11 @@ impl ActionService {
     ///
     /// # Errors
     /// The kubeconfig cannot be used.
-    pub fn open(settings: &Settings, choice: Choice, interactive: bool) -> Result<Self, Failure> {
+    pub fn open(
+        settings: &Settings,
+        choice: ContextChoice,
+        interactive: bool,
+    ) -> Result<Self, Failure> {
         let usage =
             |fault: source::kubeconfig::ConfigFault| Failure::new(Exit::Usage, fault.to_string());
         let connection =
@@ -88,7 +93,7 @@ impl ActionService {
         })
     }
 
-    /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.
+    /// The simulated cluster in this process. Writing is granted unless the settings deny it.
     pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
         let clock = service.cluster().machine_clock();
         let connection = client::client_for(service.clone(), context, clock, []);
@@ -108,17 +113,17 @@ impl ActionService {
         }
     }
 
-    /// The same, which looks at the fleet by `look` whether a job that it started runs.
+    /// Sets the function that reads the fleet to check whether a job that was started runs.
     #[must_use]
     pub fn looking(mut self, look: FleetLook) -> Self {
         self.look = Some(look);
         self
     }
 
-    /// What opens shells and port-forwards.
+    /// Returns what opens shells and port-forwards.
     ///
     /// # Errors
-    /// Nothing grants it, or the cluster is a simulated one.
+    /// The settings grant no writing, or the cluster is simulated.
     pub fn kubectl(&self) -> Result<&Kubectl, String> {
         self.grant().map_err(ToString::to_string)?;
         self.kubectl
@@ -126,10 +131,10 @@ impl ActionService {
             .ok_or_else(|| NO_CONTAINERS.to_owned())
     }
 
-    /// What writes for `govern`.
+    /// The writer for `govern`.
     ///
     /// # Errors
-    /// Nothing grants writing.
+    /// The settings grant no writing.
     pub fn governor(&self) -> Result<GovernWriter, Failure> {
         match &self.right {
             Ok((grant, client)) => Ok(GovernWriter::new(grant, client.clone())),
@@ -140,10 +145,10 @@ impl ActionService {
         }
     }
 
-    /// The grant, or why there is none.
+    /// The grant.
     ///
     /// # Errors
-    /// What says so.
+    /// Why the settings grant no writing.
     pub fn grant(&self) -> Result<&Grant, &Denied> {
         self.right.as_ref().map(|(grant, _)| grant)
     }
@@ -158,13 +163,13 @@ impl ActionService {
         self.connection.stats.now()
     }
 
-    /// What reads the objects that an action is about.
+    /// Reads the objects that an action changes.
     pub fn looker(&self) -> Looker {
         let connection = &self.connection;
         Looker::new(connection.client.clone(), connection.namespace.clone())
     }
 
-    /// The job or queue of this name, in `namespace` where it says none.
+    /// The job or queue of this name; `namespace` applies where the name has none.
     ///
     /// # Errors
     /// As [`Looker::target`].
@@ -178,12 +183,12 @@ impl ActionService {
         looker.target(name).await
     }
 
-    /// The namespace of names that come without.
+    /// The default namespace, for names without one.
     pub fn namespace(&self) -> &str {
         &self.connection.namespace
     }
 
-    /// Who the server takes us for; the name on this machine where it does not say.
+    /// The user name that the server reports for us, else the user name on this machine.
     pub async fn user(&self) -> String {
         match &self.right {
             Ok((grant, client)) => {
@@ -194,7 +199,7 @@ impl ActionService {
         }
     }
 
-    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open.
+    /// Fills in the API versions that the cluster serves, where the plan leaves them open.
     pub async fn settle(&self, plan: &mut Plan) {
         self.looker().settle(plan).await;
     }
@@ -202,21 +207,21 @@ impl ActionService {
     /// The journal.
     ///
     /// # Errors
-    /// There is no home to keep it in.
+    /// There is no home directory to keep it in.
     pub fn journal(&self) -> Result<&Journal, Failure> {
         self.journal.as_ref().ok_or_else(no_home)
     }
 
-    fn named(&self, uid: String) -> Cluster {
-        Cluster {
+    fn named(&self, uid: String) -> ClusterIdentity {
+        ClusterIdentity {
             context: self.connection.context.to_string(),
             server: self.connection.server.clone(),
             uid,
         }
     }
 
-    /// Which cluster this is. Where its identity may not be read, and why that is.
-    pub async fn cluster(&self) -> (Cluster, Option<String>) {
+    /// Identity of this cluster, and, where its UID cannot be read, the reason.
+    pub async fn cluster(&self) -> (ClusterIdentity, Option<String>) {
         let connection = &self.connection;
         let epoch = connection.stats.epoch();
         let mut known = self.identity.lock().await;
@@ -232,8 +237,8 @@ impl ActionService {
         }
     }
 
-    /// The runs of the journal that are about this cluster, or may be, oldest first; each with what is not known of that.
-    /// Only what is new in the journal is read. None where there is no journal, or it cannot be read.
+    /// The runs of the journal that were, or may have been, carried out on this cluster, oldest first; each with the reason for
+    /// doubt, if any. Reads only what is new in the journal. Empty where there is no journal or it cannot be read.
     pub async fn runs(&self) -> Vec<(Run, Option<String>)> {
         let Some(journal) = &self.journal else {
             return Vec::new();
@@ -254,7 +259,7 @@ impl ActionService {
             .collect()
     }
 
-    /// What is not known of whether a run was carried out on this cluster; `None` where it was.
+    /// Why it is uncertain that a run was carried out on this cluster; `None` where it is certain.
     ///
     /// # Errors
     /// There is no such run, or it was carried out on another cluster.
@@ -274,33 +279,33 @@ impl ActionService {
         }
     }
 
-    /// Those of these rights that the server says we lack.
+    /// Those of `rights` that the server says we lack.
     pub async fn missing(&self, rights: &[Right]) -> Vec<Right> {
         exec::request::missing(&self.connection.client, rights).await
     }
 
-    /// The plan that holds a job or queue of this name, in `namespace` where it says none.
+    /// The plan that holds a job or queue; `namespace` applies where the name has none.
     ///
     /// # Errors
-    /// It is not there, is held already, or has no such lever.
+    /// It does not exist, is on hold already, or cannot be put on hold.
     pub async fn hold(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
         let found = self.target(namespace, name).await?;
         Ok(hold::plan(&found, name, self.now())?)
     }
 
-    /// The plan that lets a held one go on.
+    /// The plan that resumes a job or queue that is on hold.
     ///
     /// # Errors
-    /// It is not there, is not held, or has no such lever.
+    /// It does not exist, is not on hold, or cannot be resumed.
     pub async fn resume(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
         let found = self.target(namespace, name).await?;
         Ok(resume::plan(&found, name, self.now())?)
     }
 
-    /// The plan that gives a job another priority: a number, or the name of a class.
+    /// The plan that changes the priority of a job to a number or to the name of a priority class.
     ///
     /// # Errors
-    /// It is not there, is a queue, or nothing can change its priority.
+    /// The job does not exist, is a queue, or its priority cannot be changed.
     pub async fn reprioritise(
         &self,
         namespace: Option<&str>,
@@ -319,7 +324,7 @@ impl ActionService {
     /// The plan that sets the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
     ///
     /// # Errors
-    /// It is not there, has no replicas, or something else sets their number.
+    /// It does not exist, has no replicas, or another controller sets their number.
     pub async fn scale(
         &self,
         namespace: Option<&str>,
@@ -342,11 +347,10 @@ impl ActionService {
         Ok(plan)
     }
 
-    /// The plan that takes back what a run did; `elsewhere` makes the refusal out of the words that it was on another
-    /// cluster.
+    /// The plan that undoes a run. `elsewhere` turns the message that the run was on another cluster into the error.
     ///
     /// # Errors
-    /// There is no journal, no such run in it, it was taken back already, or nothing of it can be taken back.
+    /// There is no journal or no such run in it, the run was undone already, or nothing in it can be undone.
     pub async fn undo(
         &self,
         run: &str,
@@ -372,10 +376,11 @@ impl ActionService {
         Ok(plan)
     }
 
-    /// The plan for an intent, on the latest picture and on the objects as they are read now; `known` as for [`plan::plan_again`].
+    /// The plan for an intent, from the latest snapshot and from the objects as they are read now; `known` as for
+    /// [`plan::plan_again`].
     ///
     /// # Errors
-    /// Why there is none.
+    /// The plan is refused, or what it needs cannot be read.
     pub async fn plan(
         &self,
         intent: &Intent,
@@ -399,12 +404,12 @@ impl ActionService {
             }
         };
         if let Some(facts) = facts {
-            plan::foretell(&live::snapshot(&facts.fleet, &facts.burn), &mut plan);
+            plan::foretell(&live::snapshot(&facts.fleet, &facts.spend_rates), &mut plan);
         }
         Ok(plan)
     }
 
-    /// Fills in what can be checked of a plan before it is confirmed.
+    /// Runs the checks of a plan that are possible before it is confirmed.
     pub async fn check(&self, plan: &mut Plan) {
         let probe = self
             .right
@@ -427,10 +432,10 @@ impl ActionService {
             .map_err(|error| Failure::new(Exit::Refused, error.to_string()))
     }
 
-    /// Carries out an approved plan. Progress goes to `progress`; `stop` turned true stops it after a step.
+    /// Carries out an approved plan. Progress goes to `progress`; when `stop` turns true, the run stops after the current step.
     ///
     /// # Errors
-    /// The journal cannot be written, or it is refused.
+    /// The journal cannot be written, or the run is refused.
     pub async fn carry_out(
         &self,
         approved: &Approved,
@@ -446,7 +451,7 @@ impl ActionService {
         Ok(self.outcome(&run, approved.plan(), end).await)
     }
 
-    /// Takes up a run that was stopped, or whose process has ended.
+    /// Resumes a run that was stopped, or whose process has ended.
     ///
     /// # Errors
     /// As [`RunContext::take_up`].
@@ -465,10 +470,10 @@ impl ActionService {
         Ok(self.outcome(run, &past.plan, end).await)
     }
 
-    /// How a run ended, with what is not as it was to be, which the journal keeps.
-    async fn outcome(&self, run: &str, plan: &Plan, end: End) -> Outcome {
+    /// The outcome of a run. What is not as planned is added to the journal.
+    async fn outcome(&self, run: &str, plan: &Plan, end: RunEnd) -> Outcome {
         let aftermath = match end {
-            End::Done => aftermath::of(plan, &self.connection.client, self.look.as_ref()).await,
+            RunEnd::Done => aftermath::of(plan, &self.connection.client, self.look.as_ref()).await,
             _ => None,
         };
         if let Some(record) = &aftermath
@@ -477,7 +482,7 @@ impl ActionService {
                 .open(run, clock::now())
                 .and_then(|mut pen| pen.write(clock::now(), record.clone()))
         {
-            tracing::warn!(%fault, "what is not as the plan meant it is not written down");
+            tracing::warn!(%fault, "the result of the run is not written to the journal");
         }
         Outcome {
             run: run.to_owned(),
@@ -491,9 +496,9 @@ impl ActionService {
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
         act: F,
-    ) -> Result<End, Failure>
+    ) -> Result<RunEnd, Failure>
     where
-        F: AsyncFnOnce(RunContext<'_>, &Grant) -> Result<End, RunError>,
+        F: AsyncFnOnce(RunContext<'_>, &Grant) -> Result<RunEnd, RunError>,
     {
         let (grant, client) = self
             .right
@@ -513,11 +518,11 @@ impl ActionService {
     }
 }
 
-/// The plan of an intent that needs the picture of the fleet alone, with what is not known said in it; `known` as for
+/// The plan for an intent that needs only the snapshot of the fleet, with warnings about what is not known; `known` as for
 /// [`plan::plan_again`].
 ///
 /// # Errors
-/// It is refused, or what it needs of the fleet is not known.
+/// The plan is refused, or the facts that it needs are not known.
 pub(super) fn plan_on(
     facts: &Facts,
     intent: &Intent,
@@ -525,7 +530,7 @@ pub(super) fn plan_on(
     author: &Author,
 ) -> Result<Plan, Unseen> {
     let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
-    let fleet = live::snapshot(&facts.fleet, &facts.burn);
+    let fleet = live::snapshot(&facts.fleet, &facts.spend_rates);
     scale::check_owner(&fleet, intent, pod_scalers(facts))?;
     let mut plan = plan::plan_again(&fleet, intent, author, known)?;
     plan.warnings.extend(gaps);
@@ -540,15 +545,15 @@ pub fn pod_scalers(facts: &Facts) -> impl Iterator<Item = &PodScaler> {
     all.map(|scaler| &**scaler)
 }
 
-/// That two clusters were told apart by less than their identity.
+/// Warning that the cluster was identified by less than its UID.
 fn doubt(why: Option<&str>) -> String {
     let why = why.unwrap_or("the run's record does not name it");
     format!(
-        "that it is the cluster of this run is judged by its context and address alone: the UID of namespace kube-system is not known ({why})"
+        "whether this is the cluster of the run is known by its context and address alone: the UID of namespace kube-system is not known ({why})"
     )
 }
 
-/// Our name on this machine, as far as the environment says.
+/// User name on this machine, from the environment; `unknown` where it has none.
 fn local_name() -> String {
     ["USER", "LOGNAME", "USERNAME"]
         .iter()
@@ -557,15 +562,15 @@ fn local_name() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// A progress that nobody looks at, and a stop that never comes.
+/// Channels for a run without an observer: progress is dropped, and it is never stopped.
 pub fn unwatched() -> (watch::Sender<Option<Progress>>, watch::Receiver<bool>) {
     (watch::Sender::new(None), watch::channel(false).1)
 }
 
-/// Runs `work`; the first interrupt asks it to stop after its step, the second one ends it where it stands.
+/// Runs `work`; the first interrupt stops it after its current step, the second one at once.
 ///
 /// # Errors
-/// Those of the work; interrupted twice.
+/// Those of `work`; interrupted twice.
 pub async fn interruptible<T>(
     stop: watch::Sender<bool>,
     work: impl Future<Output = Result<T, Failure>>,

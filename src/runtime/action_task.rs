@@ -1,17 +1,19 @@
-//! The hands behind the console: plans are made and carried out off every loop, and the journal is read for what was
-//! done. Without a grant nothing here can write.
+//! Background task of the console's actions: makes and carries out plans off the event loops, and reads the journal for past runs.
+//! Without a grant it writes nothing.
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use cluster::mutations::Right;
 use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
-use exec::{self, End, Journal, Progress, Run, StepResult};
+use exec::{self, Journal, Progress, Run, RunEnd, StepResult};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
 use table::Facts;
@@ -22,26 +24,36 @@ use super::action_service::ActionService;
 use super::aftermath::{FleetLook, Outcome};
 use super::kubectl::Kubectl;
 
-/// Pieces of news that may wait for the screen.
+/// Capacity of the event channel to the screen.
 const BACKLOG: usize = 32;
 
-/// Runs that are shown, the latest.
+/// How often the journal is checked for runs of other processes.
+const JOURNAL: Duration = Duration::from_secs(5);
+
+/// Most runs shown; the latest ones.
 const SHOWN: usize = 200;
 
 /// What an action task reports.
 #[derive(Debug)]
 pub enum ActionEvent {
-    /// What may be done, and what was done.
+    /// Which actions are allowed, and the runs of the journal.
     ActionState(Arc<ActionState>),
-    /// A plan, or why there is none.
+    /// The plan that was requested, or why there is none.
     PlanOutcome(u64, PlanOutcome),
-    /// What came of changes that were supposed.
+    /// Result of a what-if computation.
     Supposed(Name, Supposed),
-    /// How a run began.
+    /// Whether a run began: its name, or why it was refused.
     Began(u64, Result<String, String>),
 }
 
-/// A run that this console carries out: its stop, and where it says how far it is.
+/// Why rights are missing, by the command that needs them.
+type Lacks = Mutex<BTreeMap<&'static str, String>>;
+
+fn locked(lacks: &Lacks) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+    lacks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run of this process: its stop switch and its progress.
 struct Running {
     stop: watch::Sender<bool>,
     progress: watch::Receiver<Option<Progress>>,
@@ -54,12 +66,16 @@ pub struct ActionTask {
     out: mpsc::Sender<ActionEvent>,
     news: mpsc::Receiver<ActionEvent>,
     running: Vec<Running>,
-    /// Dropped with the session: what is carried out then is left where it stands, and can be taken up again.
+    /// Why rights are missing, by the command that needs them.
+    lacks: Arc<Lacks>,
+    /// When a run of this console last made progress.
+    acted: watch::Sender<Option<Instant>>,
+    /// Dropped with the session. A run in progress then stops where it is and can be resumed later.
     gone: watch::Sender<()>,
 }
 
 impl ActionTask {
-    /// A task for one cluster; looks at once what may be done and what was done. Must be called within a runtime.
+    /// A task for one cluster; reads rights and runs at once. Must be called within a runtime.
     pub fn new(action_service: ActionService, facts: watch::Receiver<Option<Arc<Facts>>>) -> Self {
         let (out, news) = mpsc::channel(BACKLOG);
         let latest = facts.clone();
@@ -73,13 +89,21 @@ impl ActionTask {
             out,
             news,
             running: Vec::new(),
+            lacks: Arc::default(),
+            acted: watch::Sender::new(None),
             gone: watch::Sender::new(()),
         };
         actions.look();
+        actions.follow();
         actions
     }
 
-    /// The next piece of news.
+    /// When a run of this console last made progress; facts from before that may be outdated.
+    pub fn acted(&self) -> watch::Receiver<Option<Instant>> {
+        self.acted.subscribe()
+    }
+
+    /// The next event.
     pub async fn next(&mut self) -> ActionEvent {
         match self.news.recv().await {
             Some(deed) => deed,
@@ -87,7 +111,7 @@ impl ActionTask {
         }
     }
 
-    /// Runs work on a thread of its own, until the session ends.
+    /// Runs `work` on its own thread until the session ends.
     fn spawn<F, T>(&self, work: T)
     where
         F: Future<Output = ()>,
@@ -113,32 +137,52 @@ impl ActionTask {
         self.action_service.kubectl()
     }
 
-    /// Looks what may be done and what was done.
+    /// Reads which actions are allowed, and the runs of the journal.
     pub fn look(&self) {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        let lacks = Arc::clone(&self.lacks);
         self.spawn(move || async move {
-            let first = acts(&action_service, BTreeMap::new()).await;
+            let first = acts(&action_service, &lacks).await;
             let granted = first.may == May::Yes;
             let _ = out.send(ActionEvent::ActionState(Arc::new(first))).await;
             if granted {
                 let lacking = lacking(&action_service).await;
-                if !lacking.is_empty() {
-                    let _ = out
-                        .send(ActionEvent::ActionState(Arc::new(
-                            acts(&action_service, lacking).await,
-                        )))
-                        .await;
+                let is_new = lacking != *locked(&lacks);
+                *locked(&lacks) = lacking;
+                if is_new {
+                    let _ = out.send(news(&action_service, &lacks).await).await;
                 }
             }
         });
     }
 
-    /// Makes a plan on the latest picture.
+    /// Watches the journal for runs of other processes; all processes of one user share it.
+    fn follow(&self) {
+        let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        let lacks = Arc::clone(&self.lacks);
+        self.spawn(move || async move {
+            let stamp = || action_service.journal().ok().and_then(Journal::stamp);
+            let mut known = stamp();
+            loop {
+                tokio::time::sleep(JOURNAL).await;
+                let now = stamp();
+                if std::mem::replace(&mut known, now) == now {
+                    continue;
+                }
+                let state = news(&action_service, &lacks).await;
+                if out.send(state).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Makes a plan from the latest snapshot.
     pub fn plan(&self, ask: PlanRequest) {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let facts = self.facts.borrow().clone();
         self.spawn(move || async move {
-            let made = match make(&action_service, &ask, facts.as_deref()).await {
+            let made = match make_plan(&action_service, &ask, facts.as_deref()).await {
                 Ok(mut plan) => {
                     action_service.settle(&mut plan).await;
                     action_service.check(&mut plan).await;
@@ -151,7 +195,7 @@ impl ActionTask {
         });
     }
 
-    /// Computes what becomes of the latest picture under changes. It reads and writes nothing, and needs no grant.
+    /// Computes the effect of changes on the latest snapshot (what-if). It writes nothing and needs no grant.
     pub fn suppose(&self, changes: Name) {
         let out = self.out.clone();
         let facts = self.facts.borrow().clone();
@@ -166,14 +210,14 @@ impl ActionTask {
 
     /// Carries out a confirmed plan.
     pub fn carry_out(&mut self, order: ConfirmedPlan) {
-        let (number, plan, consent) = (order.number, order.plan, order.consent);
+        let (number, plan, consent) = (order.number, order.plan, order.confirmation);
         self.run(number, async move |action_service, progress, stop| {
             let approved = action_service.approve(plan, consent)?;
             whole(action_service.carry_out(&approved, progress, stop).await?)
         });
     }
 
-    /// Goes on with a run that stands.
+    /// Resumes a stopped run.
     pub fn go_on(&mut self, run: String) {
         self.run(0, async move |action_service, progress, stop| {
             whole(action_service.take_up(&run, progress, stop).await?)
@@ -198,22 +242,21 @@ impl ActionTask {
             progress: seen.clone(),
         });
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        let lacks = Arc::clone(&self.lacks);
+        let acted = self.acted.clone();
         self.spawn(move || async move {
             let mut seen = seen;
             let told = async {
                 let mut begun = false;
                 while seen.changed().await.is_ok() {
+                    acted.send_replace(Some(Instant::now()));
                     let run = seen.borrow_and_update().as_ref().map(|it| it.run.clone());
                     if let Some(run) = run
                         && !std::mem::replace(&mut begun, true)
                     {
                         let _ = out.send(ActionEvent::Began(number, Ok(run))).await;
                     }
-                    let _ = out
-                        .send(ActionEvent::ActionState(Arc::new(
-                            acts(&action_service, BTreeMap::new()).await,
-                        )))
-                        .await;
+                    let _ = out.send(news(&action_service, &lacks).await).await;
                 }
             };
             let (end, ()) = tokio::join!(work(&action_service, progress, stopped), told);
@@ -222,15 +265,18 @@ impl ActionTask {
                     .send(ActionEvent::Began(number, Err(failure.message)))
                     .await;
             }
-            let _ = out
-                .send(ActionEvent::ActionState(Arc::new(
-                    acts(&action_service, BTreeMap::new()).await,
-                )))
-                .await;
+            let _ = out.send(news(&action_service, &lacks).await).await;
         });
     }
 
-    /// Stops a run of this console after its current step; false when it is not one of ours.
+    /// Name of a run of this console that is in progress; closing the session would interrupt it.
+    pub fn goes_on(&self) -> Option<String> {
+        let run = self.running.iter().find(|run| !run.is_over())?;
+        let name = run.progress.borrow().as_ref().map(|it| it.run.clone());
+        Some(name.unwrap_or_else(|| String::from("a run that was just confirmed")))
+    }
+
+    /// Stops a run of this console after its current step; false when this console does not carry it out.
     pub fn stop(&self, run: &str) -> bool {
         let is = |running: &&Running| {
             let progress = running.progress.borrow();
@@ -248,12 +294,17 @@ impl ActionTask {
 
 impl Running {
     fn is_over(&self) -> bool {
-        let progress = self.progress.borrow();
-        progress.as_ref().is_some_and(|it| it.end.is_some())
+        // A run that was refused before its first step reports no end.
+        let has_ended = self
+            .progress
+            .borrow()
+            .as_ref()
+            .is_some_and(|it| it.end.is_some());
+        has_ended || self.progress.has_changed().is_err()
     }
 }
 
-/// Tells of what a run left behind.
+/// Turns an outcome that is not as planned into an error.
 fn whole(outcome: Outcome) -> Result<(), Failure> {
     match outcome.undone() {
         Some(words) => Err(Failure::new(Exit::Failed, words)),
@@ -261,8 +312,8 @@ fn whole(outcome: Outcome) -> Result<(), Failure> {
     }
 }
 
-/// Makes a plan: what the whole fleet is needed for on the picture, the rest on the objects as they are read now.
-async fn make(
+/// Makes a plan: from the snapshot where it needs the whole fleet, else from the objects as they are read now.
+async fn make_plan(
     action_service: &ActionService,
     ask: &PlanRequest,
     facts: Option<&Facts>,
@@ -277,11 +328,14 @@ async fn make(
     action_service.plan(&ask.intent, &ask.known, facts).await
 }
 
-/// What may be done, and the runs on this cluster.
-async fn acts(
-    action_service: &ActionService,
-    lacking: BTreeMap<&'static str, String>,
-) -> ActionState {
+/// The state that [`acts`] reads, as an event.
+async fn news(action_service: &ActionService, lacks: &Lacks) -> ActionEvent {
+    ActionEvent::ActionState(Arc::new(acts(action_service, lacks).await))
+}
+
+/// Which actions are allowed, and the runs on this cluster.
+async fn acts(action_service: &ActionService, lacks: &Lacks) -> ActionState {
+    let lacking = locked(lacks).clone();
     let may = match action_service.grant() {
         Ok(_) => May::Yes,
         Err(denied) => May::No {
@@ -295,7 +349,7 @@ async fn acts(
     let latest = all.iter().zip(doubts).rev().take(SHOWN);
     let runs = latest
         .map(|(run, doubt)| {
-            // Only a run without an end may still be carried out.
+            // Only a run without an end may still be in progress.
             let open = run.end.is_none();
             let running = open && journal.is_some_and(|journal| journal.is_running(&run.name));
             let mut row = row(run, running, exec::undone_by(&all, &run.name));
@@ -311,14 +365,14 @@ async fn acts(
     ActionState { may, lacking, runs }
 }
 
-/// Why a job of this context does not run, where a run of the journal keeps it from that.
+/// Why a job of this context does not run, where a run of the journal is the reason.
 pub fn holding(journal: &Journal, context: &str, job: &JobName) -> Option<String> {
     let all = exec::runs(&journal.read().ok()?);
     let here = all
         .iter()
         .rev()
         .filter(|run| run.cluster.context == context);
-    here.filter(|run| run.holds().contains(job))
+    here.filter(|run| run.suspended_jobs().contains(job))
         .find_map(|run| {
             let running = run.end.is_none() && journal.is_running(&run.name);
             row(run, running, exec::undone_by(&all, &run.name)).holding(job)
@@ -328,12 +382,12 @@ pub fn holding(journal: &Journal, context: &str, job: &JobName) -> Option<String
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let (state, words) = match (&run.end, undo) {
         (Some(_), Some(undo)) => (RunState::Undone, format!("undone by {}", undo.name)),
-        (Some(End::Done), None) => match run.undone() {
+        (Some(RunEnd::Done), None) => match run.undone() {
             Some(words) => (RunState::Incomplete, words),
             None => (RunState::Done, String::new()),
         },
-        (Some(End::Stopped), None) => (RunState::Stopped, String::new()),
-        (Some(End::Failed { step, words }), None) => {
+        (Some(RunEnd::Stopped), None) => (RunState::Stopped, String::new()),
+        (Some(RunEnd::Failed { step, words }), None) => {
             (RunState::Failed, format!("step {step} failed: {words}"))
         }
         (None, _) if running => (RunState::Running, String::new()),
@@ -346,13 +400,17 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     });
     let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
     RunRow {
+        no_undo: match state {
+            RunState::Done => run.undo(run.begun).err().map(|refusal| refusal.sentence),
+            _ => None,
+        },
         cordons,
         starts: match &run.plan.intent {
             Intent::Admit { job, .. } => Some(job.clone()),
             _ => None,
         },
         stopped: stopped(run),
-        holds: run.holds(),
+        suspended_jobs: run.suspended_jobs(),
         name: run.name.clone(),
         title: run.plan.title.clone(),
         begun: run.begun,
@@ -363,7 +421,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
         steps: steps
             .map(|(trace, step)| StepRow {
                 words: step.to_string(),
-                stand: match trace.over {
+                state: match trace.over {
                     Some(StepResult::Done) => StepState::Done,
                     Some(StepResult::Already) => StepState::Already,
                     Some(StepResult::Left) => StepState::Left,
@@ -381,7 +439,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     }
 }
 
-/// The jobs that a run has stopped: by a step that was sent, or by the scheduler once a step was.
+/// The jobs that a run has stopped: by a step of its own, or preempted by the scheduler after such a step.
 fn stopped(run: &Run) -> Vec<JobName> {
     let steps = || run.steps.iter().zip(&run.plan.steps);
     if !steps().any(|(trace, _)| trace.has_written()) {
@@ -397,10 +455,10 @@ fn stopped(run: &Run) -> Vec<JobName> {
     all.into_iter().filter(is_sent).cloned().collect()
 }
 
-/// A verb on a resource that a command cannot do without.
+/// A verb on a resource that a command needs.
 type Need = (&'static str, &'static str, &'static str, &'static str);
 
-/// The rights without which a command can do nothing anywhere; any one of a row suffices.
+/// The rights that each command needs; any one of a row suffices.
 const NEEDS: &[(&[&str], &[Need])] = &[
     // In a pod, or on a node.
     (
@@ -447,7 +505,7 @@ async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, Strin
 
 pub(super) const NO_PICTURE: &str = "the fleet has not been read yet";
 
-/// That a plan needs the fleet, and there is none yet.
+/// The error for a plan that needs the fleet before the first snapshot.
 pub(super) fn no_picture() -> Unseen {
     Unseen::Failed(Failure::new(Exit::Unreachable, NO_PICTURE))
 }
@@ -456,9 +514,9 @@ pub(super) fn no_picture() -> Unseen {
 mod tests {
     use super::*;
     use exec::record::Who;
-    use exec::{Cluster, Trace};
+    use exec::{ClusterIdentity, Trace};
     use model::base::{Moment, ObjectKey};
-    use model::plan::{Displaced, Effect, Forecast, JobRef, Loss, Object, Step, Verb};
+    use model::plan::{Displaced, Forecast, JobRef, Loss, Object, PlanEffect, Step, Verb};
 
     fn job(name: &str) -> JobName {
         JobName(ObjectKey::new("nlp", name))
@@ -482,12 +540,14 @@ mod tests {
             step.side_effects.interrupts = true;
             plan.steps.push(step);
         }
-        plan.effect = Effect::Forecast(Forecast {
+        plan.effect = PlanEffect::Forecast(Forecast {
             displaced: vec![Displaced {
                 job: job("c"),
                 devices: 8,
                 loss: Loss::default(),
                 back: None,
+                back_p10: None,
+                back_p90: None,
             }],
             ..Forecast::default()
         });
@@ -499,7 +559,7 @@ mod tests {
             name: "run-1".to_owned(),
             begun: Moment::default(),
             last: Moment::default(),
-            cluster: Cluster {
+            cluster: ClusterIdentity {
                 context: "demo".to_owned(),
                 server: String::new(),
                 uid: String::new(),
@@ -523,5 +583,18 @@ mod tests {
         let row = row(&run(2), true, None);
         assert_eq!(row.stopped, [job("a"), job("b"), job("c")]);
         assert_eq!(row.starts, Some(job("new")));
+    }
+
+    /// A run that is refused before its first step reports no end, and must not count as in progress.
+    #[test]
+    fn a_run_that_never_began_is_over() {
+        let (progress, seen) = watch::channel(None);
+        let running = Running {
+            stop: watch::channel(false).0,
+            progress: seen,
+        };
+        assert!(!running.is_over(), "it is about to begin");
+        drop(progress);
+        assert!(running.is_over());
     }
 }

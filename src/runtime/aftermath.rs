@@ -1,5 +1,5 @@
-//! What is not as a plan meant it to be although every step of its run is over: pods that a drain has left behind, a job that it
-//! started and that does not run.
+//! Aftermath of a run: what is not as the plan intended although every step is done, such as pods left on a drained node or a job
+//! that does not start.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,41 +7,41 @@ use std::time::Duration;
 
 use kube::Client;
 
-use exec::End;
+use exec::RunEnd;
 use exec::record::Record;
 use model::plan::{Intent, JobName, Plan};
 use table::Facts;
 use table::actions::not_started;
 
-/// How long what a plan asked for may take after its last step: a queue tells pods to end, a scheduler places new ones.
+/// How long the effects of a plan may take after its last step: a queue ends pods, a scheduler places new ones.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked at meanwhile.
+/// How often the effects are checked meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Reads the fleet as it is now; `None` where that cannot be done.
+/// Reads the current facts of the fleet; `None` where they cannot be read.
 pub type FleetLook =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Arc<Facts>>>>> + Send + Sync>;
 
-/// What was carried out: the run's name and how it ended.
+/// Outcome of a run: its name and how it ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The run.
+    /// Name of the run.
     pub run: String,
     /// How it ended.
-    pub end: End,
-    /// What is not as it was to be, for the journal; `None` where all of it is.
+    pub end: RunEnd,
+    /// What is not as planned, for the journal; `None` where everything is.
     pub aftermath: Option<Record>,
 }
 
 impl Outcome {
-    /// What is not as it was to be, and what to do about it; `None` where there is nothing.
+    /// What is not as planned, and what to do about it; `None` where everything is.
     pub fn undone(&self) -> Option<String> {
         let record = self.aftermath.as_ref()?;
         let words = exec::history::aftermath_words(record)?;
         Some(format!("every step is done, but {words}"))
     }
 
-    /// Pods that a drain has left behind, as `NAMESPACE/NAME on NODE`.
+    /// Pods that a drain left on its nodes, as `NAMESPACE/NAME on NODE`.
     pub fn left(&self) -> &[String] {
         match &self.aftermath {
             Some(Record::Behind { pods, .. }) => pods,
@@ -50,7 +50,7 @@ impl Outcome {
     }
 }
 
-/// What a run that is over has left to be said; `None` for a plan of which nothing can be.
+/// The aftermath of a finished run; `None` for intents that have none.
 pub async fn of(plan: &Plan, client: &Client, look: Option<&FleetLook>) -> Option<Record> {
     match &plan.intent {
         Intent::Drain { .. } => Some(behind(plan, client).await),

@@ -1,4 +1,4 @@
-//! Budgets of the settings, by the usage ledger.
+//! Budgets of the settings, evaluated by the usage ledger.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use record::usage::{UsageFault, UsageFile};
 use settings::{BudgetSettings, Settings};
 use table::spend::CostBasis;
 
-/// Where systems keep the time zone database; `TZDIR` comes before these.
+/// Directories of the time zone database; `TZDIR` is tried before these.
 const ZONES: [&str; 3] = [
     "/usr/share/zoneinfo",
     "/usr/lib/zoneinfo",
@@ -33,7 +33,7 @@ pub fn of_settings(settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
     .collect()
 }
 
-/// What reports of the ledger go by: the time zone of the settings, and what energy costs and emits.
+/// Basis of the ledger's cost reports: the time zone of the settings, and price and emissions of energy.
 ///
 /// # Errors
 /// The time zone is not known on this machine.
@@ -79,7 +79,7 @@ fn zone(name: &str) -> Result<TimeZone, String> {
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '/');
     let unknown = || format!("`{name}` is no IANA time zone such as Europe/Berlin");
-    // A name is never a way to a file elsewhere.
+    // A name must not be a path out of the directory.
     if name.is_empty() || name.starts_with('/') || !name.chars().all(plain) {
         return Err(unknown());
     }
@@ -99,7 +99,7 @@ fn zone(name: &str) -> Result<TimeZone, String> {
     TimeZone::tzif(name, &data).map_err(|_| unknown())
 }
 
-/// How budgets stand at a moment.
+/// States of the budgets at a moment.
 ///
 /// # Errors
 /// The ledger cannot be read.
@@ -129,7 +129,7 @@ mod tests {
                 "{why}"
             );
         }
-        // Where there is a database, summer and winter differ.
+        // With a time zone database, summer and winter time differ.
         if ZONES
             .iter()
             .any(|place| Path::new(place).join("Europe/Berlin").exists())

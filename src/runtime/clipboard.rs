@@ -1,23 +1,23 @@
-//! The terminal's clipboard, reached by OSC 52, through a multiplexer where one stands between.
+//! The terminal's clipboard by OSC 52, through a terminal multiplexer where there is one.
 
 use base64::Engine;
 
-/// What stands between us and the terminal.
+/// The multiplexer between this process and the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Between {
-    /// Nothing that we know of.
+    /// None that is known.
     Nothing,
-    /// tmux: takes the sequence itself where `set-clipboard` is on, passes it through where `allow-passthrough` is.
+    /// tmux: handles the sequence itself with `set-clipboard`, passes it through with `allow-passthrough`.
     Tmux,
-    /// GNU screen: passes through what stands in a device control string, in short pieces.
+    /// GNU screen: passes through the content of a device control string, in short pieces.
     Screen,
 }
 
-/// Longest piece that GNU screen passes through.
+/// Longest piece that GNU screen passes through, bytes.
 const PIECE: usize = 240;
 
 impl Between {
-    /// What the environment tells. tmux says `TERM=screen` in old settings, so its own variable is asked first.
+    /// Detects the multiplexer from the environment. Older tmux settings have `TERM=screen`, so `TMUX` is checked first.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn bytes(text: &str, between: Between) -> Vec<u8> {
     let plain = format!("\x1b]52;c;{coded}\x07");
     match between {
         Between::Nothing => plain.into_bytes(),
-        // Both roads, for it cannot be asked which of them is open; twice the same text does no harm.
+        // Both ways, since we cannot query which one is enabled; setting the same text twice does no harm.
         Between::Tmux => {
             let inner = plain.replace('\x1b', "\x1b\x1b");
             format!("{plain}\x1bPtmux;{inner}\x1b\\").into_bytes()
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_in_its_own_words() {
+    fn each_clipboard_result_has_its_own_message() {
         assert_eq!(bytes("a100", Between::Nothing), b"\x1b]52;c;YTEwMA==\x07");
         assert_eq!(
             bytes("a100", Between::Tmux),

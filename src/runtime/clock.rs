@@ -1,4 +1,4 @@
-//! The only clock reads of the program. Everything else is handed the time.
+//! The only clock reads of the program. All other code receives the time as an argument.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use model::base::Moment;
 use source::api_stats::ApiStats;
 
-/// This machine's clock.
+/// The wall clock of this machine.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the wall clock"
@@ -19,7 +19,7 @@ pub fn now() -> Moment {
     Moment::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// This machine's clock as a value that async rooms are given.
+/// The wall clock as a function, for async code.
 pub fn shared() -> Arc<dyn Fn() -> Moment + Send + Sync> {
     Arc::new(now)
 }
@@ -29,7 +29,7 @@ pub fn shared() -> Arc<dyn Fn() -> Moment + Send + Sync> {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts one.
+    /// Starts a stopwatch.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that reads the monotonic clock for a command"
@@ -38,40 +38,40 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    /// Time since its start.
+    /// Time since the start.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// The clock of what is looked at. Ages are taken against it.
+/// The clock that ages are computed from.
 #[derive(Clone)]
 pub enum SessionClock {
-    /// The server's: this machine's, corrected by what the server's answers show, so that a laptop with a wrong clock shows
-    /// right ages.
+    /// The server's clock: this machine's, corrected by the dates of the server's answers, so that ages are right on a machine
+    /// with a wrong clock.
     Server(Arc<ApiStats>),
-    /// A record's: it stands where the replay does.
+    /// The clock of a record: the current position of the replay.
     Past(Arc<AtomicI64>),
 }
 
-/// What moves the clock of a replay.
+/// Sets the clock of a replay.
 pub struct ClockHands(Arc<AtomicI64>);
 
 impl ClockHands {
-    /// Moves it.
+    /// Sets the time.
     pub fn set(&self, at: Moment) {
         self.0.store(at.millis(), Ordering::Relaxed);
     }
 }
 
 impl SessionClock {
-    /// A record's clock that stands at `at`, and what moves it.
+    /// A record's clock at `at`, and the handle that sets it.
     pub fn past(at: Moment) -> (Self, ClockHands) {
         let millis = Arc::new(AtomicI64::new(at.millis()));
         (Self::Past(Arc::clone(&millis)), ClockHands(millis))
     }
 
-    /// The moment.
+    /// The current time.
     pub fn now(&self) -> Moment {
         match self {
             Self::Server(stats) => stats.now(),

@@ -1,4 +1,4 @@
-//! What the console looks at: the session that runs, and the one that is being opened in its place.
+//! Connections of the console: the running session, and the one that is being opened to replace it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use super::playback::{ReplayControl, ReplayEvent};
 use super::session::Session;
 use super::tape::TapeControl;
 
-/// Said where there is nothing to act on or to show.
+/// Message where no cluster is connected.
 pub(super) const UNCONNECTED: &str = "no cluster is connected";
 
-/// How long the end of a recording is waited for.
+/// How long to wait for a recording to end.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// What to look at.
+/// Cluster and namespaces to open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConnectionRequest {
     /// Which cluster.
@@ -36,20 +36,20 @@ pub struct ConnectionRequest {
     pub namespaces: Option<Vec<Name>>,
 }
 
-/// Which cluster.
+/// Only these namespaces; `None` uses the settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ClusterChoice {
-    /// The one that the command line names.
+    /// The cluster of the command line.
     #[default]
     Named,
-    /// This context of the kubeconfig.
+    /// A context of the kubeconfig.
     Context(Name),
     /// The simulated fleet.
     Demo,
 }
 
 impl ConnectionRequest {
-    /// What is wished after a switch.
+    /// The request that follows from a switch.
     fn after(&self, switch: &Switch) -> Self {
         match switch {
             Switch::Context(name) => Self {
@@ -69,64 +69,64 @@ impl ConnectionRequest {
     }
 }
 
-/// A session with what the screen says of it.
+/// A session with its description for the screen.
 pub struct Opened {
     /// The session.
     pub session: Session,
-    /// Its context and namespaces, and the contexts that could be chosen instead.
+    /// Its context and namespaces, and the contexts that can be selected instead.
     pub about: msg::Session,
 }
 
-/// What comes from the session.
+/// An event of the session.
 pub enum ConnectionEvent {
     /// Another session runs now.
     Session(msg::Session),
-    /// None could be opened, for this reason.
+    /// No session could be opened, and why.
     NoSession(String),
-    /// Newer facts, if there are any.
+    /// Newer facts, if any.
     Facts(Option<Arc<Facts>>),
-    /// What the engine says of the work that waits.
+    /// The engine's explanations of pending jobs.
     JobExplanations(Arc<JobExplanations>),
-    /// What the usage ledger tells.
+    /// Facts from the usage ledger.
     Usage(Arc<UsageFacts>),
-    /// What the action task reported.
+    /// An event of the action task.
     ActionEvent(ActionEvent),
-    /// Something to tell the operator.
+    /// A message to the operator.
     Said(String),
-    /// How the replay of a record stands.
+    /// State of the replay of a record.
     Replay(ReplayEvent),
-    /// The record of the running session is shown from now on: its first picture, and how it stands.
+    /// The record of the running session is shown now: its first facts and its timeline.
     Rewound(Box<Facts>, Timeline),
-    /// What came of what a view wanted read.
+    /// Answer to a view's read request.
     Read(ObjectRequest, object::ObjectNews),
 }
 
-/// Opens what is wished. Called within a tokio runtime, where it may block.
+/// Opens the requested session. Called within a tokio runtime, on a thread that may block.
 pub type Open = dyn Fn(&ConnectionRequest) -> Result<Opened, Failure> + Send + Sync;
 
-/// The session that runs, if one does, and the one that is being opened.
+/// The running session, if any, and the one that is being opened.
 pub struct Connections {
     open: Arc<Open>,
     wish: ConnectionRequest,
     /// The running session.
     pub session: Option<Session>,
     opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
-    /// The record of the running session, while that is shown in its place.
+    /// The record of the running session, while it is shown instead.
     past: Option<Session>,
     /// The record that is being opened.
     rewinding: Option<JoinHandle<Result<Session, Failure>>>,
-    /// What the running session said last of what may be done, while its record was shown.
+    /// The last action state of the running session while its record was shown.
     acts: Option<Arc<ActionState>>,
-    /// The store has ended: nothing comes any more.
+    /// The store has ended: no more facts will come.
     ended: bool,
-    /// The running session was recorded until another was asked for.
+    /// The running session was recorded until another one was requested.
     unrecorded: bool,
     /// Why no session runs, where none ever did.
     pub fault: Option<Failure>,
 }
 
 impl Connections {
-    /// No session yet, and none is being opened.
+    /// No session, and none is being opened.
     pub fn idle(open: Arc<Open>) -> Self {
         Self {
             open,
@@ -142,19 +142,19 @@ impl Connections {
         }
     }
 
-    /// Begins to open what the command line names.
+    /// Begins to open the session of the command line.
     pub fn begin(open: Arc<Open>) -> Self {
         let mut connections = Self::idle(open);
         connections.switch(&Switch::Again);
         connections
     }
 
-    /// Begins to open another session. The running one goes on until that is there; one that was being opened is
-    /// forgotten.
+    /// Begins to open another session. The running one continues until the new one is open; an earlier one that was still being
+    /// opened is dropped.
     pub fn switch(&mut self, switch: &Switch) {
         let wish = self.wish.after(switch);
         let (open, asked) = (Arc::clone(&self.open), wish.clone());
-        // Two sessions of one cluster cannot both record: the running one goes on without.
+        // Two sessions of one cluster cannot both record: the running one continues without recording.
         let session = self.session.as_mut();
         let recording = session.and_then(|session| session.recording.take());
         self.unrecorded |= recording.is_some();
@@ -166,7 +166,7 @@ impl Connections {
         self.opening = Some((wish, task));
     }
 
-    /// Waits for what comes next. Pends for ever while no session runs and none is being opened.
+    /// Waits for the next event. Pends forever while no session runs and none is being opened.
     pub async fn news(&mut self) -> ConnectionEvent {
         let done = loop {
             let (shown, beside, ended) = match self.past.is_some() {
@@ -187,7 +187,7 @@ impl Connections {
                     ConnectionEvent::ActionEvent(ActionEvent::Began(_, Err(why))) => {
                         return ConnectionEvent::Said(why);
                     }
-                    // Whoever asked for it has gone into the record meanwhile.
+                    // The view that requested it shows the record meanwhile.
                     ConnectionEvent::ActionEvent(_) => {}
                     other => return other,
                 },
@@ -195,7 +195,7 @@ impl Connections {
                     if let Some(news) = piece {
                         return news;
                     }
-                    // The store has ended: what is on screen stays, and the clock shows its age.
+                    // The store has ended: the screen keeps the last facts, and the clock shows their age.
                     self.ended = true;
                     return ConnectionEvent::Facts(None);
                 }
@@ -224,20 +224,20 @@ impl Connections {
         }
     }
 
-    /// What is on screen: the record of the running session while that is shown, else the session.
+    /// The session on screen: the record of the running session while it is shown, else the running session.
     pub fn shown(&self) -> Option<&Session> {
         self.past.as_ref().or(self.session.as_ref())
     }
 
-    /// The same, to be told something.
+    /// As [`Self::shown`], mutable.
     pub(super) fn shown_mut(&mut self) -> Option<&mut Session> {
         self.past.as_mut().or(self.session.as_mut())
     }
 
-    /// Begins to open the record of the running session, which goes on.
+    /// Begins to open the record of the running session, which continues.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is no record to open.
     pub(super) fn rewind(&mut self, to: Rewind) -> Result<(), String> {
         let session = self.session.as_ref().ok_or(UNCONNECTED)?;
         let (record, now) = (session.record.clone()?, session.clock.now());
@@ -245,7 +245,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Takes the record that was opened.
+    /// Shows the record that was opened.
     fn rewound(&mut self, opened: Result<Session, Failure>) -> ConnectionEvent {
         let mut session = match opened {
             Ok(session) => session,
@@ -262,7 +262,7 @@ impl Connections {
         }
     }
 
-    /// Shows the running session again, and gives what it said meanwhile, the last of each.
+    /// Shows the running session again, and returns the last event of each kind that came meanwhile.
     pub(super) fn live(&mut self) -> Vec<ConnectionEvent> {
         (self.past, self.rewinding) = (None, None);
         let acts = self.acts.take().map(ActionEvent::ActionState);
@@ -280,13 +280,13 @@ impl Connections {
         events
     }
 
-    /// Ends what is recorded: what is left is written.
+    /// Ends the recording: pending data is written.
     pub async fn close(&mut self) {
         let session = self.session.as_mut();
         ended(session.and_then(|session| session.recording.take())).await;
     }
 
-    /// The moment on the clock of what is on screen: the server's, or the record's.
+    /// The time of the clock on screen: the server's, or the record's.
     pub fn now(&self) -> Moment {
         match self.shown() {
             Some(session) => session.clock.now(),
@@ -317,7 +317,7 @@ async fn joined(
         .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot open: {error}"))))
 }
 
-/// Waits for what a session reports while its record is shown: how its recording goes and what its runs do. Facts wait.
+/// Waits for the events of a session whose record is shown: its recording and its runs. Facts wait.
 async fn heard_beside(session: Option<&mut Option<Session>>) -> ConnectionEvent {
     let Some(Some(session)) = session else {
         return std::future::pending().await;
@@ -328,7 +328,7 @@ async fn heard_beside(session: Option<&mut Option<Session>>) -> ConnectionEvent 
     }
 }
 
-/// Waits for newer facts, or for what came of a want; nothing when no facts will come any more.
+/// Waits for newer facts or for an answer; `None` when no more facts will come.
 async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionEvent> {
     let Some(session) = session else {
         return std::future::pending().await;
@@ -374,7 +374,7 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
     ))
 }
 
-/// Waits for news of a recording; forever where nothing is recorded.
+/// Waits for news of a recording; pends forever where nothing is recorded.
 async fn recorded(recording: &mut Option<TapeControl>) -> String {
     if let Some(control) = recording
         && let Some(words) = control.news().await
@@ -384,15 +384,15 @@ async fn recorded(recording: &mut Option<TapeControl>) -> String {
     std::future::pending().await
 }
 
-/// Writes what is left of a recording.
+/// Writes the rest of a recording.
 async fn ended(recording: Option<TapeControl>) {
     if let Some(mut control) = recording {
-        // A disk that hangs must not block the console.
+        // A hanging disk must not block the console.
         let _ = tokio::time::timeout(PARTING, control.stop()).await;
     }
 }
 
-/// Waits for a replay; forever where there is none.
+/// Waits for an event of the replay; pends forever without one.
 async fn played(replay: &mut Option<ReplayControl>) -> ReplayEvent {
     match replay {
         Some(replay) => replay.next().await,
@@ -400,7 +400,7 @@ async fn played(replay: &mut Option<ReplayControl>) -> ReplayEvent {
     }
 }
 
-/// Waits for the action task; forever where the session has none.
+/// Waits for the action task; pends forever without one.
 async fn done(actions: &mut Option<ActionTask>) -> ActionEvent {
     match actions {
         Some(actions) => actions.next().await,
@@ -408,7 +408,7 @@ async fn done(actions: &mut Option<ActionTask>) -> ActionEvent {
     }
 }
 
-/// Waits for the plans of a record; forever where a cluster is looked at.
+/// Waits for the plans of a record; pends forever on a live cluster.
 async fn planned(plans: &mut Option<PastPlans>) -> ActionEvent {
     match plans {
         Some(plans) => plans.next().await,

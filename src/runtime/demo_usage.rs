@@ -1,10 +1,10 @@
-//! The usage ledger of a demo: kept in memory from its pictures, and begun with a month before it was opened.
+//! Usage ledger of a demo: kept in memory from its snapshots, and filled with the month before the demo was opened.
 //!
-//! The month is the simulated fleet's, as the hour of readings before a demo is: each hour has the devices, prices, teams and queues
-//! that the fleet has when it opens. How much of them was allocated goes up and down by team, day and hour; jobs are not told apart.
+//! The month is derived from the simulated fleet: each hour has the devices, prices, teams and queues that the fleet has when it
+//! is opened. Only the allocated share varies, by team, day and hour; single jobs are not distinguished.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -13,9 +13,13 @@ use tokio::time::Instant;
 
 use model::base::Name;
 use model::cost::Prices;
+use model::fleet::Fleet;
+use model::fleet::device::Device;
 use model::fleet::node::Billing;
+use model::fleet::signal::Signal;
 use model::usage::{
-    GAP, HOUR_MS, HourUsage, Part, UsageFold, UsageKey, UsageRow, UsageSample, hour_of, start_of,
+    GAP, HOUR_MS, HourUsage, UsageClass, UsageFold, UsageKey, UsageRow, UsageSample, hour_of,
+    start_of,
 };
 use record::usage::{UsageFault, UsageFile};
 use sim::world::noise::{hash, smooth};
@@ -27,24 +31,31 @@ use super::first_look;
 use super::usage::{UsageLedger, sample};
 use super::usage_facts::UsageReader;
 
-/// Hours before a demo that it tells of.
+/// Hours before the demo that are filled in.
 const HOURS: i64 = 31 * 24;
 
-/// A picture is taken so often.
+/// Interval between two snapshots.
 const EVERY: Duration = Duration::from_secs(20);
 
-/// For so long the first readings of a fleet are waited for.
+/// Longest wait for the first readings of a fleet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Kinds of workloads that serve, and hold what they hold day and night.
+/// Power of a free device as a share of its power under load, 0 to 1.
+const IDLE: f64 = 0.15;
+
+/// Serving workloads, whose allocation is constant day and night.
 const SERVES: [&str; 3] = ["Deployment", "StatefulSet", "LeaderWorkerSet"];
 
-/// What stands for their kind: they are not told apart.
+/// The kind that stands for all of [`SERVES`]: they are not distinguished.
 const SERVING: &str = "Deployment";
 
-/// What the ledger of a demo tells, again and again. Must be called within a tokio runtime.
+/// The usage ledger of a demo. It outlives sessions, so that every namespace shows the same history.
+pub(crate) type DemoLedger = Arc<Mutex<Option<UsageLedger>>>;
+
+/// The usage facts of a demo, updated with each snapshot. Must be called within a tokio runtime.
 pub(super) fn followed(
     reader: UsageReader,
+    ledger: DemoLedger,
     mut facts: watch::Receiver<Option<Arc<Facts>>>,
     prices: Arc<Prices>,
     clock: SessionClock,
@@ -52,41 +63,47 @@ pub(super) fn followed(
     let (say, told) = watch::channel(Arc::default());
     tokio::spawn(async move {
         let _ = tokio::time::timeout(PATIENCE, whole(&mut facts)).await;
-        let mut ledger: Option<UsageLedger> = None;
         loop {
             let Some(seen) = facts.borrow_and_update().clone() else {
                 return;
             };
-            let (kept, prices, reader) = (ledger.take(), Arc::clone(&prices), reader.clone());
+            let (ledger, prices, reader) =
+                (Arc::clone(&ledger), Arc::clone(&prices), reader.clone());
             let now = clock.now();
             let begun = Instant::now();
             let read = spawn_blocking(move || {
-                let mut ledger = match kept {
-                    Some(ledger) => ledger,
-                    None => opened(&seen, &prices)?,
-                };
-                ledger.take(sample(&seen, &prices))?;
-                ledger.flush()?;
-                let told = reader.of_ledger(ledger.file(), now);
-                Ok::<_, UsageFault>((ledger, told))
-            });
-            let told = match read.await {
-                Ok(Ok((next, told))) => {
-                    ledger = Some(next);
-                    told
+                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                // A session confined to some namespaces does not see what others use.
+                let sees_all = seen.fleet.confined_to().is_empty();
+                if ledger.is_none() && sees_all {
+                    *ledger = Some(opened(&seen, &prices)?);
                 }
-                Ok(Err(fault)) => UsageFacts {
-                    status: UsageStatus::Failed(fault.to_string()),
-                    ..UsageFacts::default()
-                },
+                let Some(ledger) = ledger.as_mut() else {
+                    return Ok(UsageFacts::default());
+                };
+                if sees_all {
+                    ledger.take(sample(&seen, &prices))?;
+                    ledger.flush()?;
+                }
+                Ok::<_, UsageFault>(reader.of_ledger(ledger.file(), now))
+            });
+            let (told, is_lost) = match read.await {
+                Ok(Ok(told)) => (told, false),
+                Ok(Err(fault)) => {
+                    let status = UsageStatus::Failed(fault.to_string());
+                    let told = UsageFacts {
+                        status,
+                        ..UsageFacts::default()
+                    };
+                    (told, true)
+                }
                 Err(_) => return,
             };
-            let is_lost = ledger.is_none();
             if say.send(Arc::new(told)).is_err() || is_lost {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(EVERY.max(begun.elapsed() * 100)) => {}
+                () = tokio::time::sleep(EVERY.max(begun.elapsed() * 100).min(GAP / 2)) => {}
                 () = say.closed() => return,
             }
         }
@@ -105,21 +122,30 @@ async fn whole(facts: &mut watch::Receiver<Option<Arc<Facts>>>) {
     let _ = facts.wait_for(is_whole).await;
 }
 
-/// A ledger in memory with the month before the picture, up to the picture.
+/// An in-memory ledger with the month before the snapshot and the begun hour up to it.
 fn opened(facts: &Facts, prices: &Prices) -> Result<UsageLedger, UsageFault> {
     let mut file = UsageFile::in_memory()?.without_ends();
     file.write(&month(facts, prices), &[])?;
     let mut ledger = UsageLedger::new(file, GAP)?;
     let picture = sample(facts, prices);
+    let watts = watts(&facts.fleet);
     let mut at = start_of(hour_of(facts.now));
     while at < facts.now {
-        ledger.take(picture.as_past(at))?;
+        ledger.take(picture.earlier(at, &watts).without_jobs())?;
         at = at.plus(GAP / 2);
     }
     Ok(ledger)
 }
 
-/// The hours before a picture, oldest first.
+/// Power draw of each device, W.
+fn watts(fleet: &Fleet) -> impl Fn(&Name) -> Option<f64> {
+    let devices = fleet.nodes.iter().flat_map(|node| &node.devices);
+    let known = |device: &Device| Some((device.id.clone(), device.signals.get(Signal::Power)?));
+    let drawn: HashMap<Name, f64> = devices.filter_map(known).collect();
+    move |device| drawn.get(device).copied()
+}
+
+/// The hours before a snapshot, oldest first.
 fn month(facts: &Facts, prices: &Prices) -> Vec<HourUsage> {
     let now = hour_of(facts.now);
     let rows = hourly(facts, prices);
@@ -139,19 +165,20 @@ fn month(facts: &Facts, prices: &Prices) -> Vec<HourUsage> {
     hours.collect()
 }
 
-/// What an hour would have if the fleet stood as it does in the picture.
+/// The usage of one hour if the fleet were all hour as in the snapshot.
 fn hourly(facts: &Facts, prices: &Prices) -> Vec<UsageRow> {
     const MINUTES: i64 = 60;
+    const MINUTE: Duration = Duration::from_secs(60);
     let from = start_of(hour_of(facts.now));
     let mut fold = UsageFold::new(GAP, []);
-    for at in [from, from.plus(Duration::from_secs(60))] {
-        fold.take(UsageSample::of(at, &facts.fleet, prices));
-    }
+    let picture = UsageSample::of(from.plus(MINUTE), &facts.fleet, prices);
+    fold.take(picture.earlier(from, watts(&facts.fleet)));
+    fold.take(picture);
     let rows = fold.open().flat_map(|hour| hour.rows);
     let whole = rows.map(|row| UsageRow {
         device_ms: row.device_ms.map(|ms| ms * MINUTES.unsigned_abs()),
         unobserved_ms: 0,
-        energy_mwh: None,
+        energy_mwh: row.energy_mwh.map(|mwh| mwh * MINUTES.unsigned_abs()),
         cost_micros: row.cost_micros.map(|cost| cost.map(|one| one * MINUTES)),
         on_demand_micros: row.on_demand_micros.map(|one| one * MINUTES),
         ..row
@@ -161,7 +188,7 @@ fn hourly(facts: &Facts, prices: &Prices) -> Vec<UsageRow> {
         row.key.owner = Name::new(if serves { SERVING } else { "" });
         row.key.job = Name::default();
         row.key.model = Name::default();
-        // (Whether spot prices have a price on demand beside them goes by the zone.)
+        // (The zone decides only whether a spot price has an on-demand price beside it.)
         if row.key.billing != Some(Billing::Spot) {
             row.key.zone = Name::default();
         }
@@ -171,7 +198,8 @@ fn hourly(facts: &Facts, prices: &Prices) -> Vec<UsageRow> {
     rows
 }
 
-/// What a row had in an hour, `along` of the way to now: the share of it that was allocated then, and the rest, which was free.
+/// Splits the usage of a row in an hour into the share that was allocated then and the free rest. `along`: 0 at the first hour, 1
+/// now.
 fn split(row: &UsageRow, hour: i64, along: f64) -> Vec<UsageRow> {
     let key = &row.key;
     if key.namespace.is_empty() || key.owner.as_str() == SERVING {
@@ -194,8 +222,8 @@ fn split(row: &UsageRow, hour: i64, along: f64) -> Vec<UsageRow> {
         cost_micros: row.cost_micros.map(|_| [0; 6]),
         ..row.clone()
     };
-    let unallocated = Part::Unallocated as usize;
-    for at in 0..Part::ALLOCATED {
+    let unallocated = UsageClass::Unallocated as usize;
+    for at in 0..UsageClass::ALLOCATED {
         held.device_ms[at] = of(row.device_ms[at].cast_signed()).unsigned_abs();
         free.device_ms[unallocated] += row.device_ms[at] - held.device_ms[at];
         if let (Some(whole), Some(held), Some(free)) = (
@@ -207,6 +235,11 @@ fn split(row: &UsageRow, hour: i64, along: f64) -> Vec<UsageRow> {
             free[unallocated] += whole[at] - held[at];
         }
     }
+    held.energy_mwh = row
+        .energy_mwh
+        .map(|mwh| of(mwh.cast_signed()).unsigned_abs());
+    let rest = row.energy_mwh.zip(held.energy_mwh);
+    free.energy_mwh = rest.map(|(whole, held)| ((whole - held) as f64 * IDLE) as u64);
     held.on_demand_micros = row.on_demand_micros.map(of);
     free.on_demand_micros = row
         .on_demand_micros
@@ -215,10 +248,10 @@ fn split(row: &UsageRow, hour: i64, along: f64) -> Vec<UsageRow> {
     vec![held, free]
 }
 
-/// The share of what a team holds in a pool that it held in an hour, `along` of the way to now: 0.3 to 1.
+/// Share of a team's current allocation in a pool that it had in an hour, 0.3 to 1. `along`: 0 at the first hour, 1 now.
 fn allocated(team: &Name, pool: &Name, hour: i64, along: f64) -> f64 {
     let (key, at) = (hash(&format!("{team}/{pool}")), hour * HOUR_MS);
-    // The first of January 1970 was a Thursday.
+    // 1970-01-01 was a Thursday.
     let weekday = (hour.div_euclid(24) + 3).rem_euclid(7);
     let weekend = if weekday >= 5 { 0.1 } else { 0.0 };
     let night = if (7..20).contains(&hour.rem_euclid(24)) {
@@ -231,7 +264,7 @@ fn allocated(team: &Name, pool: &Name, hour: i64, along: f64) -> f64 {
     (0.72 + 0.12 * along + days + hours - weekend - night).clamp(0.3, 1.0)
 }
 
-/// Rows with those of one key added up.
+/// Sums the rows of each key.
 fn summed(rows: impl Iterator<Item = UsageRow>) -> Vec<UsageRow> {
     let mut sums = BTreeMap::new();
     for row in rows {
@@ -251,6 +284,10 @@ fn add(sums: &mut BTreeMap<UsageKey, UsageRow>, row: UsageRow) {
             sum[at] += more[at];
         }
     }
+    sum.energy_mwh = match (sum.energy_mwh, row.energy_mwh) {
+        (Some(sum), Some(more)) => Some(sum + more),
+        (sum, more) => sum.or(more),
+    };
     sum.on_demand_micros = sum
         .on_demand_micros
         .zip(row.on_demand_micros)
@@ -289,7 +326,7 @@ mod tests {
         }
     }
 
-    /// The hour that is begun has its past, too: its cost is not that of the minutes since the demo was opened.
+    /// The begun hour is filled as well: its cost is not only that of the minutes since the demo was opened.
     #[test]
     fn the_hour_of_the_picture_is_whole() {
         let facts = table::sample::facts();
@@ -318,7 +355,36 @@ mod tests {
         assert_eq!(months.observed_ms, HOURS * HOUR_MS);
     }
 
-    /// Devices and their cost are what they are now in each hour, whoever had them.
+    /// Where devices report power and have energy counters, each hour of the month has energy.
+    #[test]
+    fn the_month_has_energy() {
+        let mut facts = table::sample::facts();
+        let is_metered = |facts: &Facts| {
+            let month = month(facts, &Prices::default());
+            let mut hours = month.iter();
+            hours.all(|hour| hour.rows.iter().any(|row| row.energy_mwh > Some(0)))
+        };
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut nodes = fleet.nodes.to_vec();
+        for node in &mut nodes {
+            for device in &mut Arc::make_mut(node).devices {
+                let more = [(Signal::Power, 300.0)];
+                device.signals = device.signals.iter().chain(more).collect();
+            }
+        }
+        fleet.nodes = nodes.clone().into();
+        assert!(!is_metered(&facts), "no counter is read");
+        for node in &mut nodes {
+            for device in &mut Arc::make_mut(node).devices {
+                let more = [(Signal::Energy, 1e9)];
+                device.signals = device.signals.iter().chain(more).collect();
+            }
+        }
+        Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
+        assert!(is_metered(&facts));
+    }
+
+    /// Each hour has all the devices at their current cost, whichever team had them allocated.
     #[test]
     fn an_hour_has_all_devices() {
         let rows = [row("nlp", ""), row("prod", SERVING), row("", "")];

@@ -1,4 +1,4 @@
-//! `doctor`'s look at a cluster: is it there, who are we, what may we do, and what one look at it shows.
+//! Checks of `doctor` on a cluster: reachability, identity, rights, and the sources of one snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use model::fleet::observe::Table;
 use model::fleet::sight::HELP;
 use source::api_error::{ApiError, clipped};
 use source::client::{Connection, connect};
-use source::kubeconfig::{self, Choice};
-use source::rights::{Permission, may, who};
+use source::kubeconfig::{self, ContextChoice};
+use source::rights::{Permission, may, self_subject};
 use source::server::{Api, Served};
 use table::Needs;
 use table::checkup::{Point, of_facts};
@@ -23,17 +23,21 @@ use super::clock::{self, Stopwatch};
 use super::session::{self, ClusterTarget, Coming, Setup};
 use super::source_options;
 
-/// A clock that is off by more than this makes ages wrong that are not corrected by it.
+/// Clock skew in milliseconds above which ages are wrong where they are not corrected.
 const SKEW: i64 = 2_000;
 
-/// How long the server may take for one answer.
+/// Longest wait for one answer of the server.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Reviews under way at one time.
+/// Access reviews in flight at one time.
 const AT_ONCE: usize = 8;
 
-/// Everything that there is to say of a cluster; `told` as for [`session::snapshot`].
-pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)) -> Vec<Point> {
+/// All points to report about a cluster; `told` as for [`session::snapshot`].
+pub async fn examine(
+    setup: &Setup,
+    choice: ContextChoice,
+    told: &mut dyn FnMut(Coming),
+) -> Vec<Point> {
     let mut points = Vec::new();
     let connection = match connect(
         choice.clone(),
@@ -73,7 +77,7 @@ pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)
                 kube::Error::Api(status) if matches!(status.code, 401 | 403) => (
                     Exit::Refused,
                     format!(
-                        "{}: the API server refuses us ({})",
+                        "{}: the API server refuses the credentials ({})",
                         status.code,
                         clipped(&status.message)
                     ),
@@ -131,7 +135,7 @@ pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)
 }
 
 async fn identity(connection: &Connection) -> Point {
-    match who(&connection.client).await {
+    match self_subject(&connection.client).await {
         Ok((name, groups)) => {
             let groups: Vec<String> = groups
                 .into_iter()
@@ -145,8 +149,8 @@ async fn identity(connection: &Connection) -> Point {
         }
         Err(why) => Point::warn(
             "identity",
-            "the server does not say who we are",
-            format!("nothing hangs on it ({why})"),
+            "the server does not report your user",
+            format!("nothing depends on it ({why})"),
         ),
     }
 }
@@ -155,8 +159,8 @@ fn skew(connection: &Connection) -> Point {
     match connection.stats.skew_ms() {
         None => Point::warn(
             "clock",
-            "the server's answers bear no date: ages are taken against this machine's clock",
-            "is something between us and the API server taking the Date header off?",
+            "the server's answers have no Date header: ages are by this machine's clock",
+            "does a proxy before the API server remove the Date header?",
         ),
         Some(skew) if skew.abs() <= SKEW => Point::ok("clock", "agrees with the server's"),
         Some(skew) => Point::warn(
@@ -171,7 +175,7 @@ fn skew(connection: &Connection) -> Point {
     }
 }
 
-/// Which tables are served, told as points.
+/// Which tables the server serves; also added as points.
 async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
     let mut served = BTreeSet::new();
     let (mut there, mut missing) = (Vec::new(), Vec::new());
@@ -188,7 +192,10 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
             }
             Err(trouble) => points.push(Point::warn(
                 "kinds",
-                format!("the server does not say whether it serves {}", table.name()),
+                format!(
+                    "the server does not report whether it serves {}",
+                    table.name()
+                ),
                 trouble.message,
             )),
             Ok(Served::Not) => missing.push(table.name()),
@@ -205,7 +212,7 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
     served
 }
 
-/// A question about our rights, with where it is asked.
+/// An access review to send: the right and the namespace.
 struct Question {
     resource: String,
     group: &'static str,
@@ -216,7 +223,7 @@ struct Question {
     table: bool,
 }
 
-/// What we may and may not do.
+/// The rights that we have and lack, as points.
 async fn allowed(
     connection: &Connection,
     setup: &Setup,
@@ -327,7 +334,7 @@ async fn judge(
             }
             Err(why) => {
                 let message = format!(
-                    "the server does not say whether we may {} {}",
+                    "the server does not report whether we may {} {}",
                     question.verb, question.resource
                 );
                 points.push(Point::warn("rights", message, why));
@@ -342,7 +349,7 @@ async fn judge(
             HELP,
         ));
     }
-    // Who is bound to namespaces may read those: the ones that the kubeconfig names are asked for.
+    // With rights in single namespaces only, these may be readable: check the ones that the kubeconfig names.
     let mut readable: Vec<&str> = Vec::new();
     if refused.values().any(|all| all.contains("pods")) {
         for namespace in known {

@@ -1,4 +1,4 @@
-//! The console without its terminal: what the session says becomes messages, and effects are carried out on the session.
+//! The console without its terminal: turns session events into messages, and carries out effects on the session.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::kubectl::Kubectl;
 use super::past_plans::{PastPlans, RECORDED};
 use super::playback::ReplayEvent;
 
-/// News of a session as the screen takes it; nothing when there is nothing new to show.
+/// A session event as a message for the console; `None` when there is nothing new to show.
 pub fn message(news: ConnectionEvent) -> Option<Msg> {
     match news {
         ConnectionEvent::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
@@ -43,12 +43,12 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
     }
 }
 
-/// The action task of what is on screen; a record has none.
+/// The action task of the session on screen; a record has none.
 fn action_task(connections: &mut Connections) -> Option<&mut ActionTask> {
     connections.shown_mut()?.actions.as_mut()
 }
 
-/// What plans and supposes for what is on screen: a record's, or the cluster's.
+/// The planners of the session on screen: those of a record, or those of the cluster.
 fn planner(connections: &Connections) -> (Option<&PastPlans>, Option<&ActionTask>) {
     match connections.shown() {
         Some(session) => (session.past_plans.as_ref(), session.actions.as_ref()),
@@ -56,7 +56,7 @@ fn planner(connections: &Connections) -> (Option<&PastPlans>, Option<&ActionTask
     }
 }
 
-/// Why the running session acts on nothing.
+/// Why no action is possible on the session on screen.
 fn inactive(connections: &Connections) -> &'static str {
     match connections.shown() {
         Some(_) => RECORDED,
@@ -67,18 +67,18 @@ fn inactive(connections: &Connections) -> &'static str {
 /// What opens shells and port-forwards on the cluster of the running session.
 ///
 /// # Errors
-/// Why nothing does.
+/// Why neither can be opened.
 pub fn kubectl(connections: &Connections) -> Result<&Kubectl, String> {
     let session = connections.shown();
     let actions = session.and_then(|session| session.actions.as_ref());
     actions.ok_or_else(|| inactive(connections))?.kubectl()
 }
 
-/// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
-/// until nothing is left to do. Effects are carried out here and nowhere else (`tests/workspace.rs`).
+/// Delivers a message to the console, carries out each effect that results with `perform`, and delivers the messages of that,
+/// until no effect is left. The only place where effects are carried out (`tests/workspace.rs`).
 ///
 /// # Errors
-/// What `perform` says: the effects behind it are not carried out.
+/// Those of `perform`; the remaining effects are then not carried out.
 pub fn deliver<E>(
     app: &mut App,
     msg: Msg,
@@ -93,18 +93,28 @@ pub fn deliver<E>(
     Ok(())
 }
 
-/// What the console is told after it was suspended: the terminal's size, that it must paint all of it, and the time.
+/// The messages to the console after it was suspended: the terminal's size, a full repaint, and the time.
 pub fn resumed(width: u16, height: u16, now: Moment) -> Vec<Msg> {
     vec![Msg::Resize(width, height), Msg::Resume, Msg::Tick(now)]
 }
 
-/// Carries out an effect on the session, and gives what the console is to be told of it. Effects on the terminal or on a
-/// file (leaving, shells, the clipboard, pictures, muted findings) and port-forwards, which outlive sessions, do nothing here.
+/// Carries out an effect on the session and returns the resulting messages. Effects on the terminal or on files (quit, shells, the
+/// clipboard, screenshots, silenced findings) and port-forwards, which outlive sessions, are ignored here.
 pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
     let why = inactive(connections);
     let unconnected = || String::from(why);
     match effect {
-        Effect::Switch(switch) => connections.switch(&switch),
+        Effect::Switch(switch) => {
+            // (The running session, even while its record is shown.)
+            let session = connections.session.as_ref();
+            let actions = session.and_then(|session| session.actions.as_ref());
+            if let Some(run) = actions.and_then(ActionTask::goes_on) {
+                return vec![Msg::Notice(format!(
+                    "not now: {run} is in progress and would be interrupted; wait for its end or stop it in view 9"
+                ))];
+            }
+            connections.switch(&switch);
+        }
         Effect::Refresh => {
             let Some(session) = connections.shown_mut() else {
                 return vec![Msg::Notice(unconnected())];
@@ -151,7 +161,7 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
         },
         Effect::Stop(run) => {
             if !action_task(connections).is_some_and(|actions| actions.stop(&run)) {
-                let words = format!("{run} is not carried out by this console");
+                let words = format!("{run} is not run by this console");
                 return vec![Msg::Notice(words)];
             }
         }
@@ -174,7 +184,7 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
         }
         Effect::Read(want) => {
             if let Some(session) = connections.shown_mut() {
-                session.reading.want(want);
+                session.reading.set_request(want);
             }
         }
         Effect::OnScreen(nodes) => {
@@ -214,7 +224,7 @@ mod tests {
     use model::base::Name;
     use model::plan::Plan;
 
-    /// A console on a fleet, and what it has asked for so far. Every plan that it asks for is made at once.
+    /// A console on a fleet, and the effects that it has requested. Each requested plan is made at once.
     struct Bench {
         app: App,
         done: Vec<Effect>,
@@ -236,7 +246,7 @@ mod tests {
             Self { app, done }
         }
 
-        fn tell(&mut self, msg: Msg) -> &mut Self {
+        fn update(&mut self, msg: Msg) -> &mut Self {
             let (done, now) = (&mut self.done, self.app.present());
             let told: Result<(), Infallible> = deliver(&mut self.app, msg, |effect| {
                 done.push(effect.clone());
@@ -262,37 +272,37 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_stays_open_is_recomputed_by_whatever_comes_next() {
+    fn an_open_plan_is_recomputed_on_the_next_change() {
         let mut bench = Bench::new();
-        bench.tell(Msg::Key(KeyPress::char('D')));
+        bench.update(Msg::Key(KeyPress::char('D')));
         assert_eq!(bench.plans(), 1);
         let mut facts = bench.app.facts().clone();
         let later = |seconds| bench.app.present().plus(Duration::from_secs(seconds));
         let (seven, fourteen) = (later(7), later(14));
         facts.now = fourteen;
-        bench.tell(Msg::Tick(seven));
+        bench.update(Msg::Tick(seven));
         assert_eq!(bench.plans(), 2, "after seven seconds");
-        // The facts bring the later time with them; a notice would have eaten this question before.
+        // The facts advance the time; the notice would have hidden this prompt before.
         bench
-            .tell(Msg::Facts(facts))
-            .tell(Msg::Notice(String::new()));
+            .update(Msg::Facts(facts))
+            .update(Msg::Notice(String::new()));
         assert_eq!(bench.plans(), 3, "and after seven more");
-        bench.tell(Msg::Notice(String::new()));
+        bench.update(Msg::Notice(String::new()));
         assert_eq!(bench.plans(), 3, "no sooner than that");
     }
 
     #[test]
     fn a_plan_for_one_cluster_is_closed_when_another_is_opened() {
         let mut bench = Bench::new();
-        bench.tell(Msg::Key(KeyPress::char('D')));
-        bench.tell(Msg::Session(Session {
+        bench.update(Msg::Key(KeyPress::char('D')));
+        bench.update(Msg::Session(Session {
             context: Name::new("other"),
             ..Session::default()
         }));
         let later = bench.app.present().plus(Duration::from_secs(7));
-        bench.tell(Msg::Tick(later));
+        bench.update(Msg::Tick(later));
         assert_eq!(bench.plans(), 1, "nothing is planned any more");
-        bench.tell(Msg::Key(KeyPress::plain(Key::Enter)));
+        bench.update(Msg::Key(KeyPress::plain(Key::Enter)));
         let sent = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
         assert!(!bench.done.iter().any(sent), "{:?}", bench.done);
     }
@@ -301,7 +311,7 @@ mod tests {
     fn coming_back_to_the_foreground_paints_the_screen_anew() {
         let mut bench = Bench::new();
         for msg in resumed(100, 30, bench.app.present()) {
-            bench.tell(msg);
+            bench.update(msg);
         }
         assert!(bench.done.contains(&Effect::Redraw), "{:?}", bench.done);
     }

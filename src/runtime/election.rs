@@ -1,4 +1,4 @@
-//! The right to hold a Lease, which comes from the settings as every right to write does.
+//! Leader election by a Lease; the right to write it comes from the settings, as every other one.
 
 use tokio::sync::oneshot;
 
@@ -7,21 +7,21 @@ use model::base::{Exit, Failure, Name};
 use plan::grant::Grant;
 use settings::Settings;
 use source::api_stats::ApiStats;
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 
 use super::{clock, session};
 
-/// Waits for a Lease of a cluster of the kubeconfig. Nothing is sent yet.
+/// An elector for a Lease on a cluster of the kubeconfig. Nothing is sent yet.
 ///
 /// # Errors
-/// The kubeconfig cannot be used, or nothing grants writing, which holding a Lease is.
+/// The kubeconfig cannot be used, or the settings grant no writing, which a Lease needs.
 #[expect(
     clippy::disallowed_methods,
     reason = "the composition root asks settings for a grant"
 )]
 pub fn elector(
     settings: &Settings,
-    choice: Choice,
+    choice: ContextChoice,
     context: &Name,
     lease: LeaseName,
 ) -> Result<Elector, Failure> {
@@ -37,8 +37,8 @@ pub fn elector(
         .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))
 }
 
-/// Does `work` and holds the Lease meanwhile, where there is one; lets go of it when the work has ended, so that nothing is done any
-/// more when another may begin. `say` is told as in [`Elector::run`].
+/// Runs `work` while holding the Lease, if there is an elector; releases the Lease only after `work` has ended, so that two
+/// leaders never overlap. `say` as in [`Elector::run`].
 pub async fn meanwhile<T>(
     elector: Option<Elector>,
     say: impl FnMut(&str),

@@ -1,5 +1,5 @@
-//! Cells into the bytes that make a terminal show them, as few as can be: the cursor jumps the short way, a style says
-//! only what differs, and a half block stands on whichever half is cheaper.
+//! Encodes cells as terminal escape sequences, as few bytes as possible: shortest cursor moves, style differences only, and the
+//! half block whose colors are set already.
 
 use std::io::Write;
 
@@ -7,12 +7,12 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 
-/// What is on the way to the terminal, and what it will be set to by then.
+/// The output so far, and the terminal's state after it.
 struct TerminalCursor {
     out: Vec<u8>,
-    /// Where the cursor is, where that is known.
+    /// Cursor position, where known.
     at: Option<(u16, u16)>,
-    /// Every terminal has taken the cells since the last jump for what we take them.
+    /// All cells since the last cursor jump have an unambiguous width in every terminal.
     sure: bool,
     fg: Color,
     bg: Color,
@@ -35,7 +35,7 @@ const MODIFIERS: [(Modifier, &str); 9] = [
     (Modifier::CROSSED_OUT, "9"),
 ];
 
-/// The bytes that turn `shown` into `next`; every cell where `shown` is not known. Leaves the terminal without style.
+/// The bytes that change `shown` into `next`; all cells where `shown` is `None`. Leaves the terminal with the default style.
 pub fn encode(shown: Option<&Buffer>, next: &Buffer, out: Vec<u8>) -> Vec<u8> {
     let mut pen = TerminalCursor {
         out,
@@ -49,7 +49,7 @@ pub fn encode(shown: Option<&Buffer>, next: &Buffer, out: Vec<u8>) -> Vec<u8> {
     let area = next.area;
     for y in area.top()..area.bottom() {
         let mut x = area.left();
-        // Up to here something wide stood that is no more: what it covered must be painted.
+        // Cells before `bare` were covered by a wide symbol that is gone: they must be painted.
         let mut bare = x;
         while x < area.right() {
             let cell = &next[(x, y)];
@@ -70,10 +70,10 @@ pub fn encode(shown: Option<&Buffer>, next: &Buffer, out: Vec<u8>) -> Vec<u8> {
     pen.out
 }
 
-/// Shows the cursor at a place, or hides it.
+/// Shows the cursor at a position, or hides it.
 pub fn cursor(at: Option<Position>, out: &mut Vec<u8>) {
     match at {
-        Some(at) => say(
+        Some(at) => push(
             out,
             format_args!("\x1b[{};{}H\x1b[?25h", at.y + 1, at.x + 1),
         ),
@@ -81,7 +81,7 @@ pub fn cursor(at: Option<Position>, out: &mut Vec<u8>) {
     }
 }
 
-fn say(out: &mut Vec<u8>, words: std::fmt::Arguments<'_>) {
+fn push(out: &mut Vec<u8>, words: std::fmt::Arguments<'_>) {
     out.write_fmt(words)
         .expect("a vector takes whatever is written");
 }
@@ -92,7 +92,7 @@ impl TerminalCursor {
         let (symbol, fg, bg) = self.halves(cell);
         self.style(fg, bg, cell.modifier);
         self.out.extend_from_slice(symbol.as_bytes());
-        // Behind the last column the cursor hangs; behind what is wide it may be anywhere.
+        // After the last column the cursor position is undefined; after a wide symbol it is unknown.
         self.at = (x + 1 < self.width && width == 1).then_some((x + 1, y));
         self.sure &= is_single(symbol);
     }
@@ -102,16 +102,16 @@ impl TerminalCursor {
             Some((at, line)) if line == y && at == x => {}
             Some((at, line)) if line == y && at < x && self.sure => match x - at {
                 1 => self.out.extend_from_slice(b"\x1b[C"),
-                by => say(&mut self.out, format_args!("\x1b[{by}C")),
+                by => push(&mut self.out, format_args!("\x1b[{by}C")),
             },
             _ => {
-                say(&mut self.out, format_args!("\x1b[{};{}H", y + 1, x + 1));
+                push(&mut self.out, format_args!("\x1b[{};{}H", y + 1, x + 1));
                 self.sure = true;
             }
         }
     }
 
-    /// A half block in two colors can stand on either half: the one whose colors are set already.
+    /// A half block in two colors can be written as upper or lower half: chooses the one whose colors are set already.
     fn halves<'a>(&self, cell: &'a Cell) -> (&'a str, Color, Color) {
         let (symbol, fg, bg) = (cell.symbol(), cell.fg, cell.bg);
         let plain = cell.modifier.is_empty() && fg != Color::Reset && bg != Color::Reset;
@@ -134,7 +134,7 @@ impl TerminalCursor {
                 out.push(b';');
             }
         };
-        // A modifier is taken away with all the rest: there is no sure code for each alone.
+        // Removing a modifier resets the whole style: single modifiers have no reliable reset code.
         if !modifier.contains(self.modifier) {
             part(&mut self.out);
             self.out.push(b'0');
@@ -166,7 +166,7 @@ impl TerminalCursor {
     }
 }
 
-/// Cells that a symbol takes, at least one.
+/// Width of a symbol in cells, at least 1.
 fn cells(symbol: &str) -> u16 {
     if symbol.len() <= 1 || is_single(symbol) {
         return 1;
@@ -174,7 +174,7 @@ fn cells(symbol: &str) -> u16 {
     u16::try_from(console::text::width(symbol).max(1)).unwrap_or(1)
 }
 
-/// True for what every terminal takes for one cell: letters, and lines, blocks and shapes.
+/// True for symbols of width 1 in every terminal: ASCII, box drawing, blocks and shapes.
 fn is_single(symbol: &str) -> bool {
     let mut chars = symbol.chars();
     let single = |c: char| c.is_ascii_graphic() || c == ' ' || matches!(c, '─'..='▟');
@@ -187,9 +187,9 @@ fn color(out: &mut Vec<u8>, color: Color, ground: bool) {
     let bright = |code: u8| 90 + shift + code;
     let code = match color {
         Color::Rgb(r, g, b) => {
-            return say(out, format_args!("{};2;{r};{g};{b}", 38 + shift));
+            return push(out, format_args!("{};2;{r};{g};{b}", 38 + shift));
         }
-        Color::Indexed(index) => return say(out, format_args!("{};5;{index}", 38 + shift)),
+        Color::Indexed(index) => return push(out, format_args!("{};5;{index}", 38 + shift)),
         Color::Reset => 39 + shift,
         Color::Black => basic(0),
         Color::Red => basic(1),
@@ -208,7 +208,7 @@ fn color(out: &mut Vec<u8>, color: Color, ground: bool) {
         Color::LightCyan => bright(6),
         Color::White => bright(7),
     };
-    say(out, format_args!("{code}"));
+    push(out, format_args!("{code}"));
 }
 
 #[cfg(test)]
@@ -225,12 +225,12 @@ mod tests {
         vt100::Parser::new(size(AREA.height), size(AREA.width), 0)
     }
 
-    /// A cell as an eye sees it: colors of its upper and lower half for half blocks.
+    /// The visible content of a cell: for half blocks, the colors of its upper and lower half.
     fn seen(symbol: &str, fg: Color, bg: Color) -> (String, Color, Color) {
         match symbol {
             LOWER => (UPPER.to_owned(), bg, fg),
             "" => (" ".to_owned(), Color::Reset, bg),
-            // The color of what has no ink is not seen.
+            // The foreground of a blank is invisible.
             " " => (" ".to_owned(), Color::Reset, bg),
             other => (other.to_owned(), fg, bg),
         }
@@ -306,7 +306,7 @@ mod tests {
     fn painted(before: &Buffer, writes: &[(u16, u16, &str, Color, Color, u8)]) -> Buffer {
         let mut frame = before.clone();
         for (x, y, symbol, fg, bg, modifier) in writes {
-            // What stands under half of something wide takes it away.
+            // A symbol under the second half of a wide one erases the wide one.
             if *x > 0 && console::text::width(frame[(x - 1, *y)].symbol()) > 1 {
                 frame[(x - 1, *y)].reset();
             }

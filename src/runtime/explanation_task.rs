@@ -1,8 +1,8 @@
-//! The engine beside the console: the latest picture goes to a thread of its own, what it says comes back when it comes.
+//! Explanation task: runs the engine on the latest snapshot on its own thread, beside the console.
 //!
-//! One answer is worked out and at most one waits: whoever has the latest picture is next, none is broken off. Work is
-//! spaced by what the last answer cost, so that a large fleet costs a few hundredths of a core, and nothing is asked
-//! while nothing that the scheduler looks at has changed.
+//! At most one computation runs and one snapshot waits: the latest. Computations are never canceled. The pause after one is
+//! proportional to its cost, so that a large fleet costs a few hundredths of a core, and nothing is computed while no input of the
+//! scheduler has changed. The effects of a run of this console are computed sooner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use model::advice::Advice;
 use model::base::{Age, Moment, Name};
@@ -21,28 +21,33 @@ use model::fleet::device::Device;
 use table::Facts;
 use table::explanations::JobExplanations;
 
-/// Between two answers, at least.
+/// Shortest pause between two computations.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Time alone moves forecasts: asked again after this long although nothing has changed.
+/// Forecasts move with time: recomputed after this long even if nothing has changed.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Advice about pools is for months: it is worked out this often at most.
+/// Shortest interval between two computations of the advice on pools, which changes slowly.
 const POOLS: Duration = Duration::from_secs(60);
 
-/// A node is taken for idle once it has held no work for so long: what the cluster autoscaler waits before it removes one
-/// (`--scale-down-unneeded-time`).
+/// A node counts as idle after this long without work: the default of the cluster autoscaler's `--scale-down-unneeded-time`.
 const EMPTY: Age = Age::from_seconds(600);
 
-/// So many times what an answer cost is left between it and the next.
+/// Pause after a computation, as a multiple of its cost.
 const SHARE: u32 = 60;
 
-/// Nobody waits longer than this for a newer answer, unless it costs more than a tenth of a core.
+/// Longest pause, unless a computation costs more than a tenth of a core.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The facts with the engine's answers to them, for one look.
+/// How long after progress of a run its effects are watched: controllers and schedulers take seconds.
+const EFFECTS: Duration = Duration::from_secs(20);
+
+/// Pause while effects are watched, as a multiple of the cost of a computation.
+const SHARE_OF_EFFECTS: u32 = 4;
+
+/// The facts with the engine's explanations, for one snapshot.
 pub fn answered(facts: Facts) -> Facts {
-    let (fleet, burn) = (&facts.fleet, &facts.burn);
+    let (fleet, burn) = (&facts.fleet, &facts.spend_rates);
     let answers = JobExplanations::of(fleet, burn).with_pools(fleet, burn, &BTreeSet::new());
     Facts {
         answers: Arc::new(answers),
@@ -50,12 +55,34 @@ pub fn answered(facts: Facts) -> Facts {
     }
 }
 
-/// How long to rest after an answer that took `cost`.
+/// Pause after a computation that took `cost`.
 fn rest(cost: Duration) -> Duration {
     (cost * SHARE).clamp(LEAST, LONGEST.max(cost * 9))
 }
 
-/// What the scheduler looks at, as one number: while it stays, so do the answers. Readings are not in it.
+/// Pause while the effects of a run are watched.
+fn rest_of_effects(cost: Duration) -> Duration {
+    (cost * SHARE_OF_EFFECTS).max(LEAST).min(rest(cost))
+}
+
+/// Pauses after a computation that took `cost`; shorter once a run makes progress, by `acted`.
+async fn rests(cost: Duration, acted: &mut Option<watch::Receiver<Option<Instant>>>) {
+    let now = Instant::now();
+    let (soon, late) = (now + rest_of_effects(cost), now + rest(cost));
+    let Some(acted) = acted else {
+        return sleep_until(late).await;
+    };
+    loop {
+        let at = *acted.borrow_and_update();
+        let lately = at.is_some_and(|at| at.elapsed() < EFFECTS);
+        tokio::select! {
+            () = sleep_until(if lately { soon } else { late }) => return,
+            Ok(()) = acted.changed() => {}
+        }
+    }
+}
+
+/// Hash of the scheduler's inputs: while it is the same, so are the explanations. Readings are not part.
 fn digest(fleet: &Fleet) -> u64 {
     fn place<T: ?Sized>(what: &Arc<T>, hasher: &mut FxHasher) {
         std::ptr::hash(Arc::as_ptr(what), hasher);
@@ -93,12 +120,13 @@ fn digest(fleet: &Fleet) -> u64 {
     hasher.finish()
 }
 
-/// Nodes that hold no work, and since when; `None` before the first look. Those that were empty at it have been for an unknown time.
+/// Nodes without work, and since when; `None` before the first snapshot. Nodes that were empty in the first one have been so for
+/// an unknown time.
 #[derive(Default)]
 struct EmptyNodes(Option<BTreeMap<Name, Moment>>);
 
 impl EmptyNodes {
-    /// Which have held no work for less than [`EMPTY`].
+    /// Nodes that have been without work for less than [`EMPTY`].
     fn look(&mut self, fleet: &Fleet) -> BTreeSet<Name> {
         let before = self.0.take();
         let since = |name: &Name| match &before {
@@ -115,10 +143,12 @@ impl EmptyNodes {
     }
 }
 
-/// Answers for as long as facts come and somebody listens.
+/// Computes explanations while facts come and there is a receiver. `acted`: when a run of this console last made progress; `None`
+/// where the console cannot act.
 pub async fn run(
     mut facts: watch::Receiver<Option<Arc<Facts>>>,
     out: watch::Sender<Arc<JobExplanations>>,
+    mut acted: Option<watch::Receiver<Option<Instant>>>,
 ) {
     let mut last: Option<(u64, Instant)> = None;
     let mut pools: Option<(Arc<[Advice]>, Instant)> = None;
@@ -141,13 +171,13 @@ pub async fn run(
         let known = known.map(|(advice, _)| Arc::clone(advice));
         let is_new = known.is_none();
         let asked = spawn_blocking(move || {
-            let answers = JobExplanations::of(&latest.fleet, &latest.burn);
+            let answers = JobExplanations::of(&latest.fleet, &latest.spend_rates);
             match known {
                 Some(pools) => JobExplanations { pools, ..answers },
-                None => answers.with_pools(&latest.fleet, &latest.burn, &emptied),
+                None => answers.with_pools(&latest.fleet, &latest.spend_rates, &emptied),
             }
         });
-        // A fault in the engine costs its answers, never the console.
+        // A panic in the engine costs its explanations, never the console.
         let cost = match asked.await {
             Ok(answers) => {
                 if is_new {
@@ -163,7 +193,7 @@ pub async fn run(
                 LONGEST
             }
         };
-        sleep(rest(cost)).await;
+        rests(cost, &mut acted).await;
     }
 }
 
@@ -178,6 +208,34 @@ mod tests {
         assert_eq!(rest(ms(100)), ms(6_000));
         assert_eq!(rest(ms(2_000)), LONGEST);
         assert_eq!(rest(ms(20_000)), ms(180_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_follows_a_run_is_answered_sooner() {
+        let cost = Duration::from_millis(500);
+        let took = async |acted: Option<watch::Receiver<Option<Instant>>>| {
+            let begun = Instant::now();
+            rests(cost, &mut { acted }).await;
+            begun.elapsed()
+        };
+        assert_eq!(took(None).await, rest(cost));
+        let (tell, acted) = watch::channel(None);
+        assert_eq!(took(Some(acted.clone())).await, rest(cost));
+        // Progress of a run ends the current pause.
+        let rests = tokio::spawn({
+            let acted = acted.clone();
+            async move {
+                let begun = Instant::now();
+                rests(cost, &mut Some(acted)).await;
+                begun.elapsed()
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        tell.send_replace(Some(Instant::now()));
+        assert_eq!(rests.await.expect("ends"), Duration::from_secs(7));
+        assert_eq!(took(Some(acted.clone())).await, rest_of_effects(cost));
+        tokio::time::sleep(EFFECTS).await;
+        assert_eq!(took(Some(acted)).await, rest(cost));
     }
 
     #[test]

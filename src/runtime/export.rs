@@ -1,4 +1,4 @@
-//! The metrics of a recorder without a record: pictures are counted in memory.
+//! Metrics of an exporter that records nothing: usage is counted in memory.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use super::tape::PerJob;
 use super::usage::sample;
 use super::watch_metrics::{not_read, unlisted};
 
-/// What is counted of pictures, and when the last complete one came.
-pub type Counted = (
+/// Usage counters, and when the last complete snapshot came.
+pub type CountersAt = (
     watch::Receiver<UsageCounters>,
     watch::Receiver<Option<Instant>>,
 );
@@ -27,7 +27,7 @@ pub fn counted(
     mut facts: watch::Receiver<Option<Arc<Facts>>>,
     prices: Arc<Prices>,
     jobs: PerJob,
-) -> Counted {
+) -> CountersAt {
     let (counters, counted) = watch::channel(jobs.counters());
     let (seen, last) = watch::channel(None);
     tokio::spawn(async move {
@@ -45,11 +45,11 @@ pub fn counted(
     (counted, last)
 }
 
-/// The metrics as they are served.
+/// The metrics that are served.
 pub struct ServedExport {
-    /// What they are made of.
+    /// Their data.
     pub metrics: RecordMetrics,
-    /// When the last complete picture came.
+    /// When the last complete snapshot came.
     pub last: watch::Receiver<Option<Instant>>,
 }
 
@@ -59,12 +59,12 @@ impl ServedStatus for ServedExport {
         ended.then(|| "every source has ended".to_owned())
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn not_ready(&self) -> Option<String> {
         self.dead().or_else(|| not_read(*self.last.borrow()))
     }
 
     fn metrics(&self) -> String {
-        let up = f64::from(u8::from(self.trouble().is_none()));
+        let up = f64::from(u8::from(self.not_ready().is_none()));
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         let gauge = |name, help| MetricFamily::new(MetricKind::Gauge, name, help);
         let own = [

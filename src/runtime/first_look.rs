@@ -1,4 +1,4 @@
-//! How far a first look has come: what has answered, what is still waited for, and why nothing has.
+//! Progress of the first snapshot: what has answered, what is still pending, and why nothing has.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use table::Needs;
 
-/// How long a first look waits for the last few exporters while none of them answers: one that hangs holds up no command.
+/// How long the first snapshot waits for the last few exporters while none of them answers, so that a hanging one blocks no
+/// command.
 const LULL: Duration = Duration::from_secs(5);
 
-/// The same while many are still to answer: then the server, or the way to it, is slow.
+/// The same while many are pending: then the server or the network is slow.
 const LONG_LULL: Duration = Duration::from_secs(10);
 
-/// True once every exporter that a pod serves is among the sources. Pods that cannot be listed tell of none.
+/// True once every exporter pod is among the sources; also where pods cannot be listed.
 pub(super) fn has_found_all(fleet: &Fleet) -> bool {
     fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
 }
 
-/// Tables that are listed, absent or lost, of those that are needed.
+/// Number of needed tables that are listed, absent or lost, and of all needed tables.
 pub(super) fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
     let over = needs
         .tables
@@ -29,13 +30,13 @@ pub(super) fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
     (over.count(), needs.tables.len())
 }
 
-/// How many exporters (or Prometheus in their stead) have answered or failed, and of how many.
+/// Number of exporters (or Prometheus in their place) that have answered or failed, and of all.
 pub(super) fn readings(fleet: &Fleet) -> (usize, usize) {
     let all = || fleet.sources.iter().filter(|row| row.gives_readings());
     (all().filter(|row| row.has_spoken()).count(), all().count())
 }
 
-/// How long none of the exporters that are still to answer may answer; of (those that have, all).
+/// How long to wait while no further exporter answers; the argument is (answered, all).
 pub(super) fn lull((answered, all): (usize, usize)) -> Duration {
     let few = (all / 20).max(2);
     if all.saturating_sub(answered) <= few {
@@ -45,13 +46,13 @@ pub(super) fn lull((answered, all): (usize, usize)) -> Duration {
     }
 }
 
-/// One answer of Prometheus' stands for a whole fleet's and may take its time.
+/// True while Prometheus has not answered: one answer covers a whole fleet and may take long.
 pub(super) fn waits_for_prometheus(fleet: &Fleet) -> bool {
     let mut sources = fleet.sources.iter();
     sources.any(|row| row.kind.as_str() == "prometheus" && !row.has_spoken())
 }
 
-/// True once every workload that waits in a queue of Kueue's has its place.
+/// True once every workload pending in a Kueue queue has its position.
 pub(super) fn has_places(fleet: &Fleet) -> bool {
     fleet
         .jobs
@@ -69,7 +70,7 @@ pub(super) fn nothing_known(fleet: &Fleet) -> bool {
         .any(|known| matches!(known, Known::Live))
 }
 
-/// Why nothing could be listed: the server that does not answer, or every missing right.
+/// Why nothing could be listed: the server is unreachable, or the missing rights.
 pub(super) fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
     let lost = |kind: LostKind| {
         fleet.known.values().filter_map(move |known| match known {

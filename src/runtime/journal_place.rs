@@ -1,10 +1,10 @@
-//! Where the journal is kept.
+//! The place of the journal.
 
 use exec::Journal;
 use model::base::{Exit, Failure};
 use settings::Settings;
 
-/// The journal, where there is a place for it.
+/// The journal of the settings or of the platform; `None` without a home directory.
 pub(super) fn journal(settings: &Settings) -> Option<Journal> {
     settings
         .journal_dir
@@ -13,10 +13,10 @@ pub(super) fn journal(settings: &Settings) -> Option<Journal> {
         .map(Journal::new)
 }
 
-/// The journal that the settings name, else the platform's place.
+/// The journal of the settings, else at the platform's default place.
 ///
 /// # Errors
-/// There is no home to keep it in.
+/// There is no home directory to keep it in.
 pub fn journal_of(settings: &Settings) -> Result<Journal, Failure> {
     journal(settings).ok_or_else(no_home)
 }

@@ -1,4 +1,4 @@
-//! kubectl's arguments for shells and port-forwards: never a line for a shell, and no name in them that Kubernetes would not take.
+//! kubectl arguments for shells and port-forwards: never a shell command line, and no name that is invalid in Kubernetes.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,25 +11,25 @@ use model::base::name::{is_dns_label, is_dns_subdomain, printable};
 use model::base::{Name, ObjectKey};
 use plan::grant::Grant;
 use settings::ShellSettings;
-use source::kubeconfig::{self, Choice};
+use source::kubeconfig::{self, ContextChoice};
 
-/// The program, as it is found on PATH.
+/// The program, found on PATH.
 pub const PROGRAM: &str = "kubectl";
 
-/// What runs in a container: bash where there is one.
+/// Command in a container: bash where it exists, else sh.
 const IN_POD: &str = "command -v bash >/dev/null && exec bash || exec sh";
 
-/// What runs in the pod of a node: the node's own shell on its own root, else the image's, with the node's root at /host.
+/// Command in the pod of a node: the node's own shell in a chroot, else the image's shell with the node's root at /host.
 const ON_NODE: &str = "for shell in bash sh; do chroot /host $shell -c : 2>/dev/null && exec chroot /host $shell; done; \
     echo 'stokehold: the node has no shell; its root is at /host'; exec sh";
 
-/// Seconds after which the kubelet ends the pod of a node, whatever has become of the console that made it: a day.
+/// Seconds until the kubelet ends the pod of a node even if the console has crashed: a day.
 const LONGEST: u32 = 86_400;
 
-/// Why there is nothing to open on the simulated cluster.
+/// Message where a shell is requested on the simulated cluster.
 pub const NO_CONTAINERS: &str = "the simulated cluster has no containers; `:ctx` opens a real one";
 
-/// The right to run kubectl on one cluster, as the user that the console is itself.
+/// The right to run kubectl on one cluster, as the user of the console.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     context: Name,
@@ -38,24 +38,24 @@ pub struct Kubectl {
     shell: ShellSettings,
 }
 
-/// A shell to be opened.
+/// A kubectl command that opens a shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommand {
     /// Arguments of kubectl.
     pub arguments: Vec<OsString>,
-    /// Arguments of the kubectl that removes what the shell's own may have left behind.
+    /// Arguments of the kubectl command that deletes a pod that the shell may have left.
     pub cleanup: Option<Vec<OsString>>,
 }
 
 impl Kubectl {
-    /// kubectl on the cluster that was granted, by the kubeconfig and as the user of `choice`.
-    pub fn new(grant: &Grant, choice: &Choice, shell: &ShellSettings) -> Self {
+    /// kubectl for the granted cluster, with the kubeconfig and user of `choice`.
+    pub fn new(grant: &Grant, choice: &ContextChoice, shell: &ShellSettings) -> Self {
         let mut identity = Vec::new();
         let mut say = |flag: &str, value: OsString| identity.extend([flag.into(), value]);
         if let Some(file) = &choice.kubeconfig {
             say("--kubeconfig", file.clone().into());
         }
-        // Within a pod there is no kubeconfig and no context: kubectl finds the cluster as we did.
+        // In a pod there is no kubeconfig and no context: kubectl uses the in-cluster configuration as we do.
         let known = kubeconfig::contexts(choice).map_or_else(|_| Vec::new(), |(names, _)| names);
         if known.iter().any(|name| *name == **grant.context()) {
             say("--context", grant.context().as_str().into());
@@ -73,7 +73,7 @@ impl Kubectl {
         }
     }
 
-    /// The context of the cluster.
+    /// Context of the cluster.
     pub fn context(&self) -> &Name {
         &self.context
     }
@@ -83,10 +83,10 @@ impl Kubectl {
         self.identity.iter().cloned().chain(own).collect()
     }
 
-    /// A shell. The pod of a node is called by `number`, which no other shell has.
+    /// A shell. `number` is unique among shells and makes the name of a node's pod unique.
     ///
     /// # Errors
-    /// A name is none of Kubernetes.
+    /// A name is invalid in Kubernetes.
     pub fn shell(&self, target: &ShellTarget, number: u64) -> Result<ShellCommand, String> {
         match target {
             ShellTarget::Pod(key, container) => {
@@ -137,7 +137,7 @@ impl Kubectl {
         }
     }
 
-    /// A pod on a node that sees all of it. It ends with its shell: nothing is read from standard input a second time.
+    /// A privileged pod on a node. It ends with its shell, since standard input is read only once.
     fn pod_on(&self, node: &str) -> serde_json::Value {
         json!({
             "apiVersion": "v1",
@@ -166,10 +166,10 @@ impl Kubectl {
         })
     }
 
-    /// A port-forward that this machine alone can use.
+    /// A port-forward on the loopback interface.
     ///
     /// # Errors
-    /// A name is none of Kubernetes.
+    /// A name is invalid in Kubernetes.
     pub fn port_forward(&self, pod: &ObjectKey, ports: Ports) -> Result<Vec<OsString>, String> {
         let (namespace, pod) = checked(pod)?;
         let (pod, ports) = (format!("pod/{pod}"), ports.to_string());
@@ -201,12 +201,12 @@ fn valid(name: &str, is: fn(&str) -> bool) -> Result<&str, String> {
     }
 }
 
-/// The command as a line to be pasted into a shell.
+/// The command as a line to paste into a shell.
 pub fn line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|word| {
         let word = word.to_string_lossy();
         match word.strip_prefix("--").or(word.strip_prefix('-')) {
-            // A flag of ours reads as one; whatever else a shell could take for something is quoted.
+            // Our own flags stay unquoted; anything else that a shell could interpret is quoted.
             Some(flag) if flag.is_empty() || flag == quoted(flag) => word.into_owned(),
             _ => quoted(&word),
         }
@@ -233,7 +233,7 @@ mod tests {
 
     use settings::{Inputs, load};
 
-    fn kubectl(choice: &Choice, context: &str) -> Kubectl {
+    fn kubectl(choice: &ContextChoice, context: &str) -> Kubectl {
         let settings = load(&Inputs {
             flags: vec![("--write".into(), "write".into(), "true".into())],
             ..Inputs::default()
@@ -247,15 +247,15 @@ mod tests {
         Kubectl::new(&grant, choice, &settings.shell)
     }
 
-    /// A choice whose kubeconfig knows the context `prod`.
-    fn choice(folder: &tempfile::TempDir) -> Choice {
+    /// A choice whose kubeconfig has the context `prod`.
+    fn choice(folder: &tempfile::TempDir) -> ContextChoice {
         let file = folder.path().join("a config");
         let text = "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: c, user: u}}]\n";
         std::fs::write(&file, text).expect("can be written");
-        Choice {
+        ContextChoice {
             kubeconfig: Some(file),
             environment: Arc::new(|_| None),
-            ..Choice::default()
+            ..ContextChoice::default()
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_shell_in_a_pod_is_opened_as_the_user_of_the_console() {
         let folder = tempfile::tempdir().expect("a folder");
-        let choice = Choice {
+        let choice = ContextChoice {
             impersonate: Some("ada".into()),
             impersonate_groups: vec!["sre".into(), "--on call".into()],
             ..choice(&folder)
@@ -307,9 +307,9 @@ mod tests {
         assert_eq!(words(&shell.arguments), expected);
         assert_eq!(shell.cleanup, None, "it makes nothing");
         // In a pod there is no context to name.
-        let inside = Choice {
+        let inside = ContextChoice {
             environment: Arc::new(|_| None),
-            ..Choice::default()
+            ..ContextChoice::default()
         };
         let shell = kubectl(&inside, "in-cluster")
             .shell(&pod("nlp", "a"), 1)
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn that_kubectl_is_missing_is_told_with_the_mend() {
+    fn a_missing_kubectl_is_reported_with_the_fix() {
         let told = not_started(&io::Error::from(io::ErrorKind::NotFound));
         assert!(
             told.contains("not on PATH") && told.contains("install"),

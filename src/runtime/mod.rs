@@ -1,4 +1,4 @@
-//! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
+//! Runtime: the composition root, the two event loops, the terminal and the clock around the pure layers.
 
 pub mod action_service;
 pub mod action_task;
@@ -15,10 +15,10 @@ pub mod encode;
 pub mod explanation_task;
 pub mod export;
 mod first_look;
+pub mod frame_pacer;
 pub mod govern;
 pub mod journal_place;
 pub mod kubectl;
-pub mod pace;
 pub mod past;
 pub mod past_plans;
 pub mod playback;
@@ -33,7 +33,7 @@ pub mod session;
 pub mod shell;
 pub mod shown_plan;
 pub mod silence;
-mod simulated;
+pub(crate) mod simulated;
 mod source_options;
 pub mod status_server;
 pub mod store;

@@ -1,37 +1,37 @@
-//! A record in the place of a cluster: its observations go to the same store, on the record's own clock.
+//! Replay of a record: feeds its observations to a store, on the record's own clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
 use model::fleet::history::window_start;
-use record::{Archive, Player, RecordFault, Said, Step};
-use table::changes::Changes;
+use record::{Archive, Player, RecordFault, RecordedEvent, Step};
+use table::changes::FleetChanges;
 use table::silence::Silences;
 use table::{Facts, Scope};
 
 use super::silence;
 use super::store::{Rules, Store};
 
-/// About as far apart are the pictures that were judged when it was recorded.
+/// Approximate interval between the snapshots that were evaluated while recording.
 const PICTURE: Duration = Duration::from_secs(9);
 
-/// Pictures of a record that lie further apart have a gap between them.
+/// Snapshots of a record that are further apart have a gap between them.
 const GAP: Duration = Duration::from_secs(60);
 
-/// So many devices, picture for picture, are looked through to find when something changed: well below a second.
+/// Most devices times snapshots that are searched for the time of a change: takes well below a second.
 const WAY: u64 = 100_000;
 
-/// So much of a record is gone through before it is asked whether to go on.
+/// How much of a record is read between two checks whether to continue.
 const STRETCH: Duration = Duration::from_secs(15 * 60);
 
-/// Feeds a store what a record says.
+/// Feeds the observations of a record to a store.
 pub(super) struct Replay {
     store: Store,
     player: Player,
-    /// The moment of the keyframe that it began at.
+    /// Time of the keyframe that it began at.
     begun: Moment,
-    /// The log of what was done with findings.
+    /// Log of the silences of findings.
     silences: String,
 }
 
@@ -57,7 +57,7 @@ impl Replay {
         })
     }
 
-    /// The facts as of `at`, to which it has come.
+    /// The facts at `at`, which must be the current position.
     pub(super) fn facts(&mut self, at: Moment) -> Facts {
         Facts {
             silences: Arc::new(Silences::by_log(&self.silences, at)),
@@ -65,18 +65,17 @@ impl Replay {
         }
     }
 
-    /// Goes on in the same record with what was written since; false where it no longer holds what is read.
+    /// Continues in the same record with what was appended; false where the record no longer contains the current position.
     pub(super) fn follow(&mut self, archive: &Archive) -> bool {
         self.player.follow(archive)
     }
 
-    /// Goes on to `at`.
+    /// Advances to `at`.
     pub(super) fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
         self.advance(at, Store::pass)
     }
 
-    /// Goes on to `at`, and hands over each picture on the way whose checks are run: at the moments at which they were when it
-    /// was recorded.
+    /// Advances to `at`, and calls `see` with each snapshot on the way that was evaluated while recording.
     pub(super) fn look(
         &mut self,
         at: Moment,
@@ -85,7 +84,7 @@ impl Replay {
         self.advance(at, |store, at| see(store.publish(at)))
     }
 
-    /// Goes on to `at`; `judge` runs the checks at a moment.
+    /// Advances to `at`; `judge` is called at the times when checks are run.
     fn advance(
         &mut self,
         at: Moment,
@@ -93,16 +92,16 @@ impl Replay {
     ) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
-            Step::Entry((_, Said::Seen(observation))) => {
+            Step::Entry((_, RecordedEvent::Seen(observation))) => {
                 store.apply(*observation);
             }
-            Step::Entry((at, Said::Judged)) => judge(store, at),
+            Step::Entry((at, RecordedEvent::Judged)) => judge(store, at),
             Step::Restart(keyframe) => store.restore(*keyframe),
         })
     }
 }
 
-/// A picture of a record says so, and of when it is, where the screen names the context.
+/// Adds `record` and the time to the context name shown on screen.
 fn stamped(facts: Facts) -> Facts {
     Facts {
         context: Name::from(format!("record {} {}", facts.now.short(), facts.context)),
@@ -110,19 +109,19 @@ fn stamped(facts: Facts) -> Facts {
     }
 }
 
-/// The facts as they were at `at`.
+/// The facts at `at`.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of that moment.
+/// The record cannot be read, or has no data at that time.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
     Ok(replay.facts(at))
 }
 
-/// The facts as they were at `at`, with history of what a profile looks back on.
+/// The facts at `at`, with the history that a profile covers.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of that moment.
+/// The record cannot be read, or has no data at that time.
 pub fn half_hour(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let from = window_start(at).minus(PICTURE).max(archive.start()).min(at);
     let mut replay = Replay::at_keyframe(archive, rules, from)?;
@@ -130,8 +129,8 @@ pub fn half_hour(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, R
     Ok(replay.facts(at))
 }
 
-/// Hands over the pictures of a record that were judged when it was recorded, from the last keyframe at or before `from` on, until
-/// `see` says that it is enough.
+/// Calls `see` with the snapshots of a record that were evaluated while recording, from the last keyframe at or before `from`,
+/// until `see` returns false.
 ///
 /// # Errors
 /// The record cannot be read.
@@ -142,7 +141,7 @@ pub(super) fn pictures(
     mut see: impl FnMut(&Facts) -> bool,
 ) -> Result<(), RecordFault> {
     let mut replay = Replay::at_keyframe(archive, rules, from.max(archive.start()))?;
-    // A keyframe is made of a picture that was judged.
+    // Each keyframe is a snapshot that was evaluated.
     let mut at = replay.begun;
     let mut go_on = see(&replay.facts(at));
     let end = archive.end();
@@ -153,25 +152,25 @@ pub(super) fn pictures(
     Ok(())
 }
 
-/// What changed between two moments, of what `scope` has. Changes of which no object says when they were get the moment of the
-/// first picture that shows them, where the way is short enough to make every picture in between.
+/// What changed in `scope` between two times. A change without a time of its own gets the time of the first snapshot that shows
+/// it, if the interval is short enough to replay every snapshot in it.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of the earlier moment.
+/// The record cannot be read, or has no data at the earlier time.
 pub fn changes(
     archive: &Archive,
     rules: &Rules,
     from: Moment,
     to: Moment,
     scope: &Scope,
-) -> Result<Changes, RecordFault> {
-    // The past of a moment is not compared: on the way to it the checks are run, and no picture is made.
+) -> Result<FleetChanges, RecordFault> {
+    // Only the two end points are compared: on the way the checks are run, and no snapshot is built.
     let seek = |at| {
         let mut replay = Replay::at_keyframe(archive, rules.clone(), at)?;
         replay.advance(at, Store::judge)?;
         Ok::<_, RecordFault>((replay.facts(at), replay))
     };
-    // Each is a keyframe and every picture since: on a large fleet a second.
+    // Each reads a keyframe and every snapshot since: a second on a large fleet.
     let (before, after) = std::thread::scope(|threads| {
         let before = threads.spawn(|| seek(from));
         let after = seek(to);
@@ -179,7 +178,7 @@ pub fn changes(
     });
     let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     let ((before, mut replay), (after, _)) = (before?, after?);
-    let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
+    let mut changes = FleetChanges::between(&before.scoped(scope), &after.scoped(scope));
     for at in [from, to] {
         if let Some((begin, end)) = archive.gap_at(at) {
             changes.notes.push(format!(
@@ -198,9 +197,9 @@ pub fn changes(
     let undated = changes.undated();
     let mut last = before;
     replay.look(to, |facts| {
-        // The moment of a change within a gap is unknown.
+        // The time of a change within a gap is unknown.
         if facts.now.since(last.now) < GAP.into() {
-            changes.date(&Changes::between(&last, &facts), &undated);
+            changes.date(&FleetChanges::between(&last, &facts), &undated);
         }
         last = facts;
     })?;

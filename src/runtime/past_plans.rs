@@ -1,5 +1,4 @@
-//! Plans and suppositions on a moment of a record: made as on a cluster, of what was recorded alone. There is no client, so nothing can be
-//! carried out.
+//! Plans and what-ifs on a moment of a record, from the recorded facts only. There is no client, so nothing can be carried out.
 
 use std::sync::Arc;
 
@@ -18,10 +17,10 @@ use super::action_service::plan_on;
 use super::action_task::{ActionEvent, NO_PICTURE, no_picture};
 use model::base::Name;
 
-/// Why nothing can be changed in a record.
+/// Message why nothing can be changed in a record.
 pub const RECORDED: &str = "this is a record: plans are computed, and nothing can be changed in it";
 
-/// Makes the plans of a replay.
+/// Makes plans on a replay.
 pub struct PastPlans {
     facts: watch::Receiver<Option<Arc<Facts>>>,
     out: mpsc::UnboundedSender<ActionEvent>,
@@ -29,7 +28,7 @@ pub struct PastPlans {
 }
 
 impl PastPlans {
-    /// Plans on the picture that is shown last; tells first that nothing may be changed.
+    /// Plans on the latest facts shown; first reports that no action is allowed.
     pub fn new(facts: watch::Receiver<Option<Arc<Facts>>>) -> Self {
         let (out, news) = mpsc::unbounded_channel();
         let state = ActionState {
@@ -39,12 +38,12 @@ impl PastPlans {
             },
             ..ActionState::default()
         };
-        // The receiver is this one's own.
+        // The receiver is owned by this struct.
         let _ = out.send(ActionEvent::ActionState(Arc::new(state)));
         Self { facts, out, news }
     }
 
-    /// The next piece of news.
+    /// The next event.
     pub async fn next(&mut self) -> ActionEvent {
         match self.news.recv().await {
             Some(event) => event,
@@ -52,16 +51,16 @@ impl PastPlans {
         }
     }
 
-    /// Does work off every loop.
+    /// Runs `work` off the event loops.
     fn spawn(&self, work: impl FnOnce(Option<Arc<Facts>>) -> ActionEvent + Send + 'static) {
         let (out, facts) = (self.out.clone(), self.facts.borrow().clone());
         tokio::task::spawn_blocking(move || {
-            // Nobody waits for it once the session has ended.
+            // The receiver is gone once the session has ended.
             let _ = out.send(work(facts));
         });
     }
 
-    /// Makes a plan on the picture that is shown.
+    /// Makes a plan on the facts shown.
     pub fn plan(&self, ask: PlanRequest) {
         self.spawn(move |facts| {
             let made = match past_plan(facts.as_deref(), &ask.intent, &ask.known) {
@@ -73,7 +72,7 @@ impl PastPlans {
         });
     }
 
-    /// Computes what becomes of the picture that is shown under changes.
+    /// Computes the effect of changes on the facts shown (what-if).
     pub fn suppose(&self, changes: Name) {
         self.spawn(move |facts| {
             let supposed = match facts {
@@ -85,10 +84,10 @@ impl PastPlans {
     }
 }
 
-/// What cannot be planned on a record: the action reads an object of the API server, or the journal.
+/// Checks that an intent can be planned on a record.
 ///
 /// # Errors
-/// This intent is such a one.
+/// The action reads an object of the API server, or the journal.
 pub fn plannable(intent: &Intent) -> Result<(), Failure> {
     let why = match intent {
         Intent::Hold { .. } | Intent::Resume { .. } | Intent::Reprioritise { .. } => {
@@ -103,10 +102,10 @@ pub fn plannable(intent: &Intent) -> Result<(), Failure> {
     Err(Failure::new(Exit::Refused, message))
 }
 
-/// The plan of an intent on a picture of a record; `known` as for [`plan::plan_again`].
+/// The plan for an intent on facts of a record; `known` as for [`plan::plan_again`].
 ///
 /// # Errors
-/// It is refused, lacks facts, or is none that a record tells enough for.
+/// It is refused, lacks facts, or cannot be planned on a record.
 pub fn past_plan(facts: Option<&Facts>, intent: &Intent, known: &Known) -> Result<Plan, Unseen> {
     plannable(intent).map_err(Unseen::Failed)?;
     let facts = facts.ok_or_else(no_picture)?;

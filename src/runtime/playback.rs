@@ -1,5 +1,4 @@
-//! The task that plays a record: it goes where it is told to, plays on from there, and looks through the record beside that for
-//! what matters.
+//! Playback task of a record: seeks, plays, and scans the record for events meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use record::{Archive, KEYFRAMES, RecordFault};
 use table::Facts;
-use table::changes::Changes;
+use table::changes::FleetChanges;
 use table::timeline::{Playback, Timeline};
 
 use super::clock::ClockHands;
@@ -20,42 +19,42 @@ use super::past::{Replay, changes, facts_at};
 use super::scanner::{Aim, Marks, ScannedPart, Scanner, Search, windows};
 use super::store::Rules;
 
-/// While a record is played, pictures are this far apart.
+/// Interval between snapshots while a record is played.
 const PACE: Duration = Duration::from_millis(250);
 
-/// So often it is looked whether more was written.
+/// How often the record is checked for new data.
 const GROWTH: Duration = Duration::from_secs(5);
 
-/// So often a record that grows is looked through anew from its last keyframe on.
+/// How often a growing record is scanned again from its last keyframe.
 const RESCAN: Duration = Duration::from_secs(30);
 
-/// What the console is told of a replay.
+/// An event of a replay.
 #[derive(Debug)]
 pub enum ReplayEvent {
-    /// How it stands.
+    /// The timeline: position, speed and marks.
     Timeline(Timeline),
-    /// What could not be done, and why.
+    /// What failed, and why.
     Said(String),
-    /// What came of the comparison of this name.
-    Changes(Name, Result<Changes, String>),
+    /// Result of the comparison of this name.
+    Changes(Name, Result<FleetChanges, String>),
 }
 
-/// The other end of a replay: moves it, and tells how it stands.
+/// Controls a replay and receives its events.
 pub struct ReplayControl {
-    /// How it stood when it began.
+    /// The timeline at the start.
     pub timeline: Timeline,
     commands: mpsc::UnboundedSender<Playback>,
     events: mpsc::UnboundedReceiver<ReplayEvent>,
 }
 
 impl ReplayControl {
-    /// Moves it.
+    /// Sends a playback command.
     pub fn send(&self, playback: Playback) {
-        // The task ends with the session alone, and this with it.
+        // The task ends with the session only, as does this handle.
         let _ = self.commands.send(playback);
     }
 
-    /// What comes next of it; never again once it has ended.
+    /// The next event; pends forever once the task has ended.
     pub async fn next(&mut self) -> ReplayEvent {
         match self.events.recv().await {
             Some(event) => event,
@@ -64,11 +63,11 @@ impl ReplayControl {
     }
 }
 
-/// Plays a record from `at` on, `speed` seconds of it a second; 0 stands still. Must be called within a tokio runtime, on
+/// Plays a record from `at` on, at `speed` seconds of the record per second; 0 pauses. Must be called within a tokio runtime, on
 /// a thread that may block.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of that moment.
+/// The record cannot be read, or has no data at that time.
 pub(super) fn play(
     archive: Archive,
     rules: Rules,
@@ -101,7 +100,7 @@ pub(super) fn play(
             aim,
             at,
             since: (Instant::now(), at),
-            // What is played without a speed of its own is played as it was.
+            // Resumed without a speed, it plays at the recorded speed.
             speed: if speed > 0.0 { speed } else { 1.0 },
             timeline,
             marks: Marks { windows, known },
@@ -119,30 +118,30 @@ pub(super) fn play(
     Ok((task, control))
 }
 
-/// What plays.
+/// The playback task.
 struct PlaybackTask {
     archive: Archive,
     rules: Rules,
-    /// The store that stands at `at`; opened when it is first needed.
+    /// The store at `at`; opened on first use.
     replay: Option<Replay>,
     hands: ClockHands,
     out: watch::Sender<Option<Arc<Facts>>>,
     say: mpsc::UnboundedSender<ReplayEvent>,
     aim: watch::Sender<Aim>,
     at: Moment,
-    /// When it was last begun to play, and from where.
+    /// When playing began, and at which position.
     since: (Instant, Moment),
     speed: f64,
     timeline: Timeline,
     marks: Marks,
-    /// When a scanner was last set to work.
+    /// When a scan was last started.
     scanned_at: Instant,
-    /// A jump that waits until the way is looked through: in which direction.
+    /// A jump that waits until the record is scanned that far; true for forward.
     search: Option<bool>,
 }
 
 impl PlaybackTask {
-    /// Sets a scanner to the parts that are not known; what it finds comes through the channel, and it ends with that.
+    /// Starts a scan of the unknown parts; results come through the channel, which closes at the end.
     fn scan(&self) -> mpsc::Receiver<ScannedPart> {
         let (found, marks) = mpsc::channel(4);
         let known = self.marks.known.iter().enumerate();
@@ -161,14 +160,14 @@ impl PlaybackTask {
         marks
     }
 
-    /// Takes what was written since the record was last looked at; true where there is more.
+    /// Reads what was appended to the record; true where there is more.
     fn grow(&mut self) -> bool {
         let grown = tokio::task::block_in_place(|| self.archive.grown());
         let archive = match grown {
             Ok(Some(archive)) => archive,
             Ok(None) => return false,
             Err(fault) => {
-                // What was read of it stays.
+                // The data that was read stays.
                 tracing::warn!(%fault, "the record cannot be read again");
                 return false;
             }
@@ -179,11 +178,11 @@ impl PlaybackTask {
             .and_then(|mut replay| replay.follow(&archive).then_some(replay));
         (self.timeline.from, self.timeline.to) = (archive.start(), archive.end());
         self.archive = archive;
-        self.tell();
+        self.publish();
         true
     }
 
-    /// Sets a scanner to the parts that are new: what is known of the others stays.
+    /// Starts a scan of the new parts; results of the others are kept.
     fn scan_again(&mut self) -> mpsc::Receiver<ScannedPart> {
         self.marks.cover(windows(&self.archive));
         self.scanned_at = Instant::now();
@@ -195,7 +194,7 @@ impl PlaybackTask {
         mut orders: mpsc::UnboundedReceiver<Playback>,
         mut marks: mpsc::Receiver<ScannedPart>,
     ) {
-        self.tell();
+        self.publish();
         let mut next = Instant::now() + PACE;
         let mut look = Instant::now() + GROWTH;
         loop {
@@ -207,7 +206,7 @@ impl PlaybackTask {
                     let Some(order) = order else { return };
                     let mut all = vec![order];
                     while let Ok(order) = orders.try_recv() {
-                        // Of several places to go to that wait, only the last is gone to.
+                        // Of several pending seeks, only the last is carried out.
                         if let (Some(Playback::Go(to)), Playback::Go(later)) = (all.last_mut(), &order) {
                             *to = *later;
                         } else {
@@ -222,7 +221,7 @@ impl PlaybackTask {
                     self.marks.known[window] = Some(found);
                     self.timeline.marks = self.marks.all();
                     self.timeline.looked = self.marks.looked();
-                    self.tell();
+                    self.publish();
                     if let Some(forward) = self.search {
                         self.jump(forward);
                     }
@@ -234,7 +233,7 @@ impl PlaybackTask {
                 () = sleep_until(look) => {
                     self.grow();
                     look = Instant::now() + GROWTH;
-                    // The last part grows with the record, and is looked through anew each time.
+                    // The last part grows with the record and is scanned again each time.
                     let behind = self.marks.end() < self.timeline.to;
                     if behind && self.scanned_at.elapsed() >= RESCAN {
                         marks = self.scan_again();
@@ -244,12 +243,12 @@ impl PlaybackTask {
         }
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         // The receiver is gone: the task ends at the next select.
         let _ = self.say.send(ReplayEvent::Timeline(self.timeline.clone()));
     }
 
-    fn say(&self, words: String) {
+    fn send_message(&self, words: String) {
         let _ = self.say.send(ReplayEvent::Said(words));
     }
 
@@ -268,7 +267,7 @@ impl PlaybackTask {
             } => {
                 let (archive, rules) = (self.archive.clone(), self.rules.clone());
                 let say = self.say.clone();
-                // It may take a second, and the record is played on meanwhile.
+                // This may take a second; the record plays on meanwhile.
                 tokio::task::spawn_blocking(move || {
                     let told = changes(&archive, &rules, from, to, &scope);
                     let told = told.map_err(|fault| fault.to_string());
@@ -279,18 +278,18 @@ impl PlaybackTask {
                 let playing = self.timeline.speed.take();
                 if playing.is_none() {
                     if self.at >= self.timeline.to && !self.grow() {
-                        self.say("this is the end of the record".to_owned());
+                        self.send_message("this is the end of the record".to_owned());
                         return;
                     }
                     self.timeline.speed = Some(self.speed);
                     self.since = (Instant::now(), self.at);
                 }
-                self.tell();
+                self.publish();
             }
         }
     }
 
-    /// Goes to the next change that matters, or waits until the way there is looked through.
+    /// Seeks to the next event, or waits until the record is scanned that far.
     fn jump(&mut self, forward: bool) {
         let found = self.marks.search(self.at, forward);
         let is_new = self.search.is_none();
@@ -299,7 +298,7 @@ impl PlaybackTask {
             Search::Found(at) => self.go(at),
             Search::Open => {
                 if is_new {
-                    self.say("scanning the record for the change".to_owned());
+                    self.send_message("scanning the record for the change".to_owned());
                 }
                 self.aim.send_replace(Aim {
                     at: self.at,
@@ -310,9 +309,9 @@ impl PlaybackTask {
                 let way = if forward { "later" } else { "earlier" };
                 let unreadable = match self.marks.unreadable() {
                     0 => String::new(),
-                    parts => format!("; {} of it cannot be read", counted(parts, "part")),
+                    parts => format!("; {} cannot be read", counted(parts, "part")),
                 };
-                self.say(format!(
+                self.send_message(format!(
                     "no {way} change in the record: no finding, drain, preemption, lost node, job start or end{unreadable}"
                 ));
                 self.aim.send_replace(Aim {
@@ -323,7 +322,7 @@ impl PlaybackTask {
         }
     }
 
-    /// Goes to a moment, and plays on from there where it plays.
+    /// Seeks to a time, and continues to play from there if it was playing.
     fn go(&mut self, at: Moment) {
         if at > self.timeline.to {
             self.grow();
@@ -334,23 +333,23 @@ impl PlaybackTask {
         self.show(at);
     }
 
-    /// Goes on as far as time has gone on.
+    /// Advances by the time that has passed.
     fn play(&mut self) {
         let (begun, from) = self.since;
         let played = begun.elapsed().as_secs_f64() * self.speed;
         let to = from.plus(Duration::from_secs_f64(played.clamp(0.0, 1e12)));
         if to >= self.timeline.to {
-            // What is recorded still may have gone on.
+            // The record may have grown.
             self.grow();
         }
         if to >= self.timeline.to {
             self.timeline.speed = None;
-            self.tell();
+            self.publish();
         }
         self.show(to.min(self.timeline.to));
     }
 
-    /// Shows a moment: goes on to it where it is near, else begins at the keyframe before it.
+    /// Shows a time: advances to it where it is near, else starts at the keyframe before it.
     fn show(&mut self, at: Moment) {
         let near = at >= self.at && at.since(self.at) <= KEYFRAMES.into();
         let replay = self.replay.take().filter(|_| near);
@@ -374,9 +373,9 @@ impl PlaybackTask {
             Err(fault) => {
                 tracing::error!(%fault, "the record cannot be read there");
                 self.timeline.speed = None;
-                self.tell();
-                // What was shown last stays.
-                self.say(fault.to_string());
+                self.publish();
+                // The last snapshot shown stays.
+                self.send_message(fault.to_string());
             }
         }
     }

@@ -15,10 +15,10 @@ use model::base::ObjectKey;
 use super::kubectl::{Kubectl, PROGRAM, not_started};
 use super::shell::last_line;
 
-/// Every kubectl that runs in the background, by its number, so that whoever leaves first ends them.
+/// Every kubectl in the background, by its number, so that any exit path can end them.
 static RUNNING: Mutex<Vec<(u64, Child)>> = Mutex::new(Vec::new());
 
-/// Of what kubectl says while it runs, at most so many bytes are read: a line for each connection.
+/// Most bytes of kubectl's output that are read; it prints a line per connection.
 const MOST_SAID: u64 = 1 << 30;
 
 /// What kubectl prints before the address that it listens on.
@@ -28,7 +28,7 @@ fn running() -> MutexGuard<'static, Vec<(u64, Child)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends every port-forward of this process. Safe to call at any time and from anywhere.
+/// Ends every port-forward of this process. Safe to call at any time and from any thread.
 pub fn end_all() {
     let all = std::mem::take(&mut *running());
     for (_, child) in all {
@@ -41,7 +41,7 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// Ends the one of this number; false when it has ended already.
+/// Ends the port-forward of this number; false when it has ended already.
 fn end_one(number: u64) -> bool {
     let mut all = running();
     let at = all.iter().position(|(known, _)| *known == number);
@@ -50,11 +50,11 @@ fn end_one(number: u64) -> bool {
     child.map(end).is_some()
 }
 
-/// What is heard of a port-forward.
-enum Heard {
-    /// It listens here.
+/// An event of a port-forward.
+enum PortForwardEvent {
+    /// It listens on this address.
     Up(SocketAddr),
-    /// It has ended by itself; the last words of kubectl.
+    /// It has ended by itself; kubectl's last line.
     Ended(String),
 }
 
@@ -62,8 +62,8 @@ enum Heard {
 pub struct PortForwards {
     list: Vec<PortForward>,
     started: u64,
-    out: mpsc::UnboundedSender<(u64, Heard)>,
-    heard: mpsc::UnboundedReceiver<(u64, Heard)>,
+    out: mpsc::UnboundedSender<(u64, PortForwardEvent)>,
+    heard: mpsc::UnboundedReceiver<(u64, PortForwardEvent)>,
 }
 
 impl Default for PortForwards {
@@ -79,10 +79,10 @@ impl Default for PortForwards {
 }
 
 impl PortForwards {
-    /// Starts one; says so, or why not.
+    /// Starts a port-forward; returns the messages for the console.
     pub fn start(&mut self, kubectl: &Kubectl, pod: ObjectKey, ports: Ports) -> Vec<Msg> {
         match self.try_start(kubectl, pod, ports) {
-            Ok(()) => self.told(format!("port-forward {ports}: starting…")),
+            Ok(()) => self.notice(format!("port-forward {ports}: starting…")),
             Err(why) => vec![Msg::Notice(why)],
         }
     }
@@ -96,7 +96,7 @@ impl PortForwards {
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
-                // Ctrl-c and ctrl-z of a shell on this terminal are not for it.
+                // Its own process group, so that Ctrl-C and Ctrl-Z of a shell on this terminal do not reach it.
                 .process_group(0)
                 .spawn()
                 .map_err(|error| not_started(&error))?
@@ -115,7 +115,7 @@ impl PortForwards {
                     .strip_prefix(LISTENS)
                     .and_then(|rest| rest.split_once(" -> "));
                 if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
-                    let _ = out.send((number, Heard::Up(address)));
+                    let _ = out.send((number, PortForwardEvent::Up(address)));
                 }
             }
         });
@@ -131,9 +131,9 @@ impl PortForwards {
             {
                 last = line;
             }
-            // It says no more: it has ended, or has been ended and is no longer among those that run.
+            // End of its output: it has ended, or was stopped and is no longer in the list.
             if end_one(number) {
-                let _ = out.send((number, Heard::Ended(last_line(&last))));
+                let _ = out.send((number, PortForwardEvent::Ended(last_line(&last))));
             }
         });
         tracing::info!(context = %kubectl.context(), %pod, %ports, "port-forward started");
@@ -147,11 +147,11 @@ impl PortForwards {
         Ok(())
     }
 
-    /// Stops the one of this number.
+    /// Stops the port-forward of this number.
     pub fn stop(&mut self, number: u64) -> Vec<Msg> {
         end_one(number);
         match self.removed(number) {
-            Some(gone) => self.told(format!("port-forward to {} stopped", gone.pod)),
+            Some(gone) => self.notice(format!("port-forward to {} stopped", gone.pod)),
             None => Vec::new(),
         }
     }
@@ -161,16 +161,16 @@ impl PortForwards {
         Some(self.list.remove(at))
     }
 
-    /// Waits until one is up, or has ended by itself; says so.
+    /// Waits until one is up or has ended by itself; returns the messages for the console.
     pub async fn news(&mut self) -> Vec<Msg> {
         loop {
             let Some((number, heard)) = self.heard.recv().await else {
                 return std::future::pending().await;
             };
             match heard {
-                Heard::Up(address) => {
+                PortForwardEvent::Up(address) => {
                     let known = self.list.iter_mut().find(|known| known.number == number);
-                    // A second line is the same port once more, of IPv6 say.
+                    // A second line is the same port on another address family, such as IPv6.
                     let Some(forward) = known.filter(|known| known.address.is_none()) else {
                         continue;
                     };
@@ -179,9 +179,9 @@ impl PortForwards {
                         "{address} forwards to port {} of pod {}",
                         forward.ports.remote, forward.pod
                     );
-                    return self.told(words);
+                    return self.notice(words);
                 }
-                Heard::Ended(why) => {
+                PortForwardEvent::Ended(why) => {
                     let Some(gone) = self.removed(number) else {
                         continue;
                     };
@@ -191,14 +191,14 @@ impl PortForwards {
                     } else {
                         &why
                     };
-                    return self.told(format!("port-forward to {} ended: {why}", gone.pod));
+                    return self.notice(format!("port-forward to {} ended: {why}", gone.pod));
                 }
             }
         }
     }
 
-    /// The list as it is now, and these words.
-    fn told(&self, words: String) -> Vec<Msg> {
+    /// The current list, and a notice.
+    fn notice(&self, words: String) -> Vec<Msg> {
         vec![Msg::PortForwards(self.list.clone()), Msg::Notice(words)]
     }
 }

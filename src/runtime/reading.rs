@@ -1,4 +1,4 @@
-//! Reads what the view in front wants, one want at a time: a new one ends the one before.
+//! Reads what the view in front needs, one request at a time: a new one cancels the previous one.
 
 use kube::Client;
 use tokio::sync::mpsc;
@@ -7,12 +7,12 @@ use tokio::task::JoinHandle;
 use model::object::{ObjectNews, ObjectPart, ObjectRequest};
 use source::{fetch, logs};
 
-/// Pieces of news that may wait for the screen; a log that fills them waits at the server.
+/// Capacity of the news channel to the screen; when a log fills it, the read from the server waits.
 const BACKLOG: usize = 16;
 
-/// The one reading that is under way.
+/// The read in progress.
 pub struct Reading {
-    /// Nobody, for a record: it holds nothing of what is read here.
+    /// `None` for a record: it contains none of what is read here.
     client: Option<Client>,
     now: Option<(ObjectRequest, mpsc::Receiver<ObjectNews>, JoinHandle<()>)>,
 }
@@ -24,7 +24,7 @@ impl Drop for Reading {
 }
 
 impl Reading {
-    /// Nothing is read yet.
+    /// A reader without a request.
     pub const fn new(client: Option<Client>) -> Self {
         Self { client, now: None }
     }
@@ -35,8 +35,8 @@ impl Reading {
         }
     }
 
-    /// Reads this instead of what was read before. Must be called within a tokio runtime.
-    pub fn want(&mut self, want: Option<ObjectRequest>) {
+    /// Cancels the current read and starts this one. Must be called within a tokio runtime.
+    pub fn set_request(&mut self, want: Option<ObjectRequest>) {
         self.end();
         let Some(want) = want else { return };
         let (out, news) = mpsc::channel(BACKLOG);
@@ -50,7 +50,7 @@ impl Reading {
         self.now = Some((want, news, task));
     }
 
-    /// The next piece of news; never comes while nothing is read.
+    /// The next piece of news; pends forever while nothing is read.
     pub async fn next(&mut self) -> (ObjectRequest, ObjectNews) {
         loop {
             match &mut self.now {

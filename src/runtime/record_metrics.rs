@@ -1,4 +1,4 @@
-//! The metrics of a recorder: what it serves and sends of the joined rows.
+//! Metrics of a recorder, served on its page and sent by remote write.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use table::spend::UsageFacts;
 
 use super::watch_metrics::WatchStatus;
 
-/// Requests that wait for a receiver: half an hour of them at one in 15 s.
+/// Remote-write requests that may wait for the receiver: half an hour's worth at one per 15 s.
 const QUEUE: usize = 120;
 
-/// Everything that metrics are made of.
+/// The data that the metrics are made of.
 #[derive(Clone)]
 pub struct RecordMetrics {
-    /// The latest picture.
+    /// The latest facts.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// What was counted.
+    /// Usage counters.
     pub counters: watch::Receiver<UsageCounters>,
-    /// How budgets stand.
+    /// States of the budgets.
     pub usage: watch::Receiver<Arc<UsageFacts>>,
-    /// How sending goes, where samples are sent.
+    /// State of remote write, where it is configured.
     pub remote: Option<watch::Receiver<RemoteWriteState>>,
-    /// How delivery of findings goes, where they are sent.
+    /// State of the delivery of findings, where it is configured.
     pub notify: Option<watch::Receiver<WatchStatus>>,
     /// Labels of every series: the cluster and the recorder.
     pub common: Labels,
@@ -67,12 +67,12 @@ impl RecordMetrics {
         families
     }
 
-    /// In the text format of Prometheus.
+    /// The metrics in Prometheus text format.
     pub fn page(&self) -> String {
         metrics::text(&self.families(), &self.common)
     }
 
-    /// As what is sent.
+    /// The metrics as remote-write values.
     pub fn values(&self) -> Vec<SeriesValue> {
         let mut values = Vec::new();
         for family in self.families() {
@@ -94,13 +94,13 @@ impl RecordMetrics {
     }
 }
 
-/// How sending goes.
+/// Metrics about remote write.
 fn sent(state: &RemoteWriteState) -> Vec<MetricFamily> {
     use MetricKind::{Counter, Gauge};
     let samples = MetricFamily::new(
         Counter,
         "stokehold_remote_write_samples_total",
-        "Samples that the receiver took.",
+        "Samples that the receiver accepted.",
     );
     let mut dropped = MetricFamily::new(
         Counter,
@@ -131,7 +131,7 @@ fn sent(state: &RemoteWriteState) -> Vec<MetricFamily> {
     ]
 }
 
-/// Where the settings send samples, or `url` in the place of theirs; `None` where neither names a receiver.
+/// Remote-write options of the settings, with `url` in place of theirs if given; `None` where there is no URL.
 pub fn remote_write(settings: &Settings, url: Option<&str>) -> Option<RemoteWriteOptions> {
     let own = &settings.record.remote_write;
     let url = url.or(own.url.as_deref())?;
@@ -151,7 +151,7 @@ pub fn remote_write(settings: &Settings, url: Option<&str>) -> Option<RemoteWrit
     })
 }
 
-/// What is said of sending when it begins to fail, first drops samples, and works again.
+/// Messages about remote write: when it begins to fail, first drops samples, and works again.
 #[derive(Default)]
 pub struct RemoteWriteNews {
     fails: bool,
@@ -159,7 +159,7 @@ pub struct RemoteWriteNews {
 }
 
 impl RemoteWriteNews {
-    /// What is new of a state.
+    /// The message about a new state, if any.
     pub fn of(&mut self, state: &RemoteWriteState) -> Option<String> {
         let dropped = state.rejected + state.overflowed;
         if dropped > 0 && !self.drops {
@@ -174,7 +174,7 @@ impl RemoteWriteNews {
             (Some(why), false) => {
                 self.fails = true;
                 Some(format!(
-                    "remote write fails: {why}; it is tried again, recording goes on"
+                    "remote write fails: {why}; it is tried again, recording continues"
                 ))
             }
             (None, true) => {

@@ -1,4 +1,4 @@
-//! What `record --listen` answers: whether the recorder lives, whether it records, and how much, for probes and for Prometheus.
+//! Health and metrics of `record --listen`: whether the recorder is alive, whether it records, and how much.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::record_metrics::RecordMetrics;
 use super::status_server::{ServedStatus, accept};
 use super::tape::TapeState;
 
-/// A recorder writes every few seconds: one that has not for so long does not record.
+/// A recorder writes every few seconds; one that has not for this long counts as failed.
 const LATE: Duration = Duration::from_secs(60);
 
-/// Answers until it is dropped; `more` metrics stand beside the recorder's own. `now` tells the record's time.
+/// Serves requests until it is dropped; `more` adds metrics to the recorder's own. `now` returns the record's time.
 pub async fn serve(
     listener: TcpListener,
     state: watch::Receiver<TapeState>,
@@ -30,16 +30,16 @@ pub async fn serve(
     tokio::join!(follow(state, &told, now), accept(listener, served));
 }
 
-/// How recording stands.
+/// State of the recording.
 #[derive(Clone, Debug, Default)]
 struct Status {
     tape: TapeState,
-    /// When something was written last, by the record's time and by this machine's.
+    /// When something was last written, by the record's clock and by this machine's.
     wrote: Option<(Moment, Instant)>,
 }
 
 impl Status {
-    /// Why nothing is recorded; `None` while all is well.
+    /// Why nothing is recorded; `None` while it works.
     fn trouble(&self) -> Option<String> {
         if self.tape.ended {
             return Some("the recording has ended".to_owned());
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// In the text format of Prometheus. What is not known yet has no sample.
+    /// The metrics; unknown values have no sample.
     fn metrics(&self) -> String {
         use MetricKind::{Counter, Gauge};
         let written = &self.tape.written;
@@ -111,7 +111,7 @@ impl ServedStatus for Status {
         self.trouble().filter(|_| self.tape.ended)
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn not_ready(&self) -> Option<String> {
         Self::trouble(self)
     }
 
@@ -120,7 +120,7 @@ impl ServedStatus for Status {
     }
 }
 
-/// The status of now, and metrics beside its own.
+/// The current status, and additional metrics.
 struct Served {
     status: watch::Receiver<Status>,
     more: Option<RecordMetrics>,
@@ -131,7 +131,7 @@ impl ServedStatus for Served {
         self.status.borrow().dead()
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn not_ready(&self) -> Option<String> {
         self.status.borrow().trouble()
     }
 
@@ -142,7 +142,7 @@ impl ServedStatus for Served {
     }
 }
 
-/// Keeps the status as the recorder tells it.
+/// Updates the status from the recorder's state.
 async fn follow(
     mut state: watch::Receiver<TapeState>,
     told: &watch::Sender<Status>,

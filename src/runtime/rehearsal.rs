@@ -1,8 +1,8 @@
-//! Forecasts put to the proof: a simulated week is lived through, each job's start is forecast when it begins to wait, and
-//! compared with when it started.
+//! Backtest of the start forecasts: runs a simulated week, forecasts each job's start when it begins to wait, and compares the
+//! forecast with the actual start.
 //!
-//! The world schedules by its own imitation of kube-scheduler and Kueue, draws durations that nobody is told, and goes
-//! on submitting; the forecast sees the objects that any console sees, and the runs that have ended by then.
+//! The world has its own model of kube-scheduler and Kueue, draws durations that the forecast does not see, and keeps submitting
+//! jobs. The forecast sees the objects that any console sees, and the runs that have ended by then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,73 +14,73 @@ use engine::explanations;
 use engine::forecast::{Basis, Start};
 use engine::live;
 use model::base::{Moment, Names, SmallSort};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::observe::{Observation, Table};
 use model::fleet::policy::Policy;
 use model::fleet::{Fleet, Ledger};
-use sim::Cluster;
-use sim::change::{Change, Resource, Scene};
+use sim::SimCluster;
+use sim::change::{Resource, SimBackend, WorldChange};
 use sim::specs::SPECS;
-use sim::store::Listing;
+use sim::store::ListOptions;
 use sim::world::{Options, World};
 
-/// Between two looks at the fleet.
+/// Simulated time between two snapshots, ms.
 const LOOK: i64 = 60_000;
 
-/// How long, and on which world.
+/// World and duration of a backtest.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The world.
+    /// Options of the world.
     pub world: Options,
-    /// Milliseconds that are lived through before forecasts count: past runs are nobody's at first.
+    /// Simulated milliseconds before forecasts are evaluated: at first there are no past runs.
     pub warm_up_ms: i64,
-    /// Milliseconds that count.
+    /// Simulated milliseconds in which forecasts are evaluated.
     pub length_ms: i64,
-    /// Forecasts know how long past jobs ran.
+    /// Whether forecasts use the durations of past runs.
     pub history: bool,
 }
 
-/// What came of it. Times in seconds.
+/// Results of a backtest. Times in seconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// Nodes of the world.
+    /// Number of nodes of the world.
     pub nodes: usize,
-    /// Devices and slices of the world.
+    /// Number of devices and slices of the world.
     pub devices: usize,
-    /// Jobs that began to wait and whose start was asked for.
+    /// Jobs that began to wait and got a forecast.
     pub asked: usize,
     /// Of these, still waiting at the end.
     pub still_waiting: usize,
-    /// Of these, gone without a start.
+    /// Of these, deleted without a start.
     pub gone: usize,
-    /// Of those that started: the forecast had said that it does not know.
+    /// Of those that started: the forecast was "unknown".
     pub unknown: usize,
-    /// Of those that started: with a forecast. What follows is of these.
+    /// Of those that started: with a forecast. The fields below are about these.
     pub judged: usize,
-    /// Median of what lies between forecast and start.
+    /// Median absolute error of the forecast start.
     pub abs_error_p50_seconds: Option<f64>,
-    /// Nine in ten were nearer.
+    /// 90th percentile of the absolute error.
     pub abs_error_p90_seconds: Option<f64>,
-    /// How long half of them waited at most, to hold the error against.
+    /// Median waiting time, for comparison with the error.
     pub wait_p50_seconds: Option<f64>,
-    /// How long nine in ten waited at most.
+    /// 90th percentile of the waiting time.
     pub wait_p90_seconds: Option<f64>,
-    /// Share that started within the interval from p10 to p90, give or take one look.
+    /// Share that started within the interval from p10 to p90, give or take one snapshot interval, 0 to 1.
     pub coverage_ratio: Option<f64>,
-    /// Share that started before the interval.
+    /// Share that started before the interval, 0 to 1.
     pub early_ratio: Option<f64>,
-    /// Forecasts by what they were reckoned from.
+    /// Number of forecasts by basis.
     pub by_basis: BTreeMap<String, usize>,
 }
 
-/// A forecast that waits for the truth.
-struct Asked {
+/// A forecast whose job has not started yet.
+struct PendingForecast {
     at: Moment,
     start: Start,
 }
 
-/// Lives through it. `tell` hears of each hour: those over, and all.
+/// Runs the backtest. `tell` is called after each simulated hour with the hours done and all hours.
 pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
     let mut world = World::new(setup.world);
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
@@ -97,10 +97,10 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
         begin.millis() + setup.warm_up_ms,
         begin.millis() + setup.warm_up_ms + setup.length_ms,
     );
-    let mut open: BTreeMap<JobKey, Asked> = BTreeMap::new();
-    // Who waited at the last look: only who begins to wait is asked for.
+    let mut open: BTreeMap<JobKey, PendingForecast> = BTreeMap::new();
+    // Jobs that were waiting at the last snapshot: only newly waiting ones get a forecast.
     let mut waited: BTreeMap<JobKey, ()> = BTreeMap::new();
-    let mut judged: Vec<(Asked, Moment)> = Vec::new();
+    let mut judged: Vec<(PendingForecast, Moment)> = Vec::new();
     let (mut asked, mut gone) = (0, 0);
     let hour = |at: i64| usize::try_from((at - begin.millis()) / 3_600_000).unwrap_or(0);
     let mut nodes = 0;
@@ -123,7 +123,7 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
             .filter(|key| !waited.contains_key(*key))
             .collect();
         if at > counts_from && !fresh.is_empty() {
-            let mut snapshot = live::snapshot(&fleet, &Burn::default());
+            let mut snapshot = live::snapshot(&fleet, &SpendRates::default());
             if !setup.history {
                 snapshot.runs.clear();
             }
@@ -131,7 +131,7 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
             for key in fresh {
                 if let Some(start) = starts.remove(key) {
                     asked += 1;
-                    open.insert(key.clone(), Asked { at: now, start });
+                    open.insert(key.clone(), PendingForecast { at: now, start });
                 }
             }
         }
@@ -141,8 +141,9 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
     outcome(&judged, asked, gone, open.len(), nodes, world.devices())
 }
 
-/// A cluster's fleet at this moment, as a console sees it that has read every object: for tests that stop the clock.
-pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
+/// The fleet of a simulated cluster at this moment, as a console sees it that has read every object; for tests with a stopped
+/// clock.
+pub fn picture_of(cluster: &SimCluster, policy: Arc<Policy>) -> Fleet {
     let mut ledger = Ledger::new(policy);
     let mut names = Names::default();
     let core = cluster.core();
@@ -156,9 +157,9 @@ pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
         };
         let all = core
             .store
-            .list(spec.resource, &Listing::default(), &|_| true);
+            .list(spec.resource, &ListOptions::default(), &|_| true);
         for object in all.map(|page| page.items).unwrap_or_default() {
-            // Of ConfigMaps the one that holds the queues of `govern`.
+            // Of the ConfigMaps only the one with the queues of `govern`.
             let name = object.pointer("/metadata/name");
             if queues.is_some() && name.is_none_or(|name| name != "stokehold-queues") {
                 continue;
@@ -176,11 +177,11 @@ pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
     ledger.publish(now)
 }
 
-/// Takes what has started, or gone, off the open ones.
+/// Removes forecasts of jobs that started or disappeared from `open`.
 fn settle(
     fleet: &Fleet,
-    open: &mut BTreeMap<JobKey, Asked>,
-    judged: &mut Vec<(Asked, Moment)>,
+    open: &mut BTreeMap<JobKey, PendingForecast>,
+    judged: &mut Vec<(PendingForecast, Moment)>,
     gone: &mut usize,
 ) {
     let over: Vec<(JobKey, Option<Moment>)> = open
@@ -210,7 +211,7 @@ fn settle(
 }
 
 fn outcome(
-    all: &[(Asked, Moment)],
+    all: &[(PendingForecast, Moment)],
     asked: usize,
     gone: usize,
     still_waiting: usize,
@@ -234,7 +235,7 @@ fn outcome(
         waits.push(started.millis().abs_diff(asked.at.millis()));
         let Some(p10) = asked.start.p10 else { continue };
         bounded += 1;
-        // Without a p90 the interval is open; a look is a minute wide.
+        // Without a p90 the interval is open-ended; the tolerance is one snapshot interval.
         let late = asked
             .start
             .p90
@@ -268,7 +269,7 @@ fn outcome(
     }
 }
 
-/// What the world has of what a console watches.
+/// The tables that the world serves.
 pub const TABLES: &[Table] = &[
     Table::Nodes,
     Table::Pods,
@@ -300,7 +301,7 @@ pub const TABLES: &[Table] = &[
     Table::PriorityClasses,
 ];
 
-/// The table that a resource is one of, for those that are watched.
+/// The table of a resource, for those that are watched.
 const fn table(resource: Resource) -> Option<Table> {
     Some(match resource {
         Resource::Nodes => Table::Nodes,
@@ -334,7 +335,7 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::PriorityClasses => Table::PriorityClasses,
         Resource::Events | Resource::ConfigMaps | Resource::Services => return None,
         Resource::ServiceAccounts | Resource::Leases => return None,
-        // They foretell nothing that the world does.
+        // They have no influence on forecasts of this world.
         Resource::NodePools | Resource::NodeClaims => return None,
         Resource::ProvisioningRequests | Resource::PodAutoscalers | Resource::ScaledObjects => {
             return None;
@@ -342,7 +343,7 @@ const fn table(resource: Resource) -> Option<Table> {
     })
 }
 
-fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<Change>) {
+fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<WorldChange>) {
     for change in changes {
         if let Some(observation) = observed(change, names) {
             ledger.apply(observation);
@@ -350,11 +351,11 @@ fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<Change>) {
     }
 }
 
-/// What a watch makes of a change of the world; `None` where nobody watches its kind.
-pub fn observed(change: Change, names: &mut Names) -> Option<Observation> {
+/// The observation of a change of the world; `None` where its kind is not watched.
+pub fn observed(change: WorldChange, names: &mut Names) -> Option<Observation> {
     match change {
-        Change::Put(resource, object) => seen(table(resource)?, &object, names),
-        Change::Remove(resource, key) => Some(Observation::Gone(table(resource)?, key)),
+        WorldChange::Put(resource, object) => seen(table(resource)?, &object, names),
+        WorldChange::Remove(resource, key) => Some(Observation::Gone(table(resource)?, key)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a live console into the record of its cluster, and back: the session goes on beside it.
+//! Switches from a live console to the record of its cluster and back; the live session continues meanwhile.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use console::msg::Rewind;
 use model::base::{Age, Exit, Failure, Moment, Name};
 use record::{Archive, RecordFault};
-use table::silence::{Entry, Silences};
+use table::silence::{SilenceEntry, Silences};
 use table::timeline::Playback;
 
 use super::session::{self, Session, Setup};
 use super::silence;
 use super::tape;
 
-/// How to get a record, where there is none.
+/// Hint how to get a record.
 const NONE: &str = "run `stokehold record` beside the console, or set `[record] enabled = true`";
 
 /// Why the simulated fleet of `demo` has no record.
 const DEMO: &str = "the simulated fleet is not recorded: `stokehold record --demo --dir D`, then `stokehold replay D`";
 
-/// A recorder that runs writes this often, with a little to spare: what is asked for later is its end.
+/// A running recorder writes at least this often, with a margin: a later time than its end still means its end.
 const LATE: Age = Age::from_seconds(60);
 
-/// Where the record of a cluster is, if there is one.
+/// The record of a cluster.
 #[derive(Clone, Debug)]
 pub struct PastRecord {
     setup: Setup,
@@ -31,16 +31,15 @@ pub struct PastRecord {
 }
 
 impl PastRecord {
-    /// The record of what a console looks at: that of the settings, else that of the context.
+    /// The record of a console's cluster: the directory of the settings, else that of the context.
     ///
     /// # Errors
-    /// Why there can be none, in words.
+    /// Why there can be none.
     pub(super) fn of(setup: &Setup, context: &Name, demo: bool) -> Result<Self, String> {
         if demo {
             return Err(DEMO.to_owned());
         }
-        let named = setup.settings.record.dir.clone();
-        let place = named.or_else(|| tape::place(context));
+        let place = tape::kept(&setup.settings, context);
         Ok(Self {
             setup: setup.clone(),
             place: place.ok_or("there is no home directory to keep a record in: set record.dir")?,
@@ -48,29 +47,34 @@ impl PastRecord {
         })
     }
 
-    /// Its directory, where it is there and of this cluster: what is muted or acknowledged is written beside it.
+    /// Its directory, where it exists and belongs to this cluster. Silences and acknowledgments are logged there.
     fn folder(&self) -> Option<&Path> {
-        // Whoever records into it made sure of that; else only the record says whose it is.
+        // A recorder that holds the lock has checked that; else only the record names its cluster.
         let archive = Archive::open(&self.place).ok()?;
         let is_own = archive.context() == self.context.as_str() && self.place.is_dir();
         is_own.then_some(self.place.as_path())
     }
 
-    /// Writes beside the record what was done with a finding at `now`; nothing where there is no record.
+    /// Logs a change of a finding's silence at `now` in the record's directory; does nothing without a record.
     ///
     /// # Errors
-    /// What is in the way, in words.
-    pub(super) fn log(&self, id: &str, entry: Option<Entry>, now: Moment) -> Result<(), String> {
+    /// The log cannot be written.
+    pub(super) fn log(
+        &self,
+        id: &str,
+        entry: Option<SilenceEntry>,
+        now: Moment,
+    ) -> Result<(), String> {
         match self.folder() {
             Some(folder) => silence::log(folder, id, entry, now),
             None => Ok(()),
         }
     }
 
-    /// Writes beside the record what had been done with findings before.
+    /// Logs the existing silences in the record's directory.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The log cannot be written.
     pub(super) fn log_all(&self, silences: &Silences, now: Moment) -> Result<(), String> {
         match self.folder().filter(|_| !silences.is_empty()) {
             Some(folder) => silence::log_all(folder, silences, now),
@@ -78,11 +82,11 @@ impl PastRecord {
         }
     }
 
-    /// Opens it where it is asked for; `now` is the moment on the clock of the session. It stands still there. Must be called within a
-    /// tokio runtime, on a thread that may block.
+    /// Opens the record at the requested time, paused; `now` is the time on the session's clock. Must be called within a tokio
+    /// runtime, on a thread that may block.
     ///
     /// # Errors
-    /// There is no record, it is another cluster's, or it has nothing of that moment.
+    /// There is no record, it belongs to another cluster, or it has no data at that time.
     pub(super) fn open(&self, to: Rewind, now: Moment) -> Result<Session, Failure> {
         let failed = |message: String| Failure::new(Exit::Failed, message);
         let archive = Archive::open(&self.place).map_err(|fault| match &fault {

@@ -1,4 +1,4 @@
-//! Looks through a record for what matters, beside the task that plays it.
+//! Scans a record for notable events, beside the playback task.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use model::base::Moment;
 use record::{Archive, RecordFault};
-use table::changes::Changes;
+use table::changes::FleetChanges;
 use table::timeline::Mark;
 
 use super::past::Replay;
 use super::store::Rules;
 
-/// The record is looked through for what matters so far from the moment on screen; further only when a jump needs it.
+/// How far from the time on screen the record is scanned in the background; further only when a jump needs it.
 const AROUND: Duration = Duration::from_secs(12 * 3600);
 
 /// The parts of a record between two keyframes, by time.
@@ -25,38 +25,38 @@ pub(super) fn windows(archive: &Archive) -> Vec<(Moment, Moment)> {
     keys.iter().copied().zip(ends).collect()
 }
 
-/// The part in which a moment lies.
+/// Index of the part that contains a time.
 fn window_of(windows: &[(Moment, Moment)], at: Moment) -> usize {
     windows
         .partition_point(|(from, _)| *from <= at)
         .saturating_sub(1)
 }
 
-/// Where the record is looked through next.
+/// Where to scan next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Aim {
-    /// Nearest to here.
+    /// The part nearest to this time.
     pub(super) at: Moment,
-    /// Only later than that, or only earlier, and however far.
+    /// `Some(true)`: only later parts, `Some(false)`: only earlier ones, without the limit [`AROUND`].
     pub(super) search: Option<bool>,
 }
 
-/// A part of the record, and what matters in it, or why it cannot be read.
+/// Index of a part, with its marks or why it cannot be read.
 pub(super) type ScannedPart = (usize, Result<Vec<Mark>, RecordFault>);
 
-/// Looks through a record for what matters, part by part, on a thread of its own.
+/// Scans the parts of a record on a thread of its own.
 pub(super) struct Scanner {
     pub(super) archive: Archive,
     pub(super) rules: Rules,
     pub(super) windows: Vec<(Moment, Moment)>,
-    /// Parts that are known already.
+    /// Parts that are scanned already.
     pub(super) done: BTreeSet<usize>,
     pub(super) aim: watch::Receiver<Aim>,
     pub(super) found: mpsc::Sender<ScannedPart>,
 }
 
 impl Scanner {
-    /// Works until all is known or the other end has gone.
+    /// Scans until all parts are done or the receiver is dropped.
     pub(super) fn run(mut self, handle: &tokio::runtime::Handle) {
         let mut done = std::mem::take(&mut self.done);
         while !self.found.is_closed() {
@@ -89,14 +89,14 @@ impl Scanner {
         let mut replay = Replay::open(&self.archive, self.rules.clone(), from)?;
         let (mut last, mut marks) = (replay.facts(from), Vec::new());
         replay.look(to, |facts| {
-            marks.extend(Mark::of(&Changes::between(&last, &facts)));
+            marks.extend(Mark::of(&FleetChanges::between(&last, &facts)));
             last = facts;
         })?;
         Ok(marks)
     }
 }
 
-/// The part that is looked through next: the nearest one that was not, where it is asked for.
+/// The part to scan next: the nearest unscanned one that `aim` allows.
 fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -> Option<usize> {
     let here = window_of(windows, aim.at);
     let wanted = |window: &usize| match aim.search {
@@ -108,40 +108,40 @@ fn next_window(windows: &[(Moment, Moment)], done: &BTreeSet<usize>, aim: Aim) -
         }
     };
     let open = (0..windows.len()).filter(|window| !done.contains(window));
-    // What comes is more often asked for than what was.
+    // Later parts are needed more often than earlier ones.
     open.filter(wanted)
         .min_by_key(|window| (window.abs_diff(here), *window < here))
 }
 
-/// What is known of the parts of a record.
+/// Scan results of the parts of a record.
 pub(super) struct Marks {
     pub(super) windows: Vec<(Moment, Moment)>,
-    /// Of each part, once it was scanned, what matters in it, or why it cannot be read.
+    /// For each part, once it is scanned: its marks, or why it cannot be read.
     pub(super) known: Vec<Option<Result<Vec<Mark>, RecordFault>>>,
 }
 
-/// What a search for a mark came to.
+/// Result of a search for a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Search {
     Found(Moment),
-    /// A part that lies on the way was not looked through yet.
+    /// A part on the way is not scanned yet.
     Open,
     None,
 }
 
 impl Marks {
-    /// All that is known to matter, by time.
+    /// All known marks, by time.
     pub(super) fn all(&self) -> Arc<[Mark]> {
         let readable = self.known.iter().flatten().flatten();
         readable.flatten().copied().collect()
     }
 
-    /// The end of what they cover.
+    /// The end of the last part.
     pub(super) fn end(&self) -> Moment {
         self.windows.last().map_or(Moment::default(), |(_, to)| *to)
     }
 
-    /// Covers these parts from now on: what is known of those that are the same stays.
+    /// Replaces the parts; results of unchanged ones are kept.
     pub(super) fn cover(&mut self, windows: Vec<(Moment, Moment)>) {
         let mut old: Vec<_> = std::mem::take(&mut self.windows)
             .into_iter()
@@ -157,13 +157,13 @@ impl Marks {
         self.windows = windows;
     }
 
-    /// How many parts cannot be read: what changed in them is not known.
+    /// Number of unreadable parts: changes in them are unknown.
     pub(super) fn unreadable(&self) -> u64 {
         let scanned = self.known.iter().flatten();
         scanned.filter(|found| found.is_err()).count() as u64
     }
 
-    /// The parts that are known, those that touch as one.
+    /// The scanned intervals; adjacent ones are merged.
     pub(super) fn looked(&self) -> Arc<[(Moment, Moment)]> {
         let mut out: Vec<(Moment, Moment)> = Vec::new();
         for ((from, to), known) in self.windows.iter().zip(&self.known) {
@@ -176,7 +176,7 @@ impl Marks {
         out.into()
     }
 
-    /// The next mark after a moment, or the last one before it.
+    /// The next mark after a time, or the last one before it.
     pub(super) fn search(&self, from: Moment, forward: bool) -> Search {
         let here = window_of(&self.windows, from);
         let ahead: Vec<usize> = match forward {
@@ -274,7 +274,7 @@ mod tests {
             search: None,
         };
         assert_eq!(next_window(&windows, &BTreeSet::from([1]), aim), Some(2));
-        // Half a day away nothing is looked through unasked.
+        // More than twelve hours away nothing is scanned without a search.
         assert_eq!(order(60 * 24, None), (None, 0));
         assert_eq!(order(60 * 24, Some(false)), (Some(3), 4));
     }

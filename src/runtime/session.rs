@@ -1,4 +1,4 @@
-//! The composition root: settings and a target become running sources, a store, and a stream of facts.
+//! Opens sessions: connects settings and a target to running sources, a store, and a stream of facts.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +16,7 @@ use record::Archive;
 use settings::{Rulebook, Settings};
 use sim;
 use source::client::{Connection, connect};
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::scrape_coverage::Reach;
 use source::{self, Sources, StartOptions};
@@ -36,87 +36,81 @@ use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::rewind::PastRecord;
-use super::simulated::{self, embedded, simulated};
+pub use super::simulated::Demo;
+use super::simulated::{self, KeptFleet, embedded, simulated};
 use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, JUDGING, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
 
-/// Batches of observations that may wait for the store; a source that fills them waits.
+/// Batches of observations that may wait for the store; a source that fills the channel waits.
 const BACKLOG: usize = 256;
 
-/// Where no console was opened, no record is looked for.
+/// Why a session without a console has no record.
 const UNRECORDED: &str = "no record belongs to this";
 
-/// Namespaces that are each watched for themselves.
+/// Most namespaces with a watch each.
 const MOST_NAMESPACES: usize = 12;
 
-/// The simulated fleet to start in this process.
-#[derive(Clone, Debug)]
-pub struct Demo {
-    /// What the world is made of.
-    pub world: sim::world::Options,
-    /// Virtual seconds a real second; 0 stands still.
-    pub speed: f64,
-}
-
-/// What to look at.
+/// The cluster to open.
 #[derive(Clone, Debug)]
 pub enum ClusterTarget {
     /// A cluster of the kubeconfig.
-    Cluster(Choice),
-    /// The embedded simulated one.
+    Cluster(ContextChoice),
+    /// The embedded simulated cluster.
     Demo(Demo),
-    /// A simulated one that runs in this process already.
+    /// The embedded simulated cluster in its current state, after it was opened before.
+    Begun(KeptFleet),
+    /// A simulated cluster that already runs in this process.
     Running(sim::Service),
 }
 
-/// Everything that a session needs, read and checked.
+/// Validated inputs of a session.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Settings.
     pub settings: Settings,
     /// Rules, thresholds, prices and dialects.
     pub rulebook: Rulebook,
-    /// Credential plugins may use the terminal: for commands without a screen.
+    /// Credential plugins may use the terminal; for commands without a screen.
     pub interactive: bool,
-    /// Every namespace is listed; the first that was chosen stands in where that is refused.
+    /// List all namespaces; the first selected one is the fallback where that is forbidden.
     pub every_namespace: bool,
 }
 
-/// A running session. Dropped, everything that it started ends.
+/// A running session. Dropping it ends all its tasks.
 pub struct Session {
-    /// The latest facts; `None` until the first.
+    /// The latest facts; `None` before the first.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// What the engine says of them.
+    /// The engine's explanations of these facts.
     pub answers: watch::Receiver<Arc<JobExplanations>>,
-    /// What the usage ledger of its record tells, at most once a minute.
+    /// Facts from the usage ledger, updated at most once a minute.
     pub usage: watch::Receiver<Arc<UsageFacts>>,
-    /// The clock of what is looked at.
+    /// The clock of the cluster or record.
     pub clock: SessionClock,
-    /// Which nodes are on screen: their exporters are read first.
+    /// Nodes on screen: their exporters are read first.
     pub on_screen: watch::Sender<BTreeSet<Name>>,
     /// Name of the context.
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
-    /// Moves in the record that is replayed; nothing for a cluster.
+    /// Controls the replay of a record; `None` for a cluster.
     pub replay: Option<ReplayControl>,
-    /// What is written down of it, where it is recorded.
+    /// Its recording, if it is recorded.
     pub recording: Option<TapeControl>,
-    /// A notice about how it was opened.
+    /// A notice about opening the session.
     pub notice: Option<String>,
-    /// Makes plans and carries them out; `None` for one look.
+    /// Makes and carries out plans; `None` for a single snapshot.
     pub actions: Option<ActionTask>,
-    /// Makes plans on a record, which nothing carries out; nothing for a cluster.
+    /// Makes plans on a record, which cannot be carried out; `None` for a cluster.
     pub past_plans: Option<PastPlans>,
-    /// The record of what is looked at, or why there is none.
+    /// The record of this cluster, or why there is none.
     pub record: Result<PastRecord, String>,
     /// The server's address, for messages.
     server: String,
-    /// Whose readings are needed.
+    /// Nodes whose readings are needed.
     reach: watch::Sender<Reach>,
-    /// What is read; nothing of a record.
+    /// The running sources; `None` for a record.
     pub sources: Option<Sources>,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
@@ -131,14 +125,14 @@ impl Drop for Session {
     }
 }
 
-/// Starts everything for a console, and records it where the settings want that. Must be called within a tokio runtime, on a
-/// thread that may block. What keeps it from being recorded is said in [`Session::notice`]: the console goes on.
+/// Opens a session for a console, and records it where the settings enable that. Must be called within a tokio runtime, on a
+/// thread that may block. If it cannot be recorded, [`Session::notice`] says why.
 ///
 /// # Errors
-/// When the kubeconfig cannot be used.
+/// The kubeconfig cannot be used.
 pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
-    // A simulated fleet of this process is another one each time.
-    let passing = matches!(target, ClusterTarget::Demo(_));
+    // A simulated fleet of this process is a new one each time.
+    let passing = matches!(target, ClusterTarget::Demo(_) | ClusterTarget::Begun(_));
     let mut session = match setup.settings.record.enabled && !passing {
         true => recorded(setup, target)?,
         false => open(setup, target)?,
@@ -147,7 +141,7 @@ pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure>
     Ok(session)
 }
 
-/// Starts everything and records it, where that can be.
+/// Opens a session and records it, where possible.
 fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     let recording = &setup.settings.record;
     let demo = !matches!(target, ClusterTarget::Cluster(_));
@@ -170,15 +164,15 @@ fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// Starts everything. Must be called within a tokio runtime. Returns at once; nothing has been sent yet.
+/// Opens a session. Must be called within a tokio runtime. Returns at once; nothing has been sent yet.
 ///
 /// # Errors
-/// When the kubeconfig cannot be used.
+/// The kubeconfig cannot be used.
 pub fn open(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     open_as(setup, target, None)
 }
 
-/// Starts what one look `needs`, or everything.
+/// Opens a session for what a single snapshot `needs`, or for everything.
 fn open_as(
     setup: &Setup,
     target: ClusterTarget,
@@ -191,10 +185,10 @@ fn open_as(
     Ok(session)
 }
 
-/// Starts everything and records it; the engine is not asked, for nobody looks.
+/// Opens a session and records it, without the engine.
 ///
 /// # Errors
-/// When the kubeconfig cannot be used, or the record cannot be written.
+/// The kubeconfig cannot be used, or the record cannot be written.
 pub async fn record(
     setup: &Setup,
     target: ClusterTarget,
@@ -207,10 +201,10 @@ pub async fn record(
     Ok((session, control, folder))
 }
 
-/// Starts everything for pictures alone, `pace` apart; gives the cluster's UID as well, empty where it may not be read.
+/// Opens a session for snapshots only, `pace` apart; also returns the cluster's UID, empty where it cannot be read.
 ///
 /// # Errors
-/// When the kubeconfig cannot be used.
+/// The kubeconfig cannot be used.
 pub async fn watch(
     setup: &Setup,
     target: ClusterTarget,
@@ -223,12 +217,12 @@ pub async fn watch(
     Ok((session, cluster))
 }
 
-/// A connection to what is looked at, what acts on it where it is asked for, and the simulated cluster whose past is read.
+/// A connection to the target, its action service if requested, and the simulated cluster whose past is read.
 pub(super) fn connected(
     setup: &Setup,
     target: ClusterTarget,
     acts: bool,
-) -> Result<(Connection, Option<ActionService>, Option<sim::Service>), Failure> {
+) -> Result<(Connection, Option<ActionService>, Option<KeptFleet>), Failure> {
     let proxied = proxied(setup);
     let settings = &setup.settings;
     Ok(match target {
@@ -242,14 +236,15 @@ pub(super) fn connected(
             (connection, action_service, None)
         }
         ClusterTarget::Demo(demo) => {
-            let has_past = demo.world.past;
-            let service = embedded(demo)?;
-            let (connection, action_service) = simulated(settings, service.clone(), proxied, acts);
-            (
-                connection,
-                action_service,
-                Some(service).filter(|_| has_past),
-            )
+            let service = embedded(&demo)?;
+            let past = demo.world.past.then(|| KeptFleet::new(service.clone()));
+            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            (connection, action_service, past)
+        }
+        ClusterTarget::Begun(fleet) => {
+            let service = fleet.service.clone();
+            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            (connection, action_service, Some(fleet))
         }
         ClusterTarget::Running(service) => {
             let (connection, action_service) = simulated(settings, service, proxied, acts);
@@ -258,36 +253,34 @@ pub(super) fn connected(
     })
 }
 
-/// What a session is for.
+/// Purpose of a session.
 pub(super) enum Purpose<'n> {
-    /// Somebody looks; recorded or not.
+    /// A console, recorded or not.
     Console(Option<Tape>),
     OneLook(&'n Needs),
     Record(Tape),
-    /// Findings are sent, or metrics served.
+    /// Sends findings or serves metrics.
     Watch(Duration),
     Govern(Duration),
 }
 
-/// What the store judges by.
+/// The store's rules.
 pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
     let mut policy = (*setup.rulebook.policy).clone();
     policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
     Rules {
         context,
         policy: Arc::new(policy),
-        // One look has no past: what must last to fire fires at once.
-        thresholds: if one_look {
-            Arc::new(setup.rulebook.thresholds.at_once())
-        } else {
-            Arc::clone(&setup.rulebook.thresholds)
+        // A single snapshot has no past: findings that must persist fire at once.
+        thresholds: match one_look {
+            true => Arc::new(setup.rulebook.thresholds.at_once()),
+            false => Arc::clone(&setup.rulebook.thresholds),
         },
         prices: Arc::clone(&setup.rulebook.prices),
-        // A first look is over as soon as it is whole.
-        refresh: if one_look {
-            Duration::ZERO
-        } else {
-            setup.settings.refresh.duration()
+        // The first snapshot ends as soon as it is complete.
+        refresh: match one_look {
+            true => Duration::ZERO,
+            false => setup.settings.refresh.duration(),
         },
         judging: if one_look { Duration::ZERO } else { JUDGING },
         one_look,
@@ -301,16 +294,16 @@ pub(super) fn start(
     action_service: Option<ActionService>,
     demo: bool,
     purpose: Purpose<'_>,
-    past: Option<sim::Service>,
+    past: Option<KeptFleet>,
 ) -> Session {
     let reads = !matches!(purpose, Purpose::Govern(_));
-    // Without a screen, pictures are made for the checks alone.
+    // Without a screen, snapshots are needed for the checks only.
     let pace = match purpose {
         Purpose::Record(_) => Some(tape::PACE),
         Purpose::Watch(pace) | Purpose::Govern(pace) => Some(pace),
         Purpose::Console(_) | Purpose::OneLook(_) => None,
     };
-    let (needs, tape) = match purpose {
+    let (needs, mut tape) = match purpose {
         Purpose::Console(tape) => (None, tape),
         Purpose::OneLook(needs) => (Some(needs), None),
         Purpose::Record(tape) => (None, Some(tape)),
@@ -325,7 +318,7 @@ pub(super) fn start(
             otherwise: first.clone(),
         },
         [one] => Namespaces::One(one.clone()),
-        // More than these are cut out of all of them where rows are made: a watch for each would be dearer.
+        // For more than these all namespaces are watched and the rows filtered: that costs less than a watch for each.
         several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
             Namespaces::Several(several.to_vec())
         }
@@ -334,9 +327,14 @@ pub(super) fn start(
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
-    if let Some(service) = past.filter(|_| pace.is_none() && !one_look) {
+    let ledger = demo.then(|| {
+        past.as_ref()
+            .map(|fleet| fleet.ledger.clone())
+            .unwrap_or_default()
+    });
+    if let Some(fleet) = past.filter(|_| pace.is_none() && !one_look) {
         let dialects = Arc::clone(&setup.rulebook.dialects);
-        simulated::begin_past(Arc::clone(service.cluster()), dialects, out.clone());
+        simulated::begin_past(Arc::clone(fleet.service.cluster()), dialects, out.clone());
     }
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
@@ -354,18 +352,21 @@ pub(super) fn start(
         rules.judging = rules.judging.min(pace);
         rules.history = false;
     }
-    // One look asks when it has all that it looks at.
+    // A single snapshot asks the engine once it is complete.
     let asks = !one_look && pace.is_none();
-    let mut tape = tape;
     if let Some(tape) = &mut tape {
         tape.keep_usage(rules.clone());
     }
-    let store = tokio::spawn(store::run(rules, clock.clone(), tape, seen, publish));
-    let facts_of_deeds = facts.clone();
+    let recalls = !demo && needs.is_none_or(Needs::recalls);
+    let remembered = tape::kept(&setup.settings, &context).filter(|_| recalls);
+    let store = store::run(rules, clock.clone(), tape, remembered, seen, publish);
+    let store = tokio::spawn(store);
+    let actions = action_service.map(|service| ActionTask::new(service, facts.clone()));
+    let acted = actions.as_ref().map(ActionTask::acted);
     let (say, answers) = watch::channel(Arc::default());
-    let engine = asks.then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
+    let engine = asks.then(|| tokio::spawn(explanation_task::run(facts.clone(), say, acted)));
     let usage = match asks {
-        true => usage_facts::watched(setup, &context, demo, (facts.clone(), clock.clone())),
+        true => usage_facts::watched(setup, &context, ledger, (facts.clone(), clock.clone())),
         false => watch::channel(Arc::default()).1,
     };
     let sources = source::start(StartOptions {
@@ -391,8 +392,7 @@ pub(super) fn start(
         replay: None,
         recording: None,
         notice: None,
-        actions: action_service
-            .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
+        actions,
         past_plans: None,
         record: Err(UNRECORDED.to_owned()),
         server,
@@ -403,15 +403,15 @@ pub(super) fn start(
     }
 }
 
-/// What the store judges a record by: the settings of now.
+/// The rules for a record: the current settings.
 pub fn past_rules(setup: &Setup, archive: &Archive) -> Rules {
     rules(setup, Name::new(archive.context()), false)
 }
 
-/// Opens a record at a moment and plays on from there. Nothing is connected, and nothing can be acted on.
+/// Opens a record at a time and plays it from there. Nothing is connected, and no action is possible.
 ///
 /// # Errors
-/// The record cannot be read, or has nothing of that moment.
+/// The record cannot be read, or has no data at that time.
 pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result<Session, Failure> {
     let rules = past_rules(setup, &archive);
     let context = Name::from(format!("{} (record)", rules.context));
@@ -420,12 +420,12 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     let (store, control) = playback::play(archive, rules, at, speed, hands, publish)
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (say, answers) = watch::channel(Arc::default());
-    let engine = tokio::spawn(explanation_task::run(facts.clone(), say));
+    let engine = tokio::spawn(explanation_task::run(facts.clone(), say, None));
     Ok(Session {
         past_plans: Some(PastPlans::new(facts.clone())),
         facts,
         answers,
-        // The record is looked at: `cost` tells of its ledger.
+        // For a record, `cost` reads its ledger instead.
         usage: watch::channel(Arc::default()).1,
         clock,
         on_screen: watch::Sender::default(),
@@ -444,29 +444,29 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     })
 }
 
-/// A number that no other simulated cluster has: what was done on one is not done on the next, though both are made from
-/// one seed.
+/// A random identity for a simulated cluster, so that runs on one are not taken for runs on another with the same seed.
 pub fn identity() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// How long a first look takes at most. What has not answered by then is unknown.
+/// Longest wait for the first snapshot. What has not answered by then is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a first look waits, once the tables are complete, for the places of work that waits. A Kueue that does not tell says so at once; one that is slow is not waited for.
+/// How long the first snapshot, once its tables are complete, waits for queue positions of pending workloads. A Kueue without
+/// them says so at once; a slow one is not waited for.
 const ORDER: Duration = Duration::from_millis(1500);
 
-/// How far a first look has come.
+/// Progress of the first snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Coming {
-    /// Tables that are listed, absent or lost, and all that are needed.
+    /// Tables that are listed, absent or lost, and all needed ones.
     pub tables: (usize, usize),
-    /// Exporters (or Prometheus in their stead) that have answered or failed, and all that are asked.
+    /// Exporters (or Prometheus in their place) that have answered or failed, and all.
     pub readings: (usize, usize),
 }
 
 impl Session {
-    /// One look: the facts as they are printed.
+    /// A single snapshot, as it is printed.
     async fn look(
         &mut self,
         needs: &Needs,
@@ -474,7 +474,7 @@ impl Session {
     ) -> Result<Facts, Failure> {
         let facts = self.first(needs, told).await?;
         let mut fleet = (*facts.fleet).clone();
-        // One look is no rate: a single answer's latency and half a minute's count would be noise.
+        // A single snapshot has no rates: one answer's latency and half a minute's counts would be noise.
         let still: Vec<_> = fleet
             .sources
             .iter()
@@ -493,12 +493,11 @@ impl Session {
         })
     }
 
-    /// Waits until all that is needed has answered or failed, and gives the facts of that moment.
-    ///
-    /// `told` is told how far it has come, some five times a second.
+    /// Waits until everything needed has answered or failed, and returns the facts. `told` gets the progress about five times a
+    /// second.
     ///
     /// # Errors
-    /// When nothing at all could be listed: refused, or not reachable.
+    /// Nothing could be listed: forbidden or unreachable.
     pub async fn first(
         &mut self,
         needs: &Needs,
@@ -564,10 +563,10 @@ impl Session {
     }
 }
 
-/// One look at all that is needed, on the server's own clock; `told` as for [`Session::first`].
+/// A single snapshot of what is needed, on the server's clock; `told` as for [`Session::first`].
 ///
 /// # Errors
-/// When the kubeconfig cannot be used, or nothing at all could be listed.
+/// The kubeconfig cannot be used, or nothing could be listed.
 pub async fn snapshot(
     setup: &Setup,
     target: ClusterTarget,
@@ -578,7 +577,7 @@ pub async fn snapshot(
     session.look(needs, told).await
 }
 
-/// The same, and what comes of what is wanted to be read of a single object then; nothing where nothing is.
+/// As [`snapshot`]; then reads the single object that `wanted` requests from the facts, if any.
 ///
 /// # Errors
 /// As [`snapshot`].
@@ -594,7 +593,7 @@ pub async fn page(
     let Some(want) = wanted(&facts) else {
         return Ok((facts, None));
     };
-    session.reading.want(Some(want));
+    session.reading.set_request(Some(want));
     let (_, news) = session.reading.next().await;
     Ok((facts, Some(news)))
 }

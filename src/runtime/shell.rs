@@ -1,4 +1,4 @@
-//! A shell by kubectl on the terminal of this process: run to its end, whatever signals come meanwhile, and cleaned up behind.
+//! Runs a kubectl shell on the terminal of this process to its end, handles signals meanwhile, and cleans up.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -14,36 +14,36 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::kubectl::{PROGRAM, ShellCommand, not_started};
 use super::terminal;
 
-/// How long is waited, after the shell has ended, for a signal that was meant for it and has reached us too.
+/// How long to wait after the shell has ended for signals meant for it that also reached this process.
 const ECHO: Duration = Duration::from_millis(30);
 
-/// How long kubectl may take to end when it is told to.
+/// How long kubectl may take to end after SIGTERM.
 const PARTING: Duration = Duration::from_millis(300);
 
-/// What kubectl says is kept from this many bytes at the end.
+/// How many bytes at the end of kubectl's messages are kept.
 const KEPT: usize = 2_000;
 
 /// How a shell ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShellEnd {
-    /// By itself.
-    Ended(Ended),
-    /// This process is told to end.
+    /// It ended by itself.
+    Ended(KubectlExit),
+    /// This process received SIGTERM.
     Terminated,
-    /// The terminal has gone.
+    /// The terminal hung up.
     HungUp,
 }
 
 /// How kubectl ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ended {
-    /// Its status.
+pub struct KubectlExit {
+    /// Exit status.
     pub status: ExitStatus,
-    /// The last line of what it said on standard error; empty where it said nothing.
-    pub said: String,
+    /// The last line on standard error; empty without any.
+    pub last_line: String,
 }
 
-/// Runs a shell on the terminal, which has been given back before. Signals that the terminal sends are the shell's.
+/// Runs a shell on the terminal, which must have been given back. Signals of the terminal are for the shell.
 ///
 /// # Errors
 /// Why kubectl did not start.
@@ -64,9 +64,9 @@ pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
     let end = loop {
         tokio::select! {
             status = child.wait() => break status.map(Some).map_err(|error| format!("kubectl: {error}"))?,
-            // Both reach kubectl, too: the first ends it where it does not hand it on to the shell.
+            // Both signals reach kubectl, too; SIGINT ends it only where it does not forward it to the shell.
             _ = interrupt.recv() => {}
-            _ = stop.recv() => tell(&child, Signal::CONT),
+            _ = stop.recv() => signal_child(&child, Signal::CONT),
             _ = term.recv() => { part(&mut child).await; break None; }
             _ = hang_up.recv() => { part(&mut child).await; cleaned(command, false); return Ok(ShellEnd::HungUp); }
         }
@@ -81,13 +81,13 @@ pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
     while tokio::time::timeout(ECHO, interrupt.recv()).await.is_ok() {}
     cleaned(command, status.success());
     let said = tokio::time::timeout(PARTING, said).await;
-    Ok(ShellEnd::Ended(Ended {
+    Ok(ShellEnd::Ended(KubectlExit {
         status,
-        said: said.ok().and_then(Result::ok).unwrap_or_default(),
+        last_line: said.ok().and_then(Result::ok).unwrap_or_default(),
     }))
 }
 
-fn tell(child: &Child, signal: Signal) {
+fn signal_child(child: &Child, signal: Signal) {
     let pid = child
         .id()
         .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -96,26 +96,26 @@ fn tell(child: &Child, signal: Signal) {
     }
 }
 
-/// Ends kubectl so that it can set the terminal back itself, at last by force.
+/// Ends kubectl: SIGTERM, so that it can restore the terminal, then SIGKILL.
 async fn part(child: &mut Child) {
-    tell(child, Signal::TERM);
+    signal_child(child, Signal::TERM);
     if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
         let _ = child.kill().await;
     }
 }
 
-/// Removes the pod of a node behind a kubectl that may not have done it, without waiting for it.
+/// Deletes the pod of a node where kubectl may not have done it; does not wait.
 fn cleaned(command: &ShellCommand, is_done: bool) {
     let Some(arguments) = command.cleanup.as_ref().filter(|_| !is_done) else {
         return;
     };
     let begun = detached(arguments);
     if let Err(error) = begun {
-        tracing::warn!(%error, ?arguments, "the pod of the shell may be there still");
+        tracing::warn!(%error, ?arguments, "the pod of the shell may still exist");
     }
 }
 
-/// Starts a kubectl that neither the end of this process nor the hang-up of its terminal ends.
+/// Starts a kubectl that survives the end of this process and the hang-up of its terminal.
 fn detached(arguments: &[OsString]) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
     let mut child = std::process::Command::new(PROGRAM)
@@ -129,7 +129,7 @@ fn detached(arguments: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
-/// Hands on what kubectl says to our own standard error, and gives its last line.
+/// Forwards kubectl's messages to our standard error, and returns the last line.
 async fn passed_on(from: Option<impl AsyncRead + Unpin>) -> String {
     let (mut kept, mut piece) = (VecDeque::new(), [0; 1024]);
     if let Some(mut from) = from {
@@ -142,7 +142,7 @@ async fn passed_on(from: Option<impl AsyncRead + Unpin>) -> String {
     last_line(kept.make_contiguous())
 }
 
-/// The last line that is not empty, without anything that a terminal obeys.
+/// The last non-empty line, without terminal control sequences.
 pub(super) fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The plan that the command line showed last, so that what is carried out next is what was read.
+//! The plan that the command line showed last, so that the next command carries out exactly that one.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -7,36 +7,36 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use exec::{Cluster, Same};
+use exec::{ClusterIdentity, Same};
 use model::base::Moment;
 use model::plan::{Intent, Plan};
 use source::local;
 
-/// A plan that was shown longer ago than this is no longer in its reader's mind.
+/// A plan that was shown longer ago than this no longer counts.
 const KEPT: Duration = Duration::from_mins(15);
 
-/// A plan, and where it was shown.
+/// A plan, and the cluster that it was shown for.
 #[derive(Deserialize)]
 struct Shown {
-    cluster: Cluster,
+    cluster: ClusterIdentity,
     plan: Plan,
 }
 
 #[derive(Serialize)]
 struct Showing<'a> {
-    cluster: &'a Cluster,
+    cluster: &'a ClusterIdentity,
     plan: &'a Plan,
 }
 
-/// Where it is kept on this machine: with the state of programs. One file: only the last plan counts.
+/// Its file on this machine, in the state directory. One file: only the last plan counts.
 pub fn place() -> Option<PathBuf> {
     let own = directories::ProjectDirs::from("", "", "stokehold")?;
     let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
     Some(folder.join("shown-plan.json"))
 }
 
-/// The plan that was shown last, where it was made on this cluster, a short while before `now`.
-pub fn load(place: Option<&Path>, here: &Cluster, now: Moment) -> Option<Plan> {
+/// The plan that was shown last, if it was made for this cluster at most 15 minutes before `now`.
+pub fn load(place: Option<&Path>, here: &ClusterIdentity, now: Moment) -> Option<Plan> {
     let text = match local::read_text(place?) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
@@ -45,14 +45,14 @@ pub fn load(place: Option<&Path>, here: &Cluster, now: Moment) -> Option<Plan> {
             return None;
         }
     };
-    // (One of another version does not count.)
+    // (A file of another version is ignored.)
     let Shown { cluster, plan } = serde_json::from_str(&text).ok()?;
     let is_fresh = now.since(plan.computed_at) <= KEPT.into();
     (is_fresh && cluster.compare(here) != Same::No).then_some(plan)
 }
 
-/// Keeps a plan that is shown now.
-pub fn keep(place: Option<&Path>, cluster: &Cluster, plan: &Plan) {
+/// Saves the plan that is shown.
+pub fn keep(place: Option<&Path>, cluster: &ClusterIdentity, plan: &Plan) {
     let Some(place) = place else {
         return;
     };
@@ -61,7 +61,7 @@ pub fn keep(place: Option<&Path>, cluster: &Cluster, plan: &Plan) {
     }
 }
 
-/// Forgets it: it is carried out.
+/// Deletes the saved plan: it is being carried out.
 pub fn forget(place: Option<&Path>) {
     if let Some(place) = place {
         let _ = fs::remove_file(place);
@@ -71,12 +71,12 @@ pub fn forget(place: Option<&Path>) {
 fn written(place: &Path, shown: &Showing<'_>) -> io::Result<()> {
     let folder = place.parent().unwrap_or_else(|| Path::new("."));
     local::make_folder(folder)?;
-    // Two programs may show a plan at once.
+    // Two processes may show a plan at once.
     let part = place.with_extension(format!("{}.part", std::process::id()));
     local::replace(place, &part, &serde_json::to_vec(shown)?)
 }
 
-/// Whether two intents ask for the same. A deadline that is given as a duration is another moment each time.
+/// Whether two intents are the same. A deadline given as a duration is another time in each.
 pub fn is_same(one: &Intent, other: &Intent) -> bool {
     match (one, other) {
         (
@@ -101,7 +101,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a folder");
         let place = folder.path().join("state/shown-plan.json");
         let place = Some(place.as_path());
-        let here = |uid: &str| Cluster {
+        let here = |uid: &str| ClusterIdentity {
             context: "prod".into(),
             server: "https://a".into(),
             uid: uid.into(),
@@ -124,7 +124,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a folder");
         let place = folder.path().join("shown-plan.json");
         fs::write(&place, "{\"plan\": 7").expect("can be written");
-        let here = Cluster {
+        let here = ClusterIdentity {
             context: "prod".into(),
             server: "https://a".into(),
             uid: String::new(),

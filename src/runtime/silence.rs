@@ -1,13 +1,13 @@
-//! The file that keeps which findings were muted or acknowledged: read at the start, written at each change.
+//! File of silenced and acknowledged findings: read at startup, written on each change.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use model::base::Moment;
 use source::local;
-use table::silence::{Entry, Silences};
+use table::silence::{SilenceEntry, Silences};
 
-/// Where it is kept on this machine: with the state of programs, never with settings.
+/// Its path on this machine: in the state directory, never with the settings.
 pub fn place() -> Option<PathBuf> {
     let own = directories::ProjectDirs::from("", "", "stokehold")?;
     let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
@@ -21,7 +21,7 @@ fn text(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What was done with the findings of `context`; a file that cannot be read hushes nothing.
+/// The silences of `context`; empty if the file cannot be read.
 pub fn load(path: Option<&Path>, context: &str) -> Silences {
     let Some(path) = path else {
         return Silences::default();
@@ -35,15 +35,15 @@ pub fn load(path: Option<&Path>, context: &str) -> Silences {
     })
 }
 
-/// Writes one change. Several consoles may: each takes a lock, reads the file anew and replaces it as a whole.
+/// Writes one change. Safe with several consoles: each takes a lock, reads the file again and replaces it as a whole.
 ///
 /// # Errors
-/// What is in the way, in words.
+/// The file cannot be locked, read or written.
 pub fn save(
     path: &Path,
     context: &str,
     id: &str,
-    entry: Option<Entry>,
+    entry: Option<SilenceEntry>,
     now: Moment,
 ) -> Result<(), String> {
     let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
@@ -59,27 +59,27 @@ pub fn save(
     local::replace(path, &path.with_extension("part"), after.as_bytes()).map_err(said)
 }
 
-/// The log of what was done with findings, in the directory of a record.
+/// The log of silences in the directory of a record.
 const LOG: &str = "silences.jsonl";
 
-/// A log is read up to this size, bytes: one entry has about a hundred.
+/// Most bytes of the log that are read; an entry has about a hundred.
 const LARGEST: u64 = 8 << 20;
 
-/// The text of the log in the directory of a record; empty where there is none, or where it cannot be read.
+/// The text of the log in the directory of a record; empty where there is none or it cannot be read.
 pub(super) fn log_of(folder: &Path) -> String {
     let mut text = String::new();
     if let Ok(file) = local::private().read(true).open(folder.join(LOG))
         && let Err(error) = file.take(LARGEST).read_to_string(&mut text)
     {
-        tracing::warn!(%error, folder = %folder.display(), "what was muted is not known of the record");
+        tracing::warn!(%error, folder = %folder.display(), "the alerts muted in the record are not known");
     }
     text
 }
 
-/// Adds lines to the log in the directory of a record. Several consoles may: each adds whole lines at the end.
+/// Appends lines to the log in the directory of a record. Safe with several consoles: each appends whole lines.
 ///
 /// # Errors
-/// What is in the way, in words.
+/// The log cannot be written.
 fn add_to_log(folder: &Path, lines: &str) -> Result<(), String> {
     let path = folder.join(LOG);
     let said = |error: io::Error| format!("cannot write {}: {error}", path.display());
@@ -92,14 +92,14 @@ fn add_to_log(folder: &Path, lines: &str) -> Result<(), String> {
     file.write_all(lines.as_bytes()).map_err(said)
 }
 
-/// Writes into the log of a record what was done with one finding at `now`; `None` took it back.
+/// Logs a change of one finding's silence at `now`; `None` removed it.
 ///
 /// # Errors
-/// What is in the way, in words.
+/// The log cannot be written.
 pub(super) fn log(
     folder: &Path,
     id: &str,
-    entry: Option<Entry>,
+    entry: Option<SilenceEntry>,
     now: Moment,
 ) -> Result<(), String> {
     let at = entry.map_or(now, |entry| entry.at);
@@ -109,14 +109,14 @@ pub(super) fn log(
     )
 }
 
-/// Writes into the log of a record what had been done before it was begun.
+/// Logs the silences that existed before the record was begun.
 ///
 /// # Errors
-/// What is in the way, in words.
+/// The log cannot be written.
 pub(super) fn log_all(folder: &Path, silences: &Silences, now: Moment) -> Result<(), String> {
     let known = Silences::by_log(&log_of(folder), now);
     let new = silences.iter().filter(|(id, entry)| {
-        // Moments are written to the second.
+        // The log has times to the second.
         let logged = known.entry(id);
         logged.is_none_or(|logged| logged.silence != entry.silence)
     });
@@ -136,18 +136,18 @@ mod tests {
     use table::silence::Silence;
 
     #[test]
-    fn what_was_muted_stands_in_the_record_of_its_moment() {
+    fn mutes_are_recorded_with_their_time() {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let at = |second: i64| Moment::from_seconds(1_800_000_000 + second);
         let muted = |second| {
-            Some(Entry {
+            Some(SilenceEntry {
                 silence: Silence::Muted,
                 at: at(second),
             })
         };
         let mut before = Silences::default();
         before.set(Name::new("a"), muted(1));
-        // What was muted before the record was begun is written once.
+        // Silences from before the record was begun are logged once.
         for _ in 0..2 {
             log_all(folder.path(), &before, at(5)).expect("is written");
         }
@@ -176,7 +176,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let path = folder.path().join("deep").join("alerts.json");
         let at = Moment::from_seconds(1_800_000_000);
-        let entry = Entry {
+        let entry = SilenceEntry {
             silence: Silence::Muted,
             at,
         };
@@ -196,7 +196,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let path = folder.path().join("alerts.json");
         let at = Moment::from_seconds(1_800_000_000);
-        let entry = Entry {
+        let entry = SilenceEntry {
             silence: Silence::Muted,
             at,
         };
@@ -220,7 +220,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let path = folder.path().join("state").join("alerts.json");
         let at = Moment::from_seconds(1_800_000_000);
-        let entry = Entry {
+        let entry = SilenceEntry {
             silence: Silence::Muted,
             at,
         };

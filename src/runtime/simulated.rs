@@ -1,8 +1,9 @@
-//! A simulated cluster in this process, and the hour before a demo of it was opened: the exporters' pages as they were then, read as
-//! any page is, so that a console has its graphs and profiles at once.
+//! A simulated cluster in this process, and its last hour before a demo was opened: exporter pages of that hour are parsed like
+//! any page, so that a console has graphs and profiles at once.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use exporter::{Dialects, PageSource};
@@ -11,26 +12,27 @@ use model::fleet::observe::{Observation, Past};
 use model::fleet::reading::{Page, Scope};
 use settings::Settings;
 use sim::change::Resource;
-use sim::cluster::Cluster;
+use sim::cluster::SimCluster;
 use source::client::{Connection, client_for};
 use tokio::sync::mpsc;
 
 use super::action_service::ActionService;
 use super::clock;
-use super::session::{self, Demo};
+use super::demo_usage::DemoLedger;
+use super::session;
 
-/// How far it reaches back, in steps of [`STEP`].
+/// Length of the past, in steps of [`STEP`].
 const STEPS: u32 = 30;
 
-/// One page of an exporter stands for so long.
+/// Time between two pages of an exporter.
 const STEP: Duration = Duration::from_secs(120);
 
-/// Between two steps the processor is left to what is on the screen.
+/// Pause between two steps, so that the screen gets processor time.
 const REST: Duration = Duration::from_millis(20);
 
-/// Reads the past of a simulated cluster on a thread of its own and tells of it, the newest first.
+/// Reads the past of a simulated cluster on a thread of its own and sends it, newest first.
 pub(super) fn begin_past(
-    cluster: Arc<Cluster>,
+    cluster: Arc<SimCluster>,
     dialects: Arc<Dialects>,
     out: mpsc::Sender<Vec<Observation>>,
 ) {
@@ -82,13 +84,13 @@ pub(super) fn begin_past(
 }
 
 /// The node that an exporter's pod runs on.
-fn node_of(cluster: &Cluster, pod: &ObjectKey) -> Option<Name> {
+fn node_of(cluster: &SimCluster, pod: &ObjectKey) -> Option<Name> {
     let object = cluster.get(Resource::Pods, &pod.namespace, &pod.name)?;
     let node = object.pointer("/spec/nodeName")?.as_str()?;
     Some(Name::new(node))
 }
 
-/// A client of a simulated cluster in this process, and what acts on it where it is asked for.
+/// A client of a simulated cluster in this process, and its action service if requested.
 pub(super) fn simulated(
     settings: &Settings,
     service: sim::Service,
@@ -102,15 +104,95 @@ pub(super) fn simulated(
     (connection, action_service)
 }
 
-/// The API of a simulated cluster that begins now.
+/// The simulated fleet to start in this process.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// Options of the world.
+    pub world: sim::world::Options,
+    /// Simulated seconds per real second; 0 pauses.
+    pub speed: f64,
+}
+
+/// A running simulated fleet and its usage ledger.
+#[derive(Clone)]
+pub struct KeptFleet {
+    /// Its API.
+    pub service: sim::Service,
+    /// Its usage ledger.
+    pub(super) ledger: DemoLedger,
+}
+
+impl KeptFleet {
+    /// A fleet with an empty ledger.
+    pub(super) fn new(service: sim::Service) -> Self {
+        let ledger = DemoLedger::default();
+        Self { service, ledger }
+    }
+}
+
+impl std::fmt::Debug for KeptFleet {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.service.fmt(out)
+    }
+}
+
+/// The simulated fleets of a console: each continues when the console is opened again, for example with other namespaces.
+#[derive(Default)]
+pub struct KeptFleets {
+    /// By whether it was requested in the console rather than on the command line.
+    begun: Mutex<BTreeMap<bool, KeptFleet>>,
+}
+
+impl KeptFleets {
+    /// The fleet that was started before, else a new one.
+    ///
+    /// # Errors
+    /// The system provides no random numbers.
+    pub fn of(&self, is_asked_for: bool, demo: &Demo) -> Result<KeptFleet, Failure> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match begun.entry(is_asked_for) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(none) => none.insert(KeptFleet::new(embedded(demo)?)).clone(),
+        })
+    }
+}
+
+/// The API of a new simulated cluster.
 ///
 /// # Errors
-/// When the system gives no random numbers.
-pub(super) fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
+/// The system provides no random numbers.
+pub(super) fn embedded(demo: &Demo) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
     let world = sim::world::World::new(demo.world).identified(session::identity());
     sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
         let message = format!("cannot start the simulated fleet: {error:#}");
         Failure::new(Exit::Failed, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With other namespaces it is the same fleet: changes to it persist.
+    #[tokio::test]
+    async fn a_fleet_goes_on_while_it_is_looked_at_in_another_way() {
+        let now = model::base::Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+        let demo = Demo {
+            world: sim::world::Options {
+                nodes: Some(4),
+                ..sim::world::Options::new(now)
+            },
+            speed: 0.0,
+        };
+        let fleets = KeptFleets::default();
+        let of = |is_asked_for| fleets.of(is_asked_for, &demo).expect("begins");
+        let same = |a: &KeptFleet, b: &KeptFleet| {
+            Arc::ptr_eq(a.service.cluster(), b.service.cluster())
+                && Arc::ptr_eq(&a.ledger, &b.ledger)
+        };
+        let first = of(false);
+        assert!(same(&first, &of(false)));
+        assert!(!same(&first, &of(true)), "another, asked for elsewhere");
+    }
 }

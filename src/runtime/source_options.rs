@@ -1,4 +1,4 @@
-//! What settings say of how sources are read, as the sources take it.
+//! Options of the sources, from the settings.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use source::{prometheus_paths, proxied_paths};
 
 use super::session::Setup;
 
-/// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
+/// The simulated cluster runs in this process: fast reads put no load on a real API server.
 const DEMO_PER_SECOND: f64 = 2000.0;
 
-/// The paths that may be asked of pods and services.
+/// The paths that may be requested from pods and services through the API server's proxy.
 pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
     let mut paths = proxied_paths(&setup.rulebook.dialects);
     if let Some(service) = &setup.settings.prometheus.service {
@@ -22,7 +22,7 @@ pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
     paths
 }
 
-/// How Prometheus is asked; `None` when the settings want none.
+/// Prometheus options; `None` where the settings disable it.
 pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
     let own = &settings.prometheus;
     let road = match (&own.url, &own.service) {
@@ -45,7 +45,7 @@ pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
         (None, None) => return None,
     };
     Some(PrometheusOptions {
-        road,
+        endpoint: road,
         matchers: own.matcher.0.clone(),
         interval: own.interval.duration(),
         per_minute: own.per_minute.get(),
@@ -54,7 +54,7 @@ pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
     })
 }
 
-/// How exporters are read; those of a simulated cluster quickly.
+/// Scrape options; exporters of a simulated cluster are read fast.
 pub(super) fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
     let endpoints = settings.scrape.target.iter().map(|target| Endpoint {
         name: target.name.clone(),

@@ -1,4 +1,4 @@
-//! The HTTP server of commands without a screen: `/healthz`, `/readyz` and `/metrics`, for probes and for Prometheus.
+//! HTTP server of commands without a screen: `/healthz`, `/readyz` and `/metrics`, for probes and Prometheus.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,29 +16,29 @@ use tokio::time::{sleep, timeout};
 use model::base::{Exit, Failure};
 use table::metrics;
 
-/// Connections that are answered at a time.
+/// Most connections at a time.
 const CONNECTIONS: usize = 64;
-/// A connection ends after this long, whatever it asked.
+/// Longest time of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// One that has not said by then what it asks for ends.
+/// A connection without a complete request by then is closed.
 const ASKS_WITHIN: Duration = Duration::from_secs(2);
-/// How long is waited where no connection can be accepted.
+/// Pause after a failure to accept connections.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is answered, from a copy of the state: a request never delays the work.
+/// The status that is served, from a copy of the state: a request never delays the work.
 pub trait ServedStatus: Send + Sync + 'static {
-    /// Why the process does not live any more; `None` while it does.
+    /// Why the process is not alive; `None` while it is.
     fn dead(&self) -> Option<String>;
     /// Why it does not do its work; `None` while it does.
-    fn trouble(&self) -> Option<String>;
-    /// The page of metrics.
+    fn not_ready(&self) -> Option<String>;
+    /// The metrics page.
     fn metrics(&self) -> String;
 }
 
-/// Listens there; port 0 picks one.
+/// Listens on `address`; port 0 picks a free port.
 ///
 /// # Errors
-/// The address may not be used, or is in use.
+/// The address is in use or not permitted.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let message = format!("--listen {address}: {error}; name another address");
@@ -61,7 +61,7 @@ pub(super) fn answer(status: &dyn ServedStatus, method: &Method, path: &str) -> 
     };
     match path {
         "/healthz" => told(status.dead()),
-        "/readyz" => told(status.trouble()),
+        "/readyz" => told(status.not_ready()),
         "/metrics" => text(StatusCode::OK, status.metrics()),
         _ => {
             let words = "there are /healthz, /readyz and /metrics\n".to_owned();
@@ -78,11 +78,11 @@ fn text(status: StatusCode, body: String) -> Response<String> {
     response
 }
 
-/// Answers until it is dropped.
+/// Serves requests until it is dropped.
 pub async fn accept(listener: TcpListener, status: Arc<dyn ServedStatus>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // When all are taken a new connection waits; nothing else does.
+        // When all slots are taken, only new connections wait.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
             return;
         };

@@ -1,6 +1,7 @@
-//! The store loop: the one owner of the ledger. Observations come in, facts go out: at most ten a second while
-//! the first lists come, then as often as costs little.
+//! Store loop, the only owner of the ledger: takes observations, publishes facts at most ten times a second during the first
+//! lists, later only as often as it is cheap.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use model::advice::{self, Advice};
 use model::base::{Moment, Name};
-use model::cost::{self, Burn, Prices};
+use model::cost::{self, Prices, SpendRates};
 use model::fleet::checks;
 use model::fleet::history::{History, PastReading};
 use model::fleet::observe::{Observation, Past};
@@ -23,41 +24,41 @@ use table::Facts;
 use super::clock::SessionClock;
 use super::tape::Tape;
 
-/// While the first lists come in, facts are published at most once in this time: one sees them come.
+/// Shortest interval between facts during the first lists, so that progress is visible.
 const SPACING: Duration = Duration::from_millis(100);
 
-/// With no observation at all, facts are published this often: sources and readings grow stale.
+/// Interval between facts without any observation: sources and readings become stale.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Findings are judged at most once in this time, on the server's clock, unless [`Rules::judging`] says otherwise.
+/// Shortest interval between two runs of the checks, on the server's clock, unless [`Rules::judging`] differs.
 pub const JUDGING: Duration = Duration::from_secs(4);
 
-/// History takes a sample at most once in this time, on the server's clock.
+/// Shortest interval between two samples of the history, on the server's clock.
 const SAMPLING: Duration = Duration::from_secs(15);
 
-/// Everything that the store judges by.
+/// The store's rules.
 #[derive(Clone)]
 pub struct Rules {
-    /// Name of the context, for the frame.
+    /// Name of the context, for the screen's header.
     pub context: Name,
-    /// Pools, teams, idleness.
+    /// Rules of pools, teams and idleness.
     pub policy: Arc<Policy>,
     /// When a finding fires and clears.
     pub thresholds: Arc<Thresholds>,
     /// Prices.
     pub prices: Arc<Prices>,
-    /// Once the first lists are there, facts are published at most once in this time.
+    /// Shortest interval between facts after the first lists.
     pub refresh: Duration,
-    /// Findings are judged at most once in this time, on the server's clock: zero for one look, for there is no later picture to bring
-    /// them.
+    /// Shortest interval between two runs of the checks, on the server's clock; zero for a single snapshot, which has no later
+    /// run.
     pub judging: Duration,
-    /// For one look: each reading is shown as it comes.
+    /// For a single snapshot: each reading is published as it comes.
     pub one_look: bool,
-    /// The last hour is kept: not where nobody looks.
+    /// Keep the last hour; off without a screen.
     pub history: bool,
 }
 
-/// The ledger with what is derived beside it.
+/// The ledger, and the state derived from it.
 pub struct Store {
     rules: Rules,
     ledger: Ledger,
@@ -67,13 +68,13 @@ pub struct Store {
     findings: Arc<[model::fleet::finding::Finding]>,
     history: History,
     advice: Arc<[Advice]>,
-    /// The profiles that it was made of.
+    /// The profiles that the advice was made from.
     advised: Arc<Profiles>,
-    /// The past that has come before the fleet was complete.
+    /// Past readings that came before the fleet was complete.
     past: Vec<Past>,
 }
 
-/// So much of the past is kept until the fleet is complete; what comes before more of it is not missed.
+/// Most past observations kept until the fleet is complete; more are dropped.
 const PAST_KEPT: usize = 256;
 
 impl Store {
@@ -93,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Folds one observation; true when something visible may have changed.
+    /// Applies one observation; true when something visible may have changed.
     pub fn apply(&mut self, observation: Observation) -> bool {
         match observation {
             Observation::Past(past) => {
@@ -106,7 +107,7 @@ impl Store {
         }
     }
 
-    /// What the last observations alone do not say, for a keyframe of a record.
+    /// State beyond the last observations, for a keyframe of a record.
     pub fn saved(&self) -> Saved {
         Saved {
             ledger: self.ledger.save(),
@@ -114,7 +115,13 @@ impl Store {
         }
     }
 
-    /// Forgets everything and takes what a record knows of one moment. History begins anew.
+    /// Takes the state that an earlier program handed on. The store must be empty.
+    fn recall(&mut self, saved: Saved) {
+        self.ledger.restore(saved.ledger);
+        self.checks = saved.checks;
+    }
+
+    /// Replaces the whole state by a keyframe of a record. History begins anew.
     pub fn restore(&mut self, keyframe: Keyframe) {
         *self = Self::new(self.rules.clone());
         let at = keyframe.at;
@@ -123,30 +130,30 @@ impl Store {
         }
         self.ledger.restore(keyframe.saved.ledger);
         self.checks = keyframe.saved.checks;
-        // It was made of a picture that was judged: findings are those until the next judging.
+        // A keyframe is made from facts whose checks were run: these findings stay until the next run.
         self.publish(at);
     }
 
-    /// True when the last picture was of `at` and its checks were run.
+    /// True when the last facts were those of `at` and the checks were run.
     pub fn has_judged(&self, at: Moment) -> bool {
         self.judged == Some(at)
     }
 
-    /// Runs the checks as of `at` without making facts: for moments that are neither shown nor compared.
+    /// Runs the checks at `at` without building facts, for times that are neither shown nor compared.
     pub fn judge(&mut self, at: Moment) {
         self.judged(at);
     }
 
-    /// As [`Store::judge`], and history takes its sample: for moments on the way to one that is shown.
+    /// As [`Store::judge`], plus a history sample, for times on the way to one that is shown.
     pub fn pass(&mut self, at: Moment) {
         let fleet = self.judged(at);
         if self.is_sampled(&fleet, at) {
-            let burn = cost::burn(&fleet, &self.rules.prices);
+            let burn = cost::spend_rates(&fleet, &self.rules.prices);
             self.sample(&fleet, &burn);
         }
     }
 
-    /// True where it is time for history to take a sample, which it is then given.
+    /// True where a history sample is due; it then counts as taken.
     fn is_sampled(&mut self, fleet: &Fleet, at: Moment) -> bool {
         let due = self.rules.history && fleet.is_complete() && due(self.sampled, at, SAMPLING);
         if due {
@@ -155,7 +162,7 @@ impl Store {
         due
     }
 
-    /// The fleet as of `at`, judged where it is time for that.
+    /// The fleet at `at`; runs the checks where they are due.
     fn judged(&mut self, at: Moment) -> Fleet {
         let mut fleet = self.ledger.publish(at);
         if due(self.judged, at, self.rules.judging) {
@@ -167,10 +174,10 @@ impl Store {
         fleet
     }
 
-    /// The facts as of `at`.
+    /// The facts at `at`.
     pub fn publish(&mut self, at: Moment) -> Facts {
         let fleet = self.judged(at);
-        let burn = cost::burn(&fleet, &self.rules.prices);
+        let burn = cost::spend_rates(&fleet, &self.rules.prices);
         if fleet.is_complete() {
             for past in std::mem::take(&mut self.past) {
                 self.remember(&fleet, &past);
@@ -194,7 +201,7 @@ impl Store {
         }
     }
 
-    /// Fills history with readings of the past.
+    /// Adds past readings to the history.
     fn remember(&mut self, fleet: &Fleet, past: &Past) {
         let mut readings = Vec::new();
         for page in &past.pages {
@@ -212,7 +219,7 @@ impl Store {
         }
     }
 
-    fn sample(&mut self, fleet: &Fleet, burn: &Burn) {
+    fn sample(&mut self, fleet: &Fleet, burn: &SpendRates) {
         self.history.record(fleet, &|pool| {
             let spend = match pool {
                 None => Some(burn.total),
@@ -221,15 +228,15 @@ impl Store {
             // A pool without a price is a gap in the history, not a line at zero.
             spend.map_or((f64::NAN, f64::NAN), |spend| {
                 let idle = spend.idle().map_or(f64::NAN, model::base::Rate::usd);
-                (spend.burn.usd(), idle)
+                (spend.rate.usd(), idle)
             })
         });
     }
 }
 
-/// How long to wait after a picture that took `cost` to make. While the first lists come, at most a fifth of the
-/// time goes into pictures; later a hundredth, but a change is never held back for longer than a second by it, and
-/// readings, which trickle in all the time and are many seconds old by nature, for three.
+/// Pause after facts that took `cost` to build. During the first lists, building takes at most a fifth of the time; later a
+/// hundredth, with a longest pause of one second after a change and three seconds for readings, which arrive all the time and are
+/// seconds old anyway.
 fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
     let first = SPACING.max(cost * 4);
     if complete {
@@ -240,24 +247,34 @@ fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
     }
 }
 
-/// True at first, after `spacing`, and when the clock went back.
+/// True the first time, after `spacing`, and when the clock went back.
 fn due(last: Option<Moment>, at: Moment, spacing: Duration) -> bool {
     last.is_none_or(|last| at < last || at.since(last) >= spacing.into())
 }
 
-/// Runs until every source has gone or nobody looks any more.
+/// Runs until every source has ended or the receiver is dropped. Begins with the state that the tape's record hands on, else the record
+/// in the directory `remembered`.
 pub async fn run(
     rules: Rules,
     clock: SessionClock,
     mut tape: Option<Tape>,
+    remembered: Option<PathBuf>,
     mut seen: mpsc::Receiver<Vec<Observation>>,
     out: watch::Sender<Option<Arc<Facts>>>,
 ) {
     let mut store = Store::new(rules);
+    match (&mut tape, remembered) {
+        (Some(tape), _) => store.recall(tape.take_recalled()),
+        (None, Some(folder)) => {
+            let context = store.rules.context.clone();
+            store.recall(apart(|| record::recalled(&folder, Some(&context))));
+        }
+        (None, None) => {}
+    }
     let mut batches: Vec<Vec<Observation>> = Vec::new();
     let (mut dirty, mut changed) = (false, false);
     let mut last = Instant::now();
-    // How far pictures lie apart: after a change in the cluster, and where only readings have come.
+    // Interval between facts: after a change in the cluster, and where only readings have come.
     let (mut soon, mut later) = (SPACING, SPACING);
     let refresh = store.rules.refresh;
     loop {
@@ -289,7 +306,7 @@ pub async fn run(
             }
             () = sleep_until(next) => {}
             () = stopped(&mut tape) => {
-                // What is looked at goes on without being recorded.
+                // The session continues without being recorded.
                 if let Some(mut tape) = tape.take() {
                     tape.close();
                 }
@@ -307,7 +324,7 @@ pub async fn run(
         });
         (dirty, changed) = (false, false);
         last = Instant::now();
-        // Somebody waits for one look: each reading is shown as it comes.
+        // For a single snapshot each reading is published as it comes.
         let calm = facts.fleet.is_complete() && !store.rules.one_look;
         let floor = if calm { refresh } else { SPACING };
         soon = pause(last - begun, calm, false).max(floor);
@@ -321,7 +338,7 @@ pub async fn run(
     }
 }
 
-/// Does work that takes a while without keeping others waiting: on a runtime of one thread, as under virtual time, there are none.
+/// Runs blocking work without blocking other tasks; on a single-threaded runtime, as under virtual time, there are none.
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
         tokio::runtime::RuntimeFlavor::CurrentThread => work(),
@@ -329,7 +346,7 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Comes when the recording is to end; never where nothing is recorded.
+/// Resolves when the recording must end; pends forever where nothing is recorded.
 async fn stopped(tape: &mut Option<Tape>) {
     match tape {
         Some(tape) => tape.stopped().await,

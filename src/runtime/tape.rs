@@ -1,4 +1,4 @@
-//! The recorder beside the store: it is shown every observation before the ledger is, and writes every few seconds.
+//! Recorder beside the store: gets every observation before the ledger does, and writes every few seconds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,49 +10,49 @@ use model::base::{Exit, Failure, Moment};
 use model::fleet::observe::Observation;
 use model::fleet::runtimes::Runtimes;
 use model::usage::UsageCounters;
-use record::{RecordFault, RecordOptions, Recorder, Written};
-use settings::Recording;
+use record::{RecordFault, RecordOptions, Recorder, Saved, Written};
+use settings::{Recording, Settings};
 use source::client::Connection;
 use table::Facts;
 
 use super::store::{Rules, Store};
 use super::usage::UsageTape;
 
-/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
+/// Interval between snapshots while recording without a screen: a replay builds the same number before it shows a time.
 pub const PACE: Duration = Duration::from_secs(9);
-/// How long the identity of a cluster is waited for before it is recorded or watched.
+/// Longest wait for the identity of a cluster before it is recorded or watched.
 const IDENTITY: Duration = Duration::from_secs(10);
 
-/// Where a record is written and how much of it is kept.
+/// Where a record is written, and its retention.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordSettings {
-    /// The directory; `None` is [`place`].
+    /// The directory; `None` means [`place`].
     pub folder: Option<PathBuf>,
-    /// What ended longer ago is deleted.
+    /// Segments that ended longer ago are deleted.
     pub keep: Duration,
-    /// The oldest is deleted while all is larger, bytes.
+    /// The oldest segments are deleted while the total is larger, bytes.
     pub max_bytes: u64,
-    /// Counts usage for metrics as well, each job by itself or not; `None` counts nothing.
+    /// Count usage for metrics as well, by job or not; `None` counts nothing.
     pub counts: Option<PerJob>,
 }
 
-/// Whether counters tell jobs apart.
+/// Whether counters are kept per job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerJob(pub bool);
 
 impl PerJob {
-    /// Counters that tell jobs apart, or not.
+    /// New counters, per job or not.
     pub fn counters(self) -> UsageCounters {
         UsageCounters::new(COUNTED[usize::from(self.0)], self.0)
     }
 }
 
-/// Most pairs of a key and a part among the counters: each is two series, so that with those of queues, findings and budgets
-/// there are at most some 2,000. With jobs told apart there may be more.
+/// Most pairs of a key and a part among the counters, without and with jobs. Each is two series, so that without jobs there are
+/// about 2,000 series in all, with those of queues, findings and budgets.
 const COUNTED: [usize; 2] = [800, 8_000];
 
 impl RecordSettings {
-    /// As the settings say.
+    /// From the settings.
     pub fn of(settings: &Recording) -> Self {
         Self {
             folder: settings.dir.clone(),
@@ -63,15 +63,20 @@ impl RecordSettings {
     }
 }
 
-/// Where records are kept on this machine: with the state of programs, one directory a context. `None` for a user
-/// without a home.
+/// Directory of a context's record on this machine, in the state directory. `None` for a user without a home directory.
 pub fn place(context: &str) -> Option<PathBuf> {
     let own = ProjectDirs::from("", "", "stokehold")?;
     let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
     Some(folder.join("record").join(folder_of(context)))
 }
 
-/// A context's name as that of a directory: no separators, and no two contexts in one.
+/// Directory of the record of a context: `record.dir` of the settings, else the default of this machine.
+pub(super) fn kept(settings: &Settings, context: &str) -> Option<PathBuf> {
+    let named = settings.record.dir.clone();
+    named.or_else(|| place(context))
+}
+
+/// A context's name as a directory name: without separators, and unique.
 pub(super) fn folder_of(context: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '@' | '=');
     let mut out = String::new();
@@ -85,27 +90,27 @@ pub(super) fn folder_of(context: &str) -> String {
     out
 }
 
-/// How recording goes.
+/// State of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TapeState {
-    /// What was written so far.
+    /// What has been written.
     pub written: Written,
-    /// Why nothing is written now; `None` while all is well.
+    /// Why nothing is written now; `None` while it works.
     pub fault: Option<String>,
-    /// Why the usage ledger is not written now; `None` while all is well.
+    /// Why the usage ledger is not written now; `None` while it works.
     pub usage_fault: Option<String>,
-    /// Everything is written and nothing more will be.
+    /// Everything is written and the recording has ended.
     pub ended: bool,
 }
 
-/// The UID of a cluster. Empty where it may not be read: the name of the context tells clusters apart then.
+/// The UID of a cluster. Empty where it cannot be read: then clusters are told apart by the context's name.
 pub(super) async fn identity(connection: &Connection) -> String {
     let asked = exec::request::identity(&connection.client);
     let uid = tokio::time::timeout(IDENTITY, asked).await;
     uid.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// Begins to record what is connected; gives the directory as well.
+/// Begins to record a connection; also returns the directory.
 ///
 /// # Errors
 /// The record cannot be written there.
@@ -140,7 +145,7 @@ pub(super) async fn begin(
     Ok((tape, control, folder))
 }
 
-/// A recorder on its way along a store. Dropped without being stopped, it loses what came since it last wrote.
+/// A recorder beside a store. Dropped without being stopped, it loses what came since the last write.
 pub struct Tape {
     recorder: Option<Box<Recorder>>,
     stop: oneshot::Receiver<()>,
@@ -148,28 +153,28 @@ pub struct Tape {
     usage: Option<UsageTape>,
     counters: Option<watch::Sender<UsageCounters>>,
     complete: bool,
-    /// What was known of past runs at the last picture.
+    /// The known past runs at the last snapshot.
     runtimes: Runtimes,
-    /// Nothing is stamped earlier.
+    /// The earliest time of the next observation.
     floor: Moment,
 }
 
-/// A clock that goes back by less stands still meanwhile: what came after a picture is never stamped before it.
+/// When the clock goes back by less, time stands still meanwhile: nothing is stamped earlier than the snapshot before it.
 const WAVER: Duration = Duration::from_secs(2);
 
-/// The other end of a [`Tape`]: tells how it goes, and ends it.
+/// Handle of a [`Tape`]: reports its state, and ends it.
 pub struct TapeControl {
     stop: Option<oneshot::Sender<()>>,
     state: watch::Receiver<TapeState>,
     counters: Option<watch::Receiver<UsageCounters>>,
-    /// It was told that nothing is written.
+    /// A write failure was reported.
     fails: bool,
-    /// It was told that the usage ledger is not.
+    /// A failure of the usage ledger was reported.
     usage_fails: bool,
 }
 
 impl TapeControl {
-    /// Comes when writing begins to fail, and when it works again: in words. `None` once nothing will be written any more.
+    /// Resolves with a message when writing begins to fail and when it works again; `None` once the recording has ended.
     pub async fn news(&mut self) -> Option<String> {
         loop {
             self.state.changed().await.ok()?;
@@ -179,7 +184,7 @@ impl TapeControl {
                 (Some(fault), false) => {
                     self.usage_fails = true;
                     return Some(format!(
-                        "the usage ledger is not written: {fault}; recording goes on, and it is tried again"
+                        "the usage ledger is not written: {fault}; recording continues, and it is tried again"
                     ));
                 }
                 (None, true) => {
@@ -195,7 +200,7 @@ impl TapeControl {
                 }
                 (None, true) => {
                     self.fails = false;
-                    let words = "recording goes on; what came meanwhile is missing";
+                    let words = "recording continues; what came meanwhile is missing";
                     return Some(words.to_owned());
                 }
                 _ => {}
@@ -203,17 +208,17 @@ impl TapeControl {
         }
     }
 
-    /// How it goes, from now on.
+    /// The state, from now on.
     pub fn state(&self) -> watch::Receiver<TapeState> {
         self.state.clone()
     }
 
-    /// What is counted for metrics, where that is asked for.
+    /// The usage counters, where they were requested.
     pub fn counters(&self) -> Option<watch::Receiver<UsageCounters>> {
         self.counters.clone()
     }
 
-    /// Writes what is left and ends the recording; gives how it stands then.
+    /// Writes the rest and ends the recording; returns its last state.
     pub async fn stop(&mut self) -> TapeState {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -224,7 +229,7 @@ impl TapeControl {
 }
 
 impl Tape {
-    /// A tape of this recorder.
+    /// A tape for this recorder.
     pub fn new(recorder: Recorder) -> (Self, TapeControl) {
         let (end, stop) = oneshot::channel();
         let (state, told) = watch::channel(TapeState::default());
@@ -248,12 +253,18 @@ impl Tape {
         (tape, control)
     }
 
-    /// Comes when the recording is to end.
+    /// Takes the state that the record handed on when it was opened.
+    pub(super) fn take_recalled(&mut self) -> Saved {
+        let recorder = self.recorder.as_mut();
+        recorder.map_or_else(Saved::default, |recorder| recorder.take_recalled())
+    }
+
+    /// Resolves when the recording must end.
     pub(super) async fn stopped(&mut self) {
         let _ = (&mut self.stop).await;
     }
 
-    /// The moment of what comes now, by a clock that says `now`.
+    /// The time stamp of the next observation, when the clock says `now`.
     pub(super) fn stamp(&mut self, now: Moment) -> Moment {
         if now >= self.floor || self.floor.since(now) > WAVER.into() {
             self.floor = now;
@@ -261,7 +272,7 @@ impl Tape {
         self.floor
     }
 
-    /// Takes an observation, and rounds it to what is kept of it.
+    /// Records an observation, and rounds it to the recorded precision.
     pub(super) fn see(&mut self, now: Moment, observation: &mut Observation) {
         let at = self.stamp(now);
         if let Some(recorder) = &mut self.recorder {
@@ -270,7 +281,7 @@ impl Tape {
         }
     }
 
-    /// Keeps the usage ledger beside the record.
+    /// Starts the usage ledger beside the record.
     pub(super) fn keep_usage(&mut self, rules: Rules) {
         let Some(recorder) = &self.recorder else {
             return;
@@ -283,12 +294,12 @@ impl Tape {
         ));
     }
 
-    /// Writes what is due after a picture; `judged` where its checks were run.
+    /// Writes what is due after a snapshot; `judged` where its checks were run.
     pub(super) fn published(&mut self, store: &Store, facts: &Facts, judged: bool) {
         let at = facts.now;
         let complete = facts.fleet.is_complete();
-        // A replay makes the same pictures: those that were judged, and those that a run was learned of. Its job may have gone by
-        // the next that is judged.
+        // A replay builds the same snapshots: those whose checks were run, and those with a newly ended run, whose job may be
+        // gone by the next run of the checks.
         let before = std::mem::replace(&mut self.runtimes, facts.fleet.runtimes.clone());
         let kept = judged || !before.is_same(&self.runtimes);
         if let Some(usage) = self.usage.as_mut().filter(|_| kept) {
@@ -305,15 +316,15 @@ impl Tape {
             self.complete = true;
             recorder.want_keyframe();
         }
-        // A keyframe is made of a picture that was judged, a few seconds later at most.
+        // A keyframe is made only from a snapshot whose checks were run, so it may be a few seconds late.
         if recorder.is_due(at) && (judged || !recorder.is_key_due(at)) {
             let written = recorder.flush(at, || store.saved());
             let fault = written.err();
-            self.tell(fault.as_ref());
+            self.publish(fault.as_ref());
         }
     }
 
-    fn tell(&self, fault: Option<&RecordFault>) {
+    fn publish(&self, fault: Option<&RecordFault>) {
         let written = self.recorder.as_ref().map(|recorder| recorder.written());
         self.state.send_if_modified(|state| {
             let next = TapeState {
@@ -328,12 +339,12 @@ impl Tape {
         });
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(super) fn close(&mut self) {
         let Some(recorder) = self.recorder.take() else {
             return;
         };
-        // While the directory is still ours alone.
+        // Must happen while this process still holds the directory's lock.
         if let Some(usage) = self.usage.take() {
             usage.close();
         }

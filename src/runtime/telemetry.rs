@@ -9,11 +9,11 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
-/// Sends tracing to `file` (made with its folders, appended to, readable by its owner only). Without a file
+/// Sends tracing to `file` (created with its directories, appended to, readable by its owner only). Without a file
 /// nothing is logged. The level comes from `STOKEHOLD_LOG`, `info` by default; `info,source=debug` sets it for a target.
 ///
 /// # Errors
-/// When the file cannot be opened for appending.
+/// The file cannot be opened for appending.
 pub fn log_to(file: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = file else { return Ok(()) };
     if let Some(folder) = path
@@ -40,12 +40,12 @@ pub fn log_to(file: Option<&Path>) -> anyhow::Result<()> {
     let lines = fmt::layer()
         .with_ansi(false)
         .with_writer(std::sync::Mutex::new(log));
-    // A second start in one process (tests) keeps the first subscriber; that is no error of the user's.
+    // A second start in one process (tests) keeps the first subscriber; that is not an error of the user.
     let _ = registry().with(lines).with(filter(&levels)).try_init();
     Ok(())
 }
 
-/// What `STOKEHOLD_LOG` asks for; `info` where it asks for nothing that can be read.
+/// The filter of `STOKEHOLD_LOG`; `info` where that is empty or invalid.
 fn filter(levels: &str) -> Targets {
     let read = levels.parse().ok().filter(|_| !levels.trim().is_empty());
     read.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))

@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on by a thread of its own, and given back as it was on every way out.
+//! The terminal: takes it, draws on it from a thread of its own, and restores it on every exit path.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ use tokio::sync::mpsc;
 
 use super::{encode, port_forward};
 
-/// True while the terminal is ours, so that whoever leaves first restores it, once.
+/// True while the terminal is taken, so that it is restored exactly once, by whichever exit path comes first.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 const BEGIN_UPDATE: &[u8] = b"\x1b[?2026h";
 const END_UPDATE: &[u8] = b"\x1b[?2026l";
 
-/// How long a terminal that does not read is waited for on the way out.
+/// How long to wait on exit for a terminal that does not read.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Takes the terminal: raw mode, alternate screen, no cursor, bracketed paste.
 ///
 /// # Errors
-/// When standard input or output is not a terminal, or it refuses.
+/// Standard input or output is not a terminal, or it refuses.
 pub fn take(mouse: bool) -> io::Result<()> {
     terminal::enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
@@ -42,42 +42,41 @@ pub fn take(mouse: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the reader of keys look once more. Where a key and a new size come at one moment, crossterm tells the size and forgets
-/// that there is a key (its poll is edge-triggered, `event/source/unix/mio.rs`): it would stay unread until the next one. Modes
-/// that are set, even as they are, wake whoever polls the terminal.
+/// Wakes the key reader. Where a key and a resize arrive together, crossterm reports the resize and drops the wake-up for the key
+/// (its poll is edge-triggered, `event/source/unix/mio.rs`), which would stay unread until the next one. Setting the terminal
+/// modes, even unchanged, wakes the poll.
 pub fn look_again() {
     let terminal = io::stdin();
     if let Ok(modes) = rustix::termios::tcgetattr(&terminal) {
-        // A terminal that has gone is told of elsewhere.
+        // A lost terminal is reported elsewhere.
         let _ =
             rustix::termios::tcsetattr(&terminal, rustix::termios::OptionalActions::Now, &modes);
     }
 }
 
-/// The reader of what is typed.
+/// Reader of terminal events.
 #[derive(Debug)]
 pub struct Keys(Option<EventStream>);
 
 impl Keys {
-    /// Reads from now on. Every other reader must have left before: a new one waits for the lock that one holds while it
-    /// waits for a key.
+    /// Starts to read. Every other reader must have stopped before: a reader holds a lock while it waits for a key.
     pub fn read() -> Self {
         Self(Some(EventStream::new()))
     }
 
-    /// Leaves what is typed to somebody else.
+    /// Stops reading, so that another program can.
     pub fn leave(&mut self) {
         self.0 = None;
     }
 
-    /// The next event; `None` once the reader has left, or the terminal has gone.
+    /// The next event; `None` once the reader has stopped or the terminal is gone.
     pub async fn next(&mut self) -> Option<io::Result<Event>> {
         self.0.as_mut()?.next().await
     }
 }
 
-/// Gives the terminal back. Safe to call at any time and from anywhere; only the first call acts. A
-/// terminal that does not read (a dropped or stopped link) is not waited for longer than a moment.
+/// Gives the terminal back. Safe to call at any time and from any thread; only the first call acts. Waits only a moment for a
+/// terminal that does not read (a dropped or stopped link).
 pub fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -98,24 +97,24 @@ pub fn give_back() {
     let _ = waits.recv_timeout(PATIENCE);
 }
 
-/// The line discipline as it is; `None` where there is no terminal any more.
+/// The current line discipline; `None` where the terminal is gone.
 pub fn line_modes() -> Option<rustix::termios::Termios> {
     rustix::termios::tcgetattr(io::stdin()).ok()
 }
 
-/// Sets the line discipline back after a program that has left it otherwise, and ends what it may have asked of the mouse.
+/// Restores the line discipline after a program that changed it, and turns off mouse capture.
 pub fn set_line_modes(modes: &rustix::termios::Termios) {
     let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, modes);
     let _ = execute!(io::stdout(), event::DisableMouseCapture);
 }
 
-/// The last thing that this process does on a terminal: gives it back, and ends what runs in the background.
+/// Last step on exit: gives the terminal back, and ends background processes.
 pub fn leave() {
     give_back();
     port_forward::end_all();
 }
 
-/// From now on a panic gives the terminal back before it is reported.
+/// Installs a panic hook that gives the terminal back before the panic is reported.
 pub fn restore_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -150,19 +149,19 @@ impl Drop for Guard {
     }
 }
 
-/// The screen as the terminal shows it. Only what differs is written, by a thread of its own, one frame at
-/// a time: a terminal that reads slowly delays frames, never keys, and no backlog builds up.
+/// The screen as the terminal shows it. Only differences are written, by a thread of its own, one frame at a time: a slow
+/// terminal delays frames, never keys, and no backlog builds up.
 #[derive(Debug)]
 pub struct Screen {
     shown: Buffer,
-    /// Nothing is known of what the terminal shows: the next frame is written whole.
+    /// The terminal's content is unknown: the next frame is written whole.
     fresh: bool,
     writer: threads::SyncSender<Vec<u8>>,
     ready: mpsc::Receiver<io::Result<()>>,
     busy: bool,
-    /// Where the cursor is shown; hidden otherwise.
+    /// Position of the visible cursor; `None` when hidden.
     cursor: Option<Position>,
-    /// Bytes that are no part of the picture (a copy to the clipboard) and leave with the next frame.
+    /// Bytes outside the frame (a copy to the clipboard) that are sent with the next one.
     aside: Vec<u8>,
 }
 
@@ -191,15 +190,15 @@ impl Screen {
         }
     }
 
-    /// True when the last frame has left and the next can be drawn.
+    /// True when the last frame is written and the next can be drawn.
     pub const fn is_ready(&self) -> bool {
         !self.busy
     }
 
-    /// Waits until the last frame has left. Pends for ever while none is on its way.
+    /// Waits until the last frame is written. Pends forever while none is in flight.
     ///
     /// # Errors
-    /// When the terminal has gone.
+    /// The terminal is gone.
     pub async fn ready(&mut self) -> io::Result<()> {
         if !self.busy {
             std::future::pending::<()>().await;
@@ -209,35 +208,34 @@ impl Screen {
         written.unwrap_or_else(|| {
             Err(io::Error::new(
                 io::ErrorKind::BrokenPipe,
-                "the terminal has gone",
+                "the terminal was closed",
             ))
         })
     }
 
-    /// Forgets what the terminal shows, and takes its new size: the next frame is written whole.
+    /// Forgets the terminal's content and sets its size: the next frame is written whole.
     pub fn reset(&mut self, size: Rect) {
         self.shown = Buffer::empty(size);
         self.fresh = true;
-        // Whoever had the terminal may have shown it.
+        // Another program may have shown the cursor.
         self.cursor = None;
         self.aside.extend_from_slice(b"\x1b[0m\x1b[?25l");
     }
 
-    /// Sends `bytes` along with the next frame, whether or not that changes anything.
+    /// Sends `bytes` with the next frame, even if nothing else changes.
     pub fn send_aside(&mut self, bytes: &[u8]) {
         self.aside.extend_from_slice(bytes);
     }
 
-    /// The size that is drawn to.
+    /// The size of the screen.
     pub const fn area(&self) -> Rect {
         self.shown.area
     }
 
-    /// Writes what differs from the last frame, and puts the cursor where something is typed; not a byte when nothing
-    /// differs.
+    /// Writes the differences to the last frame, and places the cursor in the text input; writes nothing when nothing differs.
     ///
     /// # Errors
-    /// When the terminal has gone.
+    /// The terminal is gone.
     pub fn draw(&mut self, frame: Buffer, cursor: Option<Position>) -> io::Result<usize> {
         let mut whole = BEGIN_UPDATE.to_vec();
         whole.append(&mut self.aside);
@@ -246,7 +244,7 @@ impl Screen {
         let aside = before > BEGIN_UPDATE.len();
         whole = encode::encode(known, &frame, whole);
         let painted = whole.len() > before;
-        // What was painted has moved the cursor.
+        // Painting has moved the cursor.
         let moved = cursor != self.cursor || (painted && cursor.is_some());
         if moved {
             encode::cursor(cursor, &mut whole);
@@ -261,7 +259,7 @@ impl Screen {
         if self.writer.try_send(whole).is_err() {
             return Err(io::Error::new(
                 io::ErrorKind::BrokenPipe,
-                "the terminal has gone",
+                "the terminal was closed",
             ));
         }
         self.busy = true;

@@ -1,4 +1,4 @@
-//! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
+//! UI loop, the only owner of the screen: input is drawn at once, data is paced, and without news nothing is drawn.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,47 +21,47 @@ use source::local;
 
 use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
-use super::pace::Pace;
+use super::frame_pacer::FramePacer;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Keys, Screen};
 use super::{clock, effects, session, silence};
 
-/// Frames for new data are at least this far apart; a key does not wait.
+/// Shortest interval between frames for new data; keys do not wait.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// A picture that changes by itself is drawn again after this time at the soonest.
+/// Shortest interval between frames of an animation.
 const SOONEST: Duration = Duration::from_millis(200);
 
-/// How often, and how many times, keys are looked for again after the terminal was taken back: a reader of keys that ends wakes
-/// the one that follows, and a key that comes at that moment is forgotten as in [`terminal::look_again`].
+/// How often, and how many times, the key reader is woken after the terminal was taken back: the end of another reader consumes a
+/// wake-up, and a key that arrives then is missed as in [`terminal::look_again`].
 const LOOKS: (Duration, u8) = (Duration::from_millis(50), 20);
 
-/// How long the loop has to end by itself once the terminal has hung up.
+/// How long the loop has to end by itself after the terminal hung up.
 const PARTING: Duration = Duration::from_millis(500);
 
 /// Why the console ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The operator left, or the time that `--for` gave was over.
+pub enum ConsoleEnd {
+    /// The operator quit, or the time of `--for` is over.
     Quit,
-    /// Ctrl-c outside, SIGINT, SIGTERM.
+    /// SIGINT or SIGTERM.
     Interrupted,
-    /// The terminal has gone.
+    /// The terminal is gone.
     Gone,
 }
 
-/// What the loop is given.
+/// Inputs of the loop.
 pub struct Ui {
     /// The screen's state machine.
     pub app: App,
-    /// Take mouse events; off by default, for they take the terminal's own selection away.
+    /// Take mouse events; off by default, because they disable the terminal's own text selection.
     pub mouse: bool,
     /// End after this time.
     pub end_after: Option<Duration>,
-    /// Where it is kept which findings were muted; nowhere for a simulated fleet.
+    /// File of silenced findings; `None` for a simulated fleet.
     pub silences: Option<PathBuf>,
-    /// Where pictures are written.
+    /// Directory of screenshots.
     pub pictures: PathBuf,
 }
 
@@ -87,8 +87,8 @@ impl Signals {
 
 /// Why the loop ends before the next message.
 enum Leave {
-    /// As it should.
-    End(End),
+    /// A regular end.
+    End(ConsoleEnd),
     /// The terminal failed.
     Failed(io::Error),
 }
@@ -99,7 +99,7 @@ impl From<io::Error> for Leave {
     }
 }
 
-/// All that an effect may touch: the session, the terminal and two files.
+/// Everything that effects act on: the session, the terminal and two files.
 struct Outside {
     connections: Connections,
     screen: Screen,
@@ -108,19 +108,18 @@ struct Outside {
     silences: Option<PathBuf>,
     pictures: PathBuf,
     port_forwards: PortForwards,
-    /// A shell that was asked for: the loop opens it, which alone can wait for its end.
+    /// A shell to open: the loop opens it, since only the loop can wait for its end.
     shell: Option<ShellTarget>,
-    /// When keys are looked for again, and how many times after that.
+    /// When the key reader is woken next, and how many times after that.
     look: Option<(Instant, u8)>,
 }
 
-/// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
-/// its time; when it fails, the screen says why and offers what can be done. The terminal is given back on every way
-/// out.
+/// Runs the console on the terminal until it ends. Draws the first frame before it calls `open`, which may take long; when that
+/// fails, the screen says why and offers what to do. The terminal is given back on every exit path.
 ///
 /// # Errors
-/// When standard input or output is not a terminal, or no session could be opened until the operator left.
-pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
+/// Standard input or output is not a terminal, or no session could be opened before the operator quit.
+pub async fn run(ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
     leave_when_hung_up().map_err(unusable)?;
@@ -143,13 +142,13 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     outside.connections.close().await;
     match (left, outside.connections.fault) {
         (Err(Leave::Failed(error)), _) => Err(unusable(error)),
-        (Ok(End::Quit) | Err(Leave::End(End::Quit)), Some(fault)) => Err(fault),
+        (Ok(ConsoleEnd::Quit) | Err(Leave::End(ConsoleEnd::Quit)), Some(fault)) => Err(fault),
         (Ok(end) | Err(Leave::End(end)), _) => Ok(end),
     }
 }
 
-/// Ends the process when the terminal hangs up and the loop does not see it: the reader of events goes round for ever on
-/// a terminal that fails each read, and with it the loop that waits for events first.
+/// Ends the process when the terminal hangs up and the loop does not notice: crossterm's event reader spins forever on a terminal
+/// whose reads fail, and the loop waits for it.
 fn leave_when_hung_up() -> io::Result<()> {
     let mut hang_up = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
@@ -171,7 +170,7 @@ async fn drive(
     outside: &mut Outside,
     signals: &mut Signals,
     end_after: Option<Duration>,
-) -> Result<End, Leave> {
+) -> Result<ConsoleEnd, Leave> {
     let area = outside.screen.area();
     for msg in [
         Msg::Resize(area.width, area.height),
@@ -183,7 +182,7 @@ async fn drive(
     outside.connections.switch(&Switch::Again);
     let started = Instant::now();
     let deadline = end_after.map(|after| started + after);
-    let mut pace = Pace::new(FRAME);
+    let mut pace = FramePacer::new(FRAME);
     let mut drawn_at: Option<Instant> = None;
     let (mut dirty, mut urgent) = (true, true);
     let mut wake = None;
@@ -201,7 +200,7 @@ async fn drive(
             if urgent || pace.wait(elapsed).is_zero() {
                 let begun = Instant::now();
                 let Ok(next) = frame(app, &mut outside.screen) else {
-                    return Ok(End::Gone);
+                    return Ok(ConsoleEnd::Gone);
                 };
                 pace.drawn(elapsed, begun.elapsed());
                 drawn_at = Some(begun);
@@ -221,22 +220,22 @@ async fn drive(
                     (dirty, urgent) = (true, true);
                     input(&event, outside.connections.now())
                 }
-                Some(Err(_)) | None => return Ok(End::Gone),
+                Some(Err(_)) | None => return Ok(ConsoleEnd::Gone),
             },
-            _ = signals.term.recv() => return Ok(End::Interrupted),
-            _ = signals.interrupt.recv() => return Ok(End::Interrupted),
-            _ = signals.hang_up.recv() => return Ok(End::Gone),
+            _ = signals.term.recv() => return Ok(ConsoleEnd::Interrupted),
+            _ = signals.interrupt.recv() => return Ok(ConsoleEnd::Interrupted),
+            _ = signals.hang_up.recv() => return Ok(ConsoleEnd::Gone),
             _ = signals.stop.recv() => outside.suspend()?,
             _ = signals.resize.recv() => {
                 (dirty, urgent) = (true, true);
-                // Whatever the terminal shows now is drawn over.
+                // The terminal's content is drawn over.
                 let area = size()?;
                 outside.screen.reset(area);
                 vec![Msg::Resize(area.width, area.height)]
             }
             written = outside.screen.ready() => match written {
                 Ok(()) => Vec::new(),
-                Err(_) => return Ok(End::Gone),
+                Err(_) => return Ok(ConsoleEnd::Gone),
             },
             news = outside.connections.news() => {
                 dirty = true;
@@ -254,7 +253,7 @@ async fn drive(
                 wake = None;
                 vec![Msg::Tick(outside.connections.now())]
             }
-            () = until(deadline) => return Ok(End::Quit),
+            () = until(deadline) => return Ok(ConsoleEnd::Quit),
         };
         dirty |= !messages.is_empty();
         for msg in messages {
@@ -270,7 +269,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Draws a frame; says when the picture next changes by itself.
+/// Draws a frame; returns when it next changes by itself.
 fn frame(app: &App, screen: &mut Screen) -> io::Result<Option<Duration>> {
     let area = screen.area();
     let mut buffer = Buffer::empty(area);
@@ -279,25 +278,25 @@ fn frame(app: &App, screen: &mut Screen) -> io::Result<Option<Duration>> {
     Ok(drawn.wake_after)
 }
 
-/// What a terminal's event tells the console.
+/// The messages of a terminal event.
 fn input(event: &Event, now: Moment) -> Vec<Msg> {
     let msg = match event {
         Event::Key(key) => KeyPress::from_crossterm(key).map(Msg::Key),
         Event::Mouse(mouse) => Mouse::from_crossterm(mouse).map(Msg::Mouse),
         Event::Paste(text) => Some(Msg::Paste(text.clone())),
         Event::Resize(..) => {
-            // The signal tells: this event gets lost when a key comes with it.
+            // SIGWINCH reports the size: this event gets lost when a key comes with it.
             terminal::look_again();
             None
         }
         Event::FocusGained | Event::FocusLost => None,
     };
-    // Ages count from now, whatever else the key does.
+    // Every event advances the clock of ages first.
     [Some(Msg::Tick(now)), msg].into_iter().flatten().collect()
 }
 
 impl Outside {
-    /// A message of the session, with what this machine keeps beside it.
+    /// A message of the session, with the state that this machine keeps for it.
     fn with_what_is_kept(&self, msg: Msg) -> Vec<Msg> {
         // Another server may have another clock.
         let tick = Msg::Tick(self.connections.now());
@@ -312,19 +311,19 @@ impl Outside {
         }
     }
 
-    /// What was muted or acknowledged before stands in the record as well.
+    /// Logs existing silences in the record as well.
     fn log_all(&self, silences: &table::silence::Silences) {
         let session = self.connections.session.as_ref();
         if let Some((session, record)) = session.and_then(|it| Some((it, it.record.as_ref().ok()?)))
         {
             let logged = block_in_place(|| record.log_all(silences, session.clock.now()));
             if let Err(fault) = logged {
-                tracing::warn!(%fault, "what was muted is not written beside the record");
+                tracing::warn!(%fault, "muted alerts are not written to the record");
             }
         }
     }
 
-    /// Gives the terminal back and stops the whole process here, until it is continued.
+    /// Gives the terminal back and stops the process until it is continued.
     fn suspend(&mut self) -> Result<Vec<Msg>, Leave> {
         self.keys.leave();
         terminal::give_back();
@@ -332,7 +331,7 @@ impl Outside {
         self.take_back()
     }
 
-    /// Lends the terminal to a shell until it ends.
+    /// Gives the terminal to a shell until it ends.
     async fn open_shell(&mut self, target: &ShellTarget) -> Result<Vec<Msg>, Leave> {
         let kubectl = effects::kubectl(&self.connections);
         let command = kubectl.and_then(|kubectl| {
@@ -343,11 +342,11 @@ impl Outside {
             Ok(command) => command,
             Err(why) => return Ok(vec![Msg::Notice(why)]),
         };
-        // A frame on its way would be drawn over the shell.
+        // A frame in flight would be drawn over the shell.
         if !self.screen.is_ready() {
             let _ = tokio::time::timeout(PARTING, self.screen.ready()).await;
         }
-        // From now on keys are the shell's.
+        // From now on the shell reads the keys.
         self.keys.leave();
         terminal::give_back();
         let context = printable(&context);
@@ -359,15 +358,15 @@ impl Outside {
         let end = shell::run(&command).await;
         tracing::info!(%context, %target, ?end, "shell ended");
         let words = match end {
-            Ok(ShellEnd::Terminated) => return Err(Leave::End(End::Interrupted)),
-            Ok(ShellEnd::HungUp) => return Err(Leave::End(End::Gone)),
+            Ok(ShellEnd::Terminated) => return Err(Leave::End(ConsoleEnd::Interrupted)),
+            Ok(ShellEnd::HungUp) => return Err(Leave::End(ConsoleEnd::Gone)),
             Ok(ShellEnd::Ended(ended)) if ended.status.success() => {
                 format!("shell in {target} ended")
             }
-            Ok(ShellEnd::Ended(ended)) if ended.said.is_empty() => {
+            Ok(ShellEnd::Ended(ended)) if ended.last_line.is_empty() => {
                 format!("shell in {target} ended: {}", ended.status)
             }
-            Ok(ShellEnd::Ended(ended)) => format!("shell in {target} ended: {}", ended.said),
+            Ok(ShellEnd::Ended(ended)) => format!("shell in {target} ended: {}", ended.last_line),
             Err(why) => why,
         };
         let mut messages = self.take_back()?;
@@ -375,10 +374,10 @@ impl Outside {
         Ok(messages)
     }
 
-    /// Takes the terminal again, whatever stands on it.
+    /// Takes the terminal back and redraws it.
     fn take_back(&mut self) -> Result<Vec<Msg>, Leave> {
         if terminal::take(self.mouse).is_err() {
-            return Err(Leave::End(End::Gone));
+            return Err(Leave::End(ConsoleEnd::Gone));
         }
         self.keys = Keys::read();
         self.look = Some((Instant::now() + LOOKS.0, LOOKS.1));
@@ -391,17 +390,17 @@ impl Outside {
         ))
     }
 
-    /// Looks for keys that the reader has missed.
+    /// Wakes the key reader for a missed key.
     fn look_again(&mut self) {
         terminal::look_again();
         let left = self.look.and_then(|(_, left)| left.checked_sub(1));
         self.look = left.map(|left| (Instant::now() + LOOKS.0, left));
     }
 
-    /// Carries out an effect, and gives what the console is to be told of it.
+    /// Carries out an effect and returns the resulting messages.
     fn perform(&mut self, effect: Effect) -> Result<Vec<Msg>, Leave> {
         match effect {
-            Effect::Quit => return Err(Leave::End(End::Quit)),
+            Effect::Quit => return Err(Leave::End(ConsoleEnd::Quit)),
             Effect::Suspend => return self.suspend(),
             Effect::Shell(target) => self.shell = Some(target),
             Effect::PortForward(pod, ports) => {
@@ -439,7 +438,7 @@ impl Outside {
     }
 }
 
-/// Writes a picture for its owner alone, beside whatever is there; what is to be said of it.
+/// Writes a screenshot as a new file, readable by its owner only; returns the notice.
 fn saved_picture(path: &Path, svg: &str) -> String {
     let mut options = local::private();
     let file = options.write(true).create_new(true).open(path);

@@ -1,4 +1,4 @@
-//! The usage ledger as it is kept: by a recorder from its own pictures, or made from a record that was written before.
+//! Keeps the usage ledger: from a recorder's own snapshots, or from an existing record.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,29 +23,29 @@ use super::past;
 use super::store::Rules;
 use super::tape::TapeState;
 
-/// The ledger is written at least this often.
+/// Longest interval between two writes of the ledger.
 const WRITING: Duration = Duration::from_secs(50);
 
-/// A ledger that has come so near to the end of its record is not made further: what is left comes when recording goes on.
+/// A ledger this close to the end of its record counts as complete; the rest is added when recording continues.
 const NEAR: Duration = Duration::from_secs(60);
 
-/// The file with the fold that fills it.
+/// The ledger file and the fold that fills it.
 pub struct UsageLedger {
     file: UsageFile,
     fold: UsageFold,
-    /// Hours that are closed and not written yet.
+    /// Closed hours that are not written yet.
     closed: Vec<HourUsage>,
-    /// Runs that ended badly and are not booked yet.
+    /// Failed runs whose losses are not written yet.
     lost: Vec<RunLoss>,
     written: Option<Moment>,
-    /// Its record was gone through to the end, and nothing was taken since.
+    /// The record was read to its end, and no sample was taken since.
     begins: bool,
-    /// The last time it could not be written.
+    /// The last write failed.
     fails: bool,
 }
 
 impl UsageLedger {
-    /// A ledger that goes on with what the file holds. Time between pictures that lie further apart than `gap` is unobserved.
+    /// A ledger that continues the file. Time between snapshots more than `gap` apart is unobserved.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -62,8 +62,8 @@ impl UsageLedger {
         })
     }
 
-    /// Makes what the record has and the file has not: from the first hour on that is not closed. `go_on` is asked at every
-    /// picture, with its moment; what was made until then is kept.
+    /// Adds what the record has and the file lacks, from the first hour that is not closed. `go_on` is called with the time of
+    /// each snapshot; when it returns false, the result so far is kept.
     ///
     /// # Errors
     /// The record cannot be read, or the file cannot be written.
@@ -89,17 +89,17 @@ impl UsageLedger {
         }
     }
 
-    /// Takes a picture, and writes where it is time to.
+    /// Takes a sample, and writes where that is due.
     ///
     /// # Errors
-    /// The file cannot be written: it is tried again, and nothing of the ledger is lost meanwhile.
+    /// The file cannot be written: nothing is lost, and the next write is tried when due.
     pub fn take(&mut self, sample: UsageSample) -> Result<(), UsageFault> {
         let at = sample.at();
         self.fold.take(sample);
         self.closed.extend(self.fold.closed());
         self.lost.extend(self.fold.lost());
         let last = *self.written.get_or_insert(at);
-        // While it fails to be written it is tried again as often, and not at every picture.
+        // After a failure it is retried at the regular interval, not on every sample.
         let ended = self.closed.len() == 1 && !self.fails;
         let due = at < last || at.since(last) >= WRITING.into();
         match due || ended {
@@ -111,7 +111,7 @@ impl UsageLedger {
         }
     }
 
-    /// Writes what there is.
+    /// Writes everything that is not written yet.
     ///
     /// # Errors
     /// As [`UsageLedger::take`].
@@ -145,7 +145,7 @@ pub(super) fn sample(facts: &Facts, prices: &Prices) -> UsageSample {
     UsageSample::of(facts.now, &facts.fleet, prices)
 }
 
-/// The ledger beside a recorder, on a thread of its own: nobody waits for its disk.
+/// The ledger beside a recorder, on a thread of its own, so that a slow disk blocks nothing.
 pub(super) struct UsageTape {
     samples: Option<Sender<UsageSample>>,
     prices: Arc<Prices>,
@@ -155,7 +155,8 @@ pub(super) struct UsageTape {
 }
 
 impl UsageTape {
-    /// Begins beside what is recorded into a directory; `counters` take each picture as well. `state` is told when it cannot be written, and when it can again.
+    /// Starts beside the recording into a directory; `counters` get each sample as well. Write failures and recoveries go to
+    /// `state`.
     pub(super) fn start(
         folder: PathBuf,
         rules: Rules,
@@ -182,19 +183,19 @@ impl UsageTape {
         }
     }
 
-    /// Takes a picture.
+    /// Takes the usage of a snapshot.
     pub(super) fn see(&mut self, facts: &Facts) {
         let sample = sample(facts, &self.prices);
         if let Some(counters) = &self.counters {
             counters.send_modify(|counters| counters.take(&sample));
         }
         if let Some(samples) = &self.samples {
-            // Where its thread is gone the record has it all the same.
+            // If the thread is gone, the record still has the data.
             let _ = samples.send(sample);
         }
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(super) fn close(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.samples = None;
@@ -204,7 +205,7 @@ impl UsageTape {
     }
 }
 
-/// What keeps the ledger on its thread.
+/// Writes the ledger on its thread.
 struct Keeper {
     folder: PathBuf,
     rules: Rules,
@@ -227,18 +228,18 @@ impl Keeper {
                 }
                 continue;
             };
-            // The record has told of it already.
+            // Already counted from the record.
             let told = |until: Moment| at <= until && until.since(at) < NEAR.into();
             if known.begins && known.fold.at().is_some_and(told) {
                 continue;
             }
             known.begins = false;
             let taken = known.take(sample);
-            self.tell(taken.err().map(|fault| fault.to_string()));
+            self.publish(taken.err().map(|fault| fault.to_string()));
         }
         if let Some(ledger) = &mut ledger {
             let flushed = ledger.flush();
-            self.tell(flushed.err().map(|fault| fault.to_string()));
+            self.publish(flushed.err().map(|fault| fault.to_string()));
         }
     }
 
@@ -247,11 +248,11 @@ impl Keeper {
         if self.stop.load(Ordering::Relaxed) {
             return begun.ok();
         }
-        self.tell(begun.as_ref().err().map(|failure| failure.message.clone()));
+        self.publish(begun.as_ref().err().map(|failure| failure.message.clone()));
         begun.ok()
     }
 
-    /// The ledger, with all that the record has.
+    /// The ledger, with everything that the record has.
     fn opened(&self) -> Result<UsageLedger, Failure> {
         let file = UsageFile::open(&self.folder).map_err(failed)?;
         let mut ledger = UsageLedger::new(file, GAP).map_err(failed)?;
@@ -262,14 +263,14 @@ impl Keeper {
             Err(fault) => return Err(failed(fault)),
         }
         ledger.begins = true;
-        // What was not gone through would look as if it had not been observed: the next one goes on there.
+        // After an incomplete catch-up, new samples would leave a gap that reads as unobserved: the next start continues there.
         match stopped() {
             true => Err(Failure::quiet(Exit::Done)),
             false => Ok(ledger),
         }
     }
 
-    fn tell(&self, fault: Option<String>) {
+    fn publish(&self, fault: Option<String>) {
         self.state.send_if_modified(|state| {
             let differs = state.usage_fault != fault;
             state.usage_fault = fault;
@@ -278,7 +279,7 @@ impl Keeper {
     }
 }
 
-/// For how much of the part of a span that is over by `now` there are pictures, and how many of its hours are open.
+/// Share of the elapsed part of a span (up to `now`) that snapshots cover, and the number of its open hours.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -293,12 +294,12 @@ pub fn seen(file: &UsageFile, span: Span, now: Moment) -> Result<(Seen, i64), Us
     Ok((Seen { span, ratio }, coverage.open))
 }
 
-/// The ledger of a record as far as the record goes, to be read. Where nobody records into the directory, what the file lacks is
-/// made first; where it may not be written, in memory alone. With it comes the name of the context. `coming` is told of each picture on the way, with its moment and
-/// that of the end.
+/// Opens the ledger of a record for reading. If no recorder holds the directory, missing hours are added from the record first,
+/// in memory where the directory is not writable. Also returns the name of the context. `coming` gets the time of each snapshot
+/// on the way and that of the end.
 ///
 /// # Errors
-/// There is neither record nor ledger, or one of them cannot be read.
+/// There is neither a record nor a ledger, or one of them cannot be read.
 pub fn of_record(
     folder: &Path,
     rules: impl FnOnce(&Archive) -> Rules,
@@ -307,7 +308,7 @@ pub fn of_record(
     let archive = match Archive::open(folder) {
         Ok(archive) => archive,
         Err(fault) => {
-            // Its segments may have been deleted: the ledger is kept longer.
+            // The record's segments may have been deleted: the ledger is kept longer.
             let file = UsageFile::open_to_read(folder).map_err(|other| match other {
                 UsageFault::Absent(_) => failed(fault),
                 other => failed(other),
@@ -318,9 +319,9 @@ pub fn of_record(
     let end = archive.end();
     let context = Some(archive.context().to_owned());
     let file = match (folder.is_dir(), RecordLock::take(folder)) {
-        // One segment of a record.
+        // A single segment of a record.
         (false, _) => (UsageFile::in_memory().map_err(failed)?, None),
-        // The recorder keeps it.
+        // A recorder keeps it up to date.
         (true, Err(RecordFault::Locked(_))) => {
             let file = UsageFile::open_to_read(folder).map_err(failed)?;
             return Ok((file, context));

@@ -1,4 +1,4 @@
-//! What the usage ledger of a cluster's record tells the console: read on a thread of its own, at most once a minute.
+//! Usage facts for the console, from the ledger of a cluster's record: read on a thread of its own, at most once a minute.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use table::Facts;
 use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
+use super::demo_usage::DemoLedger;
 use super::session::Setup;
 use super::usage_prometheus::PrometheusUsage;
 use super::{budgets, demo_usage, tape, usage};
 
-/// It is read so often, and less where reading takes long.
+/// Interval between reads; longer where reading takes long.
 const EVERY: Duration = Duration::from_secs(60);
-/// So many times what reading took is left between it and the next.
+/// Pause after a read, as a multiple of its duration.
 const SHARE: u32 = 100;
 
-/// The periods that are told.
+/// The periods that are read.
 const PERIODS: [Period; 4] = [Period::Today, Period::Week, Period::Days30, Period::Month];
 
-/// What is read, and how much of it.
+/// Location and scope of the ledger.
 #[derive(Clone)]
 pub struct UsageReader {
     folder: Option<std::path::PathBuf>,
@@ -37,16 +38,15 @@ pub struct UsageReader {
     budgets: Result<Vec<UsageBudget>, String>,
     periods: &'static [Period],
     basis: Result<CostBasis, String>,
-    /// Where this machine has no ledger.
+    /// Used where this machine has no ledger.
     prometheus: Option<PrometheusUsage>,
 }
 
 impl UsageReader {
-    /// Of the record of a context, as the settings say where it is.
+    /// A reader for the record of a context, in the directory of the settings.
     pub fn new(settings: &Settings, context: &str) -> Self {
-        let folder = settings.record.dir.clone();
         Self {
-            folder: folder.or_else(|| tape::place(context)),
+            folder: tape::kept(settings, context),
             context: context.to_owned(),
             budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
             periods: &PERIODS,
@@ -55,14 +55,14 @@ impl UsageReader {
         }
     }
 
-    /// The same, of budgets alone.
+    /// Restricts the reader to budgets.
     #[must_use]
     pub fn of_budgets(mut self) -> Self {
         self.periods = &[];
         self
     }
 
-    /// The same, of the ledger in a directory and no other.
+    /// Restricts the reader to the ledger in this directory.
     #[must_use]
     pub fn in_folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
@@ -70,9 +70,12 @@ impl UsageReader {
         self
     }
 
-    /// Reads it as of a moment.
+    /// Reads the usage facts as of `now`.
     pub fn read(&self, now: Moment) -> UsageFacts {
-        let told = self.folder.as_deref().map(|folder| self.told(folder, now));
+        let told = self
+            .folder
+            .as_deref()
+            .map(|folder| self.read_facts(folder, now));
         let absent = |told: &UsageFacts| told.status == UsageStatus::Absent;
         let told = match (told, &self.prometheus) {
             (None, Some(known)) => self.of_prometheus(known, now).transpose(),
@@ -95,7 +98,7 @@ impl UsageReader {
         }
     }
 
-    fn told(&self, folder: &Path, now: Moment) -> Result<UsageFacts, String> {
+    fn read_facts(&self, folder: &Path, now: Moment) -> Result<UsageFacts, String> {
         let failed = |fault: UsageFault| fault.to_string();
         let file = match UsageFile::open_to_read(folder) {
             Ok(file) => file,
@@ -107,7 +110,7 @@ impl UsageReader {
             }
             Err(fault) => return Err(failed(fault)),
         };
-        // A directory of the settings may be another cluster's.
+        // A directory of the settings may have another cluster's record.
         if let Some(other) = Archive::open(folder)
             .ok()
             .filter(|archive| archive.context() != self.context)
@@ -129,7 +132,7 @@ impl UsageReader {
         self.of_file(&file, until, now)
     }
 
-    /// By a Prometheus that holds a recorder's metrics; `None` where it has none.
+    /// The usage facts from a Prometheus with a recorder's metrics; `None` where it has none.
     fn of_prometheus(
         &self,
         known: &PrometheusUsage,
@@ -159,11 +162,11 @@ impl UsageReader {
         facts.map(Option::flatten)
     }
 
-    /// What a ledger tells that is kept by this process.
+    /// The usage facts of a ledger that this process keeps.
     pub(super) fn of_ledger(&self, file: &UsageFile, now: Moment) -> UsageFacts {
         let told = file.until().map_err(|fault| fault.to_string());
         let told = told.and_then(|until| {
-            let until = until.ok_or_else(|| String::from("the ledger holds nothing yet"))?;
+            let until = until.ok_or_else(|| String::from("the ledger is empty so far"))?;
             self.of_file(file, until, now)
         });
         told.unwrap_or_else(|why| UsageFacts {
@@ -200,26 +203,30 @@ impl UsageReader {
     }
 }
 
-/// What the ledger tells, again and again. A simulated fleet of this process keeps its own where the settings name no record.
+/// The usage facts of a session, updated periodically. A simulated fleet of this process has its own ledger where the settings
+/// name no record.
 pub(super) fn watched(
     setup: &Setup,
     context: &str,
-    demo: bool,
+    demo: Option<DemoLedger>,
     (facts, clock): (watch::Receiver<Option<Arc<Facts>>>, SessionClock),
 ) -> watch::Receiver<Arc<UsageFacts>> {
     let mut reader = UsageReader::new(&setup.settings, context);
-    if !demo {
+    let Some(ledger) = demo else {
         return followed(reader, clock);
-    }
+    };
     reader.prometheus = None;
     let record = &setup.settings.record;
     match record.enabled && record.dir.is_some() {
         true => followed(reader, clock),
-        false => demo_usage::followed(reader, facts, Arc::clone(&setup.rulebook.prices), clock),
+        false => {
+            let prices = Arc::clone(&setup.rulebook.prices);
+            demo_usage::followed(reader, ledger, facts, prices, clock)
+        }
     }
 }
 
-/// What a reader tells, again and again. Must be called within a tokio runtime.
+/// A reader's usage facts, updated periodically. Must be called within a tokio runtime.
 pub fn followed(reader: UsageReader, clock: SessionClock) -> watch::Receiver<Arc<UsageFacts>> {
     let (say, told) = watch::channel(Arc::default());
     tokio::spawn(async move {

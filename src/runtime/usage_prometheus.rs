@@ -1,4 +1,4 @@
-//! The usage ledger of a machine that has none: in memory, of the hours that a Prometheus holds.
+//! Usage ledger for a machine without one: in memory, from the hours that a Prometheus has.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use source::prometheus::usage_hours::UsageHours;
 
 use super::{clock, source_options};
 
-/// Reads hours, and keeps those that are over.
+/// Reads hours, and caches closed ones.
 #[derive(Clone)]
 pub struct PrometheusUsage {
     settings: Arc<Settings>,
@@ -20,16 +20,16 @@ pub struct PrometheusUsage {
     kept: Arc<Mutex<Option<Kept>>>,
 }
 
-/// What was read.
+/// The cached ledger.
 struct Kept {
     file: UsageFile,
-    /// The first hour that was asked for.
+    /// The first hour that was requested.
     from: i64,
     name: String,
 }
 
 impl PrometheusUsage {
-    /// By the settings, where they name a Prometheus by its address; `context` is the one whose hours are meant.
+    /// From the settings, where they have the URL of a Prometheus; `context` is the one to read.
     pub fn of(settings: &Settings, context: Option<&str>) -> Option<Self> {
         let wanted = settings.prometheus.usage && settings.prometheus.url.is_some();
         wanted.then(|| Self {
@@ -39,11 +39,11 @@ impl PrometheusUsage {
         })
     }
 
-    /// Reads what is needed of a span and was not read before, and gives the ledger with the name of what it was read from to
-    /// `then`. Waits for the answers: it belongs on a thread that may. `None` where no recorder's metrics are there.
+    /// Reads the hours of a span that are not cached, and calls `then` with the ledger and the name of its source. Blocks until
+    /// Prometheus answers. `None` where it has no recorder's metrics.
     ///
     /// # Errors
-    /// Prometheus does not answer, or several clusters are there and none is meant; as `then`.
+    /// Prometheus does not answer, or has several clusters and none is selected; those of `then`.
     pub fn with<T>(
         &self,
         span: Span,
@@ -82,7 +82,7 @@ impl PrometheusUsage {
         then(&next.file, &next.name).map(Some)
     }
 
-    /// On a thread with a runtime of its own, for whoever asks may be in one or in none.
+    /// Reads on a thread with its own runtime, since the caller may or may not be in one.
     fn read(
         &self,
         wanted: Span,
@@ -92,12 +92,12 @@ impl PrometheusUsage {
         let Some(options) = source_options::prometheus(&self.settings) else {
             return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
         };
-        let Some(PrometheusEndpoint::Direct(endpoint)) = options.road else {
+        let Some(PrometheusEndpoint::Direct(endpoint)) = options.endpoint else {
             return Err("no Prometheus is named: prometheus.url in the settings".to_owned());
         };
         let host = host(&endpoint.url).to_owned();
         let road = PrometheusEndpoint::Direct(endpoint);
-        // Questions of the hours are few and large, and nothing else is asked by this client.
+        // These queries are few and large, and this client has no others.
         let per_minute = 600.0;
         let stats = ApiStats::new(clock::shared());
         let client = PrometheusClient::new(None, stats, road, options.timeout, per_minute);
@@ -134,10 +134,10 @@ impl PrometheusUsage {
         Ok(told.map(|(read, cluster)| (read, format!("Prometheus {host}, cluster {cluster}"))))
     }
 
-    /// As [`PrometheusUsage::with`], and gives the ledger away: for a command that reads once.
+    /// As [`PrometheusUsage::with`], but returns the ledger; for a command that reads once.
     ///
     /// # Errors
-    /// As there.
+    /// As [`PrometheusUsage::with`].
     pub fn into_file(self, span: Span, now: Moment) -> Result<Option<(UsageFile, String)>, String> {
         self.with(span, now, |_, _| Ok(()))?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +145,7 @@ impl PrometheusUsage {
     }
 }
 
-/// Host and port of an address, without what may be secret.
+/// Host and port of a URL, without possible secrets.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

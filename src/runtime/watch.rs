@@ -1,5 +1,5 @@
-//! The loop of `watch`: pictures come in, messages to receivers go out. A receiver that fails delays no other: each has at most one
-//! message under way, on a task of its own, and what it is told next is decided when that has an outcome.
+//! Loop of `watch`: snapshots in, messages to receivers out. A failing receiver delays no other: each has at most one message in
+//! flight, on a task of its own, and its next message is built after the outcome of that one.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use settings::{NotifySettings, Settings};
 use source::notify::{Notifier, NotifyEndpoint};
 use source::post::PostOutcome;
 use source::scrape::Endpoint;
-use table::notify::{Beat, Delivery, DeliveryCounts, DeliveryRules, SendOutcome, Standing};
+use table::notify::{Beat, CurrentAlerts, Delivery, DeliveryCounts, DeliveryRules, SendOutcome};
 use table::spend::UsageFacts;
 use table::{Facts, Scope};
 
@@ -31,20 +31,21 @@ use super::silence;
 use super::watch_metrics::WatchStatus;
 use super::watch_state::WatchState;
 
-/// Pictures are this far apart: a finding is sent within five seconds.
+/// Interval between snapshots: a finding is sent within five seconds.
 pub const PACE: Duration = Duration::from_secs(1);
-/// What is due is looked for this often.
+/// How often due messages are looked for.
 const TICK: Duration = Duration::from_millis(500);
-/// At the start, exporters are waited for so long at most, and then for the checks to have judged what they say: till then one fault may
-/// look like another.
+/// Longest wait for exporters at startup, and then for the checks to evaluate their readings: before that, one fault may look
+/// like another.
 const SETTLES: Duration = Duration::from_secs(30);
 const JUDGED: Duration = Duration::from_secs(3);
-/// Who does not lead takes what is this old as told by the leader: what is younger may not have been sent when that one failed.
+/// A process that does not lead assumes that the leader has sent findings this old; younger ones may have been unsent when it
+/// failed.
 const FOLLOWS: Duration = Duration::from_secs(20);
-/// How long messages that are under way may take at the end.
+/// Longest wait for messages in flight at the end.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A receiver of the settings: what it is, and where.
+/// A receiver of the settings: its delivery rules and endpoint.
 pub type Receiver = (DeliveryRules, NotifyEndpoint);
 
 /// The receivers of the settings.
@@ -80,30 +81,30 @@ pub fn receivers(settings: &Settings, cluster: &str) -> Vec<Receiver> {
 pub enum Delivers {
     /// To the receivers.
     Sends(Arc<Notifier>),
-    /// Nowhere: each is printed instead, with the name of its receiver.
+    /// To standard output, with the name of the receiver.
     Prints(fn(&DeliveryRules, &str) -> Result<(), Failure>),
 }
 
-/// What the loop goes by.
+/// Inputs of the loop.
 pub struct WatchInputs {
-    /// Pictures.
+    /// The facts.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// How budgets stand.
+    /// States of the budgets.
     pub usage: watch::Receiver<Arc<UsageFacts>>,
-    /// The clock of what is looked at.
+    /// The clock of the cluster.
     pub clock: SessionClock,
-    /// Which part of everything is told of.
+    /// Scope of the findings that are sent.
     pub scope: Scope,
-    /// When findings begin.
+    /// When findings fire.
     pub thresholds: Arc<Thresholds>,
-    /// The file of what was muted and acknowledged on this machine.
+    /// File of silenced and acknowledged findings of this machine.
     pub silences: Option<PathBuf>,
 }
 
-/// What came of a message to the receiver of this place in the settings.
+/// Index of a receiver in the settings, and the outcome of its message.
 type Outcome = (usize, PostOutcome);
 
-/// What was told to receivers, and what is to be.
+/// Delivers findings to receivers, and keeps what was sent.
 pub struct Watcher {
     inputs: WatchInputs,
     delivers: Delivers,
@@ -113,15 +114,15 @@ pub struct Watcher {
     sends: JoinSet<()>,
     outcomes: (mpsc::Sender<Outcome>, mpsc::Receiver<Outcome>),
     begun: Instant,
-    /// When everything had been read for the first time.
+    /// When all exporters had been read for the first time.
     read: Option<Instant>,
-    /// Who sends, where several watch.
+    /// Leader election; see [`Lead`].
     lead: Lead,
-    /// What stood lately, while another sends.
-    followed: VecDeque<(Instant, Standing)>,
+    /// Recent standings, while another process leads.
+    followed: VecDeque<(Instant, CurrentAlerts)>,
 }
 
-/// What is said of a receiver when it begins to fail and when it works again.
+/// Messages about a receiver: when it begins to fail, and when it works again.
 #[derive(Default)]
 struct ReceiverNews {
     fails: bool,
@@ -133,7 +134,7 @@ impl ReceiverNews {
             (Some(why), false) => {
                 self.fails = true;
                 Some(format!(
-                    "receiver {receiver} fails: {why}; it is tried again, other receivers go on"
+                    "receiver {receiver} fails: {why}; it is tried again, other receivers are not affected"
                 ))
             }
             (None, true) => {
@@ -146,7 +147,7 @@ impl ReceiverNews {
 }
 
 impl Watcher {
-    /// Of these receivers, with the file that keeps what they were told. Must be called within a tokio runtime.
+    /// A watcher for these receivers, with the file of what was sent. Must be called within a tokio runtime.
     pub fn new(
         inputs: WatchInputs,
         delivers: Delivers,
@@ -174,13 +175,13 @@ impl Watcher {
         }
     }
 
-    /// One of several, which sends while it leads.
+    /// A watcher that sends only while it leads.
     #[must_use]
     pub fn led(self, lead: Lead) -> Self {
         Self { lead, ..self }
     }
 
-    /// Goes on from what was kept; gives what is to be said of it.
+    /// Restores the saved delivery state; returns messages for the log.
     pub fn restore(&mut self, saved: Vec<table::notify::SavedDelivery>) -> Vec<String> {
         let mut news = Vec::new();
         for saved in saved {
@@ -193,7 +194,7 @@ impl Watcher {
             let unsure = delivery.restore(saved);
             if unsure > 0 {
                 news.push(format!(
-                    "receiver {name}: a message about {} was under way when the last process ended; it may not have arrived and is not sent again",
+                    "receiver {name}: a message about {} was being sent when the last process ended; it may not have arrived and is not sent again",
                     counted(unsure as u64, "finding")
                 ));
             }
@@ -201,7 +202,7 @@ impl Watcher {
         news
     }
 
-    /// How it goes, from now on.
+    /// The status, from now on.
     pub fn status(&self) -> watch::Receiver<WatchStatus> {
         self.status.subscribe()
     }
@@ -213,10 +214,10 @@ impl Watcher {
         }
     }
 
-    /// Tells receivers until `end` comes; `say` is told when one begins to fail and works again.
+    /// Delivers messages until `end` resolves; `say` gets a line when a receiver begins to fail and when it works again.
     ///
     /// # Errors
-    /// Every source has ended, or what is printed cannot be.
+    /// Every source has ended, or printing failed.
     pub async fn run(
         mut self,
         end: impl Future<Output = ()>,
@@ -239,7 +240,7 @@ impl Watcher {
                 _ = ticks.tick() => {}
             }
             self.send(say)?;
-            self.tell();
+            self.publish();
         }
         let last = Instant::now() + LAST;
         while self
@@ -256,12 +257,12 @@ impl Watcher {
         Ok(())
     }
 
-    /// Takes the last picture.
+    /// Takes the latest facts.
     fn look(&mut self) {
         let Some(facts) = self.inputs.facts.borrow_and_update().clone() else {
             return;
         };
-        // Before the first lists have come, what is not there yet is not over.
+        // Before the first lists are complete, a missing finding has not cleared.
         if !facts.fleet.is_complete() || !self.has_settled(&facts.fleet) {
             return;
         }
@@ -270,10 +271,10 @@ impl Watcher {
         seen.silences = Arc::new(silences);
         seen.take_usage(Arc::clone(&self.inputs.usage.borrow()));
         let seen = seen.scoped(&self.inputs.scope);
-        let standing = Standing::of(&seen);
+        let standing = CurrentAlerts::of(&seen);
         match self.lead.leads() {
             true => {
-                // What stood when the other one still sent is told, and what began since is sent.
+                // What stood while the other process was still leading counts as sent; newer findings are sent now.
                 if let Some((_, first)) = self.followed.pop_front() {
                     self.take_as_told(&first);
                     self.followed.clear();
@@ -295,15 +296,15 @@ impl Watcher {
         });
     }
 
-    fn update(&mut self, standing: &Standing) {
+    fn update(&mut self, standing: &CurrentAlerts) {
         let beat = self.beat();
         let thresholds = &self.inputs.thresholds;
         for (delivery, ..) in &mut self.receivers {
-            delivery.update(beat, standing, |code| hold(thresholds, code));
+            delivery.update(beat, standing, |code| hold_duration(thresholds, code));
         }
     }
 
-    fn take_as_told(&mut self, standing: &Standing) {
+    fn take_as_told(&mut self, standing: &CurrentAlerts) {
         self.update(standing);
         let beat = self.beat();
         for (delivery, ..) in &mut self.receivers {
@@ -311,7 +312,7 @@ impl Watcher {
         }
     }
 
-    /// True once all exporters have answered or failed and the checks have judged it.
+    /// True once all exporters have answered or failed and the checks have evaluated them.
     fn has_settled(&mut self, fleet: &Fleet) -> bool {
         let (answered, all) = readings(fleet);
         let is_read = has_found_all(fleet) && answered == all;
@@ -321,7 +322,7 @@ impl Watcher {
         self.read.is_some_and(|at| at.elapsed() >= JUDGED)
     }
 
-    /// Sends what is due.
+    /// Sends the due messages.
     fn send(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let beat = self.beat();
         let mut due = Vec::new();
@@ -332,7 +333,7 @@ impl Watcher {
                 }
             }
         }
-        // Before it is sent: a process that is killed meanwhile does not send it again.
+        // State is saved before sending: a process killed in between does not send twice.
         self.keep(say);
         for (at, body) in due {
             let (delivery, endpoint, _) = &mut self.receivers[at];
@@ -357,7 +358,7 @@ impl Watcher {
 
     fn done(&mut self, at: usize, outcome: PostOutcome, say: &mut dyn FnMut(&str)) {
         let beat = self.beat();
-        // Receivers that failed together are not asked together.
+        // Jitter, so that receivers that failed together are not retried together.
         let jitter = session::identity() as f64 / u64::MAX as f64;
         let (delivery, _, news) = &mut self.receivers[at];
         let outcome = match outcome {
@@ -372,7 +373,7 @@ impl Watcher {
         self.keep(say);
     }
 
-    /// Keeps what was told, where that has changed.
+    /// Saves the delivery state, where it has changed.
     fn keep(&mut self, say: &mut dyn FnMut(&str)) {
         let mut changed = false;
         for (delivery, ..) in &mut self.receivers {
@@ -387,20 +388,20 @@ impl Watcher {
         let had = self.status.borrow().state_fault.is_some();
         match &fault {
             Some(why) if !had => say(&format!(
-                "{why}; messages are sent all the same, and after a restart once more"
+                "{why}; messages are still sent, and sent again after a restart"
             )),
-            None if had => say("what receivers were told is kept again"),
+            None if had => say("the list of sent messages is kept again"),
             _ => {}
         }
         self.status.send_modify(|status| status.state_fault = fault);
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         let all = self.receivers.iter();
         let counts: Vec<(DeliveryRules, DeliveryCounts)> = all
             .map(|(delivery, ..)| (delivery.rules().clone(), delivery.counts()))
             .collect();
-        let leads = self.lead.told();
+        let leads = self.lead.leads_if_elected();
         self.status.send_if_modified(|status| {
             let differs = status.receivers != counts || status.leads != leads;
             (status.receivers, status.leads) = (counts, leads);
@@ -409,9 +410,8 @@ impl Watcher {
     }
 }
 
-/// After a restart, how long a finding with this code takes to be found again: its check's `for`, and for what is counted over a
-/// time that time.
-fn hold(thresholds: &Thresholds, code: &str) -> Duration {
+/// How long a finding with this code takes to fire again after a restart: its check's `for`, plus the window of counting checks.
+fn hold_duration(thresholds: &Thresholds, code: &str) -> Duration {
     match code {
         "ecc-uncorrected" | "under-used" => {
             let rule = thresholds.rule(code);

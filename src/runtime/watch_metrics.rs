@@ -1,4 +1,4 @@
-//! What probes and Prometheus are told of a watcher.
+//! Health and metrics of `watch`, for probes and Prometheus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use table::notify::{DeliveryCounts, DeliveryRules};
 
 use super::status_server::ServedStatus;
 
-/// Pictures come every few seconds: a watcher without one for so long does not watch.
+/// Facts come every few seconds; a watcher without any for this long counts as failed.
 const LATE: Duration = Duration::from_secs(60);
 
-/// How watching goes.
+/// Status of a watcher.
 #[derive(Clone, Default)]
 pub struct WatchStatus {
-    /// The last picture, and when it came.
+    /// The last facts, and when they came.
     pub facts: Option<(Arc<Facts>, Instant)>,
-    /// Receivers, and how delivery to each goes.
+    /// Receivers and their delivery counts.
     pub receivers: Vec<(DeliveryRules, DeliveryCounts)>,
-    /// What was told is to be kept on disk: not where it is only printed.
+    /// Whether delivery state is saved on disk; false where messages are only printed.
     pub keeps_state: bool,
-    /// Why what was told cannot be kept on disk; `None` while all is well.
+    /// Why delivery state cannot be saved; `None` while it works.
     pub state_fault: Option<String>,
-    /// Whether this process sends; `None` where it is the only one.
+    /// Whether this process leads; `None` without leader election.
     pub leads: Option<bool>,
 }
 
-/// Why the cluster is not read, by when the last picture came.
+/// Why the cluster counts as not read, by when the last facts came.
 pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
     match last {
         None => Some("the cluster is not read yet".to_owned()),
@@ -44,7 +44,7 @@ pub(super) fn not_read(last: Option<Instant>) -> Option<String> {
     }
 }
 
-/// Why nothing true can be said of the cluster of now: its nodes or pods cannot be listed.
+/// Why the facts are unusable: nodes or pods cannot be listed.
 pub(super) fn unlisted(fleet: &Fleet) -> Option<String> {
     [Table::Nodes, Table::Pods].into_iter().find_map(|table| {
         let Known::Lost(lost) = fleet.known(table) else {
@@ -94,7 +94,7 @@ impl WatchStatus {
         families
     }
 
-    /// How delivery goes.
+    /// Metrics about delivery.
     pub(super) fn delivery(&self) -> Vec<MetricFamily> {
         use MetricKind::{Counter, Gauge};
         let kept = f64::from(u8::from(self.state_fault.is_none()));
@@ -102,23 +102,23 @@ impl WatchStatus {
         let kept = MetricFamily::new(
             Gauge,
             "stokehold_watch_state_written",
-            "Whether what receivers were told is kept on disk: 1, or 0 where a restart would send it again.",
+            "Whether the list of sent messages is kept on disk: 1, or 0 where a restart would send them again.",
         )
         .with(Vec::new(), kept);
         let mut sent = MetricFamily::new(
             Counter,
             "stokehold_notify_messages_total",
-            "Messages that a receiver took.",
+            "Messages that a receiver accepted.",
         );
         let mut failed = MetricFamily::new(
             Counter,
             "stokehold_notify_failures_total",
-            "Messages that a receiver did not take: it failed and they are sent again, or it refused them.",
+            "Messages that a receiver did not accept: it failed and they are sent again, or it refused them.",
         );
         let mut dropped = MetricFamily::new(
             Counter,
             "stokehold_notify_dropped_findings_total",
-            "Findings that ended before a receiver took a message about them.",
+            "Findings that ended before a receiver accepted a message about them.",
         );
         let mut waiting = MetricFamily::new(
             Gauge,
@@ -128,7 +128,7 @@ impl WatchStatus {
         let mut last = MetricFamily::new(
             Gauge,
             "stokehold_notify_last_success_timestamp_seconds",
-            "When a receiver last took a message.",
+            "When a receiver last accepted a message.",
         );
         for (rules, counts) in &self.receivers {
             let labels: Labels = vec![
@@ -149,22 +149,22 @@ impl WatchStatus {
     }
 }
 
-/// The status as it is served, with the labels of every series.
+/// The served status, with the labels of every series.
 pub struct ServedWatch {
-    /// How it stands.
+    /// The status.
     pub status: watch::Receiver<WatchStatus>,
-    /// The cluster.
+    /// Labels of every series.
     pub common: Labels,
 }
 
 impl ServedStatus for ServedWatch {
     fn dead(&self) -> Option<String> {
-        // Its sender ends with the loop that sends.
+        // The sender is dropped when the loop ends.
         let ended = self.status.has_changed().is_err();
         ended.then(|| "watching has ended".to_owned())
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn not_ready(&self) -> Option<String> {
         self.dead().or_else(|| self.status.borrow().trouble())
     }
 

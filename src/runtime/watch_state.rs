@@ -1,4 +1,4 @@
-//! The file that keeps what receivers were told, so that a restart sends nothing twice: one directory a cluster, one process in it.
+//! Delivery state of `watch` on disk, so that a restart sends nothing twice: one directory per cluster, locked by one process.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -15,14 +15,14 @@ use super::tape;
 /// The file in the directory.
 const FILE: &str = "notified.json";
 
-/// Where it is kept on this machine: with the state of programs, one directory a context. `None` for a user without a home.
+/// Directory of a context on this machine, in the state directory. `None` for a user without a home directory.
 pub fn place(context: &str) -> Option<PathBuf> {
     let own = ProjectDirs::from("", "", "stokehold")?;
     let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
     Some(folder.join("watch").join(tape::folder_of(context)))
 }
 
-/// What was told, on disk. Held, no other process watches with it.
+/// The delivery state on disk. While it exists, no other process can watch with it.
 pub struct WatchState {
     path: PathBuf,
     cluster: String,
@@ -30,11 +30,11 @@ pub struct WatchState {
 }
 
 impl WatchState {
-    /// Takes the directory and reads what it has of this cluster, by its UID or where that is not known its context; what is to be said of
-    /// it stands beside.
+    /// Locks the directory and reads its state for this cluster, identified by its UID or, where that is unknown, by its context;
+    /// also returns a message for the log, if any.
     ///
     /// # Errors
-    /// It cannot be written, or another process has it.
+    /// It cannot be written, or another process has locked it.
     pub fn open(
         folder: &Path,
         uid: &str,
@@ -93,17 +93,17 @@ impl WatchState {
             Failure::new(Exit::Failed, words)
         })?;
         let news = format!(
-            "{} {why}: it is {} now, and every finding is told as new",
+            "{} {why}: it is {} now, and every finding is sent as new",
             path.display(),
             aside.display()
         );
         Ok((Vec::new(), Some(news)))
     }
 
-    /// Replaces what is kept, as a whole.
+    /// Replaces the saved state as a whole.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The file cannot be written.
     pub fn write(&self, saved: Vec<SavedDelivery>) -> Result<(), String> {
         let text = saved_text(&self.cluster, saved);
         let part = self.path.with_extension("json.part");
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(before, Vec::new());
         assert!(news.expect("is said").contains("another cluster"));
         drop(state);
-        // Torn in the middle.
+        // A truncated file.
         fs::write(&path, "{\"version\":1,\"cluster\":\"u-1\",\"rec").expect("is written");
         let (state, before, news) = WatchState::open(&folder, "u-1", "prod").expect("goes on");
         assert_eq!(before, Vec::new());

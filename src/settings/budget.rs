@@ -1,4 +1,4 @@
-//! `[[budget]]`: how much a part of the fleet may cost, or how long it may hold devices, in a calendar period.
+//! `[[budget]]`: a limit on the cost or device-hours of a scope in a calendar period.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny};
@@ -9,9 +9,9 @@ use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit, Dimension};
 
 use super::number::Positive;
 
-/// Most dollars or device-hours of a budget: far from where sums would overflow.
+/// Maximum amount, dollars or device-hours: far below an overflow of sums.
 const MOST: f64 = 1e9;
-/// Most steps, and the highest.
+/// Maximum number of steps, and the highest step in percent.
 const MOST_STEPS: usize = 10;
 const HIGHEST: u32 = 1_000;
 
@@ -20,19 +20,19 @@ const HIGHEST: u32 = 1_000;
 pub struct BudgetSettings {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The scope that the budget covers.
     pub scope: BudgetScope,
-    /// What it counts.
+    /// The unit of the amount.
     pub unit: BudgetUnit,
-    /// How much there is, in dollars or device-hours.
+    /// Amount, dollars or device-hours.
     pub amount: f64,
-    /// For how long.
+    /// Calendar period.
     pub period: BudgetPeriod,
-    /// The IANA time zone whose midnight begins a period; UTC when absent.
+    /// IANA time zone whose midnight starts a period; UTC when absent.
     pub time_zone: Option<String>,
-    /// Percent of it at each of which a finding begins, rising.
+    /// Percentages of the amount at which a finding fires, ascending.
     pub steps: Vec<u32>,
-    /// Whether a forecast above it is a finding.
+    /// Whether a forecast above the amount is a finding.
     pub forecast: bool,
 }
 
@@ -45,7 +45,7 @@ struct Raw {
     queue: Option<String>,
     pool: Option<String>,
     namespace: Option<String>,
-    /// Refused with what to do instead.
+    /// Rejected with a message that names the alternative.
     label: Option<IgnoredAny>,
     usd: Option<Positive>,
     device_hours: Option<Positive>,

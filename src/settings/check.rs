@@ -1,9 +1,9 @@
-//! What can only be judged once all layers are merged: paths, and values that contradict each other.
+//! Checks on the merged settings: paths, and values that contradict each other.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use model::base::document::{Fault, unknown};
+use model::base::document::{DocumentFault, unknown};
 use model::base::name::is_dns_label;
 use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
@@ -12,7 +12,7 @@ use super::origin::Layer;
 use super::types::{RawSettings, Settings};
 
 impl RawSettings {
-    /// The first context whose section holds sections of contexts again.
+    /// The first context whose section contains sections of contexts.
     pub(super) fn nested_context(&self) -> Option<&str> {
         self.context
             .iter()
@@ -22,15 +22,17 @@ impl RawSettings {
 }
 
 impl Settings {
-    /// A fault of a key, at the place that set it.
-    pub fn fault(&self, key: &str, message: impl Into<String>) -> Fault {
+    /// A fault for a key, at the place that set it.
+    pub fn fault(&self, key: &str, message: impl Into<String>) -> DocumentFault {
         match self.origins.of(key) {
-            Some(origin) => Fault::new(origin.place.clone(), key, message).at_line(origin.line),
-            None => Fault::new("settings", key, message),
+            Some(origin) => {
+                DocumentFault::new(origin.place.clone(), key, message).at_line(origin.line)
+            }
+            None => DocumentFault::new("settings", key, message),
         }
     }
 
-    /// Makes paths whole: `~/` is the home directory, a relative path starts from the file it is written in.
+    /// Makes paths absolute: `~/` is the home directory, a relative path is relative to the file that contains it.
     pub(super) fn resolve(&mut self, home: Option<&Path>) {
         let base = |key: &str| {
             self.origins
@@ -106,8 +108,8 @@ impl Settings {
         }
     }
 
-    /// Values that cannot all be meant.
-    pub(super) fn contradictions(&self) -> Vec<Fault> {
+    /// Values that contradict each other.
+    pub(super) fn contradictions(&self) -> Vec<DocumentFault> {
         let mut faults = Vec::new();
         let mut blame = |key: &str, message: String| faults.push(self.fault(key, message));
         for (key, span) in [
@@ -218,9 +220,13 @@ impl Settings {
         faults
     }
 
-    /// Every price that is known: the operator's own `books` first, then those that come with the program. A
-    /// provider without a book is refused with the nearest one.
-    pub fn prices(&self, books: Vec<PriceBook>, catalog: &Catalog) -> Result<Prices, Fault> {
+    /// All prices: the operator's own `books` first, then the embedded ones. An unknown provider is an error that names the
+    /// nearest known one.
+    pub fn prices(
+        &self,
+        books: Vec<PriceBook>,
+        catalog: &Catalog,
+    ) -> Result<Prices, DocumentFault> {
         let books = books.into_iter().chain(PriceBook::embedded()).collect();
         let mut prices = Prices::new(books, catalog);
         if let Some(provider) = self.prices.provider.as_deref() {
@@ -243,7 +249,7 @@ impl Settings {
     }
 }
 
-/// Why nothing can be sent to an address by remote write; `None` where it can.
+/// Why an address is no remote-write receiver; `None` when it is valid.
 pub fn not_a_receiver(url: &str) -> Option<String> {
     not_an_address(url).or_else(|| {
         host(url).contains('@').then(|| {
@@ -252,7 +258,7 @@ pub fn not_a_receiver(url: &str) -> Option<String> {
     })
 }
 
-/// Why a text is no address of HTTP; `None` where it is one.
+/// Why a text is not an HTTP address; `None` when it is valid.
 pub fn not_an_address(url: &str) -> Option<String> {
     match url.split_once("://") {
         Some(("http" | "https", _)) if host(url).is_empty() => Some("names no host".to_owned()),
@@ -261,7 +267,7 @@ pub fn not_an_address(url: &str) -> Option<String> {
     }
 }
 
-/// Host and port of an address, with the user that stands before them.
+/// Host and port of an address, including user information.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `[engine]` and `[[route]]`: how the engine decides who starts where.
+//! `[engine]` and `[[route]]`: how the engine decides which job starts on which nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,25 +7,25 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use model::base::Name;
-use model::base::document::{Fault, unknown};
-use model::fleet::scheduling::{EngineRules, FairStrategy, PLACEMENTS, RouteRule, Said};
+use model::base::document::{DocumentFault, unknown};
+use model::fleet::scheduling::{EngineRules, FairStrategy, PLACEMENTS, RouteRule, Setting};
 
 use super::number::{Positive, Usd};
 use super::origin::Origin;
 use super::types::Settings;
 
-/// Most reservations of one queue.
+/// Maximum number of reservations for each queue.
 const DEEPEST: u16 = 1024;
 
-/// How the engine decides; what is left out is read from the cluster, else the default holds.
+/// Options of the engine. Absent options are read from the cluster, otherwise the default applies.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSettings {
-    /// Which node of those that fit.
+    /// Node placement policy.
     pub placement: Option<Placement>,
-    /// How many of each queue hold a reservation while they wait.
+    /// Number of pending workloads in each queue that get a reservation (backfill depth).
     pub backfill: Option<Depth>,
-    /// Whether queues share by weight.
+    /// Fair sharing between queues by weight.
     pub fair_sharing: Option<FairSharing>,
 }
 
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Depth {
     }
 }
 
-/// Strategies in their order; none is off. `true`, `"on"`, `false`, `"off"` or a list.
+/// Preemption strategies in order; empty means off. Accepts `true`, `"on"`, `false`, `"off"` or a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FairSharing(pub Vec<FairStrategy>);
 
@@ -137,21 +137,21 @@ impl<'de> Deserialize<'de> for FairSharing {
     }
 }
 
-/// Which flavors jobs prefer.
+/// Flavor preferences of jobs.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSettings {
-    /// Which jobs; all where nothing is said.
+    /// Jobs to match; all jobs when empty.
     #[serde(rename = "match", default)]
     pub wanted: RouteMatch,
     /// Flavors, the best first.
     #[serde(deserialize_with = "some")]
     pub flavors: Vec<RouteFlavor>,
-    /// No flavor dearer than this.
+    /// Maximum price of a flavor.
     pub max_usd_per_device_hour: Option<Usd>,
 }
 
-/// Which jobs a route is for: all that is said must hold.
+/// Jobs that a route matches: all given conditions must match.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteMatch {
@@ -167,7 +167,7 @@ pub struct RouteMatch {
 pub struct RouteFlavor {
     /// Its name.
     pub flavor: String,
-    /// How fast a job runs on it, as a multiple; 1 where it is left out.
+    /// Relative speed of a job on this flavor; 1 when absent.
     pub speed: Option<Positive>,
 }
 
@@ -188,13 +188,13 @@ fn some<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RouteFlavor>, D::Error
 }
 
 impl Settings {
-    /// What is said of the engine, each with its place.
+    /// The engine options that are set, each with its origin.
     pub(super) fn engine_rules(&self) -> EngineRules {
         let engine = &self.engine;
         EngineRules {
-            placement: self.said("engine.placement", engine.placement.map(|it| it.0)),
-            backfill: self.said("engine.backfill", engine.backfill.map(|it| it.0)),
-            fair_sharing: self.said(
+            placement: self.setting("engine.placement", engine.placement.map(|it| it.0)),
+            backfill: self.setting("engine.backfill", engine.backfill.map(|it| it.0)),
+            fair_sharing: self.setting(
                 "engine.fair_sharing",
                 engine.fair_sharing.as_ref().map(|it| it.0.clone()),
             ),
@@ -202,25 +202,25 @@ impl Settings {
         }
     }
 
-    fn said<T>(&self, key: &str, value: Option<T>) -> Option<Said<T>> {
+    fn setting<T>(&self, key: &str, value: Option<T>) -> Option<Setting<T>> {
         let place = self.origins.of(key).map(Origin::to_string);
-        Some(Said {
+        Some(Setting {
             value: value?,
             place: Name::from(place.unwrap_or_default()),
         })
     }
 
-    fn routes(&self) -> Vec<Said<RouteRule>> {
+    fn routes(&self) -> Vec<Setting<RouteRule>> {
         let origin = self.origins.of("route");
-        let routes = self.route.iter().enumerate().map(|(at, route)| Said {
+        let routes = self.route.iter().enumerate().map(|(at, route)| Setting {
             value: route.rule(),
             place: Name::from(origin.map_or_else(String::new, |origin| origin.of_item(at))),
         });
         routes.collect()
     }
 
-    /// Routes that cannot be meant, each at its own line.
-    pub(super) fn wrong_routes(&self) -> Vec<Fault> {
+    /// Invalid routes, each with its line.
+    pub(super) fn wrong_routes(&self) -> Vec<DocumentFault> {
         let mut faults = Vec::new();
         let line = |at: usize| self.origins.of("route")?.items.get(at).copied();
         for (at, route) in self.route.iter().enumerate() {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
+    fn an_error_names_the_line_and_the_valid_values() {
         for (text, words) in [
             (
                 "[engine]\nplacement = \"best_fit\"\n",

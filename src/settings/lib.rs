@@ -1,7 +1,7 @@
-//! Settings: layers of what people wrote, merged once into values that know where they came from.
+//! Settings: layers merged into values that know their origin.
 //!
-//! Pure: texts, variables and flags come in from outside. `config/stokehold.toml` is the base layer and the
-//! only place where a default is written.
+//! Pure: texts, variables and flags are passed in. `config/stokehold.toml` is the base layer and the only place where a default
+//! is written.
 
 mod budget;
 mod check;
@@ -51,7 +51,7 @@ use model::usage::EnergyRates;
 pub const DEFAULTS: &str = include_str!("../../config/stokehold.toml");
 
 impl Settings {
-    /// The rules that turn raw labels into pools, teams, queues and judgements.
+    /// The rules that map raw labels to pools, teams, queues and idleness.
     pub fn policy(&self, catalog: Arc<Catalog>) -> Policy {
         Policy {
             catalog,
@@ -72,7 +72,7 @@ impl Settings {
 }
 
 impl CostSettings {
-    /// What energy costs and emits.
+    /// Energy cost and emission rates.
     pub fn energy(&self) -> EnergyRates {
         EnergyRates {
             usd_per_kwh: self.usd_per_kwh.map(Positive::get),
@@ -129,7 +129,7 @@ impl PoolPriceSettings {
 }
 
 impl OwnedSettings {
-    /// What a machine costs; what is not said of it is as `prices.owned` has it.
+    /// Cost of a machine. Absent values come from `prices.owned`.
     pub fn of(&self, defaults: &OwnedDefaults) -> Owned {
         Owned {
             capex_usd: self.capex_usd.get(),

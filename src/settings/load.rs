@@ -6,17 +6,17 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use model::base::SmallSort;
-use model::base::document::{self, Fault, line_of, quoted};
+use model::base::document::{self, DocumentFault, line_of, quoted};
 
 use super::DEFAULTS;
 use super::origin::{Layer, Origin, Origins};
 use super::types::{RawSettings, Settings};
 use super::variables::{self, READONLY};
 
-/// Of the keys without a default, those that are numbers; the others are texts.
+/// Numeric keys among those without a default; the others are texts.
 const NUMBERS: [&str; 3] = ["cost.usd_per_kwh", "cost.pue", "cost.kg_co2e_per_kwh"];
 
-/// Keys that have no default. The test of the defaults' comments holds this list to the file.
+/// Keys without a default. A test checks this list against the comments of the defaults.
 pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "journal_dir",
     "log_file",
@@ -57,18 +57,18 @@ pub struct Text {
     pub layer: Layer,
     /// Its path.
     pub path: String,
-    /// What stands in it.
+    /// Content of the file.
     pub text: String,
 }
 
-/// Everything that settings are made of.
+/// All inputs of the settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files, weakest first.
+    /// Files, lowest precedence first.
     pub files: Vec<Text>,
-    /// The kubeconfig context whose sections count.
+    /// The kubeconfig context whose sections apply.
     pub context: Option<String>,
-    /// Environment variables. Those of ours (`STOKEHOLD_*`) must be settings, or be [known otherwise](super::variables).
+    /// Environment variables. Each `STOKEHOLD_*` variable must be a setting or be [known otherwise](super::variables).
     pub variables: Vec<(String, String)>,
     /// Flags: the flag as it was typed, the dotted key, the value.
     pub flags: Vec<(String, String, String)>,
@@ -76,14 +76,14 @@ pub struct Inputs {
     pub home: Option<PathBuf>,
 }
 
-/// Merges the layers; every fault that was found when any layer has one.
-pub fn load(inputs: &Inputs) -> Result<Settings, Vec<Fault>> {
+/// Merges the layers. Returns all faults if any layer has one.
+pub fn load(inputs: &Inputs) -> Result<Settings, Vec<DocumentFault>> {
     let mut merge = Merge::default();
     merge.file(Layer::Default, "defaults", DEFAULTS, None);
     for file in &inputs.files {
         merge.file(file.layer, &file.path, &file.text, None);
     }
-    // A file at fault has said so once; its sections are not asked again.
+    // A faulty file was already reported; its sections are skipped.
     if let (Some(context), true) = (inputs.context.as_deref(), merge.faults.is_empty()) {
         for file in &inputs.files {
             merge.file(file.layer, &file.path, &file.text, Some(context));
@@ -100,21 +100,23 @@ pub fn load(inputs: &Inputs) -> Result<Settings, Vec<Fault>> {
     for (flag, key, value) in &inputs.flags {
         merge.word(Layer::Flag, flag, key, value);
     }
-    // Last: like --readonly it wins over whatever allows writing.
+    // Applied last: like --readonly, it overrides anything that allows writing.
     for (name, value) in inputs.variables.iter().filter(|(name, _)| name == READONLY) {
         match value.as_str() {
             "1" | "true" => merge.word(Layer::Environment, name, "write", "false"),
             "0" | "false" | "" => {}
             _ => {
                 let message = format!("`{value}` is neither true nor false");
-                merge.faults.push(Fault::new(name, "write", message));
+                merge
+                    .faults
+                    .push(DocumentFault::new(name, "write", message));
             }
         }
     }
     merge.finish(inputs.home.as_deref())
 }
 
-/// Every key that one word can set, dotted, in order: what a variable or a flag may speak of.
+/// All dotted keys that a single value can set, sorted: the keys that a variable or a flag may set.
 pub fn keys() -> Vec<String> {
     let mut merge = Merge::default();
     merge.file(Layer::Default, "defaults", DEFAULTS, None);
@@ -131,15 +133,15 @@ pub fn variable_of_key(key: &str) -> String {
     format!("STOKEHOLD_{}", key.replace('.', "_").to_uppercase())
 }
 
-/// The layers so far.
+/// The layers merged so far.
 #[derive(Default)]
 struct Merge {
     values: Origins,
-    faults: Vec<Fault>,
+    faults: Vec<DocumentFault>,
 }
 
 impl Merge {
-    /// Lays a file, or its section of a context, over what is there.
+    /// Merges a file, or its section for a context, over the current values.
     fn file(&mut self, layer: Layer, place: &str, text: &str, context: Option<&str>) {
         let raw: RawSettings = match document::parse(text, place) {
             Ok(raw) => raw,
@@ -148,7 +150,7 @@ impl Merge {
         if let Some(nested) = raw.nested_context() {
             let key = format!("context.{}", quoted(nested));
             let message = "a context's section cannot hold sections of contexts";
-            return self.faults.push(Fault::new(place, key, message));
+            return self.faults.push(DocumentFault::new(place, key, message));
         }
         let (Ok(values), Ok(spans)) = (toml::from_str::<Table>(text), DeTable::parse(text)) else {
             return;
@@ -178,7 +180,7 @@ impl Merge {
         }
     }
 
-    /// Lays one word of a variable or a flag over what is there. What it means follows from what stands there.
+    /// Merges the value of a variable or flag over the current values. Its type follows from the current value.
     fn word(&mut self, layer: Layer, place: &str, key: &str, word: &str) {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
         let value = match self.values.0.get(&path).map(|(value, _)| value) {
@@ -216,11 +218,11 @@ impl Merge {
                 };
                 lay(&mut self.values, &path, value, origin);
             }
-            Err(message) => self.faults.push(Fault::new(place, key, message)),
+            Err(message) => self.faults.push(DocumentFault::new(place, key, message)),
         }
     }
 
-    fn finish(self, home: Option<&Path>) -> Result<Settings, Vec<Fault>> {
+    fn finish(self, home: Option<&Path>) -> Result<Settings, Vec<DocumentFault>> {
         if !self.faults.is_empty() {
             return Err(self.faults);
         }
@@ -228,9 +230,9 @@ impl Merge {
         for (path, value, _) in self.values.iter() {
             put(&mut all, path, value.clone());
         }
-        let mut settings: Settings = all
-            .try_into()
-            .map_err(|error: toml::de::Error| vec![Fault::new("settings", "", error.message())])?;
+        let mut settings: Settings = all.try_into().map_err(|error: toml::de::Error| {
+            vec![DocumentFault::new("settings", "", error.message())]
+        })?;
         settings.origins = self.values;
         settings.resolve(home);
         let faults = settings.contradictions();
@@ -242,7 +244,7 @@ impl Merge {
     }
 }
 
-/// Lays a value over what is there. What the machine's file forbids, no later layer of somebody else allows.
+/// Merges one value. A prohibition in the machine's file cannot be lifted by the layers of other users.
 fn lay(values: &mut Origins, path: &[String], value: Value, origin: Origin) {
     let machines = |layer| matches!(layer, Layer::Machine | Layer::MachineContext);
     let forbidden = path == ["forbid_write"]
@@ -255,7 +257,7 @@ fn lay(values: &mut Origins, path: &[String], value: Value, origin: Origin) {
     }
 }
 
-/// Checks one value as its section would.
+/// Validates one value as its section would.
 fn check(path: &[String], value: &Value) -> Result<(), String> {
     let mut alone = Table::new();
     put(&mut alone, path, value.clone());
@@ -284,7 +286,7 @@ fn put(table: &mut Table, path: &[String], value: Value) {
     }
 }
 
-/// Goes through a document and its positions side by side.
+/// Walks a document together with its positions.
 struct Walk<'a> {
     text: &'a str,
     layer: Layer,

@@ -13,7 +13,7 @@ use model::notify::{NotifyFilter, ReceiverKind};
 use super::check::not_an_address;
 use super::number::{OneOrMany, Span};
 
-/// How long an answer may take where nothing is said, and the bounds of what may be said.
+/// Default timeout of an answer, and the bounds of the setting.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
@@ -25,17 +25,17 @@ pub struct NotifySettings {
     pub name: String,
     /// Its protocol.
     pub kind: ReceiverKind,
-    /// Its address; nothing where `url_file` has it.
+    /// Its address; absent when `url_file` is set.
     pub url: Option<String>,
-    /// File that holds its address, where that is a secret.
+    /// File that contains the address, for addresses that are secrets.
     pub url_file: Option<PathBuf>,
-    /// File that holds a bearer token.
+    /// File that contains a bearer token.
     pub token_file: Option<PathBuf>,
-    /// File that holds the CA of its certificate.
+    /// File that contains the CA certificate.
     pub ca_file: Option<PathBuf>,
-    /// How long one answer may take.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// Which findings it is sent.
+    /// The findings to send.
     pub filter: NotifyFilter,
 }
 
@@ -146,14 +146,14 @@ const SECRETS: &[&str] = &[
     "auth",
     "code",
 ];
-/// Beginnings of addresses that are secrets themselves.
+/// Prefixes of addresses that are themselves secrets.
 const SECRET_PLACES: &[&str] = &[
     "hooks.slack.com/",
     "discord.com/api/webhooks/",
     "discordapp.com/api/webhooks/",
 ];
 
-/// Why an address may not stand in the settings, and the fix; `None` where it may.
+/// Why an address may not be written in the settings, and the fix; `None` when it may.
 fn not_in_settings(kind: ReceiverKind, url: &str) -> Option<String> {
     const FIX: &str =
         "write the address into a file that others cannot read and name that in url_file";
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_fix() {
+    fn an_error_names_the_fix() {
         for (text, said) in [
             (
                 "kind = \"slak\"\nurl = \"http://a\"",

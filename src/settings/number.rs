@@ -1,4 +1,4 @@
-//! Values that settings are made of, each checked while its document is parsed, so that a mistake has a line.
+//! Value types of the settings, validated while the document is parsed, so that an error has a line number.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,20 +32,20 @@ macro_rules! number {
                 if valid(value) {
                     Ok(Self(value))
                 } else {
-                    // (Where that is all that is wrong with it.)
+                    // (When only the upper bound is exceeded.)
                     let most = if value > MOST && valid(MOST) { " up to 1e12" } else { "" };
-                    Err(D::Error::custom(format_args!(concat!("{} is not ", $what, "{}"), told(value), most)))
+                    Err(D::Error::custom(format_args!(concat!("{} is not ", $what, "{}"), short_number(value), most)))
                 }
             }
         }
     };
 }
 
-/// No sum or size of a fleet is larger: what is, is a slip.
+/// Upper bound of amounts and sizes: a larger value is a typing error.
 const MOST: f64 = 1e12;
 
-/// A number as it may have been written: not 300 digits of it.
-fn told(value: f64) -> String {
+/// The number for an error message, in short form.
+fn short_number(value: f64) -> String {
     match value.abs() > MOST {
         true => format!("{value:e}"),
         false => value.to_string(),
@@ -65,11 +65,11 @@ number! {
     Amount, "a number from 0", |value| (0.0..=MOST).contains(&value)
 }
 number! {
-    /// A power usage effectiveness: energy of a building over that of its equipment.
+    /// Power usage effectiveness (PUE): energy of the building divided by energy of the equipment.
     Pue, "a power usage effectiveness, which is from 1 up", |value| value >= 1.0 && value.is_finite()
 }
 number! {
-    /// USD an hour, above 0: what costs nothing is not known to cost nothing.
+    /// USD per hour, above 0. A price of zero is rejected, because it usually means unknown.
     Usd, "a sum above 0 USD an hour", |value| Rate::from_usd(value).is_some_and(|rate| rate > Rate::ZERO)
 }
 
@@ -126,10 +126,10 @@ impl Size {
         self.0
     }
 
-    /// Reads one.
+    /// Parses a size.
     ///
     /// # Errors
-    /// How it is written.
+    /// The message describes the format.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse_size(text)
             .filter(|bytes| *bytes >= 1 << 20)
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// One text, or a list of them.
+/// One text or a list of texts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OneOrMany(pub Vec<String>);
 
@@ -181,37 +181,37 @@ impl<'de> Deserialize<'de> for OneOrMany {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ColorChoice {
-    /// What the terminal can do, none under NO_COLOR.
+    /// What the terminal supports, no colors with NO_COLOR.
     Auto,
-    /// What the terminal can do, whatever NO_COLOR says and even into a pipe.
+    /// What the terminal supports, even with NO_COLOR or into a pipe.
     Always,
-    /// None.
+    /// No colors.
     Never,
-    /// Sixteen.
+    /// 16 colors.
     #[serde(rename = "16")]
     #[value(name = "16")]
     Ansi16,
-    /// Two hundred and fifty-six.
+    /// 256 colors.
     #[serde(rename = "256")]
     #[value(name = "256")]
     Ansi256,
-    /// All of them.
+    /// 24-bit colors.
     True,
 }
 
-/// Road to the exporters.
+/// Connection to the exporters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrapeMode {
-    /// Through the API server where that is allowed, else directly.
+    /// Through the API server if permitted, otherwise direct.
     Auto,
     /// Through the API server's pod proxy.
     Proxy,
-    /// At the pods' own addresses.
+    /// Directly at the pod IPs.
     Direct,
 }
 
-/// A pool's mode as the settings spell it.
+/// A pool's mode as written in the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode(pub PoolMode);
 
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// A way of paying as the settings spell it.
+/// A billing mode as written in the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Paid(pub Billing);
 

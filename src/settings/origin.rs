@@ -1,12 +1,12 @@
-//! Where a value came from.
+//! Origin of a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A layer of settings, in the order in which they win.
+/// Layers of settings, lowest precedence first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Layer {
-    /// What comes with the program.
+    /// The built-in defaults.
     Default,
     /// The machine's file.
     Machine,
@@ -22,10 +22,10 @@ pub enum Layer {
     Flag,
 }
 
-/// Where one value came from.
+/// Origin of one value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Which layer.
+    /// Layer.
     pub layer: Layer,
     /// The file, variable or flag.
     pub place: String,
@@ -36,7 +36,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Where an entry of an array of tables came from.
+    /// Origin of one entry of an array of tables.
     pub fn of_item(&self, at: usize) -> String {
         match self.items.get(at) {
             Some(line) => format!("{}:{line}", self.place),
@@ -61,13 +61,13 @@ impl fmt::Display for Origin {
 pub struct Origins(pub(super) BTreeMap<Vec<String>, (toml::Value, Origin)>);
 
 impl Origins {
-    /// Where the value of a dotted key (`idle.grace`) came from; `None` when nothing sets it.
+    /// Origin of the value of a dotted key (`idle.grace`); `None` when it is not set.
     pub fn of(&self, key: &str) -> Option<&Origin> {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
         self.0.get(&path).map(|(_, origin)| origin)
     }
 
-    /// Every value that is set, with its path and origin, in key order.
+    /// All values that are set, with path and origin, in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&[String], &toml::Value, &Origin)> {
         self.0
             .iter()

@@ -1,4 +1,4 @@
-//! Where Prometheus is and what is asked of it, as the settings spell it.
+//! Address and label matchers of Prometheus, as written in the settings.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -14,17 +14,17 @@ pub struct ServicePath {
     pub name: String,
     /// Number or name of its port.
     pub port: String,
-    /// True when it speaks HTTPS.
+    /// True for HTTPS.
     pub tls: bool,
-    /// What stands before the paths of its API; empty, or begins with `/` and does not end with one.
+    /// Prefix of the API paths; empty, or starts with `/` and does not end with one.
     pub prefix: String,
 }
 
 impl ServicePath {
-    /// Reads `namespace/name:port`.
+    /// Parses `namespace/name:port`.
     ///
     /// # Errors
-    /// It is of another form.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("`{text}` is not namespace/name:port, such as monitoring/prometheus:9090");

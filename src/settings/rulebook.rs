@@ -1,9 +1,9 @@
-//! Everything that a fleet is made and judged with, out of the settings and the files that they name.
+//! Rules, thresholds, prices and dialects, built from the settings and the files that they name.
 
 use std::sync::Arc;
 
 use exporter::Dialects;
-use model::base::document::{Fault, line_of};
+use model::base::document::{DocumentFault, line_of};
 use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
 use model::fleet::policy::Policy;
@@ -11,7 +11,7 @@ use model::fleet::thresholds::Thresholds;
 
 use super::types::Settings;
 
-/// The texts of the files that settings name, each with its path.
+/// Contents of the files that the settings name, each with its path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Texts {
     /// Of `accelerators_file`.
@@ -31,20 +31,20 @@ pub struct Rulebook {
     pub catalog: Arc<Catalog>,
     /// Pools, teams, queues, idleness.
     pub policy: Arc<Policy>,
-    /// When findings fire and clear.
+    /// Thresholds at which findings fire and resolve.
     pub thresholds: Arc<Thresholds>,
     /// What devices cost.
     pub prices: Arc<Prices>,
-    /// What exporters mean.
+    /// Exporter dialects.
     pub dialects: Arc<Dialects>,
 }
 
 impl Rulebook {
-    /// Puts the texts together with what comes with the program.
+    /// Combines the texts with the built-in data.
     ///
     /// # Errors
-    /// Everything that is wrong in any text, each with file and line.
-    pub fn new(settings: &Settings, texts: &Texts) -> Result<Self, Vec<Fault>> {
+    /// All faults in all texts, each with file and line.
+    pub fn new(settings: &Settings, texts: &Texts) -> Result<Self, Vec<DocumentFault>> {
         let mut faults = Vec::new();
         let catalog = match &texts.accelerators {
             None => Catalog::embedded(),
@@ -52,7 +52,7 @@ impl Rulebook {
                 Ok(catalog) => Arc::new(catalog),
                 Err(error) => {
                     let line = error.span().map(|span| line_of(text, span.start));
-                    faults.push(Fault::new(path, "", error.message()).at_line(line));
+                    faults.push(DocumentFault::new(path, "", error.message()).at_line(line));
                     Catalog::embedded()
                 }
             },
@@ -61,9 +61,8 @@ impl Rulebook {
         if let Some((path, text)) = &texts.alerts {
             match Thresholds::default().with(text, path) {
                 Ok(merged) => thresholds = merged,
-                Err(bad) => {
-                    faults.push(Fault::new(bad.origin, "", bad.message).at_line(Some(bad.line)))
-                }
+                Err(bad) => faults
+                    .push(DocumentFault::new(bad.origin, "", bad.message).at_line(Some(bad.line))),
             }
         }
         let mut books = Vec::new();
@@ -83,10 +82,10 @@ impl Rulebook {
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
         let dialects = Dialects::with(&extra).unwrap_or_else(|wrong| {
-            // A dialect's faults carry file and line in their own words.
+            // Messages about dialects already contain file and line.
             faults.extend(wrong.into_iter().map(|said| match said.split_once(": ") {
-                Some((place, message)) => Fault::new(place, "", message),
-                None => Fault::new("exporters", "", said),
+                Some((place, message)) => DocumentFault::new(place, "", message),
+                None => DocumentFault::new("exporters", "", said),
             }));
             Dialects::builtin()
         });

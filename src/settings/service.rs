@@ -1,4 +1,4 @@
-//! `[[service]]`: what a model server promises, for goodput.
+//! `[[service]]`: latency objectives of model servers, for goodput.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use model::fleet::served_model::Objectives;
 
 use super::number::OneOrMany;
 
-/// Longest latency that is promised, seconds.
+/// Maximum latency objective, seconds.
 const LONGEST: f64 = 3600.0;
 
-/// What a service promises.
+/// Latency objectives of a service.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServiceSettings {
-    /// Which models of which workloads.
+    /// The models and workloads that it applies to.
     pub wanted: ServiceMatch,
-    /// Time to the first token.
+    /// Time to first token (TTFT).
     pub ttft: Option<Latency>,
-    /// Time for each token after the first, mean of a request.
+    /// Time per output token (TPOT), the mean of a request.
     pub tpot: Option<Latency>,
 }
 
-/// Which models of which workloads: all that is said must hold, of a list any item; `*` at the end stands for any tail.
+/// Models and workloads to match: all given conditions must match, and any item of a list. A trailing `*` matches any suffix.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceMatch {

@@ -1,4 +1,4 @@
-//! The settings in words: every value with its origin.
+//! Prints the settings: every value with its origin.
 
 use toml::Value;
 
@@ -8,7 +8,7 @@ use model::base::document::quoted;
 use super::load::WITHOUT_DEFAULT;
 use super::types::Settings;
 
-/// Every value as a line of TOML with its origin behind it. Values of headers are secrets and stay hidden.
+/// Every value as a line of TOML followed by its origin. Header values are secrets and are hidden.
 pub fn print(settings: &Settings) -> String {
     let mut lines: Vec<(String, String)> = settings
         .origins
@@ -25,7 +25,7 @@ pub fn print(settings: &Settings) -> String {
         }
     }
     lines.small_sort_by(|(a, _), (b, _)| a.trim_start_matches('#').cmp(b.trim_start_matches('#')));
-    // Origins stand in one column, but for lines that are too long for it.
+    // Origins are aligned in one column, except after lines that are too long.
     let width = lines
         .iter()
         .map(|(line, _)| line.chars().count())

@@ -1,4 +1,4 @@
-//! Layers, origins, and what is said to somebody who wrote something wrong.
+//! Tests: layers, origins, and error messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn the_defaults_stand_alone_and_agree_with_the_policy() {
     }
 }
 
-/// The examples in the comments are settings too: each must be accepted as it stands there.
+/// The examples in the comments must be valid settings.
 #[test]
 fn the_examples_in_the_defaults_are_true() {
     let text: Vec<&str> = DEFAULTS
@@ -286,7 +286,7 @@ fn a_variable_that_is_no_setting_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn readonly_as_a_variable_wins_over_whatever_allows_writing() {
+fn the_readonly_variable_overrides_settings_that_allow_writing() {
     let mut inputs = user("write = true\n");
     inputs.flags = vec![("--write".into(), "write".into(), "true".into())];
     inputs.variables = vec![
@@ -398,11 +398,11 @@ fn printing_names_origins_and_hides_secrets() {
     assert!(line("theme = \"ash\"").ends_with("# /home/ada/.config/stokehold/stokehold.toml:1"));
     assert!(line("idle.grace = \"15m\"").ends_with("# default"));
     assert!(line("#scope.team =").ends_with("# not set"));
-    // What is printed can be read again.
+    // The output can be parsed again.
     assert!(load(&user(&text)).is_ok());
 }
 
-/// Every row of every book is about a class that the catalogue knows, or it could never price a device.
+/// Every row of every price book must refer to a class in the catalog, or it could never price a device.
 #[test]
 fn books_and_catalogue_speak_of_the_same_classes() {
     let catalog = Catalog::embedded();
@@ -513,7 +513,7 @@ fn texts_at_fault_are_named_together() {
 }
 
 #[test]
-fn what_the_machine_forbids_nobody_else_allows() {
+fn user_settings_cannot_allow_what_machine_settings_forbid() {
     let file = |layer, text: &str| Text {
         layer,
         path: format!("/{layer:?}.toml"),
@@ -539,7 +539,7 @@ fn what_the_machine_forbids_nobody_else_allows() {
     // The machine's own file may make an exception for a context.
     inputs.files[0].text = "forbid_write = true\n[context.\"prod\"]\nforbid_write = false\n".into();
     assert!(!load(&inputs).expect("is right").forbid_write);
-    // What a user forbids themselves, they allow themselves.
+    // Users may lift their own prohibition.
     inputs.files[0].text = String::new();
     inputs.files[1].text = "forbid_write = true\n".into();
     assert!(!load(&inputs).expect("is right").forbid_write);

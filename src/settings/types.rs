@@ -1,4 +1,4 @@
-//! The settings themselves, and for each section the raw layer in which everything may be absent.
+//! The merged settings, and for each section the raw layer in which every field is optional.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -17,8 +17,8 @@ use super::origin::Origins;
 use super::place::{Matcher, ServicePath};
 use super::service::ServiceSettings;
 
-/// Declares a section twice: as it is once merged, and as one layer of it, where anything may be absent and
-/// nothing unknown may stand.
+/// Declares a section twice: as merged settings, and as one layer in which every field is optional and unknown keys are
+/// rejected.
 macro_rules! section {
     (
         $(#[$doc:meta])* $name:ident, $raw:ident {
@@ -48,46 +48,46 @@ section! {
         ascii: bool,
         /// Which colors to use.
         color: ColorChoice,
-        /// How often the console redraws what has changed.
+        /// Interval at which the console redraws changes.
         refresh: Span,
         /// Take mouse events.
         mouse: bool,
         /// Whether writing to clusters is allowed.
         write: bool,
-        /// Forbids writing, whatever `write` says. What the machine's file forbids, nobody else allows.
+        /// Forbids writing, whatever `write` says. Only the machine's file can lift its own prohibition.
         forbid_write: bool,
-        /// Where the journal of changes is kept; the platform's place for state when absent.
+        /// Directory of the journal; the platform's state directory when absent.
         journal_dir: Option<PathBuf>,
-        /// Where to log; nowhere when absent.
+        /// Log file; no log when absent.
         log_file: Option<PathBuf>,
-        /// Alert thresholds of the user's own.
+        /// File with the user's alert thresholds.
         alerts_file: Option<PathBuf>,
-        /// Keys of the user's own.
+        /// File with the user's key bindings.
         keys_file: Option<PathBuf>,
-        /// Themes of the user's own.
+        /// Directory with the user's themes.
         themes_dir: Option<PathBuf>,
-        /// Exporter dialects of the user's own.
+        /// Directory with the user's exporter dialects.
         exporters_dir: Option<PathBuf>,
-        /// Accelerators of the user's own.
+        /// File with the user's accelerators.
         accelerators_file: Option<PathBuf>,
         /// What to show.
         scope: Scope = RawScope,
         /// Labels that carry meaning.
         labels: Labels = RawLabels,
-        /// When a held device does no work.
+        /// When an allocated device counts as idle.
         idle: Idle = RawIdle,
-        /// How exporters are read.
+        /// How exporters are scraped.
         scrape: Scrape = RawScrape,
         /// Readings from Prometheus.
         prometheus: Prometheus = RawPrometheus,
-        /// What the console writes down of what it reads.
+        /// Recording of observations.
         record: Recording = RawRecording,
-        /// What devices cost.
+        /// Prices of devices.
         prices: PriceSettings = RawPriceSettings,
-        /// What energy costs and emits.
+        /// Energy cost and emissions.
         #[serde(default)]
         cost: CostSettings = RawCostSettings,
-        /// The pod behind a shell onto a node.
+        /// The pod that provides a shell on a node.
         shell: ShellSettings = RawShellSettings,
         /// Pools by node labels.
         #[serde(default)]
@@ -95,27 +95,27 @@ section! {
         /// Teams.
         #[serde(default)]
         team: Vec<TeamSettings>,
-        /// What parts of the fleet may cost in a period.
+        /// Budgets of parts of the fleet.
         #[serde(default)]
         budget: Vec<BudgetSettings>,
-        /// What model servers promise; the first service that matches counts.
+        /// Latency objectives of model servers; the first matching service applies.
         #[serde(default)]
         service: Vec<ServiceSettings>,
-        /// What `tco` compares with.
+        /// Alternatives for `tco`.
         #[serde(default)]
         tco: TcoSettings,
         /// Where `watch` sends findings.
         #[serde(default)]
         notify: Vec<NotifySettings>,
-        /// How the engine decides.
+        /// Options of the engine.
         #[serde(default)]
         engine: EngineSettings,
-        /// The admission of jobs without a queueing system.
+        /// Admission of jobs without a queueing system.
         govern: GovernSettings = RawGovernSettings,
-        /// Which flavors jobs prefer; the first route that matches counts.
+        /// Flavor preferences of jobs; the first matching route applies.
         #[serde(default)]
         route: Vec<RouteSettings>,
-        /// Where each value came from.
+        /// Origin of each value.
         #[serde(skip)]
         origins: Origins,
     } only raw {
@@ -126,7 +126,7 @@ section! {
 section! {
     /// What to show.
     Scope, RawScope {
-        /// Only these namespaces; empty is all.
+        /// Only these namespaces; all when empty.
         namespaces: Vec<String>,
         /// Only this team.
         team: Option<String>,
@@ -134,17 +134,17 @@ section! {
 }
 
 section! {
-    /// For reports of the usage ledger: whose days and months they go by, and what energy costs and emits. What is not set is unknown
-    /// there.
+    /// For reports of the usage ledger: the time zone of days and months, and energy cost and emissions. Values that are not set
+    /// are unknown.
     #[derive(Default)]
     CostSettings, RawCostSettings {
-        /// USD for a kWh.
+        /// USD per kWh.
         usd_per_kwh: Option<Positive>,
         /// Power usage effectiveness of the building.
         pue: Option<Pue>,
-        /// Kilograms of CO2 equivalents for a kWh.
+        /// Kilograms of CO2 equivalents per kWh.
         kg_co2e_per_kwh: Option<Amount>,
-        /// The IANA time zone whose midnight begins a day; UTC when absent.
+        /// IANA time zone whose midnight starts a day; UTC when absent.
         time_zone: Option<String>,
     }
 }
@@ -164,31 +164,31 @@ section! {
 }
 
 section! {
-    /// When a held device does no work.
+    /// When an allocated device counts as idle.
     Idle, RawIdle {
         /// Utilization below this.
         util_below: Ratio,
         /// Power below this many times the model's idle power.
         power_factor: Positive,
-        /// Held for longer than this.
+        /// Idle for longer than this.
         grace: Span,
     }
 }
 
 section! {
-    /// How exporters are read.
+    /// How exporters are scraped.
     Scrape, RawScrape {
-        /// Road to the exporters.
+        /// Connection to the exporters.
         mode: ScrapeMode,
-        /// Most requests a second through the API server's proxy.
+        /// Maximum requests per second through the API server's proxy.
         per_second: Positive,
-        /// So many more at once for exporters that were never asked.
+        /// Additional burst for exporters that were never scraped.
         burst: u32,
-        /// Most requests under way at one time.
+        /// Maximum concurrent requests.
         in_flight: std::num::NonZeroU32,
-        /// How long one page may take.
+        /// Timeout of one scrape.
         timeout: Span,
-        /// Exporters that no pod of the cluster serves.
+        /// Exporters that do not run in a pod of the cluster.
         #[serde(default)]
         target: Vec<ScrapeTarget>,
     }
@@ -199,136 +199,136 @@ section! {
     Prometheus, RawPrometheus {
         /// Its address.
         url: Option<String>,
-        /// Its service, asked through the API server.
+        /// Its service, queried through the API server.
         service: Option<ServicePath>,
         /// Look for one among the cluster's services.
         discover: bool,
-        /// Label matchers that every query carries.
+        /// Label matchers that are added to every query.
         #[serde(default)]
         matcher: Matcher,
         /// Headers to send.
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// File that holds a bearer token.
+        /// File that contains a bearer token.
         bearer_file: Option<PathBuf>,
-        /// File that holds the CA of its certificate.
+        /// File that contains the CA certificate.
         ca_file: Option<PathBuf>,
-        /// How often it is asked.
+        /// Interval of queries.
         interval: Span,
-        /// Most requests a minute.
+        /// Maximum requests per minute.
         per_minute: Positive,
-        /// How long one answer may take.
+        /// Timeout of one request.
         timeout: Span,
-        /// How far back the past is filled in.
+        /// How far back history is filled in.
         history: Span,
-        /// Hours of usage are read from it where this machine has no ledger.
+        /// Reads hours of usage from Prometheus when this machine has no usage ledger.
         usage: bool,
     }
 }
 
 section! {
-    /// What the console writes down of what it reads, for `replay`, `diff` and `get --at`.
+    /// Recording of observations, for `replay`, `diff` and `get --at`.
     Recording, RawRecording {
         /// The console records while it runs.
         enabled: bool,
-        /// The directory; one for the context in the state directory when absent.
+        /// The directory; one per context in the state directory when absent.
         dir: Option<PathBuf>,
-        /// How long what was recorded is kept.
+        /// Retention time.
         keep: Span,
-        /// How large the record may grow.
+        /// Maximum size.
         max_size: Size,
-        /// What the cluster is called among metrics; as the context when absent.
+        /// Value of the cluster label in metrics; the context name when absent.
         cluster: Option<String>,
-        /// What the recorder is called among metrics; as the machine when absent.
+        /// Name of the recorder in metrics; the host name when absent.
         name: Option<String>,
-        /// Metrics of usage tell jobs apart.
+        /// Usage metrics have a label for the job.
         job_metrics: bool,
-        /// Where metrics are sent.
+        /// Remote-write receiver of the metrics.
         remote_write: RemoteWriteSettings = RawRemoteWriteSettings,
     }
 }
 
 section! {
-    /// Where `record` sends metrics, by Prometheus remote write.
+    /// Receiver of `record`'s metrics, by Prometheus remote write.
     RemoteWriteSettings, RawRemoteWriteSettings {
         /// The receiver's address.
         url: Option<String>,
         /// Headers to send.
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// File that holds a bearer token.
+        /// File that contains a bearer token.
         bearer_file: Option<PathBuf>,
-        /// User of basic authentication.
+        /// User name for basic authentication.
         username: Option<String>,
-        /// File that holds the password.
+        /// File that contains the password.
         password_file: Option<PathBuf>,
-        /// File that holds the CA of its certificate.
+        /// File that contains the CA certificate.
         ca_file: Option<PathBuf>,
-        /// How often samples are sent.
+        /// Interval at which samples are sent.
         interval: Span,
-        /// How long one answer may take.
+        /// Timeout of one request.
         timeout: Span,
     }
 }
 
 section! {
-    /// The admission of jobs without a queueing system, by `govern`.
+    /// Admission by `govern` of jobs without a queueing system.
     GovernSettings, RawGovernSettings {
         /// Namespace of the ConfigMap `stokehold-queues`.
         namespace: String,
-        /// Most writes a second.
+        /// Maximum writes per second.
         per_second: Positive,
-        /// How long a job that writes checkpoints has for another one before it is preempted.
+        /// How long a job that writes checkpoints may take for another checkpoint before it is preempted.
         checkpoint_grace: Span,
-        /// How long a preempted job waits at least before it is admitted again; twice as long after each further time.
+        /// Minimum time before a preempted job is admitted again; doubles with each further preemption.
         backoff: Span,
     }
 }
 
 section! {
-    /// The pod behind a shell onto a node.
+    /// The pod that provides a shell on a node.
     ShellSettings, RawShellSettings {
-        /// Its image; has `sh` and `chroot`.
+        /// Its image; must contain `sh` and `chroot`.
         image: String,
-        /// The namespace that it is made in.
+        /// Namespace of the pod.
         namespace: String,
     }
 }
 
 section! {
-    /// What devices cost.
+    /// Prices of devices.
     PriceSettings, RawPriceSettings {
-        /// The provider of nodes that do not tell theirs.
+        /// Provider of nodes that do not report one.
         provider: Option<String>,
-        /// Price books of the user's own.
+        /// The user's own price books.
         files: Vec<PathBuf>,
-        /// Prices by machine type or class, before any book.
+        /// Prices by machine type or class, which take precedence over all books.
         #[serde(default, rename = "override")]
         overrides: Vec<PriceOverride>,
-        /// How machines of one's own are written off.
+        /// Depreciation of owned machines.
         owned: OwnedDefaults = RawOwnedDefaults,
     }
 }
 
 section! {
-    /// How machines of one's own are written off, unless a pool says otherwise.
+    /// Depreciation of owned machines, unless a pool overrides it.
     OwnedDefaults, RawOwnedDefaults {
-        /// Years.
+        /// Depreciation period, years.
         years: Positive,
-        /// Share of the price that is left afterwards.
+        /// Residual value as a share of the price.
         residual: Ratio,
         /// Network, storage and spares as a share of the price.
         overhead: Amount,
         /// Power usage effectiveness.
         pue: Positive,
-        /// USD for a kWh.
+        /// USD per kWh.
         usd_per_kwh: Amount,
-        /// Space and staff, USD an hour for a machine.
+        /// Space and staff, USD per hour and machine.
         other_usd_per_hour: Amount,
     }
 }
 
-/// An exporter that no pod of the cluster serves.
+/// An exporter that does not run in a pod of the cluster.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScrapeTarget {
@@ -336,14 +336,14 @@ pub struct ScrapeTarget {
     pub name: String,
     /// Address of its page.
     pub url: String,
-    /// The node that the page is about, where the page does not say.
+    /// The node that the page describes, when the page does not name it.
     pub node: Option<String>,
     /// Headers to send.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// File that holds a bearer token.
+    /// File that contains a bearer token.
     pub bearer_file: Option<PathBuf>,
-    /// File that holds the CA of its certificate.
+    /// File that contains the CA certificate.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -355,9 +355,9 @@ pub struct PriceOverride {
     pub instance: Option<String>,
     /// Class.
     pub class: Option<String>,
-    /// Only for nodes paid in this way.
+    /// Applies only to nodes with this billing mode.
     pub billing: Option<Paid>,
-    /// USD an hour for a device.
+    /// USD per device-hour.
     pub usd_per_device_hour: Usd,
 }
 
@@ -372,15 +372,15 @@ pub struct PoolSettings {
     pub labels: BTreeMap<String, String>,
     /// Static or dynamic.
     pub mode: Option<Mode>,
-    /// How its hours are paid.
+    /// Billing mode of its nodes.
     pub billing: Option<Paid>,
     /// The team that owns it.
     pub owner: Option<String>,
-    /// Fewest nodes.
+    /// Minimum number of nodes.
     pub min: Option<u32>,
-    /// Most nodes.
+    /// Maximum number of nodes.
     pub max: Option<u32>,
-    /// What its devices cost.
+    /// Price of its devices.
     pub price: Option<PoolPriceSettings>,
 }
 
@@ -394,14 +394,14 @@ fn not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Stri
     Ok(labels)
 }
 
-/// What the devices of a pool cost.
+/// Price of a pool's devices.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PoolPriceSettings {
-    /// USD an hour for a device.
+    /// USD per device-hour.
     Rate(Usd),
     /// A factor on the list price.
     Multiplier(Positive),
-    /// Machines of one's own.
+    /// Owned machines.
     Owned(OwnedSettings),
 }
 
@@ -426,7 +426,7 @@ impl<'de> Deserialize<'de> for PoolPriceSettings {
     }
 }
 
-/// Machines of one's own: what is not said comes from `prices.owned`.
+/// Owned machines; absent values come from `prices.owned`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnedSettings {
@@ -434,25 +434,25 @@ pub struct OwnedSettings {
     pub capex_usd: Positive,
     /// Power drawn by a machine, kW.
     pub kw: Amount,
-    /// Years over which it is written off.
+    /// Depreciation period, years.
     pub years: Option<Positive>,
-    /// Share of the price that is left afterwards.
+    /// Residual value as a share of the price.
     pub residual: Option<Ratio>,
     /// Network, storage and spares as a share of the price.
     pub overhead: Option<Amount>,
     /// Power usage effectiveness.
     pub pue: Option<Positive>,
-    /// USD for a kWh.
+    /// USD per kWh.
     pub usd_per_kwh: Option<Amount>,
-    /// Space and staff, USD an hour for a machine.
+    /// Space and staff, USD per hour and machine.
     pub other_usd_per_hour: Option<Amount>,
 }
 
-/// What the price books do not know of ways to pay for devices.
+/// Alternatives for `tco` that price books do not contain.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcoSettings {
-    /// A reserved hour as a share of the price on demand.
+    /// Price of a reserved hour as a share of the on-demand price.
     pub reserved: Option<Ratio>,
     /// Machines that could be bought.
     pub owned: Vec<TcoMachine>,
@@ -464,9 +464,9 @@ pub struct TcoSettings {
 pub struct TcoMachine {
     /// Class of its devices.
     pub class: String,
-    /// Its devices.
+    /// Number of its devices.
     pub devices: NonZeroU32,
-    /// What it costs.
+    /// Its cost.
     pub machine: OwnedSettings,
 }
 
@@ -476,16 +476,16 @@ pub struct TcoMachine {
 pub struct TeamSettings {
     /// Its name.
     pub name: String,
-    /// What belongs to it.
+    /// What belongs to the team.
     #[serde(rename = "match", deserialize_with = "says_something")]
     pub wanted: TeamMatch,
 }
 
-/// What belongs to a team: all that is said must hold, of a list any item.
+/// What belongs to a team: all given conditions must match, and any item of a list.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TeamMatch {
-    /// Namespaces; `*` at the end stands for any tail.
+    /// Namespaces; a trailing `*` matches any suffix.
     pub namespace: OneOrMany,
     /// Queues.
     pub queue: OneOrMany,

@@ -1,23 +1,23 @@
-//! Environment variables that begin with our prefix and set no key of the settings.
+//! Environment variables with our prefix that are not settings.
 
-use model::base::document::{Fault, nearest};
+use model::base::document::{DocumentFault, nearest};
 
 use super::load::variable_of_key;
 
-/// Forbids writing, like `--readonly`, and wins over everything that allows it.
+/// Forbids writing, like `--readonly`, and overrides anything that allows it.
 pub const READONLY: &str = "STOKEHOLD_READONLY";
 
-/// Variables of the program that are no settings: what may not be written, and how much is logged.
+/// Variables of the program that are not settings: write protection and log level.
 const OTHERS: &[&str] = &[READONLY, "STOKEHOLD_LOG"];
 
-/// Variables of those who run the tests and measurements (`tests/acting`, `tests/live`): nothing to the program.
+/// Variables of the test and benchmark runners (`tests/acting`, `tests/live`), which the program ignores.
 const RUNNERS: &[&str] = &["STOKEHOLD_KILLS", "STOKEHOLD_FLEETS", "STOKEHOLD_BIN"];
 
-/// The same by how they begin.
+/// Prefixes of further runner variables.
 const RUNNERS_PREFIXES: &[&str] = &["STOKEHOLD_LIVE_", "STOKEHOLD_SCALE_"];
 
-/// True for a variable that is known and sets no key: one of the program, one of a test runner, or one that Kubernetes
-/// writes into every pod of a namespace with a Service whose name begins with `stokehold`.
+/// True for a known variable that is not a setting: one of the program, one of a test runner, or one that Kubernetes adds to
+/// every pod in a namespace with a Service whose name starts with `stokehold`.
 pub fn is_known(name: &str) -> bool {
     OTHERS.contains(&name)
         || RUNNERS.contains(&name)
@@ -44,8 +44,8 @@ fn is_of_a_service(name: &str) -> bool {
             .any(|(at, word)| port(&name[at + word.len()..]))
 }
 
-/// The fault of a variable that is not known.
-pub(super) fn unknown(name: &str, keys: &[String]) -> Fault {
+/// The fault for an unknown variable.
+pub(super) fn unknown(name: &str, keys: &[String]) -> DocumentFault {
     let settings = keys.iter().map(|key| variable_of_key(key));
     let all: Vec<String> = settings
         .chain(OTHERS.iter().map(|name| (*name).to_owned()))
@@ -54,7 +54,7 @@ pub(super) fn unknown(name: &str, keys: &[String]) -> Fault {
         Some(near) => format!("is no setting; did you mean {near}?"),
         None => "is no setting; unset it (`stokehold config print` lists the settings: scrape.mode is STOKEHOLD_SCRAPE_MODE)".to_owned(),
     };
-    Fault::new(name, "", message)
+    DocumentFault::new(name, "", message)
 }
 
 #[cfg(test)]

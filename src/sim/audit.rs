@@ -1,4 +1,4 @@
-//! What clients asked the simulated API server to change, and what it forbade them, as a real one's audit log tells it.
+//! The audit log of the simulated API server: writes of clients and forbidden requests.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use model::base::Moment;
 
-/// Requests that are kept, the latest.
+/// Most entries that are kept; the oldest are dropped.
 const KEPT: usize = 20_000;
 
-/// A request that was no reading, or a forbidden one, with its answer.
+/// A write, or a forbidden request, with its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct AuditEntry {
     /// When it was answered, on the cluster's clock.
     pub at: Moment,
-    /// Who asked.
+    /// The user of the request.
     pub user: String,
     /// Its method.
     pub method: String,
@@ -24,13 +24,13 @@ pub struct Entry {
     pub code: u16,
 }
 
-impl Entry {
-    /// False for what can change nothing: readings, dry runs, and reviews of what one may do.
+impl AuditEntry {
+    /// False for requests that change nothing: reads, dry runs, and access reviews.
     pub fn is_mutating(&self) -> bool {
         !self.is_reading() && !self.path.contains("dryRun=") && !self.path.contains("/selfsubject")
     }
 
-    /// True for a reading, which stands here because it was forbidden.
+    /// True for a read, which is logged because it was forbidden.
     pub fn is_reading(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// What a request is of, without the names in it: `GET pods/proxy`, `WATCH nodes`, `GET /version`.
+/// The kind of a request, without names: `GET pods/proxy`, `WATCH nodes`, `GET /version`.
 fn sort(method: &str, path: &str, watches: bool) -> String {
     let method = if watches { "WATCH" } else { method };
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -63,35 +63,35 @@ fn sort(method: &str, path: &str, watches: bool) -> String {
 /// The log.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<AuditEntry>,
     asked: BTreeMap<String, u64>,
 }
 
 impl Audit {
-    /// Writes a request down.
-    pub fn note(&mut self, entry: Entry) {
+    /// Adds an entry.
+    pub fn note(&mut self, entry: AuditEntry) {
         if self.entries.len() == KEPT {
             self.entries.pop_front();
         }
         self.entries.push_back(entry);
     }
 
-    /// Counts a request of any sort.
+    /// Counts a request of any kind.
     pub fn count(&mut self, method: &str, path: &str, watches: bool) {
         *self.asked.entry(sort(method, path, watches)).or_default() += 1;
     }
 
     /// How many requests of a sort there were: `GET pods/proxy`, `WATCH nodes`, `GET /version`.
-    pub fn asked(&self, sort: &str) -> u64 {
+    pub fn request_count(&self, sort: &str) -> u64 {
         self.asked.get(sort).copied().unwrap_or(0)
     }
 
-    /// What was written down, oldest first.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    /// The entries, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = &AuditEntry> {
         self.entries.iter()
     }
 
-    /// All of it as a document.
+    /// The whole log as a JSON document.
     pub fn document(&self) -> Value {
         let entries = self.entries.iter().map(|entry| {
             json!({

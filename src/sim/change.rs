@@ -1,6 +1,6 @@
-//! The seam between the simulated world and its API: the world emits changes, the API hands it requests.
+//! The interface between the simulated world and its API: the world returns changes, the API passes it requests.
 //!
-//! Objects cross the seam as the JSON that the API serves. The world never sets `metadata.resourceVersion`
+//! Objects have the JSON form that the API serves. The world never sets `metadata.resourceVersion`
 //! (the store numbers its writes); it does set `metadata.uid`, `metadata.creationTimestamp` and the rest.
 
 use serde_json::Value;
@@ -92,17 +92,17 @@ pub enum Resource {
 
 /// One thing that changed in the world.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Change {
-    /// The object is now this (created or replaced).
+pub enum WorldChange {
+    /// The object's new state (created or replaced).
     Put(Resource, Value),
-    /// The object has gone. The namespace is empty for a cluster-scoped one.
+    /// The object was deleted. The namespace is empty for a cluster-scoped one.
     Remove(Resource, ObjectKey),
 }
 
-/// What a client asked for, after the API has checked rights, versions and shape.
+/// A client's request, after the API has checked rights, versions and shape.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Request {
-    /// Created or written: the whole object as it should be now.
+    /// Created or written: the whole object in its new state.
     Write(Resource, Value),
     /// Deleted (or evicted, when it is a pod and its budget allowed it), with the grace in seconds.
     Delete(Resource, ObjectKey, Option<u64>),
@@ -119,24 +119,24 @@ pub struct Served {
 
 /// What the API needs of a world. One implementation, `sim::world::World`; a trait only so that the
 /// API's own tests can drive it with a handful of objects.
-pub trait Scene: Send {
-    /// Everything there is at the start, in an order in which it could have been created.
-    fn start(&mut self) -> Vec<Change>;
+pub trait SimBackend: Send {
+    /// All objects at the start, in an order in which they could have been created.
+    fn start(&mut self) -> Vec<WorldChange>;
     /// The world's clock.
     fn now(&self) -> Moment;
-    /// Moves the clock to `to` (never back) and says what changed on the way, in order.
-    fn advance(&mut self, to: Moment) -> Vec<Change>;
-    /// Carries out a client's write and says what changed at once (the written object included).
-    fn request(&mut self, request: Request) -> Vec<Change>;
+    /// Moves the clock to `to` (never back) and returns the changes on the way, in order.
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange>;
+    /// Applies a client's write and returns its immediate changes (including the written object).
+    fn request(&mut self, request: Request) -> Vec<WorldChange>;
     /// The page at `path` on `port` of a pod; `None` when nothing listens there.
     fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served>;
-    /// The same page as it was at a moment of the past, as far as the world can tell.
+    /// The same page at a past time, if the world can compute it.
     fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<Served> {
         (at >= self.now())
             .then(|| self.page(pod, port, path))
             .flatten()
     }
-    /// The pod's log so far, oldest line first, each with its moment; `None` when there is no such container.
+    /// The pod's log so far, oldest line first, each with its time; `None` when the container does not exist.
     fn log(
         &self,
         pod: &ObjectKey,

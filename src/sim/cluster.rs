@@ -8,65 +8,65 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::audit::Audit;
-use super::change::{Change, Request, Resource, Scene};
-use super::faults::{Faults, Verdict};
+use super::change::{Request, Resource, SimBackend, WorldChange};
+use super::faults::{InjectedFaults, Verdict};
 use super::json::{name, namespace};
 use super::store::Store;
 use super::users::Users;
 use model::base::{Moment, ObjectKey};
 
-/// The real clock, handed in from outside: nothing in this room reads one.
+/// The real clock, injected: no code in this directory reads the system clock.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// What changes: the world and the store, behind one lock that is never held across an await.
+/// The mutable state: the world and the store, behind one lock that is never kept across an await.
 pub struct Core {
     /// The objects.
     pub store: Store,
-    /// The world that they come from.
-    pub scene: Box<dyn Scene>,
-    /// How many objects clients have created; their uids and generated names follow from it.
+    /// The world that produces the objects.
+    pub scene: Box<dyn SimBackend>,
+    /// How many objects clients have created; seeds their uids and generated names.
     serial: u64,
     seed: u64,
 }
 
 /// A simulated cluster. Shared by every service, watcher and server.
-pub struct Cluster {
+pub struct SimCluster {
     core: Mutex<Core>,
-    /// Counts batches of changes and ticks of the clock: whoever waits for news waits here.
+    /// Counts batches of changes and ticks of the clock; watchers and followers wait on it.
     beat: watch::Sender<u64>,
-    faults: watch::Sender<Faults>,
+    faults: watch::Sender<InjectedFaults>,
     closed: watch::Sender<bool>,
     audit: Mutex<Audit>,
     users: Users,
     clock: Clock,
-    /// The real and the virtual moment at which the cluster started.
+    /// The real and the virtual time at which the cluster started.
     origin: (Moment, Moment),
     speed: f64,
-    /// How often a watch that asked for bookmarks gets one, in milliseconds.
+    /// Interval of bookmarks for watches that requested them, in milliseconds.
     bookmarks: AtomicU64,
 }
 
 impl Core {
-    /// Hands a request to the world and stores what it says changed. Should the world say nothing of the object
-    /// itself, the request is taken at its word.
+    /// Passes a request to the world and stores the changes that it returns. If the world returns no change of the object
+    /// itself, the request is stored as sent.
     pub fn carry_out(&mut self, request: Request) {
         let (resource, key, fallback) = match &request {
             Request::Write(resource, object) => {
                 let key = ObjectKey::new(namespace(object), name(object));
-                (*resource, key, Change::Put(*resource, object.clone()))
+                (*resource, key, WorldChange::Put(*resource, object.clone()))
             }
             Request::Delete(resource, key, _) => (
                 *resource,
                 key.clone(),
-                Change::Remove(*resource, key.clone()),
+                WorldChange::Remove(*resource, key.clone()),
             ),
         };
         let mut changes = self.scene.request(request);
         let told = changes.iter().any(|change| match change {
-            Change::Put(r, object) => {
+            WorldChange::Put(r, object) => {
                 *r == resource && name(object) == &*key.name && namespace(object) == &*key.namespace
             }
-            Change::Remove(r, k) => *r == resource && *k == key,
+            WorldChange::Remove(r, k) => *r == resource && *k == key,
         });
         if !told {
             changes.insert(0, fallback);
@@ -74,7 +74,7 @@ impl Core {
         self.store.apply(changes);
     }
 
-    /// A number that no earlier object of a client had; the same in every run with one seed.
+    /// A serial number that no earlier client object had; the same in every run with one seed.
     pub fn next_serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial
@@ -103,11 +103,11 @@ impl Core {
     }
 }
 
-impl Cluster {
-    /// Starts a cluster on a world: its first objects are stored, its clock begins to run at `speed` virtual
-    /// seconds a second (0 stands still). The world's present becomes the clock's origin.
+impl SimCluster {
+    /// Starts a cluster on a world: stores its first objects and runs its clock at `speed` virtual seconds per second
+    /// (0 stops it). The world's current time becomes the clock's origin.
     pub fn start(
-        mut scene: Box<dyn Scene>,
+        mut scene: Box<dyn SimBackend>,
         users: impl FnOnce(&Store) -> Users,
         clock: Clock,
         speed: f64,
@@ -116,7 +116,7 @@ impl Cluster {
     ) -> Arc<Self> {
         let mut store = Store::new(retention);
         store.apply(scene.start());
-        // Nobody can have seen what was before the start.
+        // No watch can resume from before the start.
         store.forget();
         let users = users(&store);
         let origin = (clock(), scene.now());
@@ -128,7 +128,7 @@ impl Cluster {
                 seed,
             }),
             beat: watch::Sender::new(0),
-            faults: watch::Sender::new(Faults::default()),
+            faults: watch::Sender::new(InjectedFaults::default()),
             closed: watch::Sender::new(false),
             audit: Mutex::default(),
             users,
@@ -141,13 +141,13 @@ impl Cluster {
 
     /// The world and the store, locked.
     pub fn core(&self) -> MutexGuard<'_, Core> {
-        // A panic while the lock was held has been reported already; what is stored is still whole objects.
+        // A panic under the lock has been reported already, and the store still holds complete objects.
         self.core
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// What clients asked it to change, locked.
+    /// The audit log of the clients' requests, locked.
     pub fn audit(&self) -> MutexGuard<'_, Audit> {
         self.audit
             .lock()
@@ -159,17 +159,17 @@ impl Cluster {
         self.core().scene.now()
     }
 
-    /// The clock of the machine that it runs on, by which its own goes.
+    /// The real clock that drives the virtual one.
     pub fn machine_clock(&self) -> Clock {
         self.clock.clone()
     }
 
-    /// How often a watch that asked for bookmarks gets one: each minute, as on a real server, unless set.
+    /// Interval of bookmarks for watches that requested them: one minute, as on a real server, unless set.
     pub fn bookmark_every(&self) -> Duration {
         Duration::from_millis(self.bookmarks.load(Ordering::Relaxed).max(1))
     }
 
-    /// Sets how often watches that begin from now on get bookmarks.
+    /// Sets the bookmark interval of watches that begin from now on.
     pub fn set_bookmark_every(&self, every: Duration) {
         let millis = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
         self.bookmarks.store(millis, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Cluster {
         &self.users
     }
 
-    /// Brings the world to where the real clock says it should be, and tells whoever waits.
+    /// Advances the world to the virtual time that corresponds to the real clock, and notifies watchers.
     pub fn tick(&self) {
         let (real, begun) = self.origin;
         let passed = (self.clock)().since(real).millis() as f64 * self.speed;
@@ -189,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// Moves the virtual clock to `to` (never back), and tells whoever waits.
+    /// Moves the virtual clock to `to` (never back), and notifies watchers.
     pub fn advance(&self, to: Moment) {
         {
             let mut core = self.core();
@@ -202,7 +202,7 @@ impl Cluster {
         self.announce();
     }
 
-    /// Tells whoever waits that something may have changed.
+    /// Notifies watchers that something may have changed.
     pub fn announce(&self) {
         self.beat.send_modify(|beat| *beat += 1);
     }
@@ -212,25 +212,25 @@ impl Cluster {
         self.beat.subscribe()
     }
 
-    /// The faults that are set.
-    pub fn faults(&self) -> Faults {
+    /// The faults in effect.
+    pub fn faults(&self) -> InjectedFaults {
         self.faults.borrow().clone()
     }
 
     /// Sets the faults.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: InjectedFaults) {
         self.faults.send_replace(faults);
     }
 
     /// Signals each change of the faults.
-    pub fn fault_changes(&self) -> watch::Receiver<Faults> {
+    pub fn fault_changes(&self) -> watch::Receiver<InjectedFaults> {
         self.faults.subscribe()
     }
 
-    /// What to do with the next request.
+    /// Decides how the next request is answered under the current faults.
     pub fn judge(&self) -> Verdict {
         let mut verdict = Verdict::Serve;
-        // Counting down is nobody's news.
+        // A countdown is not a change of the faults: no notification.
         self.faults.send_if_modified(|faults| {
             verdict = faults.judge();
             false
@@ -248,9 +248,9 @@ impl Cluster {
         expired
     }
 
-    /// Waits until the server is no longer silent.
+    /// Waits until the fault that silences the server ends.
     pub async fn heard_again(&self) {
-        // The sender lives as long as the cluster, so waiting ends with the fault.
+        // The sender lives as long as the cluster, so this wait ends with the fault.
         let _ = self
             .faults
             .subscribe()
@@ -258,7 +258,7 @@ impl Cluster {
             .await;
     }
 
-    /// Ends every watch and every follower.
+    /// Ends every watch and every log follower.
     pub fn close(&self) {
         self.closed.send_replace(true);
         self.announce();
@@ -269,7 +269,7 @@ impl Cluster {
         self.closed.subscribe()
     }
 
-    /// An object, when there is one.
+    /// An object, if it exists.
     pub fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.core().store.get(resource, namespace, name)
     }

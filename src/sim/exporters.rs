@@ -7,13 +7,13 @@ use http::{Method, Request, Response};
 
 use super::api::request::decoded;
 use super::api::{Body, respond};
-use super::cluster::Cluster;
+use super::cluster::SimCluster;
 use model::base::ObjectKey;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Answers a request for a page.
-pub fn answer<B>(cluster: &Cluster, request: &Request<B>) -> Response<Body> {
+pub fn answer<B>(cluster: &SimCluster, request: &Request<B>) -> Response<Body> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return respond(405, TEXT, "exporters are read with GET\n");
     }

@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 /// Everything that may go wrong at once. The default is a server in good health.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Faults {
+pub struct InjectedFaults {
     /// Added to every answer, in milliseconds.
     pub latency_ms: u64,
-    /// The next so many watches from a revision answer 410 at once.
+    /// This many of the next watches from a revision answer 410 immediately.
     pub expired_watches: u32,
-    /// The next so many requests answer 429.
+    /// This many of the next requests answer 429.
     pub too_many: u32,
     /// `Retry-After` of those 429, in seconds.
     pub retry_after_seconds: u32,
-    /// The next so many requests answer 500.
+    /// This many of the next requests answer 500.
     pub server_errors: u32,
-    /// The next so many requests answer a page of HTML with code 502, as a broken proxy would.
+    /// This many of the next requests answer a page of HTML with code 502, as a broken proxy would.
     pub html: u32,
-    /// Every token is refused (401) until this is taken back.
+    /// Every token is refused (401) until this is reset.
     pub tokens_expired: bool,
-    /// Requests get no answer until this is taken back; running watches fall silent.
+    /// Requests get no answer until this is reset; running watches send nothing.
     pub silent: bool,
     /// Plural names of resources whose lists and watches answer 500.
     pub broken: Vec<String>,
@@ -50,7 +50,7 @@ pub enum Verdict {
     Silent,
 }
 
-impl Faults {
+impl InjectedFaults {
     /// The delay before an answer.
     pub fn latency(&self) -> Duration {
         Duration::from_millis(self.latency_ms)
@@ -90,7 +90,7 @@ impl Faults {
         self.broken.iter().any(|broken| broken == plural)
     }
 
-    /// True when the page at this path never comes.
+    /// True when the page at this path never arrives.
     pub fn hangs(&self, path: &str) -> bool {
         let pod = path.split("/pods/").nth(1).unwrap_or_default();
         let pod = pod.split([':', '/']).next().unwrap_or_default();
@@ -128,7 +128,7 @@ impl Faults {
                 }
                 _ => {
                     return Err(format!(
-                        "there is no fault {key:?}; there are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, hung, dropWatches"
+                        "there is no fault {key:?}; the faults are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, hung, dropWatches"
                     ));
                 }
             }
@@ -137,7 +137,7 @@ impl Faults {
     }
 }
 
-/// `a,b` taken apart.
+/// `a,b` split into parts.
 fn names(value: &str) -> Vec<String> {
     let names = value.split(',').filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
@@ -149,12 +149,12 @@ mod tests {
 
     #[test]
     fn limited_faults_run_out() {
-        let mut faults = Faults {
+        let mut faults = InjectedFaults {
             too_many: 1,
             retry_after_seconds: 3,
             html: 1,
             expired_watches: 1,
-            ..Faults::default()
+            ..InjectedFaults::default()
         };
         assert_eq!(faults.judge(), Verdict::Html);
         assert_eq!(faults.judge(), Verdict::TooMany(3));
@@ -170,7 +170,7 @@ mod tests {
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))
                 .collect()
         };
-        let set = Faults::default()
+        let set = InjectedFaults::default()
             .with(&query("latencyMs=50&broken=nodes,pods&dropWatches=true"))
             .expect("valid");
         assert_eq!((set.latency_ms, set.watch_drops), (50, 1));

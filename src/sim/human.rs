@@ -14,7 +14,7 @@ pub fn duration(millis: i64) -> String {
         return "0s".into();
     }
     let (minutes, hours) = (seconds / 60, seconds / 3600);
-    // A two-part figure, its second part left out when it is zero.
+    // A figure of two parts, the second omitted when it is zero.
     let pair = |whole: i64, unit: char, rest: i64, small: char| {
         if rest == 0 {
             format!("{whole}{unit}")

@@ -15,7 +15,7 @@ pub(crate) fn int(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// True when `true` stands at the JSON pointer.
+/// True when the value at the JSON pointer is `true`.
 pub(crate) fn flag(object: &Value, pointer: &str) -> bool {
     object
         .pointer(pointer)
@@ -64,7 +64,7 @@ pub(crate) fn map_mut<'a>(
     slot.as_object_mut().expect("made an object just above")
 }
 
-/// What the real server's decoder says of JSON that does not parse.
+/// The message of the real server's decoder for JSON that does not parse.
 pub fn fault(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();

@@ -37,7 +37,7 @@ pub fn render(url: &str, ca_pem: &str, users: &Users) -> String {
     text
 }
 
-/// Writes the kubeconfig for its owner alone (mode 0600), whole or not at all.
+/// Writes the kubeconfig, readable only by its owner (mode 0600), completely or not at all.
 ///
 /// # Errors
 /// Those of the file system.

@@ -24,8 +24,8 @@ pub mod table;
 pub mod users;
 
 pub use api::Service;
-pub use cluster::{Clock, Cluster};
-pub use faults::Faults;
+pub use cluster::{Clock, SimCluster};
+pub use faults::InjectedFaults;
 pub use serve::{Options, Running, Server, embed};
 pub use users::User;
 pub mod world;

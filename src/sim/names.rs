@@ -1,4 +1,4 @@
-//! Names, label keys and label values: what may stand in them, in the API server's words.
+//! Names, label keys and label values: the characters allowed in them, with the API server's messages.
 
 use model::base::name::is_dns_subdomain;
 

@@ -109,7 +109,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The token here as a value: `in` and `notin` are words where a value stands.
+    /// The current token as a value: `in` and `notin` are plain words in the position of a value.
     fn peek(&self) -> (Token, &str) {
         let (token, text) = &self.tokens[self.at.min(self.tokens.len() - 1)];
         match token {
@@ -396,9 +396,9 @@ fn number(value: Option<&str>) -> Option<i64> {
 
 /// A field selector: each term is a field, whether it must equal, and the value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Fields(Vec<(String, bool, String)>);
+pub struct FieldSelector(Vec<(String, bool, String)>);
 
-impl Fields {
+impl FieldSelector {
     /// Parses `a=b,c!=d` with `\,`, `\=` and `\\` escaped in values; the error is the API server's.
     pub fn parse(input: &str) -> Result<Self, String> {
         let mut terms = Vec::new();
@@ -428,7 +428,7 @@ impl Fields {
         Ok(Self(parsed))
     }
 
-    /// The terms: field, whether equality is asked for, value.
+    /// The terms: field, whether the operator is equality, value.
     pub fn terms(&self) -> &[(String, bool, String)] {
         &self.0
     }
@@ -438,7 +438,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// The value that `field` must equal, when one term says so.
+    /// The value that `field` must equal, when one term requires it.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.0
             .iter()
@@ -540,12 +540,13 @@ mod tests {
 
     #[test]
     fn field_selectors_unescape() {
-        let fields = Fields::parse(r"spec.nodeName=a\,b,status.phase!=Failed").expect("valid");
+        let fields =
+            FieldSelector::parse(r"spec.nodeName=a\,b,status.phase!=Failed").expect("valid");
         assert_eq!(fields.exact("spec.nodeName"), Some("a,b"));
         assert_eq!(fields.exact("status.phase"), None);
-        assert!(Fields::parse("nonsense").is_err());
-        assert!(Fields::parse("a=b=c").is_err());
-        assert!(Fields::parse("a=\\x").is_err());
+        assert!(FieldSelector::parse("nonsense").is_err());
+        assert!(FieldSelector::parse("a=b=c").is_err());
+        assert!(FieldSelector::parse("a=\\x").is_err());
     }
 
     proptest! {
@@ -559,7 +560,7 @@ mod tests {
                 // What tables print reads back as the same selector.
                 prop_assert_eq!(Labels::parse(&selector.show()).map(|s| s.matches(&object)), Ok(selector.matches(&object)));
             }
-            let _ = Fields::parse(&text);
+            let _ = FieldSelector::parse(&text);
         }
     }
 }

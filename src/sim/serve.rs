@@ -22,18 +22,18 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::api::{Body, Service};
-use super::change::{Resource, Scene};
-use super::cluster::{Clock, Cluster};
+use super::change::{Resource, SimBackend};
+use super::cluster::{Clock, SimCluster};
 use super::json::{name, text};
-use super::store::{Listing, Store};
+use super::store::{ListOptions, Store};
 use super::users::{User, Users};
 use super::{exporters, kubeconfig, prometheus};
 
-/// How often the world is brought to where the clock says it should be.
+/// Interval at which the world is advanced to the clock.
 const TICK: Duration = Duration::from_millis(250);
 /// How many changes of each resource a watcher can resume across.
 const RETENTION: usize = 8192;
-/// How long running answers may take to finish when the server ends.
+/// How long open requests may take to finish when the server ends.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// How to serve.
@@ -43,9 +43,9 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where to write the kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// Virtual seconds a real second; 0 stands still.
+    /// Virtual seconds per real second; at 0 the clock is stopped.
     pub speed: f64,
-    /// Seed of the uids and names that the server makes.
+    /// Seed of the uids and names that the server generates.
     pub seed: u64,
     /// Where the exporters' pages listen, over plain HTTP.
     pub exporters: Option<SocketAddr>,
@@ -75,7 +75,7 @@ impl Default for Options {
 /// Starts servers.
 pub struct Server;
 
-/// A running server. Dropping it ends it at once; [`Running::shutdown`] lets running answers finish.
+/// A running server. Dropping it ends it at once; [`Running::shutdown`] lets open requests finish.
 pub struct Running {
     /// `https://ADDRESS:PORT` of the API.
     pub url: String,
@@ -97,7 +97,7 @@ impl Running {
     }
 
     /// The cluster behind it.
-    pub fn cluster(&self) -> &Arc<Cluster> {
+    pub fn cluster(&self) -> &Arc<SimCluster> {
         self.service.cluster()
     }
 
@@ -115,8 +115,8 @@ impl Running {
     }
 }
 
-/// The namespaces of the team's user: the first two that carry a team's label, else the first two that are not the
-/// system's.
+/// The namespaces of the team's user: the first two with a team label, else the first two that are no
+/// system namespaces.
 fn team_namespaces(store: &Store) -> Vec<String> {
     let system = |name: &str| {
         name.starts_with("kube-")
@@ -124,7 +124,7 @@ fn team_namespaces(store: &Store) -> Vec<String> {
             || matches!(name, "default" | "monitoring" | "gpu-operator")
     };
     let all = store
-        .list(Resource::Namespaces, &Listing::default(), &|object| {
+        .list(Resource::Namespaces, &ListOptions::default(), &|object| {
             !system(name(object))
         })
         .map(|page| page.items)
@@ -146,7 +146,7 @@ fn team_namespaces(store: &Store) -> Vec<String> {
     names
 }
 
-/// Four tokens that nobody can guess.
+/// Four random tokens.
 fn tokens() -> anyhow::Result<[String; 4]> {
     let provider = rustls::crypto::ring::default_provider();
     let mut tokens = [const { String::new() }; 4];
@@ -166,28 +166,30 @@ fn tokens() -> anyhow::Result<[String; 4]> {
 }
 
 fn start_cluster(
-    scene: Box<dyn Scene>,
+    scene: Box<dyn SimBackend>,
     clock: Clock,
     speed: f64,
     seed: u64,
     retention: usize,
-) -> anyhow::Result<Arc<Cluster>> {
+) -> anyhow::Result<Arc<SimCluster>> {
     let tokens = tokens()?;
     let users = |store: &Store| Users::new(tokens, team_namespaces(store));
-    Ok(Cluster::start(scene, users, clock, speed, seed, retention))
+    Ok(SimCluster::start(
+        scene, users, clock, speed, seed, retention,
+    ))
 }
 
-/// Moves the cluster's clock for as long as anyone holds the cluster.
-async fn keep_time(cluster: std::sync::Weak<Cluster>) {
+/// Advances the cluster's clock until the cluster is dropped.
+async fn keep_time(cluster: std::sync::Weak<SimCluster>) {
     loop {
         tokio::time::sleep(TICK).await;
         let Some(cluster) = cluster.upgrade() else {
             return;
         };
-        // A step of a large world takes a while; it must not hold up those who serve.
+        // A step of a large world takes a while; it must not block requests.
         let ticked = tokio::task::spawn_blocking(move || cluster.tick()).await;
         if let Err(error) = ticked {
-            tracing::error!(%error, "the simulated world cannot go on; its clock stands still");
+            tracing::error!(%error, "the simulated world has failed; its clock is stopped");
             return;
         }
     }
@@ -199,7 +201,7 @@ async fn keep_time(cluster: std::sync::Weak<Cluster>) {
 /// # Errors
 /// When the system gives no random numbers.
 pub fn embed(
-    scene: Box<dyn Scene>,
+    scene: Box<dyn SimBackend>,
     clock: Clock,
     speed: f64,
     seed: u64,
@@ -218,7 +220,7 @@ impl Server {
     /// When an address cannot be listened on, the kubeconfig cannot be written, or no certificate can be made.
     pub async fn start(
         options: Options,
-        scene: Box<dyn Scene>,
+        scene: Box<dyn SimBackend>,
         clock: Clock,
     ) -> anyhow::Result<Running> {
         let cluster = start_cluster(scene, clock, options.speed, options.seed, options.retention)?;
@@ -233,7 +235,7 @@ impl Server {
         let (acceptor, ca) = tls(address.ip()).context("cannot make the server's certificate")?;
         let mut reached = address;
         if reached.ip().is_unspecified() {
-            // Listening everywhere is no address to connect to.
+            // An unspecified address cannot be connected to.
             reached.set_ip(IpAddr::from([127, 0, 0, 1]));
         }
         let url = format!("https://{reached}");
@@ -332,7 +334,7 @@ fn tls(ip: IpAddr) -> anyhow::Result<(TlsAcceptor, String)> {
     Ok((TlsAcceptor::from(Arc::new(config)), ca_pem))
 }
 
-/// Accepts connections until told to stop, then waits a little for the running ones.
+/// Accepts connections until the server is stopped, then waits briefly for open requests.
 async fn accept<F, Fut>(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -350,7 +352,7 @@ async fn accept<F, Fut>(
                     connections.spawn(converse(stream, tls.clone(), stop.clone(), answer.clone()));
                 }
                 Err(error) => {
-                    // Out of descriptors, most often: wait for some to come free.
+                    // Most often out of file descriptors: wait until some are free.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -361,7 +363,7 @@ async fn accept<F, Fut>(
     }
     drop(listener);
     let finished = async { while connections.join_next().await.is_some() {} };
-    // What has not finished by then is cut off when the set is dropped.
+    // Unfinished requests are cut off when the set is dropped.
     let _ = tokio::time::timeout(GRACE, finished).await;
 }
 
@@ -374,7 +376,7 @@ async fn converse<F, Fut>(
     F: Fn(Request<Incoming>) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Response<Body>> + Send + 'static,
 {
-    // Watch events are small and must not wait for one another.
+    // Watch events are small and must not be delayed.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no-delay is not to be had");
     }

@@ -1,9 +1,9 @@
 //! A versioned store of objects: lists at one revision, and a log of changes that any number of watchers read at
 //! their own speed.
 //!
-//! Every write takes the next revision and stands once in the log of its resource. A watcher holds nothing but the
-//! last revision it has seen, so a slow one costs no memory; when the log no longer reaches back to that revision,
-//! the watcher is told so (410) instead of missing changes. The log is cut only when the next batch begins, so a
+//! Every write takes the next revision and has one entry in the log of its resource. A watcher keeps only the
+//! last revision that it has seen, so a slow one costs no memory; when the log no longer reaches back to that revision,
+//! the watcher gets 410 instead of missing changes. The log is cut only when the next batch begins, so a
 //! batch larger than the retention still reaches every watcher that was up to date before it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::change::{Change, Resource};
+use super::change::{Resource, WorldChange};
 use super::json::{name, namespace, text};
 
 /// One change of one object.
@@ -27,18 +27,18 @@ pub struct Logged {
     pub after: Option<Arc<Value>>,
 }
 
-/// The log does not reach back to the revision asked for.
+/// The log does not reach back to the requested revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expired {
-    /// The revision asked for.
+    /// The requested revision.
     pub asked: u64,
-    /// The oldest revision that can still be asked for.
+    /// The oldest revision in the log.
     pub oldest: u64,
 }
 
 /// What to list.
 #[derive(Default)]
-pub struct Listing<'a> {
+pub struct ListOptions<'a> {
     /// Only this namespace.
     pub namespace: Option<&'a str>,
     /// As it was at this revision; `None` for now.
@@ -58,7 +58,7 @@ pub struct Page {
     pub revision: u64,
     /// The last key of this page when more objects follow.
     pub next: Option<String>,
-    /// How many objects follow, whatever the filter says of them.
+    /// The number of objects that follow, before filtering.
     pub remaining: usize,
 }
 
@@ -93,7 +93,7 @@ fn with_revision(mut object: Value, revision: u64) -> Value {
     object
 }
 
-/// True when both are the same but for their `resourceVersion`.
+/// True when both are equal except for their `resourceVersion`.
 fn same(one: &Value, other: &Value) -> bool {
     let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else {
         return one == other;
@@ -135,7 +135,7 @@ impl Store {
         self.revision
     }
 
-    /// Forgets the log so far: what stands now is the oldest state that a watcher can resume from.
+    /// Clears the log: the current state is the oldest from which a watcher can resume.
     pub fn forget(&mut self) {
         for table in self.tables.values_mut() {
             table.log.clear();
@@ -149,9 +149,9 @@ impl Store {
         self.tables.entry(resource).or_default()
     }
 
-    /// Applies a batch of changes in order. A put that changes nothing takes no revision; an object put under a
-    /// new uid goes and comes again, as it would on a real server.
-    pub fn apply(&mut self, changes: Vec<Change>) {
+    /// Applies a batch of changes in order. A put without a difference takes no revision; an object put under a
+    /// new uid is deleted and created again, as on a real server.
+    pub fn apply(&mut self, changes: Vec<WorldChange>) {
         let retention = self.retention;
         for table in self.tables.values_mut() {
             while table.log.len() > retention {
@@ -162,8 +162,8 @@ impl Store {
         }
         for change in changes {
             match change {
-                Change::Put(resource, object) => self.put(resource, object),
-                Change::Remove(resource, key) => {
+                WorldChange::Put(resource, object) => self.put(resource, object),
+                WorldChange::Remove(resource, key) => {
                     self.remove(resource, &key_of(&key.namespace, &key.name));
                 }
             }
@@ -235,7 +235,7 @@ impl Store {
     pub fn list(
         &self,
         resource: Resource,
-        what: &Listing<'_>,
+        what: &ListOptions<'_>,
         keep: &dyn Fn(&Value) -> bool,
     ) -> Result<Page, Expired> {
         let revision = what.at.unwrap_or(self.revision);
@@ -247,7 +247,7 @@ impl Store {
                 oldest: table.reaches,
             });
         }
-        // What has changed since, as it was then: the oldest later change of a key knows.
+        // The former state of objects changed since: that of the oldest later change of a key.
         let mut then: BTreeMap<&str, Option<&Arc<Value>>> = BTreeMap::new();
         for logged in table.log.iter().rev().take_while(|l| l.revision > revision) {
             then.insert(&logged.key, logged.before.as_ref());
@@ -350,23 +350,23 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn put(id: u8, value: u8) -> Change {
+    fn put(id: u8, value: u8) -> WorldChange {
         let object = json!({
             "metadata": {"namespace": format!("n{}", id % 3), "name": format!("o{id}"), "uid": "u"},
             "value": value,
         });
-        Change::Put(Resource::ConfigMaps, object)
+        WorldChange::Put(Resource::ConfigMaps, object)
     }
 
-    fn remove(id: u8) -> Change {
+    fn remove(id: u8) -> WorldChange {
         let key = ObjectKey::new(format!("n{}", id % 3).as_str(), format!("o{id}").as_str());
-        Change::Remove(Resource::ConfigMaps, key)
+        WorldChange::Remove(Resource::ConfigMaps, key)
     }
 
     fn everything(store: &Store, at: Option<u64>) -> Vec<Value> {
-        let what = Listing {
+        let what = ListOptions {
             at,
-            ..Listing::default()
+            ..ListOptions::default()
         };
         let page = store
             .list(Resource::ConfigMaps, &what, &|_| true)
@@ -391,7 +391,7 @@ mod tests {
         store.apply(vec![put(1, 1)]);
         let at = store.revision();
         let again = json!({"metadata": {"namespace": "n1", "name": "o1", "uid": "v"}, "value": 1});
-        store.apply(vec![Change::Put(Resource::ConfigMaps, again)]);
+        store.apply(vec![WorldChange::Put(Resource::ConfigMaps, again)]);
         let log = store.since(Resource::ConfigMaps, at, 9).expect("in reach");
         assert_eq!(log.len(), 2);
         assert!(log[0].after.is_none() && log[1].before.is_none());
@@ -417,7 +417,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         /// However writes and readers interleave, each reader folds the log into exactly the state of the store,
-        /// in strictly rising revisions, or is told that its revision has gone.
+        /// in strictly rising revisions, or gets an error that its revision has expired.
         #[test]
         fn every_watcher_sees_each_change_once_and_in_order(
             retention in 1usize..12,
@@ -480,7 +480,7 @@ mod tests {
             let (mut after, mut seen) = (None, Vec::new());
             let mut later = later.into_iter();
             loop {
-                let what = Listing { at: Some(at), after: after.as_deref(), limit: Some(limit), ..Listing::default() };
+                let what = ListOptions { at: Some(at), after: after.as_deref(), limit: Some(limit), ..ListOptions::default() };
                 let page = store.list(Resource::ConfigMaps, &what, &|_| true).expect("in reach");
                 prop_assert!(page.items.len() <= limit);
                 seen.extend(page.items.iter().map(|v| (**v).clone()));

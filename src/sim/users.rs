@@ -11,7 +11,7 @@ pub enum User {
     Viewer,
     /// May read in the namespaces of one team only: no cluster-wide list, no nodes, no proxy.
     Team,
-    /// Is known, and may do nothing but look around in discovery and ask what it may do.
+    /// Is authenticated, and may only read discovery and review its own rights.
     Nobody,
 }
 
@@ -30,7 +30,7 @@ impl User {
     }
 }
 
-/// Who is asking, as authenticated or impersonated.
+/// The requester, as authenticated or impersonated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// User name.
@@ -61,9 +61,9 @@ impl Identity {
     }
 }
 
-/// What is asked for, as the authorizer sees it.
+/// The requested action, in the authorizer's terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ask<'a> {
+pub enum AccessRequest<'a> {
     /// Something on a resource.
     Resource {
         /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, ...
@@ -152,7 +152,7 @@ const BASIC: &[Rule] = &[
     },
 ];
 
-/// What even those may do who are nobody yet.
+/// What unauthenticated requests may do.
 const PUBLIC: &[Rule] = &[Rule {
     verbs: &["get"],
     groups: &[],
@@ -283,10 +283,10 @@ const TEAM: &[Rule] = &[
 ];
 
 impl Rule {
-    fn allows(&self, ask: &Ask<'_>) -> bool {
+    fn allows(&self, ask: &AccessRequest<'_>) -> bool {
         let has = |list: &[&str], word: &str| list.iter().any(|l| *l == "*" || *l == word);
         match ask {
-            Ask::Resource {
+            AccessRequest::Resource {
                 verb,
                 group,
                 plural,
@@ -302,7 +302,7 @@ impl Rule {
                 };
                 has(self.verbs, verb) && has(self.groups, group) && has(self.resources, resource)
             }
-            Ask::Path { verb, path } => {
+            AccessRequest::Path { verb, path } => {
                 has(self.verbs, verb)
                     && self.paths.iter().any(|p| match p.strip_suffix('*') {
                         Some(stem) => path.starts_with(stem),
@@ -348,7 +348,7 @@ impl Users {
         &self.team_namespaces
     }
 
-    /// The rules that hold for someone in a namespace (empty: at the cluster scope).
+    /// The rules of a user in a namespace (empty: at the cluster scope).
     pub fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
         let bound = self.bound(who, namespace);
         bound
@@ -357,7 +357,7 @@ impl Users {
             .collect()
     }
 
-    /// The same, each role's rules under the binding that gives it; the administrators' rules need none.
+    /// The same, grouped by the binding that grants them; the administrators' rules have none.
     fn bound(&self, who: &Identity, namespace: &str) -> Vec<(Option<String>, &'static [Rule])> {
         let mut bound: Vec<(Option<String>, &'static [Rule])> = Vec::new();
         let in_group = |group: &str| who.groups.iter().any(|g| g == group);
@@ -392,14 +392,14 @@ impl Users {
     }
 
     /// True when the user may do this.
-    pub fn may(&self, who: &Identity, ask: &Ask<'_>) -> bool {
+    pub fn may(&self, who: &Identity, ask: &AccessRequest<'_>) -> bool {
         self.rules(who, place(ask))
             .iter()
             .any(|rule| rule.allows(ask))
     }
 
-    /// The binding by which the user may do this; `None` when it may not, or needs none.
-    pub fn binding(&self, who: &Identity, ask: &Ask<'_>) -> Option<String> {
+    /// The binding that permits the action to the user; `None` when there is none, or none is needed.
+    pub fn binding(&self, who: &Identity, ask: &AccessRequest<'_>) -> Option<String> {
         let bound = self.bound(who, place(ask));
         let (binding, _) = bound
             .into_iter()
@@ -408,29 +408,31 @@ impl Users {
     }
 }
 
-/// The namespace whose rights count.
-fn place<'a>(ask: &Ask<'a>) -> &'a str {
+/// The namespace in which the request is authorized.
+fn place<'a>(ask: &AccessRequest<'a>) -> &'a str {
     match ask {
         // One namespace by name is read with the rights in it.
-        Ask::Resource {
+        AccessRequest::Resource {
             namespace: "",
             plural: "namespaces",
             group: "",
             name,
             ..
         } => name,
-        Ask::Resource { namespace, .. } => namespace,
-        Ask::Path { .. } => "",
+        AccessRequest::Resource { namespace, .. } => namespace,
+        AccessRequest::Path { .. } => "",
     }
 }
 
-/// The sentence of a 403: who cannot do what, where.
-pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
+/// The message of a 403.
+pub fn refused(who: &Identity, ask: &AccessRequest<'_>) -> String {
     use super::names::quoted;
     let user = quoted(&who.name);
     match ask {
-        Ask::Path { verb, path } => format!("User {user} cannot {verb} path {}", quoted(path)),
-        Ask::Resource {
+        AccessRequest::Path { verb, path } => {
+            format!("User {user} cannot {verb} path {}", quoted(path))
+        }
+        AccessRequest::Resource {
             verb,
             group,
             plural,
@@ -461,9 +463,9 @@ pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn ask<'a>(verb: &'a str, resource: &'a str, namespace: &'a str) -> Ask<'a> {
+    fn ask<'a>(verb: &'a str, resource: &'a str, namespace: &'a str) -> AccessRequest<'a> {
         let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        Ask::Resource {
+        AccessRequest::Resource {
             verb,
             group: "",
             plural,
@@ -492,14 +494,14 @@ mod tests {
         let nobody = users.authenticate("n").expect("known");
         assert!(users.may(
             &nobody,
-            &Ask::Path {
+            &AccessRequest::Path {
                 verb: "get",
                 path: "/apis/apps/v1"
             }
         ));
         assert!(!users.may(
             &nobody,
-            &Ask::Path {
+            &AccessRequest::Path {
                 verb: "get",
                 path: "/metrics"
             }

@@ -1,4 +1,4 @@
-//! Reading every source again because an operator asked for it: at once, but within the limits of each source.
+//! An operator's request to read every source again: immediately, but within the limits of each source.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ pub const SPACING: Duration = Duration::from_secs(15);
 pub(super) struct Again(watch::Receiver<u64>);
 
 impl Again {
-    /// Completes when it has been asked for since the last time; cancelled, it loses nothing.
-    pub(super) async fn asked(&mut self) {
+    /// Completes when there was a request since the last call; safe to cancel.
+    pub(super) async fn requested(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// What was asked for until now is done.
+    /// Marks all requests until now as done.
     pub(super) fn done(&mut self) {
         self.0.mark_unchanged();
     }
 }
 
-/// Asks for it, and keeps the distance between two times.
+/// Requests a read of every source, at most once per interval.
 pub(super) struct Bell {
     out: watch::Sender<u64>,
     clock: Clock,
@@ -37,7 +37,7 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Nothing has been asked for yet.
+    /// No request was made yet.
     pub(super) fn new(clock: Clock) -> Self {
         Self {
             out: watch::Sender::new(0),
@@ -51,10 +51,10 @@ impl Bell {
         Again(self.out.subscribe())
     }
 
-    /// Asks for it.
+    /// Makes a request.
     ///
     /// # Errors
-    /// How long it takes until it may be asked for again.
+    /// The time until the next request is possible.
     pub(super) fn ring(&mut self) -> Result<(), Duration> {
         let now = (self.clock)();
         // A clock that was set back forbids nothing.

@@ -1,4 +1,4 @@
-//! What went wrong with a request to the API server, in words that name the mend.
+//! Errors of requests to the API server, with messages that contain the repair.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cluster::table;
 use model::base::name::printable;
 use model::fleet::observe::{LostKind, Table};
 
-use super::counted::{NotKubernetes, Silent};
+use super::counted::{NotKubernetes, ResponseTimeout};
 use super::gate::Refused;
 use super::limits::{TooLarge, TooSlow, cause};
 use super::login::LoginFailed;
@@ -16,38 +16,38 @@ use super::login::LoginFailed;
 /// A request that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiError {
-    /// What sort of failure it is.
+    /// Kind of failure.
     pub what: What,
-    /// What failed and the mend.
+    /// What failed, and the repair.
     pub message: String,
-    /// How long the server asked to wait.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
-/// Sorts of failure that are met differently.
+/// Kinds of failure that are handled differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// 401: the server does not know us.
+    /// 401: not authenticated.
     Unknown,
-    /// 403: it knows us and will not say.
+    /// 403: not authorized.
     Forbidden,
     /// 404: it does not serve this.
     Missing,
-    /// 410: it no longer remembers from where we were to go on.
+    /// 410: the revision to continue from has expired.
     Expired,
-    /// 400, 405 or 422: it does not understand how we ask.
+    /// 400, 405 or 422: the server does not support the request.
     Misunderstood,
     /// 429, 503 or 504: it is busy.
     Busy,
-    /// One object could not be read.
+    /// One object could not be parsed.
     Garbled,
-    /// Everything else: nobody answers, or with nonsense.
+    /// Everything else: no answer, or an invalid one.
     Unreachable,
 }
 
 impl What {
-    /// Whether rights or reach is missing.
-    pub const fn lost(self) -> LostKind {
+    /// Whether rights or the connection are missing.
+    pub const fn lost_kind(self) -> LostKind {
         match self {
             Self::Unknown => LostKind::Login,
             Self::Forbidden => LostKind::Rights,
@@ -67,7 +67,7 @@ impl ApiError {
                 message: format!("an event of {} could not be read: {error}", table.name()),
                 retry_after: None,
             },
-            // Any JSON object reads as a Status; one without a code is an event gone wrong.
+            // Any JSON object parses as a Status; one without a code is an invalid event.
             watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 0 => Self {
                 what: What::Garbled,
                 message: format!("an event of {} is of no known form", table.name()),
@@ -123,7 +123,7 @@ impl ApiError {
             if let Some(refused) = at.downcast_ref::<Refused>() {
                 return Self::unreachable(refused.to_string());
             }
-            if let Some(silent) = at.downcast_ref::<Silent>() {
+            if let Some(silent) = at.downcast_ref::<ResponseTimeout>() {
                 return Self::unreachable(format!(
                     "{silent}; is it overloaded, or does something else listen at its address?"
                 ));
@@ -151,7 +151,7 @@ impl ApiError {
             "" => table.plural().to_owned(),
             group => format!("{}.{group}", table.plural()),
         };
-        let said = said(&status.message);
+        let said = message_in_brackets(&status.message);
         let narrower = if place.namespaced {
             ", or give -n NAMESPACE"
         } else {
@@ -214,7 +214,7 @@ impl ApiError {
         }
     }
 
-    /// Nobody answers, or with nonsense.
+    /// No answer, or an invalid one.
     pub fn unreachable(message: String) -> Self {
         Self {
             what: What::Unreachable,
@@ -224,8 +224,8 @@ impl ApiError {
     }
 }
 
-/// What the server said, in brackets; a page of HTML says nothing.
-fn said(message: &str) -> String {
+/// The server's message, in brackets; a page of HTML is omitted.
+fn message_in_brackets(message: &str) -> String {
     let text = message.trim();
     if text.is_empty() {
         String::new()
@@ -236,7 +236,7 @@ fn said(message: &str) -> String {
     }
 }
 
-/// One line of bounded length that cannot disturb a screen.
+/// One line of bounded length without control characters.
 pub fn clipped(text: &str) -> String {
     const LONGEST: usize = 200;
     let line = text.trim().lines().next().unwrap_or("");
@@ -271,7 +271,7 @@ fn of_io(error: &std::io::Error) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// Failures that only their text tells apart.
+/// Failures that differ only in their text.
 fn of_text(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let any = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_connections_are_told_from_bad_names_and_certificates() {
+    fn refused_connections_bad_names_and_bad_certificates_differ() {
         let refused = kube::Error::Service(Box::new(std::io::Error::from(
             std::io::ErrorKind::ConnectionRefused,
         )));

@@ -1,5 +1,5 @@
-//! What goes over the wire to the API server, counted: requests a minute by class, latency, the server's clock,
-//! its wishes to be left alone, and a brake on watches that end as soon as they begin.
+//! Statistics of API requests: requests a minute by class, latency, the server's clock, `Retry-After`, and a back-off
+//! for watches that end right after they begin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,23 +15,23 @@ use cluster::table;
 use model::base::Moment;
 use model::fleet::observe::Table;
 
-/// A clock that is handed in: this machine's, or a test's.
+/// An injected clock: this machine's, or a test's.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Class {
+pub enum RequestClass {
     /// Lists and watches of a table.
     Table(Table),
-    /// Which versions the server speaks, and whether it is there.
+    /// Discovery and version requests.
     Server,
-    /// Pages of pods and services, through the API server.
+    /// Pages of pods and services through the API server's proxy.
     Proxy,
     /// Anything else.
     Other,
 }
 
-impl Class {
+impl RequestClass {
     /// The class of a request path.
     pub fn of(path: &str) -> Self {
         let mut parts = path.trim_matches('/').split('/');
@@ -55,12 +55,12 @@ impl Class {
             .iter()
             .find(|known| {
                 let place = table::place(**known);
-                // Of several tables of one kind each is of one namespace.
+                // Of several tables of one kind, each has its own namespace.
                 let here = place.only.is_none_or(|(of, _)| namespace == Some(of));
                 rest == [known.plural()] && place.group == group && here
             })
             .copied()
-            // Settings name its namespace.
+            // The settings define the namespace of this table.
             .or_else(|| {
                 let ours = Table::GovernQueues;
                 (rest == [ours.plural()] && group.is_empty() && namespace.is_some()).then_some(ours)
@@ -72,7 +72,7 @@ impl Class {
 /// Seconds over which calls are counted.
 const WINDOW: usize = 60;
 
-/// A watch that lived shorter than this ended too soon.
+/// A watch that lived shorter than this ended too early.
 const HASTY: Duration = Duration::from_secs(5);
 
 /// Calls in each of the last [`WINDOW`] seconds.
@@ -119,18 +119,18 @@ impl Calls {
     }
 }
 
-/// What is known of one class of requests.
+/// State of one class of requests.
 #[derive(Clone, Default)]
 struct ClassState {
     calls: Calls,
     latency_ms: Option<u32>,
     last_ok: Option<Moment>,
     retry_at: Option<Moment>,
-    /// Watches by namespace; the empty one is all of them.
+    /// Watches by namespace; the empty one means all namespaces.
     watches: BTreeMap<String, WatchState>,
 }
 
-/// What is known of the watches of one class in one place.
+/// State of the watches of one class in one namespace.
 #[derive(Clone, Copy, Default)]
 struct WatchState {
     opened: Option<Moment>,
@@ -151,24 +151,24 @@ fn namespace_of(path: &str) -> &str {
 
 /// A class's figures for the `sources` view.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub struct Figures {
+pub struct RequestFigures {
     /// Requests in the last minute.
     pub calls_per_minute: u32,
     /// Milliseconds until the last answer began.
     pub latency_ms: Option<u32>,
-    /// When the server last sent something of use, on its clock.
+    /// When the server last sent useful data, on its clock.
     pub last_ok: Option<Moment>,
 }
 
 struct Inner {
-    classes: BTreeMap<Class, ClassState>,
+    classes: BTreeMap<RequestClass, ClassState>,
     total: Calls,
     /// The last request got no answer at all.
     down: bool,
-    /// When the first request was sent of those since the server last sent anything, on our clock.
+    /// When the first request since the server last sent anything was sent, on this machine's clock.
     waiting: Option<Moment>,
     /// When the server last sent anything, on its clock.
-    heard: Option<Moment>,
+    last_response: Option<Moment>,
     skew_ms: Option<i64>,
     /// The latest Date of any answer.
     date: Option<Moment>,
@@ -184,25 +184,25 @@ impl Inner {
     }
 }
 
-/// The shared record of everything sent and answered.
+/// Shared statistics of all requests and answers.
 pub struct ApiStats {
     clock: Clock,
-    /// Grows when another server answers than before.
+    /// Incremented when another server answers than before.
     epoch: AtomicU64,
     inner: Mutex<Inner>,
     opened: watch::Sender<u64>,
-    /// Grows when the server answers again after it did not.
+    /// Incremented when the server answers again after it did not.
     returned: watch::Sender<u64>,
 }
 
 impl fmt::Debug for ApiStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+        f.debug_struct("ApiStatsLayer").finish_non_exhaustive()
     }
 }
 
 impl ApiStats {
-    /// An empty record that reads the time from `clock`.
+    /// Empty statistics that read the time from `clock`.
     pub fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -212,7 +212,7 @@ impl ApiStats {
                 total: Calls::default(),
                 down: false,
                 waiting: None,
-                heard: None,
+                last_response: None,
                 skew_ms: None,
                 date: None,
                 pinned: false,
@@ -226,7 +226,7 @@ impl ApiStats {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This machine's clock, to be read by others.
+    /// This machine's clock, for use elsewhere.
     pub fn clock(&self) -> Clock {
         Arc::clone(&self.clock)
     }
@@ -236,14 +236,14 @@ impl ApiStats {
         (self.clock)()
     }
 
-    /// The server's clock, as far as it is known.
+    /// The server's clock, estimated from the skew if it is known.
     pub fn now(&self) -> Moment {
         let local = self.local();
         self.inner().server(local)
     }
 
-    /// From now on the server's clock is what its latest answer says and stands still between answers: for
-    /// one look, whose ages are then the server's own to the second.
+    /// Pins the server's clock to the `Date` of its latest answer: for one look at the cluster, whose ages then
+    /// match the server's own to the second.
     pub fn pin(&self) {
         self.inner().pinned = true;
     }
@@ -253,7 +253,7 @@ impl ApiStats {
         self.inner().skew_ms
     }
 
-    /// Which server answers: another number means another server, whose revisions are not those of the last.
+    /// Identity of the server that answers: a new number means another server, whose revisions are unrelated.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -264,11 +264,11 @@ impl ApiStats {
     }
 
     /// Figures of one class.
-    pub fn figures(&self, class: Class) -> Figures {
+    pub fn figures(&self, class: RequestClass) -> RequestFigures {
         let now = self.local();
         let mut inner = self.inner();
         let state = inner.classes.entry(class).or_default();
-        Figures {
+        RequestFigures {
             calls_per_minute: state.calls.in_a_minute(now),
             latency_ms: state.latency_ms,
             last_ok: state.last_ok,
@@ -281,8 +281,8 @@ impl ApiStats {
         self.inner().total.in_a_minute(now)
     }
 
-    /// How long the server asked to be left alone by this class, from now.
-    pub fn asked_to_wait(&self, class: Class) -> Option<Duration> {
+    /// Remaining time of the server's `Retry-After` for this class.
+    pub fn asked_to_wait(&self, class: RequestClass) -> Option<Duration> {
         let now = self.local();
         let retry_at = self.inner().classes.get(&class)?.retry_at?;
         let left = retry_at.since(now).millis();
@@ -290,7 +290,7 @@ impl ApiStats {
     }
 
     /// Completes when a watch of `class` in `namespace` (empty: in all) has been opened after `since` (local clock).
-    pub async fn watch_opened(&self, class: Class, namespace: &str, since: Moment) {
+    pub async fn watch_opened(&self, class: RequestClass, namespace: &str, since: Moment) {
         let mut changes = self.opened.subscribe();
         loop {
             let opened = self
@@ -302,7 +302,7 @@ impl ApiStats {
                 return;
             }
             if changes.changed().await.is_err() {
-                // The sender lives in `self`: it cannot be gone.
+                // The sender lives in `self`: it cannot be dropped.
                 return std::future::pending().await;
             }
         }
@@ -317,7 +317,7 @@ impl ApiStats {
     pub async fn returned(&self) {
         let mut changes = self.returns();
         if changes.changed().await.is_err() {
-            // The sender lives in `self`: it cannot be gone.
+            // The sender lives in `self`: it cannot be dropped.
             std::future::pending::<()>().await;
         }
     }
@@ -327,7 +327,7 @@ impl ApiStats {
         self.inner().down = true;
     }
 
-    /// For how long the server has sent nothing, though it was asked.
+    /// How long the server has sent nothing since a request; `None` without an open request.
     pub(super) fn silent_for(&self) -> Option<Duration> {
         let now = self.local();
         let since = self.inner().waiting?;
@@ -335,12 +335,12 @@ impl ApiStats {
     }
 
     /// When the server last sent anything, on its clock.
-    pub(super) fn heard(&self) -> Option<Moment> {
-        self.inner().heard
+    pub(super) fn last_response(&self) -> Option<Moment> {
+        self.inner().last_response
     }
 
-    /// Counts a request and says how long it must be held back first.
-    pub(super) fn before(&self, class: Class, path: &str, watches: bool) -> Duration {
+    /// Counts a request and returns how long to delay it.
+    pub(super) fn before(&self, class: RequestClass, path: &str, watches: bool) -> Duration {
         let now = self.local();
         let mut inner = self.inner();
         inner.total.count(now);
@@ -363,7 +363,7 @@ impl ApiStats {
             0
         };
         match state.hasty {
-            // A list and its watch, or one drop, are ordinary.
+            // One list and its watch, or one disconnect, are normal.
             0 | 1 => Duration::ZERO,
             more => Duration::from_millis(250 << more.min(7)).min(Duration::from_secs(30)),
         }
@@ -371,7 +371,7 @@ impl ApiStats {
 
     pub(super) fn after<B>(
         &self,
-        class: Class,
+        class: RequestClass,
         path: &str,
         watches: bool,
         sent: Moment,
@@ -403,7 +403,7 @@ impl ApiStats {
             state.retry_at = Some(now.plus(wait));
         }
         inner.waiting = None;
-        inner.heard = Some(server);
+        inner.last_response = Some(server);
         let returned = std::mem::take(&mut inner.down);
         drop(inner);
         if returned {
@@ -414,20 +414,20 @@ impl ApiStats {
         }
     }
 
-    /// Bytes of an answer have come in.
-    pub(super) fn alive(&self, class: Class) {
+    /// Bytes of an answer have arrived.
+    pub(super) fn alive(&self, class: RequestClass) {
         let now = self.now();
         let mut inner = self.inner();
         inner.waiting = None;
-        inner.heard = Some(now);
+        inner.last_response = Some(now);
         inner.classes.entry(class).or_default().last_ok = Some(now);
     }
 }
 
-/// Takes in what one answer says of the server's clock. Its Date has whole seconds, and was written somewhere
-/// between request and answer: within that the old estimate stands.
+/// Updates the clock skew from one answer. `Date` has whole seconds and was written at some time between request and answer:
+/// within that range the old estimate is kept.
 fn note_skew(known: &mut Option<i64>, sent: Moment, received: Moment, date: Moment) {
-    // A slow answer says little, and a cached one nothing.
+    // A slow answer is too imprecise, and a cached one has an old date.
     if received.since(sent) > Duration::from_secs(5).into() {
         return;
     }
@@ -435,23 +435,23 @@ fn note_skew(known: &mut Option<i64>, sent: Moment, received: Moment, date: Mome
     let most = date.millis() + 999 - sent.millis();
     *known = match *known {
         Some(skew) if (least..=most).contains(&skew) => Some(skew),
-        // The true skew is within both ranges: move no further than this answer demands.
+        // The true skew is in both ranges: move no further than this answer requires.
         Some(skew) if (skew - least).abs() < 3000 => Some(skew.clamp(least, most)),
         _ => Some(least + (most - least) / 2),
     };
 }
 
-/// The longest wait that is honoured: a server that asks for a day has misspoken.
+/// The longest `Retry-After` that is honored.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// What `Retry-After` asks for, in its form as seconds.
+/// The value of `Retry-After` in seconds; its date form is ignored.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let seconds: u64 = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
-/// A date of HTTP (`Sat, 21 Nov 2026 06:40:00 GMT`).
+/// Parses an HTTP date (`Sat, 21 Nov 2026 06:40:00 GMT`).
 fn http_date(text: &str) -> Option<Moment> {
     let mut parts = text.split_ascii_whitespace().skip(1);
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
@@ -477,37 +477,40 @@ mod tests {
     #[test]
     fn classes_follow_paths() {
         for (path, class) in [
-            ("/api/v1/nodes", Class::Table(Table::Nodes)),
-            ("/api/v1/namespaces", Class::Table(Table::Namespaces)),
-            ("/api/v1/namespaces/ml/pods", Class::Table(Table::Pods)),
-            ("/apis/batch/v1/jobs", Class::Table(Table::Jobs)),
+            ("/api/v1/nodes", RequestClass::Table(Table::Nodes)),
+            ("/api/v1/namespaces", RequestClass::Table(Table::Namespaces)),
+            (
+                "/api/v1/namespaces/ml/pods",
+                RequestClass::Table(Table::Pods),
+            ),
+            ("/apis/batch/v1/jobs", RequestClass::Table(Table::Jobs)),
             (
                 "/apis/jobset.x-k8s.io/v1alpha2/jobsets",
-                Class::Table(Table::JobSets),
+                RequestClass::Table(Table::JobSets),
             ),
-            ("/apis/other.io/v1/jobs", Class::Other),
+            ("/apis/other.io/v1/jobs", RequestClass::Other),
             (
                 "/api/v1/namespaces/kueue-system/configmaps",
-                Class::Table(Table::KueueConfig),
+                RequestClass::Table(Table::KueueConfig),
             ),
             (
                 "/api/v1/namespaces/kube-system/configmaps",
-                Class::Table(Table::NodeGroups),
+                RequestClass::Table(Table::NodeGroups),
             ),
             (
                 "/api/v1/namespaces/ml/configmaps",
-                Class::Table(Table::GovernQueues),
+                RequestClass::Table(Table::GovernQueues),
             ),
-            ("/api/v1/configmaps", Class::Other),
-            ("/apis/jobset.x-k8s.io", Class::Server),
-            ("/version", Class::Server),
+            ("/api/v1/configmaps", RequestClass::Other),
+            ("/apis/jobset.x-k8s.io", RequestClass::Server),
+            ("/version", RequestClass::Server),
             (
                 "/api/v1/namespaces/mon/pods/d:9400/proxy/metrics",
-                Class::Proxy,
+                RequestClass::Proxy,
             ),
-            ("/api/v1/namespaces/ml/pods/p", Class::Other),
+            ("/api/v1/namespaces/ml/pods/p", RequestClass::Other),
         ] {
-            assert_eq!(Class::of(path), class, "{path}");
+            assert_eq!(RequestClass::of(path), class, "{path}");
         }
     }
 
@@ -521,7 +524,7 @@ mod tests {
         assert_eq!(calls.in_a_minute(at(89_999)), 120);
         assert_eq!(calls.in_a_minute(at(89_999 + 30_000)), 60);
         assert_eq!(calls.in_a_minute(at(10_000_000)), 0);
-        // A clock that is set back loses nothing and panics nowhere.
+        // A clock that is set back loses no counts and causes no panic.
         calls.count(at(0));
         assert_eq!(calls.in_a_minute(at(10_000_000)), 1);
     }
@@ -529,7 +532,7 @@ mod tests {
     #[test]
     fn skew_is_found_and_does_not_tremble() {
         let mut skew = None;
-        // The server is 90 s ahead; its Date is cut to seconds.
+        // The server is 90 s ahead; its Date is truncated to seconds.
         for local in (0..60_000).step_by(370) {
             let date = (local + 20 + 90_000) / 1000 * 1000;
             note_skew(&mut skew, at(local), at(local + 40), at(date));
@@ -568,7 +571,7 @@ mod tests {
         let stats = ApiStats::new(Arc::new(move || {
             at(read.load(std::sync::atomic::Ordering::SeqCst))
         }));
-        let class = Class::Table(Table::Pods);
+        let class = RequestClass::Table(Table::Pods);
         let answer = Response::new(());
         let mut waits = Vec::new();
         for _ in 0..12 {

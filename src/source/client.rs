@@ -11,9 +11,9 @@ use tower::{BoxError, Layer, Service};
 use model::base::Name;
 
 use super::api_stats::{ApiStats, Clock};
-use super::counted::Counted;
+use super::counted::CountingLayer;
 use super::gate::ReadGate;
-use super::kubeconfig::{Choice, ConfigFault, resolve};
+use super::kubeconfig::{ConfigFault, ContextChoice, resolve};
 use super::login::Login;
 
 /// A way to a cluster, for reading.
@@ -21,9 +21,9 @@ use super::login::Login;
 pub struct Connection {
     /// The client; reads only.
     pub client: Client,
-    /// What goes over it.
+    /// Statistics of its requests.
     pub stats: Arc<ApiStats>,
-    /// Name of the kubeconfig context, or what stands for one.
+    /// Name of the kubeconfig context, or a substitute for it.
     pub context: Name,
     /// The context's namespace.
     pub namespace: String,
@@ -32,13 +32,13 @@ pub struct Connection {
 }
 
 /// Connects to the cluster of `choice`. Nothing is sent and no plugin runs until the first request.
-/// `proxied` are the paths that the gate lets through to pods and services ([`super::gate::is_read`]).
+/// `proxied` are the paths to pods and services that the gate allows ([`super::gate::is_read`]).
 /// With `interactive`, a credential plugin may use the terminal: only for commands without a screen.
 ///
 /// # Errors
-/// What is wrong with the kubeconfig, naming file, context and the mend.
+/// A fault of the kubeconfig, with file, context and the fix.
 pub fn connect(
-    choice: Choice,
+    choice: ContextChoice,
     clock: Clock,
     proxied: impl IntoIterator<Item = String>,
     interactive: bool,
@@ -97,7 +97,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let counted = Counted::new(Arc::clone(stats)).layer(service);
+    let counted = CountingLayer::new(Arc::clone(stats)).layer(service);
     let service = ReadGate::new(proxied).layer(counted);
     Client::new(service, namespace)
 }

@@ -1,5 +1,5 @@
-//! The layer that counts every request to the API server and sees to it that what comes back is an answer of one, and
-//! no larger than one.
+//! The layer that counts every request to the API server, and refuses responses that are not those of an API server or
+//! are too large.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use tower::{BoxError, Layer, Service};
 
-use super::api_stats::{ApiStats, Class};
+use super::api_stats::{ApiStats, RequestClass};
 use super::limits;
 
-/// Who asks, as servers write it down: a platform team can tell our load from others'.
+/// The User-Agent of every request: a platform team can tell our load from other load in the audit log.
 pub const AGENT: &str = concat!("stokehold/", env!("CARGO_PKG_VERSION"));
 
 /// How long the server may take until it begins to answer.
@@ -44,9 +44,9 @@ impl std::error::Error for NotKubernetes {}
 
 /// An answer that did not come.
 #[derive(Debug)]
-pub struct Silent;
+pub struct ResponseTimeout;
 
-impl fmt::Display for Silent {
+impl fmt::Display for ResponseTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -56,22 +56,22 @@ impl fmt::Display for Silent {
     }
 }
 
-impl std::error::Error for Silent {}
+impl std::error::Error for ResponseTimeout {}
 
 /// The layer that counts.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct CountingLayer {
     stats: Arc<ApiStats>,
 }
 
-impl Counted {
+impl CountingLayer {
     /// A layer that writes into `stats`.
     pub fn new(stats: Arc<ApiStats>) -> Self {
         Self { stats }
     }
 }
 
-impl<S> Layer<S> for Counted {
+impl<S> Layer<S> for CountingLayer {
     type Service = CountedService<S>;
     fn layer(&self, inner: S) -> CountedService<S> {
         CountedService {
@@ -117,7 +117,7 @@ where
         let stats = Arc::clone(&self.stats);
         Box::pin(async move {
             let path = request.uri().path().to_owned();
-            let class = Class::of(&path);
+            let class = RequestClass::of(&path);
             let watches = request.uri().query().is_some_and(|query| {
                 query
                     .split('&')
@@ -136,11 +136,11 @@ where
                 }
                 Err(_) => {
                     stats.unanswered();
-                    return Err(Silent.into());
+                    return Err(ResponseTimeout.into());
                 }
             };
             stats.after(class, &path, watches, sent, &answer);
-            if class != Class::Proxy {
+            if class != RequestClass::Proxy {
                 if !answer.status().is_success() {
                     return Ok(explained(answer).await);
                 }
@@ -164,8 +164,8 @@ where
 /// More of an error than this explains nothing.
 const LARGEST_ERROR: usize = 64 << 10;
 
-/// An error whose body is a Status with the answer's own code, whatever was sent: what stands between us and the
-/// API server answers in forms of its own.
+/// An error whose body is a Status with the answer's own code, whatever the body was: a proxy before the API server answers in
+/// its own format.
 async fn explained<B>(answer: Response<B>) -> Response<NotedBody>
 where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
@@ -173,7 +173,7 @@ where
     let (mut parts, body) = answer.into_parts();
     let body = tokio::time::timeout(
         Duration::from_secs(10),
-        Limited::new(Box::pin(body).map_err(|_| "broken off"), LARGEST_ERROR).collect(),
+        Limited::new(Box::pin(body).map_err(|_| "interrupted"), LARGEST_ERROR).collect(),
     )
     .await
     .ok()
@@ -192,7 +192,7 @@ where
     Response::from_parts(parts, text.map_err(|never| match never {}).boxed_unsync())
 }
 
-/// A login page or a proxy's greeting comes with status 200 and HTML.
+/// A login page or a proxy's greeting has status 200 and HTML.
 fn refuse_pages(headers: &HeaderMap) -> Result<(), NotKubernetes> {
     let content_type = headers
         .get(CONTENT_TYPE)

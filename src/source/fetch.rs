@@ -1,4 +1,4 @@
-//! One object and what is told of it, read when somebody asks: YAML without noise or secrets, and events.
+//! Reads one object on request: its YAML without managed fields and Secret values, and its events.
 
 use http::{Method, Request};
 use kube::Client;
@@ -14,9 +14,9 @@ use model::value::Value;
 
 use super::api_error::{ApiError, clipped};
 
-/// An answer longer than this is no object that one reads.
+/// Largest answer in bytes.
 const LONGEST: usize = 4 << 20;
-/// Events of one object that are asked for.
+/// Most events that are requested per object.
 const EVENTS: usize = 200;
 
 #[derive(Deserialize, Default)]
@@ -44,26 +44,26 @@ struct NamedGroup {
     name: String,
 }
 
-/// The object as lines of YAML: as the API server has it, without what only servers read, and no Secret's values.
+/// The object as lines of YAML, as the API server returns it, without managed fields and without the values of a Secret.
 ///
 /// # Errors
-/// Why it cannot be read, and the mend.
+/// Why it cannot be read, and the repair.
 pub async fn yaml(client: &Client, thing: &ObjectRef) -> Result<Vec<String>, String> {
     nameable(&thing.key)?;
     let path = path_of(client, thing).await?;
     let text = text(client, &path, thing).await?;
     let object: Value = serde_json::from_str(&text)
-        .map_err(|error| format!("{} is not as it should be: {error}", name(thing)))?;
+        .map_err(|error| format!("{} is malformed: {error}", name(thing)))?;
     let clean = without_secrets(without_noise(object)).printable();
     let yaml = serde_saphyr::to_string(&clean)
         .map_err(|error| format!("{} cannot be written as YAML: {error}", name(thing)))?;
     Ok(yaml.lines().map(str::to_owned).collect())
 }
 
-/// Events about these objects, the latest first; true when the server holds more of one of them.
+/// Events about these objects, latest first; true when the server has more events for one of them.
 ///
 /// # Errors
-/// Why they cannot be read, and the mend.
+/// Why they cannot be read, and the repair.
 pub async fn events(
     client: &Client,
     things: &[ObjectRef],
@@ -74,12 +74,8 @@ pub async fn events(
         nameable(&thing.key)?;
         let path = events_path(thing);
         let text = text(client, &path, thing).await?;
-        let list: EventList = serde_json::from_str(&text).map_err(|error| {
-            format!(
-                "events of {} are not as they should be: {error}",
-                name(thing)
-            )
-        })?;
+        let list: EventList = serde_json::from_str(&text)
+            .map_err(|error| format!("events of {} are malformed: {error}", name(thing)))?;
         more |= !list.metadata.next.is_empty();
         all.extend(list.items.into_iter().map(Event::seen));
     }
@@ -91,7 +87,7 @@ fn name(thing: &ObjectRef) -> String {
     format!("{} {}", thing.kind, thing.key)
 }
 
-/// The path of the events about an object. Those about a node stand in the namespace `default`, mostly.
+/// The path of the events about an object. Events about nodes are mostly in the namespace `default`.
 fn events_path(thing: &ObjectRef) -> String {
     let base = match thing.key.namespace.as_str() {
         "" => String::from("/api/v1/events"),
@@ -104,21 +100,21 @@ fn events_path(thing: &ObjectRef) -> String {
     format!("{base}?fieldSelector={}&limit={EVENTS}", escaped(&fields))
 }
 
-/// Refuses what Kubernetes takes as the name of no object: it would be another path, or none.
+/// Rejects names that Kubernetes does not allow: they would form another path.
 ///
 /// # Errors
-/// Which name that is.
+/// Which name is invalid.
 pub(super) fn nameable(key: &ObjectKey) -> Result<(), String> {
     let is_path = |text: &str| matches!(text, "." | "..") || text.contains(['/', '%']);
     if key.name.is_empty() || is_path(&key.name) || is_path(&key.namespace) {
         return Err(format!(
-            "{key} is no name of an object in Kubernetes: it is not asked for"
+            "{key} is not a valid name of an object in Kubernetes: it is not requested"
         ));
     }
     Ok(())
 }
 
-/// A part of a path or a value of a query, with everything escaped that could end it.
+/// Percent-encodes a path segment or a query value.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for byte in text.bytes() {
@@ -130,7 +126,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Where an object of this kind stands in the API.
+/// The API path of an object of this kind.
 async fn path_of(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let kind = thing.kind.as_str();
     let known = Table::ALL
@@ -175,10 +171,10 @@ async fn version_of(client: &Client, group: &str, thing: &ObjectRef) -> Result<S
         .ok_or_else(|| format!("the cluster does not serve {}", thing.kind))
 }
 
-/// Looks through what the cluster serves for a kind that nobody told us of.
+/// Searches the API groups that the cluster serves for a kind that is not built in.
 async fn search(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let groups: Groups = serde_json::from_str(&text(client, "/apis", thing).await?)
-        .map_err(|error| format!("the list of API groups is not as it should be: {error}"))?;
+        .map_err(|error| format!("the list of API groups is malformed: {error}"))?;
     for group in groups.groups {
         let group = escaped(&group.name);
         let Ok(version) = version_of(client, &group, thing).await else {
@@ -205,10 +201,10 @@ async fn text(client: &Client, path: &str, thing: &ObjectRef) -> Result<String, 
     let text = client
         .request_text(get(path))
         .await
-        .map_err(|error| trouble(&error, &format!("get {}", name(thing))))?;
+        .map_err(|error| failure_message(&error, &format!("get {}", name(thing))))?;
     if text.len() > LONGEST {
         return Err(format!(
-            "{} is larger than one reads: {} MiB",
+            "{} is larger than the limit of {} MiB",
             name(thing),
             text.len() >> 20
         ));
@@ -216,8 +212,8 @@ async fn text(client: &Client, path: &str, thing: &ObjectRef) -> Result<String, 
     Ok(text)
 }
 
-/// Why a request for one object failed, and the mend.
-pub(super) fn trouble(error: &kube::Error, what: &str) -> String {
+/// Why a request for one object failed, and the repair.
+pub(super) fn failure_message(error: &kube::Error, what: &str) -> String {
     let kube::Error::Api(status) = error else {
         return ApiError::of_transport(error).message;
     };
@@ -239,7 +235,7 @@ pub(super) fn get(path: &str) -> Request<Vec<u8>> {
     request
 }
 
-/// Without the record of who set which field, which is longer than the object.
+/// Removes `managedFields`, which can be longer than the object.
 fn without_noise(object: Value) -> Value {
     let Value::Map(fields) = object else {
         return object;
@@ -254,7 +250,7 @@ fn without_noise(object: Value) -> Value {
     Value::Map(trimmed.collect())
 }
 
-/// A Secret keeps its keys and loses its values, and so does the copy of it that `kubectl apply` leaves.
+/// Removes the values of a Secret but keeps its keys; also in the last-applied annotation of `kubectl apply`.
 fn without_secrets(object: Value) -> Value {
     let is_secret = object.at("kind") == Some(&Value::Text(String::from("Secret")));
     let (true, Value::Map(fields)) = (is_secret, &object) else {
@@ -336,7 +332,7 @@ struct Meta {
 }
 
 impl Event {
-    /// Old events count by themselves, new ones in a series; either may lack the other's fields.
+    /// Older events carry a count, newer ones a series; either may lack the other's fields.
     fn seen(self) -> EventSeen {
         let clean = |text: Option<String>| {
             let text = text.unwrap_or_default();
@@ -432,7 +428,7 @@ mod tests {
             let key = ObjectKey::new(namespace, name);
             assert!(nameable(&key).is_err(), "{key}");
         }
-        // What is left is one part of one path, and never the root for want of a better one.
+        // The escaped name stays one path segment and never becomes the root.
         for name in ["p?watch=true", "p 0", "p#x", "p\n", "日本"] {
             let key = ObjectKey::new("ml", name);
             assert_eq!(nameable(&key), Ok(()));

@@ -1,7 +1,7 @@
-//! The read gate: the one rule of what the reading client may ask, and the layer that holds it.
+//! The read gate: the one rule for the requests of the reading client, and the layer that enforces it.
 //!
-//! Whatever is not known to be a read is refused before it reaches a socket. A test of the method would not
-//! do: `exec`, `attach` and `portforward` can be GETs, and a `proxy` GET reaches whatever stands behind it.
+//! A request that is not known to be a read is refused before it reaches a socket. A test of the method would not
+//! do: `exec`, `attach` and `portforward` can be GETs, and a `proxy` GET reaches any server behind it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-/// The POSTs that change nothing: a client asks who it is and what it may do itself.
+/// The POSTs that change nothing: self reviews of the client's user and rights.
 const REVIEWS: &[&str] = &[
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
@@ -22,11 +22,11 @@ const REVIEWS: &[&str] = &[
 /// Paths outside the resources that say what the server is and serves.
 const ROOTS: &[&str] = &["/version", "/api", "/apis", "/livez", "/readyz", "/healthz"];
 
-/// Subresources that only tell. `pendingworkloads` is Kueue's order of waiting.
+/// Subresources that are only read. `pendingworkloads` is Kueue's order of pending workloads.
 const TELLING: &[&str] = &["status", "scale", "log", "pendingworkloads"];
 
-/// True when a request of this method and path only reads. `proxied` are the paths that may be asked of pods
-/// and services through the API server's proxy, each exactly as given.
+/// True when a request of this method and path only reads. `proxied` are the allowed paths to pods
+/// and services through the API server's proxy, each matched exactly.
 pub fn is_read(method: &Method, path: &str, proxied: &[String]) -> bool {
     if !is_plain(path) {
         return false;
@@ -43,7 +43,7 @@ pub fn is_read(method: &Method, path: &str, proxied: &[String]) -> bool {
     let mut segments: Vec<&str> = path[1..].split('/').collect();
     let base = match segments.as_slice() {
         ["api", "v1", ..] => 2,
-        // GROUP alone asks which versions there are.
+        // GROUP alone returns the group's versions.
         ["apis", _group] => return true,
         ["apis", _group, _version, ..] => 3,
         _ => return false,
@@ -96,7 +96,7 @@ fn is_plain(path: &str) -> bool {
             .all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// A request that was not let through.
+/// A request that the gate refused.
 #[derive(Debug)]
 pub struct Refused {
     /// Method.
@@ -124,7 +124,7 @@ pub struct ReadGate {
 }
 
 impl ReadGate {
-    /// A gate that lets these paths through to pods and services besides plain reads.
+    /// A gate that allows these paths to pods and services besides plain reads.
     pub fn new(proxied: impl IntoIterator<Item = String>) -> Self {
         Self {
             proxied: proxied.into_iter().collect(),
@@ -133,9 +133,9 @@ impl ReadGate {
 }
 
 impl<S> Layer<S> for ReadGate {
-    type Service = Gated<S>;
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated {
+    type Service = GatedReader<S>;
+    fn layer(&self, inner: S) -> GatedReader<S> {
+        GatedReader {
             inner,
             proxied: Arc::clone(&self.proxied),
         }
@@ -144,12 +144,12 @@ impl<S> Layer<S> for ReadGate {
 
 /// A service behind the gate.
 #[derive(Clone, Debug)]
-pub struct Gated<S> {
+pub struct GatedReader<S> {
     inner: S,
     proxied: Arc<[String]>,
 }
 
-impl<S, B> Service<Request<B>> for Gated<S>
+impl<S, B> Service<Request<B>> for GatedReader<S>
 where
     S: Service<Request<B>>,
     S::Error: Into<BoxError>,

@@ -1,4 +1,4 @@
-//! The connection as a whole: is the server there, how fast, what does its clock say, how much do we ask of it.
+//! Health of the connection to the API server: reachability, latency, clock skew and request rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::again::Again;
 use super::api_error::ApiError;
-use super::api_stats::{ApiStats, Class};
+use super::api_stats::{ApiStats, RequestClass};
 use super::server::Api;
 
-/// The server is asked for its version this often.
+/// Interval of the version request.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// A server that does not answer is asked this often: the others wait for it to return.
+/// Interval while the server does not answer: the other tasks wait for its return.
 const WHEN_LOST: Duration = Duration::from_secs(4);
 
-/// The clock and the counts are looked at this often.
+/// Interval at which clock and counters are read.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How long the server may take for its version.
+/// Timeout of the version request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server that was asked and has sent nothing for this long may be gone: it is asked for its version at once.
+/// A server that has sent nothing for this long after a request may be down: its version is requested immediately.
 const DOUBT: Duration = Duration::from_secs(3);
 
-/// How long the version may take then.
+/// Timeout of that version request.
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(5);
 
-/// A skew that moves by more than this is told anew, milliseconds.
+/// A skew that changes by more than this is reported, milliseconds.
 const MOVED: i64 = 1000;
 
-/// Runs until nobody listens or it is dropped.
+/// Runs until the receiver is closed or the task is dropped.
 pub(super) async fn run(
     stats: Arc<ApiStats>,
     server: Arc<Api>,
@@ -70,13 +70,13 @@ pub(super) async fn run(
             } else {
                 EVERY
             };
-            let figures = stats.figures(Class::Server);
+            let figures = stats.figures(RequestClass::Server);
             batch.push(Observation::Source(SourceHealth {
                 name: Name::new("api"),
                 kind: Name::new("kubernetes"),
                 state,
-                // Whatever it sends shows that it is there, a refusal too.
-                last_ok: stats.heard(),
+                // Any answer shows that the server is up, a refusal too.
+                last_ok: stats.last_response(),
                 node: None,
                 failing_since: None,
                 last_outage: None,
@@ -100,7 +100,7 @@ pub(super) async fn run(
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            () = again.asked() => asked = None,
+            () = again.requested() => asked = None,
             () = out.closed() => return,
         }
     }

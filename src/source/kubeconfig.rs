@@ -15,9 +15,9 @@ use super::no_proxy;
 /// Reads an environment variable. Handed in, so that tests need not change the process's own.
 pub type Environment = Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
 
-/// Which cluster to speak to, and as whom.
+/// The chosen cluster and user.
 #[derive(Clone)]
-pub struct Choice {
+pub struct ContextChoice {
     /// `--kubeconfig`: this file and no other.
     pub kubeconfig: Option<PathBuf>,
     /// `--context`: instead of the current one.
@@ -30,7 +30,7 @@ pub struct Choice {
     pub environment: Environment,
 }
 
-impl Default for Choice {
+impl Default for ContextChoice {
     fn default() -> Self {
         Self {
             kubeconfig: None,
@@ -42,7 +42,7 @@ impl Default for Choice {
     }
 }
 
-impl fmt::Debug for Choice {
+impl fmt::Debug for ContextChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice")
             .field("kubeconfig", &self.kubeconfig)
@@ -53,7 +53,7 @@ impl fmt::Debug for Choice {
     }
 }
 
-/// What is wrong with the kubeconfig: the file, the place in it, and the mend.
+/// A fault of the kubeconfig: the file, the place in it, and the fix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigFault(pub String);
 
@@ -65,7 +65,7 @@ impl fmt::Display for ConfigFault {
 
 impl std::error::Error for ConfigFault {}
 
-/// A cluster, resolved to what a client needs. Credentials that change in use stand apart from `config`.
+/// A cluster, resolved to a client's parameters. Credentials that change in use are separate from `config`.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// Address, CA, proxy, fixed credentials.
@@ -76,7 +76,7 @@ pub struct Resolved {
     pub namespace: String,
     /// The credential plugin, where one is configured.
     pub exec: Option<ExecConfig>,
-    /// The file that holds the token, where one does.
+    /// The file with the token, if there is one.
     pub token_file: Option<PathBuf>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
@@ -87,7 +87,7 @@ pub struct Resolved {
 /// # Errors
 /// A file that is not there or cannot be read, a context, cluster or user that does not exist, an address that
 /// is none, a certificate that cannot be loaded.
-pub fn resolve(choice: &Choice) -> Result<Resolved, ConfigFault> {
+pub fn resolve(choice: &ContextChoice) -> Result<Resolved, ConfigFault> {
     let files = files(choice)?;
     if files.is_empty() {
         return in_cluster(choice);
@@ -108,7 +108,7 @@ pub fn resolve(choice: &Choice) -> Result<Resolved, ConfigFault> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn contexts(choice: &Choice) -> Result<(Vec<String>, Option<String>), ConfigFault> {
+pub fn contexts(choice: &ContextChoice) -> Result<(Vec<String>, Option<String>), ConfigFault> {
     let merged = merged(choice)?;
     let names = merged
         .contexts
@@ -121,11 +121,11 @@ pub fn contexts(choice: &Choice) -> Result<(Vec<String>, Option<String>), Config
     ))
 }
 
-/// The namespaces that contexts of the chosen context's cluster name: those that its user may know of.
+/// The namespaces in contexts of the chosen context's cluster: those that its user may know.
 ///
 /// # Errors
 /// As [`contexts`].
-pub fn namespaces(choice: &Choice) -> Result<Vec<String>, ConfigFault> {
+pub fn namespaces(choice: &ContextChoice) -> Result<Vec<String>, ConfigFault> {
     let merged = merged(choice)?;
     let chosen = choice.context.as_ref().or(merged.current_context.as_ref());
     let named = |name: &str| merged.contexts.iter().find(|context| context.name == name);
@@ -144,7 +144,7 @@ pub fn namespaces(choice: &Choice) -> Result<Vec<String>, ConfigFault> {
 }
 
 /// All files of a choice as one.
-fn merged(choice: &Choice) -> Result<Kubeconfig, ConfigFault> {
+fn merged(choice: &ContextChoice) -> Result<Kubeconfig, ConfigFault> {
     let mut merged = Kubeconfig::default();
     for file in files(choice)? {
         let one = Kubeconfig::read_from(&file).map_err(|error| {
@@ -158,7 +158,7 @@ fn merged(choice: &Choice) -> Result<Kubeconfig, ConfigFault> {
 }
 
 /// The files to read: the one named, else those of KUBECONFIG that exist, else the one in the home directory.
-fn files(choice: &Choice) -> Result<Vec<PathBuf>, ConfigFault> {
+fn files(choice: &ContextChoice) -> Result<Vec<PathBuf>, ConfigFault> {
     if let Some(file) = &choice.kubeconfig {
         if !file.is_file() {
             return Err(ConfigFault(format!(
@@ -197,14 +197,14 @@ fn files(choice: &Choice) -> Result<Vec<PathBuf>, ConfigFault> {
         .collect())
 }
 
-fn home(choice: &Choice) -> Option<PathBuf> {
+fn home(choice: &ContextChoice) -> Option<PathBuf> {
     let home = (choice.environment)("HOME")
         .or_else(|| (choice.environment)("USERPROFILE"))
         .filter(|home| !home.is_empty())?;
     Some(Path::new(&home).join(".kube").join("config"))
 }
 
-fn in_cluster(choice: &Choice) -> Result<Resolved, ConfigFault> {
+fn in_cluster(choice: &ContextChoice) -> Result<Resolved, ConfigFault> {
     if let Some(context) = &choice.context {
         return Err(ConfigFault(format!(
             "there is no kubeconfig, so there is no context \"{context}\"; give --kubeconfig FILE"
@@ -239,7 +239,7 @@ fn in_cluster(choice: &Choice) -> Result<Resolved, ConfigFault> {
 }
 
 fn from_files(
-    choice: &Choice,
+    choice: &ContextChoice,
     merged: Kubeconfig,
     files: Vec<PathBuf>,
 ) -> Result<Resolved, ConfigFault> {
@@ -280,7 +280,7 @@ fn from_files(
         .and_then(|known| known.cluster.as_ref())
     else {
         return Err(fault(format!(
-            "context \"{context}\" names the cluster \"{}\", which is not there{}; it has {}",
+            "context \"{context}\" names the cluster \"{}\", which does not exist{}; it has {}",
             chosen.cluster,
             nearest(&chosen.cluster, cluster_names()),
             listed(cluster_names())
@@ -317,7 +317,7 @@ fn from_files(
             .map_err(|words| fault(format!("context \"{context}\": {words}")))?;
     }
     impersonate(choice, &mut config);
-    // A fixed token wins over everything that would have to be asked for one.
+    // A fixed token has precedence over every way of getting one.
     let fixed = config.auth_info.token.is_some();
     let token_file = config
         .auth_info
@@ -343,7 +343,7 @@ fn from_files(
     })
 }
 
-fn impersonate(choice: &Choice, config: &mut Config) {
+fn impersonate(choice: &ContextChoice, config: &mut Config) {
     if let Some(user) = &choice.impersonate {
         config.auth_info.impersonate = Some(user.clone());
     }

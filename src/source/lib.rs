@@ -1,11 +1,12 @@
 //! Everything that brings observations in: the API server's tables and the exporters' pages.
 //!
-//! [`start`] runs one task a table, one for the exporters and one that watches over the connection; all end when
-//! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
+//! [`start`] runs one task per table, one for the exporters and one that watches the connection; all end when
+//! its result is dropped. No decision is made here: everything seen, lost or refused is reported.
 
 pub mod again;
 pub mod api_error;
 pub mod api_stats;
+mod backoff;
 pub mod client;
 pub mod counted;
 pub mod fetch;
@@ -19,7 +20,6 @@ pub mod login;
 pub mod logs;
 mod no_proxy;
 pub mod notify;
-mod pace;
 pub mod plugin;
 pub mod post;
 pub mod prometheus;
@@ -49,9 +49,9 @@ use client::Connection;
 use kubernetes::Namespaces;
 use prometheus::{Feed, PrometheusOptions};
 use scrape::{ScrapeOptions, Scraper};
-use scrape_coverage::{Coverage, Reach};
+use scrape_coverage::{Reach, ScrapeCoverage};
 
-/// What to observe, and whom to tell.
+/// The sources to observe, and the receiver of observations.
 pub struct StartOptions {
     /// The way to the cluster.
     pub connection: Connection,
@@ -59,13 +59,13 @@ pub struct StartOptions {
     pub namespaces: Namespaces,
     /// Which tables; the others stay unknown.
     pub tables: Vec<Table>,
-    /// Namespace of the ConfigMap that holds the queues of `govern`.
+    /// Namespace of the ConfigMap with the queues of `govern`.
     pub govern_namespace: String,
     /// What exporters' pages mean.
     pub dialects: Arc<Dialects>,
     /// How exporters are read; `None` reads none.
     pub scrape: Option<ScrapeOptions>,
-    /// How Prometheus is asked for readings; `None` asks none.
+    /// How readings are queried from Prometheus; `None` for no Prometheus.
     pub prometheus: Option<PrometheusOptions>,
     /// Where observations go, in batches.
     pub out: mpsc::Sender<Vec<Observation>>,
@@ -82,17 +82,17 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads every source again: tables are listed anew, what failed or was not there is asked for now. No limit is
-    /// lifted: exporters keep their intervals and the budget, a server that asked for time gets it.
+    /// Reads every source again: tables are listed again, sources that failed or were missing are retried now. No limit is
+    /// lifted: exporters keep their intervals and the budget, a server that asked for a wait gets it.
     ///
     /// # Errors
-    /// It was done less than [`again::SPACING`] ago: how long until it may be done again.
+    /// The last call was less than [`again::SPACING`] ago: the time until the next one is possible.
     pub fn read_again(&mut self) -> Result<(), Duration> {
         self.again.ring()
     }
 }
 
-/// The paths that the read gate must let through for these dialects, and for Prometheus behind a service.
+/// The paths that the read gate must allow for these dialects, and for Prometheus behind a service.
 pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
     dialects
         .iter()
@@ -116,8 +116,8 @@ pub fn start(options: StartOptions) -> Sources {
     let mut tasks = JoinSet::new();
     let mut told = Vec::new();
     let cover = watch::Sender::new(match options.prometheus {
-        Some(_) => Coverage::Pending,
-        None => Coverage::nothing(),
+        Some(_) => ScrapeCoverage::Pending,
+        None => ScrapeCoverage::nothing(),
     });
     if let Some(scrape) = options.scrape {
         let (tell, news) = mpsc::unbounded_channel();

@@ -1,8 +1,8 @@
-//! How much of an answer is read, and for how long: checked while it comes in and after it is unpacked, so that no
-//! server, proxy or compressed page decides how much memory we take or how long a command waits.
+//! Limits on the size and duration of an answer: enforced while it arrives and after decompression, so that no
+//! server, proxy or compressed page determines how much memory the program uses or how long a command waits.
 //!
-//! Pages of pods and services have limits of their own, where they are read (`scrape::page`, `prometheus::prometheus_client`), and
-//! lines of logs are cut where they are read (`logs`).
+//! Pages of pods and services have limits of their own, where they are read (`scrape::page`, `prometheus::prometheus_client`),
+//! and lines of logs are cut where they are read (`logs`).
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,21 +14,21 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 use tower::BoxError;
 
-use super::api_stats::Class;
+use super::api_stats::RequestClass;
 
 const MIB: u64 = 1 << 20;
 
-/// A page of a list: 500 objects, or all of them from a server that makes no pages.
+/// Bytes of one page of a list: 500 objects, or all of them from a server without pagination.
 pub const LIST: u64 = 256 * MIB;
-/// One event of a watch: an object, which etcd holds to 1.5 MiB.
+/// Bytes of one watch event: an object, which etcd limits to 1.5 MiB.
 pub const EVENT: u64 = 16 * MIB;
-/// Everything else: discovery, one object, events, reviews.
+/// Bytes of any other answer: discovery, one object, events, reviews.
 pub const OTHER: u64 = 8 * MIB;
 
-/// How long an answer may take to come in once it has begun.
+/// How long an answer may take after it has begun.
 pub const PATIENCE: Duration = Duration::from_secs(75);
 
-/// An answer of which there is too much.
+/// An answer above its size limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooLarge {
     what: String,
@@ -59,53 +59,55 @@ impl fmt::Display for TooSlow {
 
 impl std::error::Error for TooSlow {}
 
-/// What is measured of an answer.
+/// What the limit applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Limit {
-    /// All of it, which must come in time.
+    /// The whole answer in bytes, which must also arrive in time.
     Whole(u64),
-    /// Each line of it, for as long as it lasts.
+    /// Each line in bytes; without a time limit.
     Line(u64),
-    /// Nothing here: whoever reads it measures.
+    /// No limit here: the reader enforces one.
     Elsewhere,
 }
 
 impl Limit {
     /// The limit of an answer to a request for `path`.
-    pub(super) fn of(class: Class, path: &str, watches: bool) -> Self {
+    pub(super) fn of(class: RequestClass, path: &str, watches: bool) -> Self {
         match class {
-            Class::Proxy => Self::Elsewhere,
-            Class::Other if path.ends_with("/log") => Self::Elsewhere,
+            RequestClass::Proxy => Self::Elsewhere,
+            RequestClass::Other if path.ends_with("/log") => Self::Elsewhere,
             _ if watches => Self::Line(EVENT),
-            Class::Table(_) => Self::Whole(LIST),
-            Class::Server | Class::Other => Self::Whole(OTHER),
+            RequestClass::Table(_) => Self::Whole(LIST),
+            RequestClass::Server | RequestClass::Other => Self::Whole(OTHER),
         }
     }
 }
 
-/// What an answer is, in words.
-fn words(class: Class, path: &str, watches: bool) -> String {
+/// A description of the answer.
+fn words(class: RequestClass, path: &str, watches: bool) -> String {
     match class {
-        Class::Table(table) if watches => format!("one event of the watch of {}", table.name()),
+        RequestClass::Table(table) if watches => {
+            format!("one event of the watch of {}", table.name())
+        }
         _ if watches => format!("one event of the watch of {path}"),
-        Class::Table(table) => format!("a page of the list of {}", table.name()),
+        RequestClass::Table(table) => format!("a page of the list of {}", table.name()),
         _ => format!("the answer to {path}"),
     }
 }
 
-/// A body of which no more than its limit is read.
+/// A body that is read up to its limit.
 pub(super) struct Limited<B> {
     inner: B,
     limit: Limit,
     what: String,
-    /// Bytes of the answer, or of the line that has begun.
+    /// Bytes of the answer, or of the current line.
     read: u64,
     late: Option<Pin<Box<Sleep>>>,
     over: bool,
 }
 
 impl<B> Limited<B> {
-    pub(super) fn new(inner: B, class: Class, path: &str, watches: bool) -> Self {
+    pub(super) fn new(inner: B, class: RequestClass, path: &str, watches: bool) -> Self {
         let limit = Limit::of(class, path, watches);
         let timed = matches!(limit, Limit::Whole(_));
         Self {
@@ -118,7 +120,7 @@ impl<B> Limited<B> {
         }
     }
 
-    /// Counts these bytes in.
+    /// Counts these bytes.
     fn count(&mut self, data: &Bytes) -> Result<(), TooLarge> {
         let length = |part: &[u8]| part.len() as u64;
         let (largest, limit) = match self.limit {
@@ -191,7 +193,7 @@ where
     }
 }
 
-/// The first of this type among an error and its causes, those that an I/O error carries included.
+/// The first error of this type in the chain of causes, including those inside an I/O error.
 pub fn cause<'e, E: std::error::Error + 'static>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> Option<&'e E> {
@@ -203,7 +205,7 @@ pub fn cause<'e, E: std::error::Error + 'static>(
         let carried = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
-        // An I/O error names the cause of what it carries, not what it carries.
+        // `source()` of an I/O error skips the error that it wraps.
         at = match carried {
             Some(carried) => Some(carried as &(dyn std::error::Error + 'static)),
             None => error.source(),
@@ -226,8 +228,13 @@ mod tests {
         futures::stream::repeat_with(move || Ok(Frame::data(Bytes::from_static(chunk))))
     }
 
-    /// What is read until the answer is refused, and the refusal.
-    async fn read(class: Class, path: &str, watches: bool, chunk: &'static [u8]) -> (u64, String) {
+    /// Bytes read until the answer is rejected, and the error.
+    async fn read(
+        class: RequestClass,
+        path: &str,
+        watches: bool,
+        chunk: &'static [u8],
+    ) -> (u64, String) {
         let body = StreamBody::new(endless(chunk));
         let mut body = Limited::new(body, class, path, watches);
         let mut read = 0;
@@ -249,28 +256,28 @@ mod tests {
     async fn an_endless_answer_is_read_up_to_its_limit_and_named() {
         for (class, path, watches, limit, words) in [
             (
-                Class::Table(Table::Pods),
+                RequestClass::Table(Table::Pods),
                 "/api/v1/pods",
                 false,
                 LIST,
                 "a page of the list of pods is larger than 256 MiB",
             ),
             (
-                Class::Table(Table::Pods),
+                RequestClass::Table(Table::Pods),
                 "/api/v1/pods",
                 true,
                 EVENT,
                 "one event of the watch of pods is larger than 16 MiB",
             ),
             (
-                Class::Server,
+                RequestClass::Server,
                 "/apis",
                 false,
                 OTHER,
                 "the answer to /apis is larger than 8 MiB",
             ),
             (
-                Class::Other,
+                RequestClass::Other,
                 "/api/v1/events",
                 false,
                 OTHER,
@@ -288,7 +295,7 @@ mod tests {
         let chunk: &'static [u8] = b"{\"type\":\"BOOKMARK\"}\n{\"type\"";
         let lines = endless(chunk).take(2_000_000);
         let body = StreamBody::new(lines);
-        let mut body = Limited::new(body, Class::Table(Table::Pods), path, true);
+        let mut body = Limited::new(body, RequestClass::Table(Table::Pods), path, true);
         let mut read = 0;
         while let Some(frame) = body.frame().await {
             read += frame
@@ -308,7 +315,7 @@ mod tests {
         });
         let mut body = Limited::new(
             StreamBody::new(Box::pin(drops)),
-            Class::Server,
+            RequestClass::Server,
             "/apis",
             false,
         );

@@ -1,5 +1,5 @@
-//! Files of this machine. Those that people name are read within a limit: regular files only, so that neither a device
-//! without an end nor a pipe that nothing writes to stops the program. Those that the program keeps are their owner's alone.
+//! Files of this machine. Files named by a user are read within a limit: regular files only, so that neither an endless device
+//! nor a pipe without a writer stops the program. Files of the program are readable only by their owner.
 
 use std::fs::{DirBuilder, File, OpenOptions, rename};
 use std::io::{self, Read, Write};
@@ -34,8 +34,8 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::other("is not UTF-8 text"))
 }
 
-/// How files are opened that the program keeps: a new one is its owner's alone (mode 0600), no symbolic link is followed to a
-/// file elsewhere, and a pipe is not waited for.
+/// Open options of the program's own files: a new one is readable only by its owner (mode 0600), symbolic links are not
+/// followed, and opening a pipe does not block.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -47,11 +47,11 @@ pub fn private() -> OpenOptions {
     options
 }
 
-/// Puts a file with these bytes, its owner's alone, in the place of one that the program keeps: as a whole, by way of `part`, a name
-/// beside it. Both the bytes and the new name are on disk then.
+/// Replaces one of the program's files with these bytes, readable only by its owner, atomically, through `part`, a name
+/// beside it. Both the bytes and the new name are on disk afterwards.
 ///
 /// # Errors
-/// Those of the file system; the file is as it was.
+/// Those of the file system; the file is unchanged.
 pub fn replace(path: &Path, part: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = private();
     let options = options.write(true).create(true).truncate(true);
@@ -62,7 +62,7 @@ pub fn replace(path: &Path, part: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes a folder that is its owner's alone (mode 0700), with those above it. One that is there stays as it is.
+/// Creates a folder, accessible only by its owner (mode 0700), with its parents. An existing one is unchanged.
 ///
 /// # Errors
 /// Those of the file system.

@@ -1,5 +1,5 @@
-//! The client that carries our credentials, and renews them before they end, when the server refuses them, and
-//! when the kubeconfig has changed under a server that no longer answers.
+//! The client that authenticates requests, and renews credentials before they expire, when the server rejects them, and
+//! when the kubeconfig of an unreachable server has changed.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -19,12 +19,12 @@ use tower::{BoxError, Service};
 use model::base::Moment;
 
 use super::api_stats::ApiStats;
-use super::kubeconfig::{Choice, Resolved, resolve};
+use super::kubeconfig::{ContextChoice, Resolved, resolve};
 use super::local;
 use super::plugin::{self, Credential};
 use super::trust;
 
-/// We have no credential that the server could accept; says why and what mends it.
+/// There is no credential that the server could accept; why, and the repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoginFailed(pub String);
 
@@ -36,29 +36,29 @@ impl fmt::Display for LoginFailed {
 
 impl std::error::Error for LoginFailed {}
 
-/// Renewals are tried no more often than this.
+/// Shortest interval between renewals.
 const SPACING: Duration = Duration::from_secs(10);
 
 /// A token read from a file is read again after this time.
 const FILE_LIFE: Duration = Duration::from_secs(60);
 
-/// After a plugin failed it is not started again for this long, and for twice as long each time that it fails again.
+/// After a failure a plugin is not run again for this long; doubles with each further failure.
 const FIRST_REST: Duration = Duration::from_secs(1);
 
-/// The longest of these rests.
+/// The longest of these pauses.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// A credential is renewed this long before its end, or after three quarters of a shorter life.
+/// A credential is renewed this long before it expires, or after three quarters of a shorter life.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// A client that logs in by itself. Clones share one login.
+/// A client that logs in on its own. Clones share one login.
 #[derive(Clone)]
 pub struct Login {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    choice: Choice,
+    choice: ContextChoice,
     interactive: bool,
     stats: Arc<ApiStats>,
     state: Mutex<State>,
@@ -78,7 +78,7 @@ struct State {
     generation: u64,
 }
 
-/// That a plugin failed: every request until `until` is told so without asking it again.
+/// A plugin's failure: every request until `until` gets this error without another run.
 struct PluginFailed {
     error: LoginFailed,
     rest: Duration,
@@ -93,10 +93,10 @@ struct Ready {
 }
 
 impl Login {
-    /// A login that has not happened yet: the first request makes it. With `interactive`, a plugin may use the
+    /// A login that has not happened yet: the first request triggers it. With `interactive`, a plugin may use the
     /// terminal; never while a screen is up.
     pub fn new(
-        choice: Choice,
+        choice: ContextChoice,
         resolved: Resolved,
         interactive: bool,
         stats: Arc<ApiStats>,
@@ -129,13 +129,13 @@ impl Shared {
         let due = state.renew_at.is_some_and(|at| now >= at);
         match state.client.clone() {
             None => {
-                // A kubeconfig that has been mended counts at once.
+                // A repaired kubeconfig takes effect at once.
                 if state.failed.is_some() {
                     self.reread(&mut state);
                 }
                 self.log_in(&mut state, now).await?;
             }
-            // A credential that still serves is not given up because its renewal failed once.
+            // A credential that still works is kept if its renewal fails.
             Some(_) if due && self.may_try(&mut state, now) => {
                 if let Err(failed) = self.log_in(&mut state, now).await {
                     tracing::warn!(%failed, "renewing credentials");
@@ -163,7 +163,7 @@ impl Shared {
         !soon
     }
 
-    /// Runs the plugin, unless it has just failed. The caller holds the state, so one call is in flight at most.
+    /// Runs the plugin, unless it has just failed. The caller has locked the state, so at most one call is in flight.
     async fn ask_plugin(&self, state: &mut State, now: Moment) -> Result<Credential, LoginFailed> {
         if let Some(failed) = state.failed.as_ref().filter(|failed| now < failed.until) {
             return Err(failed.error.clone());
@@ -191,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Obtains a credential and, where the connection depends on it, builds the client anew.
+    /// Obtains a credential and, if the connection depends on it, rebuilds the client.
     async fn log_in(&self, state: &mut State, now: Moment) -> Result<(), LoginFailed> {
         let credential = if state.resolved.exec.is_some() {
             self.ask_plugin(state, now).await?
@@ -212,7 +212,7 @@ impl Shared {
         };
         let mut config = state.resolved.config.clone();
         // The library's own policy repeats a 429, 503 or 504 up to fifteen times below the layer that counts: a
-        // page of a hung exporter would be sixteen requests. Whoever asks decides when to ask again.
+        // page of a hung exporter would be sixteen requests. The caller decides when to retry.
         config.default_retry = false;
         let has_identity = credential.identity.is_some();
         if let Some((certificate, key)) = credential.identity {
@@ -222,11 +222,11 @@ impl Shared {
         }
         let plain = config.cluster_url.scheme_str() == Some("http");
         if config.root_cert.is_none() && (plain || config.accept_invalid_certs) {
-            // Nothing is verified, so a machine without CA certificates will do.
+            // Nothing is verified, so no CA certificates are needed.
             config.root_cert = Some(Vec::new());
         }
         if state.client.is_none() || has_identity {
-            // Several crypto providers may be linked in: name the one to use. A second call is refused, rightly.
+            // Several crypto providers may be linked in: select one. A second call fails harmlessly.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = Client::try_from(config).map_err(|error| {
                 LoginFailed(format!(
@@ -257,7 +257,7 @@ impl Shared {
         Ok(())
     }
 
-    /// After a 401: reads everything again. True when the request is worth repeating.
+    /// After a 401: reads all credentials again. True when the request is worth repeating.
     async fn renew(&self, used: u64) -> Result<bool, LoginFailed> {
         let mut state = self.state.lock().await;
         if state.generation != used {
@@ -277,7 +277,7 @@ impl Shared {
         Ok(changed || state.token != before || state.resolved.exec.is_some())
     }
 
-    /// After no answer: a kubeconfig that has changed leads to another server. True when it has.
+    /// After no answer: a changed kubeconfig may name another server. True when it has changed.
     async fn moved(&self, used: u64) -> Result<bool, LoginFailed> {
         let mut state = self.state.lock().await;
         if state.generation != used {
@@ -292,13 +292,13 @@ impl Shared {
         Ok(true)
     }
 
-    /// Resolves the kubeconfig again when its files have changed. True when they have, and still make sense.
+    /// Resolves the kubeconfig again when its files have changed. True when they have, and are still valid.
     fn reread(&self, state: &mut State) -> bool {
         if fingerprint(&state.resolved) == state.fingerprint {
             return false;
         }
         let mut choice = self.choice.clone();
-        // The screen says which context it shows: `kubectl config use-context` elsewhere does not move it.
+        // The screen shows one context: `kubectl config use-context` elsewhere does not switch it.
         if !state.resolved.files.is_empty() {
             choice.context = Some(state.resolved.context.clone());
         }
@@ -315,14 +315,14 @@ impl Shared {
                 true
             }
             Err(fault) => {
-                tracing::warn!(%fault, "the kubeconfig has changed and no longer leads anywhere");
+                tracing::warn!(%fault, "the kubeconfig has changed and can no longer be used");
                 false
             }
         }
     }
 }
 
-/// A digest of what the kubeconfig and the files it names contain.
+/// A digest of the kubeconfig and of the files that it references.
 fn fingerprint(resolved: &Resolved) -> u64 {
     let auth = &resolved.config.auth_info;
     let named = [&auth.client_certificate, &auth.client_key]
@@ -349,7 +349,7 @@ impl Service<Request<Body>> for Login {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let ready = shared.ready().await?;
-            // A write that got no answer may have been carried out: whoever sent it looks before it is sent again.
+            // A write without an answer may have been applied: the caller must check before it is repeated.
             let reads = matches!(*request.method(), Method::GET | Method::HEAD);
             let again = copy(&request);
             let answer = send(&ready, request).await;
@@ -375,7 +375,7 @@ impl Service<Request<Body>> for Login {
     }
 }
 
-/// The same request once more, where its body can be had twice.
+/// A copy of the request, if its body can be cloned.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut again = Request::new(request.body().try_clone()?);
     *again.method_mut() = request.method().clone();

@@ -1,4 +1,4 @@
-//! Logs of pods, read as they come: one open request a pod, lines handed over in batches of bounded size.
+//! Follows logs of pods: one open request per pod, lines sent in batches of bounded size.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use model::base::name::printable;
 use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogLine, LogWant, ObjectNews};
 
-use super::fetch::{escaped, get, nameable, trouble};
+use super::fetch::{escaped, failure_message, get, nameable};
 
-/// A line longer than this is cut; what follows up to its end is thrown away.
+/// Longest line in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 8 << 10;
-/// Lines handed over at once at most.
+/// Most lines in one batch.
 const BATCH: usize = 256;
-/// Lines are handed over after this time at the latest.
+/// Lines are sent after this time at the latest.
 const LINGER: Duration = Duration::from_millis(80);
-/// A log that breaks off is asked for again after this time.
+/// A log stream that breaks is reopened after this time.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// A pod's containers, as far as one chooses among them.
+/// A pod's containers: the fields that select one.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct PodObject {
@@ -52,7 +52,7 @@ struct Container {
 }
 
 impl PodObject {
-    /// Every container, those that run first; and the one that kubectl would show.
+    /// Every container, init containers first; and the default one of kubectl.
     fn containers(&self) -> (Vec<Name>, Option<Name>) {
         let names = self
             .spec
@@ -70,7 +70,7 @@ impl PodObject {
     }
 }
 
-/// Reads the wanted logs until all have ended or nobody listens. A reader that is slow makes the server wait.
+/// Follows the requested logs until all have ended or the receiver is closed. A slow receiver slows the server's stream.
 pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<ObjectNews>) {
     let Some(first) = want.pods.first() else {
         return;
@@ -83,7 +83,7 @@ pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<ObjectNews>
     let text = match client.request_text(get(&path)).await {
         Ok(text) => text,
         Err(error) => {
-            let why = trouble(&error, &format!("get pod {first}"));
+            let why = failure_message(&error, &format!("get pod {first}"));
             let _ = out.send(ObjectNews::Failed(why)).await;
             return;
         }
@@ -133,10 +133,10 @@ struct Stream {
     out: mpsc::Sender<ObjectNews>,
 }
 
-/// Nobody listens.
+/// The receiver is closed.
 struct ChannelClosed;
 
-/// When lines that have come are handed over at the latest; nothing while there are none.
+/// When buffered lines must be sent; `None` while there are none.
 type Due = Option<std::pin::Pin<Box<Sleep>>>;
 
 impl Stream {
@@ -157,14 +157,14 @@ impl Stream {
                             "container {} of pod {} has no earlier log on the node",
                             self.container, self.key
                         ),
-                        false => trouble(&error, &format!("read the log of {}", self.key)),
+                        false => failure_message(&error, &format!("read the log of {}", self.key)),
                     };
                     let _ = self.out.send(ObjectNews::Ended(self.pod, Some(why))).await;
                     return;
                 }
             };
             match (broken, self.previous) {
-                // The connection broke, not the log: go on from where it stood.
+                // The connection broke, not the log: resume from the last line.
                 (Some(_), false) if since.is_some() => sleep(AGAIN).await,
                 (why, _) => {
                     let _ = self.out.send(ObjectNews::Ended(self.pod, why)).await;
@@ -174,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// What kubelet answers of a container that did not run before, or of whose last run the node keeps nothing.
+    /// kubelet's answer for a container that did not run before, or whose last run's log the node no longer has.
     fn has_no_earlier_log(&self, error: &kube::Error) -> bool {
         let kube::Error::Api(status) = error else {
             return false;
@@ -191,7 +191,7 @@ impl Stream {
             escaped(&self.container)
         );
         match since {
-            // The next line is later; the API counts in whole seconds, so some may come twice and are dropped.
+            // sinceTime has whole seconds, so lines of that second come twice; the duplicates are dropped.
             Some(since) => path.push_str(&format!("&sinceTime={}", escaped(&since.rfc3339()))),
             None => path.push_str(&format!("&tailLines={}", self.tail)),
         }
@@ -203,7 +203,7 @@ impl Stream {
         path
     }
 
-    /// Hands over lines until the log ends (nothing) or breaks off (why).
+    /// Sends lines until the log ends (`None`) or the stream breaks (why).
     async fn lines(
         &self,
         body: impl AsyncBufRead,
@@ -232,7 +232,10 @@ impl Stream {
                 Ok(chunk) => chunk,
                 Err(error) => {
                     self.hand_over(&mut batch, &mut due).await?;
-                    return Ok(Some(format!("the log of {} broke off: {error}", self.key)));
+                    return Ok(Some(format!(
+                        "the log of {} was cut off: {error}",
+                        self.key
+                    )));
                 }
             };
             if chunk.is_empty() {
@@ -255,7 +258,7 @@ impl Stream {
                 let next = self.line(&line, cut);
                 line.clear();
                 cut = false;
-                // What stood there before the connection broke has been told already.
+                // Lines up to the break have been sent already.
                 if resumed.is_none() || next.at > resumed {
                     *since = next.at.or(*since);
                     batch.push(next);
@@ -306,8 +309,8 @@ impl Stream {
     }
 }
 
-/// A line without the colors that programs give their logs, and without whatever else could steer a terminal. Tabs
-/// become blanks, and of a line that a progress bar wrote over itself the last state is kept.
+/// A line without escape sequences and control characters. Tabs become blanks; of a line that a progress bar
+/// overwrote, the last state is kept.
 fn plain(line: &str) -> String {
     let line = line
         .rsplit('\r')
@@ -328,7 +331,7 @@ fn plain(line: &str) -> String {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// What follows an escape: a control sequence up to its letter, a string up to its end, or one character.
+/// Skips the sequence after an escape: a control sequence to its final letter, a string to its end, or one character.
 fn skip_sequence(chars: &mut Chars<'_>) {
     match chars.next() {
         Some('[') => skip_parameters(chars),

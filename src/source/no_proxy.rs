@@ -1,4 +1,4 @@
-//! Whether an HTTP proxy of the environment stands between us and a server.
+//! The HTTP proxy between this program and a server, from the environment.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use http::Uri;
 
 use super::kubeconfig::Environment;
 
-/// The proxy that the environment asks for on the way to `server`, as Go programs read it: HTTPS_PROXY (or
+/// The environment's proxy for `server`, with the rules of Go programs: HTTPS_PROXY (or
 /// HTTP_PROXY for plain HTTP), unless NO_PROXY names the host or the host is this machine.
 ///
 /// # Errors
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(
+    fn resolved_proxy(
         server: &str,
         variables: &'static [(&'static str, &'static str)],
     ) -> Result<Option<String>, String> {
@@ -130,49 +130,52 @@ mod tests {
     fn no_proxy_spares_the_server() {
         const VIA: (&str, &str) = ("HTTPS_PROXY", "http://p:3128");
         assert_eq!(
-            asked("https://api.corp:6443", &[VIA]),
+            resolved_proxy("https://api.corp:6443", &[VIA]),
             Ok(Some("http://p:3128/".into()))
         );
-        assert_eq!(asked("https://api.corp:6443", &[]), Ok(None));
-        assert_eq!(asked("http://api.corp", &[VIA]), Ok(None));
-        assert_eq!(asked("https://127.0.0.1:6443", &[VIA]), Ok(None));
-        assert_eq!(asked("https://localhost:6443", &[VIA]), Ok(None));
+        assert_eq!(resolved_proxy("https://api.corp:6443", &[]), Ok(None));
+        assert_eq!(resolved_proxy("http://api.corp", &[VIA]), Ok(None));
+        assert_eq!(resolved_proxy("https://127.0.0.1:6443", &[VIA]), Ok(None));
+        assert_eq!(resolved_proxy("https://localhost:6443", &[VIA]), Ok(None));
         assert_eq!(
-            asked("https://api.corp:6443", &[VIA, ("NO_PROXY", "x, .corp")]),
+            resolved_proxy("https://api.corp:6443", &[VIA, ("NO_PROXY", "x, .corp")]),
             Ok(None)
         );
         assert_eq!(
-            asked("https://api.corp:6443", &[VIA, ("no_proxy", "corp")]),
+            resolved_proxy("https://api.corp:6443", &[VIA, ("no_proxy", "corp")]),
             Ok(None)
         );
         assert_eq!(
-            asked("https://api.corp:6443", &[VIA, ("NO_PROXY", "corp:443")]),
+            resolved_proxy("https://api.corp:6443", &[VIA, ("NO_PROXY", "corp:443")]),
             Ok(Some("http://p:3128/".into()))
         );
         assert_eq!(
-            asked("https://apicorp", &[VIA, ("NO_PROXY", "corp")]),
+            resolved_proxy("https://apicorp", &[VIA, ("NO_PROXY", "corp")]),
             Ok(Some("http://p:3128/".into()))
         );
         assert_eq!(
-            asked("https://10.1.2.3", &[VIA, ("NO_PROXY", "10.0.0.0/8")]),
+            resolved_proxy("https://10.1.2.3", &[VIA, ("NO_PROXY", "10.0.0.0/8")]),
             Ok(None)
         );
         assert_eq!(
-            asked(
+            resolved_proxy(
                 "https://11.1.2.3",
                 &[VIA, ("NO_PROXY", "10.0.0.0/8,10.1.0.0/99")]
             ),
             Ok(Some("http://p:3128/".into()))
         );
         assert_eq!(
-            asked("https://[fd00::1]:6443", &[VIA, ("NO_PROXY", "fd00::/8")]),
+            resolved_proxy("https://[fd00::1]:6443", &[VIA, ("NO_PROXY", "fd00::/8")]),
             Ok(None)
         );
-        assert_eq!(asked("https://a", &[VIA, ("NO_PROXY", "*")]), Ok(None));
         assert_eq!(
-            asked("https://a", &[("https_proxy", "p:3128")]),
+            resolved_proxy("https://a", &[VIA, ("NO_PROXY", "*")]),
+            Ok(None)
+        );
+        assert_eq!(
+            resolved_proxy("https://a", &[("https_proxy", "p:3128")]),
             Ok(Some("http://p:3128/".into()))
         );
-        assert!(asked("https://a", &[("HTTPS_PROXY", "::")]).is_err());
+        assert!(resolved_proxy("https://a", &[("HTTPS_PROXY", "::")]).is_err());
     }
 }

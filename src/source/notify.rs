@@ -16,7 +16,7 @@ use crate::scrape::ask::{Direct, off_the_loop};
 pub struct NotifyEndpoint {
     /// Its name in the settings, its address and the files that hold a bearer token and the CA of its certificate.
     pub endpoint: Endpoint,
-    /// File that holds the address, read at each message; counts before that of `endpoint`.
+    /// File with the address, read for each message; has precedence over that of `endpoint`.
     pub url_file: Option<PathBuf>,
     /// Added to the path of the address, where it does not end so: `/api/v2/alerts`.
     pub path: &'static str,
@@ -131,6 +131,6 @@ fn fix(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 | 403 => "check token_file, or the address, under [[notify]]",
         404 | 405 | 410 => "check the address under [[notify]]",
-        _ => "it does not take the message",
+        _ => "it does not accept the message",
     }
 }

@@ -1,4 +1,4 @@
-//! Credential plugins (`exec` in a kubeconfig): run apart from the terminal, read, and told of in words.
+//! Credential plugins (`exec` in a kubeconfig): run without the terminal, with their output parsed and errors explained.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,31 +16,31 @@ use model::base::Moment;
 use super::api_error::clipped;
 use super::login::LoginFailed;
 
-/// How long a plugin may take; it may have to ask a cloud.
+/// Timeout of a plugin; it may have to query a cloud.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long it may take when somebody must type or click.
+/// Timeout of a plugin that needs user input.
 const HUMAN_PATIENCE: Duration = Duration::from_secs(300);
 
-/// More than this no credential is.
+/// Largest output in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// How long the rest of what a plugin said may take after it has ended.
+/// How long to wait for the rest of the output after a plugin has ended.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What a plugin gave.
+/// A plugin's credential.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Credential {
     /// Bearer token.
     pub token: Option<String>,
     /// Client certificate and key, PEM.
     pub identity: Option<(String, String)>,
-    /// When it ends.
+    /// When it expires.
     pub expires: Option<Moment>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ExecCredential {
     status: Option<Status>,
 }
 
@@ -53,11 +53,11 @@ struct Status {
     expiration_timestamp: Option<String>,
 }
 
-/// Runs a credential plugin. With `interactive` it has the terminal (no screen may be up); else it has neither
-/// terminal input nor output: its standard input is empty and what it says goes into the error.
+/// Runs a credential plugin. With `interactive` it has the terminal (no screen may be up). Otherwise it has neither
+/// terminal input nor output: its standard input is empty, and its standard error goes into the error.
 ///
 /// # Errors
-/// It is not there, wants a terminal, fails, takes too long, or gives no credential.
+/// It does not exist, needs a terminal, fails, times out, or returns no credential.
 pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, LoginFailed> {
     let command = exec
         .command
@@ -70,7 +70,7 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
     let wants_terminal = exec.interactive_mode == Some(ExecInteractiveMode::Always);
     if wants_terminal && !interactive {
         return Err(fail(
-            "must ask on a terminal (interactiveMode: Always), which a console cannot lend it; log in with kubectl first, or set interactiveMode to IfAvailable".to_owned(),
+            "must ask on a terminal (interactiveMode: Always), which a console does not have; log in with kubectl first, or set interactiveMode to IfAvailable".to_owned(),
         ));
     }
     let interactive = interactive && exec.interactive_mode != Some(ExecInteractiveMode::Never);
@@ -94,7 +94,7 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
     } else {
         PATIENCE
     };
-    let (out, err) = (Heard::of(out), Heard::of(err));
+    let (out, err) = (PipeOutput::of(out), PipeOutput::of(err));
     let heard = async {
         let status = child.wait().await;
         status.map(|status| (status, out, err))
@@ -117,7 +117,7 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
             .find(|line| !line.trim().is_empty())
             .unwrap_or("");
         let said = if last.is_empty() {
-            "it said nothing".to_owned()
+            "it printed nothing".to_owned()
         } else {
             clipped(last)
         };
@@ -126,9 +126,9 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
         )));
     }
     let text = String::from_utf8_lossy(&out);
-    // YAML by way of JSON, of which a reader is there already.
+    // Parsed as YAML, which includes JSON, and converted.
     let answer = serde_saphyr::from_str::<Value>(&text).ok();
-    let answer = answer.and_then(|value| serde_json::from_value::<Answer>(value).ok());
+    let answer = answer.and_then(|value| serde_json::from_value::<ExecCredential>(value).ok());
     let answer = answer.ok_or_else(|| {
         fail("printed something that is not an ExecCredential; run it in a shell".to_owned())
     })?;
@@ -180,20 +180,20 @@ fn started(
         run.stdin(Stdio::inherit()).stderr(Stdio::inherit());
     } else {
         run.stdin(Stdio::null()).stderr(Stdio::piped());
-        // In a process group of its own it cannot read the terminal, and keys meant for us do not reach it.
+        // In its own process group it cannot read the terminal, and keys for the console do not reach it.
         #[cfg(unix)]
         run.process_group(0);
     }
     run.spawn()
 }
 
-/// What comes out of a pipe, read on a task of its own.
-struct Heard {
+/// Output of a pipe, read on a task of its own.
+struct PipeOutput {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
 }
 
-impl Heard {
+impl PipeOutput {
     fn of(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&bytes);
@@ -202,7 +202,7 @@ impl Heard {
             let mut part = [0; 4096];
             while let Ok(read @ 1..) = pipe.read(&mut part).await {
                 let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
-                // What goes beyond is read all the same, or the plugin would wait for ever.
+                // Bytes beyond the limit are read and dropped, or the plugin would block forever.
                 let room = LARGEST.saturating_sub(bytes.len());
                 bytes.extend_from_slice(&part[..read.min(room)]);
             }
@@ -210,8 +210,8 @@ impl Heard {
         Self { bytes, reader }
     }
 
-    /// Everything up to the pipe's end. A helper that the plugin left behind may hold it open: what has come a
-    /// moment after the plugin ended is then all there is.
+    /// All output up to the pipe's end. A helper process that the plugin left behind may keep the pipe open: then the output
+    /// up to a moment after the plugin's end counts.
     async fn all(mut self) -> Vec<u8> {
         if tokio::time::timeout(LATE, &mut self.reader).await.is_err() {
             self.reader.abort();

@@ -1,4 +1,4 @@
-//! One request that brings something to a receiver: what came of it, and whether it may be sent again.
+//! Sends one request to a receiver: its outcome, and whether it may be repeated.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::api_stats::retry_after;
 use crate::scrape::ask::unreachable;
 use crate::scrape::page::beginning;
 
-/// What came of a try.
+/// Outcome of a try.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PostOutcome {
-    /// The receiver took it.
+    /// The receiver accepted it.
     Taken,
-    /// To be tried again, not before this time: no answer, 429 or 5xx.
+    /// Retry, not before this time: no answer, 429 or 5xx.
     Again(Option<Duration>, String),
-    /// Never to be tried again as it is: any other answer, redirects among them.
+    /// Never retry: any other answer, including redirects.
     Rejected(String),
 }
 
-/// Waits for what comes of a try, for a while.
+/// Waits for the outcome of a try, up to a limit.
 pub(crate) async fn within(
     limit: Duration,
     trying: impl Future<Output = PostOutcome>,
@@ -34,7 +34,7 @@ pub(crate) async fn within(
     tried.unwrap_or_else(|_| PostOutcome::Again(None, format!("no answer within {late} s")))
 }
 
-/// Sends one request. `refusal` says what an answer means and what the fix is.
+/// Sends one request. `refusal` returns what an answer means and the fix.
 pub(crate) async fn post(
     client: &Client,
     url: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn post(
     let sent = client.post(url).headers(headers).body(body).send().await;
     let answer = match sent {
         Ok(answer) => answer,
-        // The address may hold a password: it stays out of messages.
+        // The address may contain a password: it stays out of messages.
         Err(error) => {
             let words = unreachable(&error.without_url()).replace("the exporter", "the receiver");
             return PostOutcome::Again(None, words);
@@ -65,7 +65,7 @@ pub(crate) async fn post(
     };
     let fix = match status.as_u16() {
         300..=399 => "redirects are not followed; write the address that it names",
-        429 => "it takes no more for now",
+        429 => "it is throttling",
         500.. => "it failed",
         _ => refusal(status),
     };

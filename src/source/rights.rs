@@ -1,11 +1,11 @@
-//! Questions about ourselves to the API server: who we are, and what we may do.
+//! Self reviews of the API server: this client's user and rights.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Uri};
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::fetch::trouble;
+use super::fetch::failure_message;
 
 /// Something that a role may allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,10 +22,10 @@ pub struct Permission<'a> {
     pub name: &'a str,
 }
 
-/// True when we may do this, by a self-subject access review.
+/// True when this client may do this, by a self-subject access review.
 ///
 /// # Errors
-/// The server does not say, and the mend.
+/// The server does not answer the review; with the fix.
 pub async fn may(client: &Client, deed: Permission<'_>) -> Result<bool, String> {
     let (resource, subresource) = deed.resource.split_once('/').unwrap_or((deed.resource, ""));
     let review = json!({
@@ -41,11 +41,11 @@ pub async fn may(client: &Client, deed: Permission<'_>) -> Result<bool, String> 
     Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
 }
 
-/// Our name and groups as the server knows them.
+/// This client's user name and groups on the server.
 ///
 /// # Errors
-/// The server does not say, and the mend.
-pub async fn who(client: &Client) -> Result<(String, Vec<String>), String> {
+/// The server does not answer the review; with the fix.
+pub async fn self_subject(client: &Client) -> Result<(String, Vec<String>), String> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let answer = ask(client, path, &review).await?;
@@ -68,7 +68,6 @@ async fn ask(client: &Client, path: &'static str, review: &Value) -> Result<Valu
     let text = client
         .request_text(request)
         .await
-        .map_err(|error| trouble(&error, "ask what we may do"))?;
-    serde_json::from_str(&text)
-        .map_err(|error| format!("the answer is not as it should be: {error}"))
+        .map_err(|error| failure_message(&error, "ask what we may do"))?;
+    serde_json::from_str(&text).map_err(|error| format!("the answer is malformed: {error}"))
 }

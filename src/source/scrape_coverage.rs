@@ -1,4 +1,4 @@
-//! Which exporters need not be asked: those that Prometheus reads for us, and those whose readings serve no purpose.
+//! Which exporters need no scrape: those whose readings come from Prometheus, and those whose readings serve no purpose.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use super::serving::ServingPod;
 
 /// What Prometheus covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Coverage {
-    /// It has not answered yet: wait a little before exporters are asked.
+pub enum ScrapeCoverage {
+    /// Prometheus has not answered yet: exporters are scraped after a short wait.
     Pending,
     /// These exporters; none where there is no Prometheus or it does not answer.
     Of(Covered),
@@ -26,13 +26,13 @@ pub struct Covered {
     pub nodes: FxHashSet<(Name, Name)>,
 }
 
-impl Coverage {
+impl ScrapeCoverage {
     /// Nothing is covered.
     pub fn nothing() -> Self {
         Self::Of(Covered::default())
     }
 
-    /// True when this exporter need not be asked now.
+    /// True when this exporter needs no scrape now.
     pub fn spares(&self, pod: &ServingPod) -> bool {
         match self {
             Self::Pending => true,
@@ -49,7 +49,7 @@ impl Coverage {
 /// Whose readings are needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// That is not decided yet: nothing is asked.
+    /// Not decided yet: nothing is scraped.
     Undecided,
     /// Those of these nodes.
     Nodes(BTreeSet<Name>),
@@ -58,8 +58,8 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// True when the page of an exporter on this node is needed; one that runs nowhere, or speaks of many nodes, is when
-    /// any is.
+    /// True when the page of an exporter on this node is needed; an exporter without a node, or of many nodes, is needed when
+    /// any node is.
     pub fn includes(&self, node: Option<&Name>) -> bool {
         match self {
             Self::Undecided => false,

@@ -1,4 +1,4 @@
-//! What the API server is and serves, asked once and kept.
+//! What the API server is and serves, requested once and kept.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OnceCell};
 
-use cluster::discovery::{Catalogue, Found, Groups, PlainGroup, Resources};
+use cluster::discovery::{Catalogue, Groups, PlainGroup, Resources, TableLocation};
 use cluster::table::place;
 use model::base::Moment;
 use model::fleet::observe::Table;
@@ -20,10 +20,10 @@ use super::api_stats::Clock;
 /// Lists are streamed by default since this minor version of Kubernetes 1.
 const STREAMS_SINCE: u32 = 34;
 
-/// A version that does not come within this time is taken as old: it decides nothing of weight.
+/// Without a version within this time an old server is assumed: no important decision depends on it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What discovery said is believed for this long: tables that are not there all ask at about the same time.
+/// A discovery result is used for this long: all missing tables are looked up at about the same time.
 const KEPT: Duration = Duration::from_secs(45);
 
 /// The same when something has just been seen to change.
@@ -68,13 +68,13 @@ impl ServerVersion {
 pub struct Api {
     client: Client,
     streams: OnceCell<bool>,
-    /// What discovery said and when; without a catalogue where the server tells its groups one by one.
+    /// The discovery result and its time; no catalogue where the server lists its groups only one by one.
     catalogue: Mutex<Option<(Moment, Option<Catalogue>)>>,
     clock: Clock,
 }
 
 impl Api {
-    /// Nothing is asked yet. The clock is this machine's.
+    /// Nothing is requested yet. The clock is this machine's.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,
@@ -104,17 +104,17 @@ impl Api {
         asked.await.copied().unwrap_or(false)
     }
 
-    /// Where `table` is served. What discovery said lately is believed, unless it should be asked `afresh`.
+    /// Where `table` is served. A recent discovery result is used, unless `afresh` is set.
     ///
     /// # Errors
-    /// The server does not say.
+    /// Discovery failed.
     pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, ApiError> {
         let place = place(table);
         let found = {
             let mut kept = self.catalogue.lock().await;
             let keep = if afresh { AFRESH } else { KEPT };
             let now = (self.clock)();
-            // A clock that was set back says nothing of how old an answer is.
+            // After the clock was set back the age of an answer is unknown.
             let known = kept
                 .as_ref()
                 .filter(|(at, _)| now >= *at && now.since(*at) < keep.into());
@@ -129,10 +129,10 @@ impl Api {
             }
         };
         match found {
-            Some(Found::In(version)) => Ok(Served::In(version)),
-            Some(Found::Nowhere) => Ok(Served::Not),
-            Some(Found::Among(versions)) => self.among(place.group, versions, table).await,
-            Some(Found::Unsaid) => Err(ApiError::unreachable(format!(
+            Some(TableLocation::In(version)) => Ok(Served::In(version)),
+            Some(TableLocation::Nowhere) => Ok(Served::Not),
+            Some(TableLocation::Among(versions)) => self.among(place.group, versions, table).await,
+            Some(TableLocation::Unsaid) => Err(ApiError::unreachable(format!(
                 "the server behind {} does not answer; its APIService says why",
                 place.group
             ))),
@@ -146,13 +146,13 @@ impl Api {
         }
     }
 
-    /// All groups at once; `None` where the server tells them only one by one.
+    /// All groups in one request; `None` where the server lists them only one by one.
     async fn catalogue(&self, table: Table) -> Result<Option<Catalogue>, ApiError> {
         let groups: Option<Groups> = self.ask("/apis", table).await?;
         Ok(groups.and_then(|groups| groups.catalogue()))
     }
 
-    /// The first of these versions that has the table. One that does not tell what it has is tried.
+    /// The first of these versions that has the table. A version without a resource list is tried.
     async fn among(
         &self,
         group: &str,
@@ -169,7 +169,7 @@ impl Api {
         Ok(Served::Not)
     }
 
-    /// What discovery says at `path`; `None` where it says nothing.
+    /// The discovery result at `path`; `None` where there is none.
     async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -192,7 +192,7 @@ fn get(path: &str) -> Request<Vec<u8>> {
     let mut request = Request::new(Vec::new());
     *request.method_mut() = Method::GET;
     if path == "/apis" {
-        // Everything in one answer where the server can (Kubernetes 1.26 on), else the groups alone.
+        // Everything in one answer where the server supports it (Kubernetes 1.26 on), else only the groups.
         let accept = HeaderValue::from_static(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
              application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\

@@ -1,4 +1,4 @@
-//! The pods that serve readings, told to the scraper by the task that watches pods.
+//! The pods with exporter pages, sent to the scraper by the task that watches pods.
 
 use std::sync::Arc;
 
@@ -9,51 +9,51 @@ use exporter::Dialects;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::PodSeen;
 
-/// A pod that serves readings.
+/// A pod that serves a metrics page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServingPod {
     /// Namespace and name.
     pub key: ObjectKey,
     /// Unique id.
     pub uid: Name,
-    /// The dialect that it speaks.
+    /// Its dialect.
     pub dialect: Name,
     /// Its node.
     pub node: Option<Name>,
     /// Its address.
     pub ip: Option<Name>,
-    /// The port to ask.
+    /// The port of the page.
     pub port: u16,
     /// The pod's `Ready` condition; false while its node is not ready.
     pub ready: bool,
-    /// When its containers first ran.
+    /// When its containers first started.
     pub started: Option<Moment>,
 }
 
-/// News of pods that serve readings.
+/// News of pods that serve metrics pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServingNews {
     /// A list begins.
     Begin,
-    /// The list is complete: pods that it did not mention have gone.
+    /// The list is complete: pods that it did not contain are deleted.
     End,
-    /// A pod serves readings, as it is now.
+    /// A pod serves a page, in its current state.
     Seen(ServingPod),
-    /// A pod has gone, or serves no longer.
+    /// A pod was deleted, or no longer serves a page.
     Gone(ObjectKey),
 }
 
-/// Where the news goes. Few pods serve readings, so the channel needs no bound.
+/// Receivers of the news. Few pods serve metrics, so the channel is unbounded.
 #[derive(Clone)]
 pub struct Serving {
     dialects: Arc<Dialects>,
     news: Arc<[mpsc::UnboundedSender<ServingNews>]>,
-    /// Lists begin and end elsewhere: this one sees only a part of the pods.
+    /// Lists begin and end elsewhere: this sender sees only part of the pods.
     part: bool,
 }
 
 impl Serving {
-    /// Tells each of `news` of pods that the discovery rules of `dialects` match.
+    /// Sends each of `news` the pods that the discovery rules of `dialects` match.
     pub fn new(dialects: Arc<Dialects>, news: Vec<mpsc::UnboundedSender<ServingNews>>) -> Self {
         Self {
             dialects,
@@ -63,7 +63,7 @@ impl Serving {
     }
 
     /// True when a dialect's rules match the pod.
-    pub fn wants(&self, pod: &PodObject) -> bool {
+    pub fn is_model_server(&self, pod: &PodObject) -> bool {
         self.dialect(pod).is_some()
     }
 
@@ -80,7 +80,7 @@ impl Serving {
         })
     }
 
-    /// The same for a part of the pods, whose lists are not lists of all.
+    /// The same for part of the pods, whose lists are incomplete.
     pub(super) fn part(&self) -> Self {
         Self {
             part: true,
@@ -90,26 +90,26 @@ impl Serving {
 
     pub(super) fn begin(&self) {
         if !self.part {
-            self.tell(ServingNews::Begin);
+            self.publish(ServingNews::Begin);
         }
     }
 
     pub(super) fn end(&self) {
         if !self.part {
-            self.tell(ServingNews::End);
+            self.publish(ServingNews::End);
         }
     }
 
     pub(super) fn gone(&self, key: &ObjectKey) {
-        self.tell(ServingNews::Gone(key.clone()));
+        self.publish(ServingNews::Gone(key.clone()));
     }
 
-    /// Tells of a pod, or that it serves no longer.
+    /// Reports a pod, or that it serves no page any more.
     pub(super) fn seen(&self, serves: bool, seen: &PodSeen, pod: &PodObject) {
         if !serves {
             return;
         }
-        // A pod that has not started, or has ended, has nothing to say: it would only be seen to fail.
+        // A pod that has not started, or has ended, serves no page: its scrapes would only fail.
         let runs = seen.started.is_some() && !seen.phase.is_over() && seen.node.is_some();
         let news = match self.dialect(pod) {
             Some(dialect) if runs => {
@@ -130,18 +130,18 @@ impl Serving {
             }
             _ => ServingNews::Gone(seen.key.clone()),
         };
-        self.tell(news);
+        self.publish(news);
     }
 
-    fn tell(&self, news: ServingNews) {
+    fn publish(&self, news: ServingNews) {
         for listener in self.news.iter() {
-            // Whoever has ended wants no news.
+            // A closed receiver is ignored.
             let _ = listener.send(news.clone());
         }
     }
 }
 
-/// The port to ask: one that the pod declares, by number or by name, else the dialect's first.
+/// The port to scrape: one that the pod declares, by number or by name, else the dialect's first.
 fn port(discovery: &exporter::dialect::Discovery, declared: &[(Box<str>, u16)]) -> Option<u16> {
     let by_name = discovery
         .port_names

@@ -1,4 +1,4 @@
-//! Which CA certificates a client outside the API server verifies with, and what becomes of it where this machine has none.
+//! CA certificates for clients outside the API server, and errors on machines without any.
 
 use std::error::Error;
 
@@ -6,11 +6,11 @@ use reqwest::{Client, ClientBuilder};
 
 use crate::kubeconfig::flat;
 
-/// What to do on a machine without CA certificates, such as a container from scratch.
+/// The fix for a machine without CA certificates, such as a container from scratch.
 const FIX: &str =
     "install the package ca-certificates, or name a PEM file of CA certificates in SSL_CERT_FILE";
 
-/// What failed, with the fix where it is that this machine has no CA certificates.
+/// The error, with the fix if this machine has no CA certificates.
 pub(crate) fn explained(error: &dyn Error) -> String {
     let text = flat(error);
     if text.contains("No CA certificates") {
@@ -24,7 +24,7 @@ pub(crate) fn explained(error: &dyn Error) -> String {
 /// plain HTTP.
 ///
 /// # Errors
-/// What is missing for HTTPS, and the fix.
+/// The missing prerequisite for HTTPS, and the fix.
 pub fn client(url: &str, builder: impl Fn() -> ClientBuilder) -> Result<Client, String> {
     let built = builder().build().map_err(|error| explained(&error));
     if built.is_err() && url.starts_with("http://") {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_certificates_is_told_what_to_install() {
+    fn missing_ca_certificates_are_reported_with_the_package_to_install() {
         let missing = std::io::Error::other("No CA certificates were loaded from the system");
         let said = explained(&missing);
         assert!(said.contains("ca-certificates") && said.contains("SSL_CERT_FILE"));

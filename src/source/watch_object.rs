@@ -18,7 +18,7 @@ use cluster::meta::Versioned;
 use cluster::table;
 use model::fleet::observe::Table;
 
-/// An object's JSON, with just the metadata that a watcher needs to go on from it.
+/// An object's JSON, with just the metadata that a watcher needs to resume after it.
 #[derive(Clone, Debug)]
 pub struct WatchObject {
     json: Box<RawValue>,
@@ -32,12 +32,12 @@ impl WatchObject {
     }
 }
 
-/// The name by which `serde_json` is asked for the text of a value, uncopied until then. If it were another one, [`Text`] would get
+/// The name under which `serde_json` passes the text of a value without a copy. With any other name, [`Text`] would get
 /// the value itself, and write it out.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// Takes the JSON of a value: its text, or, where it was read already (an event whose `object` stands before its `type`), what it
-/// says.
+/// Takes the JSON of a value: its text, or, where it was parsed already (an event whose `object` comes before its `type`), the
+/// value written out again.
 struct Text;
 
 impl<'de> Visitor<'de> for Text {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_need_not_be_written_out_is_not() {
-        // Spaces would be gone.
+        // A parsed value would lose the spaces.
         let text = r#"{ "metadata": { "name": "a" } }"#;
         let watched: WatchObject = serde_json::from_str(text).expect("an object");
         assert_eq!(watched.json(), text);

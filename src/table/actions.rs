@@ -1,4 +1,4 @@
-//! What may be done to the cluster, and what was done: the right to write, and the runs of the journal.
+//! Write access and the runs of the journal.
 
 use std::collections::BTreeMap;
 
@@ -8,57 +8,57 @@ use model::fleet::job::JobState;
 use model::fleet::{Fleet, checks};
 use model::plan::{Intent, JobName, Mutation, Plan};
 
-/// Whether this console may write.
+/// Whether this console may write to the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum May {
-    /// Nobody has looked yet.
+    /// Not checked yet.
     #[default]
     Unknown,
-    /// It may.
+    /// Writes are allowed.
     Yes,
-    /// It may not.
+    /// Writes are not allowed.
     No {
-        /// A few words for a greyed key: `read-only`.
+        /// A short reason beside a disabled key: `read-only`.
         short: String,
-        /// What says so and what would change it.
+        /// What forbids it and how to change that.
         sentence: String,
     },
 }
 
-/// Where a step of a run stands.
+/// State of one step of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepState {
     /// Nothing was sent.
     Todo,
-    /// It waits before its call, or was sent and is not over.
+    /// Waiting before its call, or sent and not finished.
     Waiting,
-    /// Sent, and nobody knows whether it was carried out.
+    /// Sent; the outcome is unknown.
     Unresolved,
-    /// Carried out.
+    /// Succeeded.
     Done,
-    /// It was so already.
+    /// The object already had the target state.
     Already,
-    /// Left undone, as its plan allows.
+    /// Skipped, as its plan allows.
     Left,
     /// Failed.
     Failed,
 }
 
 impl StepState {
-    /// As a person says it.
+    /// The displayed name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Todo => "not done",
             Self::Waiting => "waits",
             Self::Unresolved => "sent, not answered",
             Self::Done => "done",
-            Self::Already => "was so already",
+            Self::Already => "unchanged",
             Self::Left => "left undone",
             Self::Failed => "failed",
         }
     }
 
-    /// Nothing more comes of it.
+    /// True in a final state.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Done | Self::Already | Self::Left | Self::Failed)
     }
@@ -67,39 +67,39 @@ impl StepState {
 /// One step of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepRow {
-    /// What it does: `suspend Job nlp/train`.
+    /// What the step does: `suspend Job nlp/train`.
     pub words: String,
-    /// Where it stands.
-    pub stand: StepState,
+    /// Its state.
+    pub state: StepState,
     /// What it waits for, or why it failed; empty otherwise.
     pub note: String,
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RunState {
-    /// It is being carried out.
+    /// In progress.
     Running,
-    /// Its process has ended in the middle of it.
+    /// Its process ended before the run did.
     BrokenOff,
-    /// Its operator stopped it after a step.
+    /// Stopped by its operator after a step.
     Stopped,
     /// A step failed; nothing was sent after it.
     Failed,
-    /// Every step is over, and something is not as it was to be: a step was left undone, or a node is not empty.
+    /// Every step is final, but the target state was not reached: a step was skipped, or a node is not empty.
     Incomplete,
-    /// Every step is over.
+    /// Every step is final.
     Done,
-    /// Another run has taken back what it did.
+    /// Another run has undone it.
     Undone,
 }
 
 impl RunState {
-    /// Its word.
+    /// The displayed name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::BrokenOff => "broken off",
+            Self::BrokenOff => "unfinished",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
             Self::Incomplete => "incomplete",
@@ -108,7 +108,7 @@ impl RunState {
         }
     }
 
-    /// Whether it can be taken up again.
+    /// Whether the run can be continued.
     pub const fn can_go_on(self) -> bool {
         matches!(self, Self::BrokenOff | Self::Stopped)
     }
@@ -119,66 +119,68 @@ impl RunState {
 pub struct RunRow {
     /// Its name.
     pub name: String,
-    /// What was done.
+    /// Title of its plan.
     pub title: String,
-    /// When it began.
+    /// Start time.
     pub begun: Moment,
-    /// By whom.
+    /// User who started it.
     pub by: String,
     /// Why; may be empty.
     pub reason: String,
-    /// How it stands.
+    /// Its state.
     pub state: RunState,
-    /// Why it failed, or what is not as it was to be; empty otherwise.
+    /// Why it failed or is incomplete; empty otherwise.
     pub words: String,
     /// Its steps.
     pub steps: Vec<StepRow>,
-    /// The nodes that it has cordoned, which its undo opens again.
+    /// Nodes that it cordoned and that its undo uncordons.
     pub cordons: Vec<Name>,
-    /// The job that it was to start.
+    /// For a finished run: a sentence that says why there is nothing to undo; `None` where an undo would change something.
+    pub no_undo: Option<String>,
+    /// The job that it starts.
     pub starts: Option<JobName>,
-    /// The jobs whose work it stopped, or had its scheduler stop.
+    /// Jobs that it evicted, or had their scheduler preempt.
     pub stopped: Vec<JobName>,
-    /// The jobs that it keeps from running until it goes on or is undone.
-    pub holds: Vec<JobName>,
+    /// Jobs that it keeps suspended until it is continued or undone.
+    pub suspended_jobs: Vec<JobName>,
 }
 
 impl RunRow {
-    /// Steps that are over.
+    /// Number of steps in a final state.
     pub fn over(&self) -> usize {
         self.steps
             .iter()
-            .filter(|step| step.stand.is_over())
+            .filter(|step| step.state.is_over())
             .count()
     }
 
-    /// Why a job does not run, where this run keeps it from that, and how that ends.
+    /// The sentence that says that this run keeps a job suspended, and what ends that; `None` where it does not.
     pub fn holding(&self, job: &JobName) -> Option<String> {
         let name = &self.name;
         let ends = match self.state {
             RunState::Running => "until its last step".to_owned(),
             RunState::BrokenOff | RunState::Stopped => format!(
-                "{}: it goes on with `plan continue {name} --apply`, and is undone with `plan undo {name} --apply`",
+                "{}: continue it with `plan continue {name} --apply`, undo it with `plan undo {name} --apply`",
                 self.state.name()
             ),
             RunState::Failed => {
-                format!("failed: it is undone with `plan undo {name} --apply`")
+                format!("failed: undo it with `plan undo {name} --apply`")
             }
             RunState::Incomplete | RunState::Done | RunState::Undone => return None,
         };
-        let holds = self.holds.contains(job);
+        let holds = self.suspended_jobs.contains(job);
         holds.then(|| format!("held by run {name} ({}), {ends}", self.title))
     }
 }
 
-/// What may be done, and what was done on this cluster.
+/// Write access, and the runs on this cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ActionState {
-    /// The right to write.
+    /// Write access.
     pub may: May,
-    /// By command: the right that is missing for it, `patch nodes`.
+    /// The missing right by command: `patch nodes`.
     pub lacking: BTreeMap<&'static str, String>,
-    /// Runs, the latest first.
+    /// Runs, newest first.
     pub runs: Vec<RunRow>,
 }
 
@@ -188,12 +190,12 @@ impl ActionState {
         self.runs.iter().find(|run| run.name == name)
     }
 
-    /// Why a job does not run, where a run keeps it from that.
+    /// The sentence of the run that keeps a job suspended; `None` where no run does.
     pub fn holding(&self, job: &JobName) -> Option<String> {
         self.runs.iter().find_map(|run| run.holding(job))
     }
 
-    /// Why a command would change nothing, in a few words; `None` where it may.
+    /// Why a command is not allowed, in a few words; `None` where it is.
     pub fn barred(&self, command: &str) -> Option<String> {
         match &self.may {
             May::No { short, .. } => Some(short.clone()),
@@ -205,8 +207,8 @@ impl ActionState {
     }
 }
 
-/// What keeps nodes that a plan opens out of service still, one line a fault: `h100-5/gpu7 still has XID 79: undo lets work start
-/// there again`.
+/// Faults on the nodes that a plan uncordons, one line each: `h100-5/gpu7 still has XID 79: undo lets work start there
+/// again`.
 pub fn opens_faulty(findings: &[Finding], plan: &Plan) -> Vec<String> {
     let steps = plan.steps.iter();
     let opened = steps.filter(|step| matches!(step.lever, Mutation::Uncordon));
@@ -214,13 +216,13 @@ pub fn opens_faulty(findings: &[Finding], plan: &Plan) -> Vec<String> {
     if matches!(plan.intent, Intent::Undo { .. }) {
         return still_faulty(findings, &nodes, "undo");
     }
-    // A plan that uncordons says itself which of its nodes are not ready.
+    // An uncordon plan reports nodes that are not ready itself.
     let is_told = |finding: &&Finding| finding.code.as_str() == "node-not-ready";
     let others = findings.iter().filter(|finding| !is_told(finding));
     still_faulty(others, &nodes, "uncordon")
 }
 
-/// The same of these nodes, which `verb` opens.
+/// The same lines for `nodes`; `verb` names the action that uncordons them.
 pub fn still_faulty<'a>(
     findings: impl IntoIterator<Item = &'a Finding>,
     nodes: &[Name],
@@ -236,16 +238,16 @@ pub fn still_faulty<'a>(
         let here = nodes.iter().any(|known| known.as_str() == node);
         let fault = here.then(|| checks::fault(&finding.code)).flatten()?;
         Some(format!(
-            "{name} still {fault}: {verb} lets work start there again"
+            "{name} still {fault}: {verb} allows work to start there again"
         ))
     };
     findings.into_iter().filter_map(told).collect()
 }
 
-/// What a job that was to be started waits for; `None` once all its devices are its own, and when it has ended well.
+/// What keeps a job that a run was to start from running; `None` once it has all its devices or has ended.
 pub fn not_started(fleet: &Fleet, job: &JobName) -> Option<String> {
     let Some(job) = fleet.job_named(&job.to_string()) else {
-        return Some(String::from("it is not there any more"));
+        return Some(String::from("it no longer exists"));
     };
     let reason = match job.reason.is_empty() {
         true => String::new(),
@@ -309,8 +311,8 @@ mod tests {
         assert_eq!(
             opens_faulty(&findings, &plan),
             [
-                "h100-5/gpu7 still has XID 79: undo lets work start there again",
-                "h100-5 still is not ready: undo lets work start there again",
+                "h100-5/gpu7 still has XID 79: undo allows work to start there again",
+                "h100-5 still is not ready: undo allows work to start there again",
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Rows of `advice`: what to do about a job's devices, what saves most first.
+//! Rows of `advice`: recommendations for jobs and pools, largest savings first.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use model::advice::{Action, Advice, WINDOW, a_month};
 use model::base::quantities::bytes;
 use model::base::{Rate, SmallSort};
 use model::fleet::job::{Job, JobState};
-use model::fleet::profile::{Bound, Evidence, NotJudged};
+use model::fleet::profile::{Bottleneck, Evidence, NotJudged};
 
 use super::silence::Silence;
 use super::table::Column;
 use super::text::{percent, usd, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// What the job did in the window.
+/// Measurements of the job over the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct EvidenceCell {
     /// Mean utilization, 0 to 1.
@@ -24,23 +24,23 @@ pub struct EvidenceCell {
     pub tensor_active_ratio: Option<f64>,
     /// Mean memory activity, 0 to 1.
     pub dram_active_ratio: Option<f64>,
-    /// Mean PCIe traffic of a device, both directions.
+    /// Mean PCIe traffic per device, both directions, bytes/s.
     pub pcie_bytes_per_s: Option<f64>,
-    /// Mean NVLink traffic of a device, both directions.
+    /// Mean NVLink traffic per device, both directions, bytes/s.
     pub nvlink_bytes_per_s: Option<f64>,
-    /// 95th percentile of memory in use, of the device with the most, 0 to 1.
+    /// 95th percentile of memory use on the device with the most, 0 to 1.
     pub mem_used_p95_ratio: Option<f64>,
-    /// 95th percentile of SM activity, of the device with the most, 0 to 1.
+    /// 95th percentile of SM activity on the device with the most, 0 to 1.
     pub sm_active_p95_ratio: Option<f64>,
     /// Share of its devices whose utilization is a square wave, 0 to 1.
     pub util_square_wave_ratio: Option<f64>,
-    /// NVLink traffic as a share of what the model's links carry, 0 to 1.
+    /// NVLink traffic as a share of the model's peak bandwidth, 0 to 1.
     pub nvlink_of_peak_ratio: Option<f64>,
-    /// Standard deviation of the gang's SM activity over time, 0 to 1.
+    /// Standard deviation over time of the SM activity that the job's devices on a node have in common, 0 to 1.
     pub sm_deviation_ratio: Option<f64>,
-    /// Share of the devices' variation that is the gang's as a whole, 0 to 1.
+    /// Share of the devices' variance that is common to those on a node, 0 to 1.
     pub sm_together_ratio: Option<f64>,
-    /// Devices that were idle; `None` where nothing was read.
+    /// Idle devices; `None` without readings.
     pub idle_devices: Option<u32>,
 }
 
@@ -65,9 +65,9 @@ impl From<Option<Evidence>> for EvidenceCell {
     }
 }
 
-/// The job or pool that an advice is about.
+/// The job or pool that the advice is about.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct JobCell<'a> {
+pub struct AdviceSubject<'a> {
     /// Its kind; `Pool` for a pool.
     pub kind: &'a str,
     /// Its namespace; empty for a pool.
@@ -76,43 +76,45 @@ pub struct JobCell<'a> {
     pub name: &'a str,
 }
 
-/// One advice.
+/// One recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AdviceRow<'a> {
-    /// Stable for as long as it holds.
+    /// Id, stable while the advice applies.
     pub id: String,
     /// The job.
-    pub object: JobCell<'a>,
+    pub object: AdviceSubject<'a>,
     /// Its team.
     pub team: &'a str,
-    /// What bounds it: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not judged.
+    /// Its bottleneck: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not
+    /// classified.
     pub bound: Option<&'static str>,
-    /// What was read.
+    /// The measurements.
     pub evidence: EvidenceCell,
-    /// What it looks back on; 0 for a pool, which is judged by the moment and the forecast.
+    /// Length of the window, seconds; 0 for a pool, which is judged by its current state and the forecast.
     pub window_seconds: u64,
     /// `release`, `fewer-devices`, `smaller-device`, `mig-slice`, `spot`, `leave-device`, `faster-input`, `use-tensor-cores`, `add-nodes`
     /// or `remove-nodes`.
     pub action: &'static str,
     /// What to do, as a sentence.
     pub advice: String,
-    /// Devices that it is about.
+    /// Number of devices concerned.
     pub devices: u32,
     /// Their class.
     pub class: Option<&'a str>,
-    /// What the job's devices cost in 730 hours, or the nodes that are added or removed.
+    /// Cost of the job's devices, or of the nodes to add or remove, USD per 730 hours.
     pub costs_usd_per_month: Option<f64>,
-    /// What it saves in 730 hours; `None` where that is not known before it is tried, 0 for `commitment`.
+    /// Savings, USD per 730 hours; `None` where they are unknown before it is tried, 0 with a `commitment`.
     pub saves_usd_per_month: Option<f64>,
-    /// `reserved` or `owned` where all its devices are, which are paid whether they are used or not: it frees them, and saves no money.
+    /// `reserved` or `owned` where all its devices are: these are paid for whether used or not, so freeing them saves no
+    /// money.
     pub commitment: Option<&'static str>,
     /// `high` or `medium`.
     pub certainty: &'static str,
-    /// What would show that it is wrong.
+    /// The observation that would disprove it.
     pub refuted_by: &'static str,
-    /// The command that does it; `None` where the change is in the job's own code or manifest.
+    /// The command that applies it; `None` where the job's own code or manifest must change.
     pub command: Option<String>,
-    /// Silenced by somebody.
+    /// Muted by a user.
     pub muted: bool,
 }
 
@@ -201,12 +203,12 @@ pub(super) fn columns<'a>() -> Vec<Column<AdviceRow<'a>>> {
     ]
 }
 
-/// What was done with an advice.
+/// Whether the advice was muted or acknowledged.
 pub fn silence(facts: &Facts, advice: &Advice) -> Option<Silence> {
     facts.silences.of_advice(&advice.id(), facts.now)
 }
 
-/// Advice about pools: of the whole fleet, so only where no scope is chosen.
+/// Advice about pools; empty in a scope, because pools belong to the whole fleet.
 pub fn of_pools(facts: &Facts) -> &[Advice] {
     match facts.part {
         Some(_) => &[],
@@ -214,14 +216,14 @@ pub fn of_pools(facts: &Facts) -> &[Advice] {
     }
 }
 
-/// Every advice about jobs and pools, what saves most first.
+/// All advice about jobs and pools, largest savings first.
 pub fn all(facts: &Facts) -> Vec<&Advice> {
     let mut all: Vec<&Advice> = facts.advice.iter().chain(of_pools(facts)).collect();
     all.sort_by_key(|own| std::cmp::Reverse((own.saves, own.costs)));
     all
 }
 
-/// Every advice, what saves most first.
+/// Rows of all advice, largest savings first.
 pub fn rows(facts: &Facts) -> Vec<AdviceRow<'_>> {
     let all = all(facts).into_iter();
     all.map(|advice| row(facts, advice)).collect()
@@ -231,13 +233,13 @@ pub fn rows(facts: &Facts) -> Vec<AdviceRow<'_>> {
 pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
     AdviceRow {
         id: advice.id(),
-        object: JobCell {
+        object: AdviceSubject {
             kind: &advice.job.kind,
             namespace: &advice.job.key.namespace,
             name: &advice.job.key.name,
         },
         team: &advice.team,
-        bound: advice.bound.map(Bound::name),
+        bound: advice.bound.map(Bottleneck::name),
         evidence: EvidenceCell::from(advice.evidence),
         window_seconds: match advice.pool() {
             Some(_) => 0,
@@ -246,7 +248,7 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
         action: advice.action.code(),
         advice: advice.words(),
         devices: advice.devices,
-        class: advice.class.as_deref().and_then(said),
+        class: advice.class.as_deref().and_then(non_empty),
         costs_usd_per_month: advice.costs.map(a_month).map(Rate::usd),
         saves_usd_per_month: advice.saves_a_month().map(Rate::usd),
         commitment: advice.commitment.map(|billing| billing.name()),
@@ -257,7 +259,7 @@ pub fn row<'a>(facts: &Facts, advice: &'a Advice) -> AdviceRow<'a> {
     }
 }
 
-/// What was read, as a line: `SM 22% · tensor 8% · DRAM 12% · PCIe 2.1 GiB/s`; what was not read is left out.
+/// Measurements in one line: `SM 22% · tensor 8% · DRAM 12% · PCIe 2.1 GiB/s`; unknown ones are left out.
 pub fn evidence_words(evidence: &Evidence) -> String {
     let ratio =
         |name: &str, value: Option<f64>| value.map(|_| format!("{name} {}", percent(value)));
@@ -288,21 +290,21 @@ pub fn evidence_words(evidence: &Evidence) -> String {
     all.join(" · ")
 }
 
-/// The advice about a job, as the foot of its page tells it: what to do, and what it saves.
-pub fn told(advice: &Advice) -> String {
+/// The advice as shown on a job's page: what to do and what it saves.
+pub fn page_text(advice: &Advice) -> String {
     match advice.saves_a_month() {
-        // Its words say that it saves none.
+        // The words already state that it saves no money.
         Some(_) if advice.commitment.is_some() => advice.words(),
         Some(saves) => format!("{}; saves ${saves} a month", advice.words()),
         None => advice.words(),
     }
 }
 
-/// What these save together: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried; 2 free
-/// reserved or owned devices and save no money`. `None` without any.
+/// Total savings: `what is known saves $12 345 a month; 3 of 9 save a sum that is not known before they are tried; 2 free
+/// reserved or owned devices and save no money`. `None` without advice.
 pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> {
     let (mut sum, mut count, mut unknown, mut committed) = (Rate::ZERO, 0_usize, 0_usize, 0_usize);
-    // Nodes that are added cost, and save nothing.
+    // Adding nodes costs money and saves none.
     for advice in all.filter(|advice| !matches!(advice.action, Action::AddNodes { .. })) {
         if advice.commitment.is_some() && advice.saves.is_some() {
             committed += 1;
@@ -325,7 +327,7 @@ pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> 
     };
     let saved = match (count, unknown) {
         (0, _) => return freed,
-        (_, 0) => format!("all of it saves ${sum} a month"),
+        (_, 0) => format!("all advice saves ${sum} a month"),
         _ if unknown == count => String::from("what it saves is not known before it is tried"),
         _ => format!(
             "what is known saves ${sum} a month; {unknown} of {count} save a sum that is not known before they are tried"
@@ -337,19 +339,19 @@ pub fn total_words<'a>(all: impl Iterator<Item = &'a Advice>) -> Option<String> 
     })
 }
 
-/// How far the running jobs that hold devices are judged.
+/// How many of the running jobs with devices are classified.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judged {
-    /// Jobs.
+    /// Running jobs with devices.
     pub jobs: usize,
-    /// Those without a verdict.
+    /// Jobs without a verdict.
     pub silent: usize,
-    /// Why, with how many each, the most first.
+    /// Reasons with their counts, most frequent first.
     pub why: String,
 }
 
-/// Running jobs of the facts' scope that hold devices, each with its verdict.
-fn verdicts(facts: &Facts) -> impl Iterator<Item = (&Job, Result<Bound, NotJudged>)> {
+/// Running jobs with devices in scope, each with its verdict.
+fn verdicts(facts: &Facts) -> impl Iterator<Item = (&Job, Result<Bottleneck, NotJudged>)> {
     let part = facts.part.as_ref();
     let jobs = facts.fleet.jobs.iter().map(|job| &**job);
     jobs.filter(move |job| {
@@ -364,7 +366,7 @@ fn verdicts(facts: &Facts) -> impl Iterator<Item = (&Job, Result<Bound, NotJudge
     })
 }
 
-/// How far the running jobs are judged.
+/// Counts of classified and unclassified running jobs.
 pub fn judged(facts: &Facts) -> Judged {
     let mut judged = Judged::default();
     let mut reasons: Vec<(String, usize)> = Vec::new();
@@ -386,7 +388,7 @@ pub fn judged(facts: &Facts) -> Judged {
     judged
 }
 
-/// True when waiting brings no more verdicts: every job that has run for the whole window is judged, or cannot be.
+/// True when waiting longer adds no verdict: every job that has run for the whole window is classified or cannot be.
 pub fn is_settled(facts: &Facts) -> bool {
     verdicts(facts).all(|(job, verdict)| {
         let is_old = job
@@ -396,7 +398,7 @@ pub fn is_settled(facts: &Facts) -> bool {
     })
 }
 
-/// What bounds a job, or why that is not judged, and what was read: a sentence.
+/// A sentence: the job's bottleneck or why it is not classified, and the measurements.
 pub fn verdict_words(facts: &Facts, job: &Job) -> String {
     let profile = facts.history.profiles().get(&job.id);
     let name = &job.id.key;
@@ -409,6 +411,6 @@ pub fn verdict_words(facts: &Facts, job: &Job) -> String {
             )
         }
         Some((Err(why), _)) => format!("{name}: not judged: {}", why.words()),
-        None => format!("{name}: not judged: it holds no device, or nothing was read of it"),
+        None => format!("{name}: not judged: it has no device, or no readings"),
     }
 }

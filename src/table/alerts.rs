@@ -1,24 +1,25 @@
-//! Rows of `alerts`: findings, worst first, each with the repair that is suggested.
+//! Rows of `alerts`: findings, most severe first, each with a suggested repair.
 
 use serde::Serialize;
 
 use model::base::{Age, Moment};
 use model::fleet::finding::Finding;
+use model::fleet::thresholds::LASTING;
 
 use super::silence::Silence;
 use super::table::Column;
 use super::text::{or_unknown, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// What was first seen less than this ago was there when the first look was taken.
+/// A finding first seen at most this long ago may be older than the first snapshot.
 const FIRST_LOOK: Age = Age::from_seconds(30);
 
-/// What an alert is about.
+/// The object of an alert.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ObjectCell<'a> {
     /// `Device`, `Node`, `Job`, ….
     pub kind: &'static str,
-    /// Namespace; `None` for what has none.
+    /// Namespace; `None` for a cluster-scoped object.
     pub namespace: Option<&'a str>,
     /// Name.
     pub name: &'a str,
@@ -27,20 +28,20 @@ pub struct ObjectCell<'a> {
 /// One alert.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AlertRow<'a> {
-    /// Stable for as long as it lasts.
+    /// Id, stable while the alert lasts.
     pub id: &'a str,
     /// `crit`, `warn` or `info`.
     pub severity: &'static str,
-    /// The same, or what somebody has done about it: `muted`, `acknowledged`.
+    /// The severity, or `muted` or `acknowledged`.
     #[serde(skip)]
     pub level: &'static str,
     /// `xid-79`, `idle-allocated`, ….
     pub code: &'a str,
-    /// What it is about.
+    /// The object.
     pub object: ObjectCell<'a>,
-    /// Since when it has been true, RFC 3339; `None` where neither an object nor an exporter says.
+    /// Since when it has been true, RFC 3339; `None` where neither an object nor an exporter reports it.
     pub since: Option<String>,
-    /// When this program first saw it, where nothing says since when it has been true.
+    /// When this program first saw it, RFC 3339, where no start time is reported.
     pub first_seen: Option<String>,
     /// The measured value.
     pub value: Option<f64>,
@@ -50,7 +51,7 @@ pub struct AlertRow<'a> {
     pub message: &'a str,
     /// What to do about it.
     pub repair: Option<&'a str>,
-    /// Silenced by somebody.
+    /// Muted by a user.
     pub muted: bool,
 }
 
@@ -101,7 +102,7 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
     ]
 }
 
-/// Every alert, worst first; of a scope those that concern it.
+/// Every alert, most severe first; in a scope, those that concern it.
 pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
     let findings = facts.fleet.findings.iter();
     findings
@@ -114,7 +115,19 @@ pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
         .collect()
 }
 
-/// How grave a finding is, or what somebody has done about it.
+/// Note for a command that took a single snapshot; `None` where earlier readings exist.
+pub fn looked_once(facts: &Facts) -> Option<String> {
+    let since = facts.history.readings_since();
+    let is_single = since.is_none_or(|since| facts.now.since(since) < FIRST_LOOK);
+    is_single.then(|| {
+        format!(
+            "these are of one reading, which does not show what lasts ({}): `stokehold get alerts --watch` and the console keep reading, and show what may be noise once it has lasted",
+            LASTING.join(", ")
+        )
+    })
+}
+
+/// The severity of a finding, or how it was silenced.
 pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
     match facts.silences.of(finding, facts.now) {
         Some(silence) => silence.name(),
@@ -122,7 +135,7 @@ pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
     }
 }
 
-/// The row of one finding as of `now`, as if nobody had muted it.
+/// The row of one finding as of `now`, ignoring silences.
 pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
     AlertRow {
         id: &finding.id,
@@ -131,17 +144,36 @@ pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
         code: &finding.code,
         object: ObjectCell {
             kind: finding.subject.kind,
-            namespace: said(&finding.subject.key.namespace),
+            namespace: non_empty(&finding.subject.key.namespace),
             name: &finding.subject.key.name,
         },
         since: (!finding.first_seen).then(|| finding.since.rfc3339()),
-        // The first look at a fault, however long it takes, says nothing of its age.
+        // The first snapshot says nothing about a fault's age.
         first_seen: (finding.first_seen && now.since(finding.since) >= FIRST_LOOK)
             .then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),
         message: &finding.message,
-        repair: said(&finding.repair),
+        repair: non_empty(&finding.repair),
         muted: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// A command takes one snapshot: it names the checks that need minutes of readings.
+    #[test]
+    fn one_look_says_what_it_cannot_tell() {
+        let facts = sample::facts();
+        assert_eq!(
+            facts.history.readings_since(),
+            None,
+            "nothing is remembered"
+        );
+        let said = looked_once(&facts).expect("is said");
+        assert!(LASTING.iter().all(|code| said.contains(code)), "{said}");
     }
 }

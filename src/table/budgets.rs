@@ -1,21 +1,21 @@
-//! Rows of `budgets`: what was spent of each, what its period will come to, and how much of it was observed.
+//! Rows of `budgets`: spend, forecast for the period, and observed ratio of each budget.
 
 use serde::Serialize;
 
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
-use model::plan::{Effect, Plan};
+use model::plan::{Plan, PlanEffect};
 use model::usage::{BudgetChange, BudgetScope, BudgetState, Dimension, FleetSpending, start_of};
 
 use super::spend::{device_hours, safe_line, stamp};
 use super::table::{Layout, cell};
 use super::text::or_unknown;
-use super::{Facts, Scope, said};
+use super::{Facts, Scope, non_empty};
 
 /// The JSON Schema of the rows (draft 2020-12).
 pub const SCHEMA: &str = include_str!("../../config/schema/budgets.json");
 
-/// What findings about budgets are about.
+/// The subject kind of budget findings.
 pub const SUBJECT: &str = "Budget";
 
 /// Columns as CSV.
@@ -80,7 +80,7 @@ pub struct PeriodCell<'a> {
     pub time_zone: &'a str,
 }
 
-/// What the period will come to.
+/// The forecast spend of the period.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "as above")]
 pub struct ForecastCell {
@@ -89,7 +89,7 @@ pub struct ForecastCell {
     pub high: Option<f64>,
 }
 
-/// How far forecasts made earlier in the record were off.
+/// The error of forecasts made earlier in the record.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "as above")]
 pub struct ErrorCell {
@@ -98,7 +98,7 @@ pub struct ErrorCell {
     pub forecasts: Option<usize>,
 }
 
-/// How much of it is known.
+/// How much of the spend is known.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "as above")]
 pub struct CoverageCell {
@@ -106,7 +106,7 @@ pub struct CoverageCell {
     pub unpriced_device_hours: f64,
 }
 
-/// True when a budget may be shown to somebody who works in a scope: its own alone.
+/// True when a budget is visible in a scope: only the scope's own budgets are.
 pub fn is_of(scope: &Scope, budget: &BudgetScope) -> bool {
     match budget {
         _ if scope.is_all() => true,
@@ -120,7 +120,7 @@ pub fn is_of(scope: &Scope, budget: &BudgetScope) -> bool {
     }
 }
 
-/// The rows as the contract has them.
+/// The budget rows in the JSON contract's form.
 pub fn rows(states: &[BudgetState]) -> Vec<BudgetRow<'_>> {
     states.iter().map(row).collect()
 }
@@ -134,7 +134,7 @@ fn row(state: &BudgetState) -> BudgetRow<'_> {
         name: &budget.name,
         scope: ScopeCell {
             kind: budget.scope.kind(),
-            name: budget.scope.name().and_then(|name| said(name)),
+            name: budget.scope.name().and_then(|name| non_empty(name)),
         },
         period: PeriodCell {
             kind: budget.period.name(),
@@ -185,7 +185,7 @@ pub fn csv(states: &[BudgetState], titled: bool) -> String {
     out
 }
 
-/// The rows as a table; `wide` has the pace, the zone and what is not known.
+/// The rows as a table; `wide` adds the pace, the time zone and the unknown share.
 pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> String {
     let mut titles = vec![
         ("NAME", false),
@@ -221,7 +221,7 @@ pub fn table(states: &[BudgetState], now: Moment, titled: bool, wide: bool) -> S
     out
 }
 
-/// When a budget is or will be spent, in words: `11-21 08:00`, with `~` before it where it is forecast.
+/// When a budget was or will be exhausted: `11-21 08:00`, prefixed with `~` for a forecast.
 pub fn exhausted_words(state: &BudgetState, now: Moment) -> Option<String> {
     let hour = state.exhausted_at?;
     let about = if start_of(hour) > now { "~" } else { "" };
@@ -240,11 +240,11 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
         or_unknown(state.spent_percent().map(|percent| format!("{percent}%"))),
         or_unknown(state.forecast_words()),
         match state.forecast.is_some() {
-            // By the forecast it lasts.
+            // The forecast stays within the budget.
             true => exhausted_words(state, now).unwrap_or_else(|| "no".to_owned()),
             false => or_unknown(exhausted_words(state, now)),
         },
-        // Never 100 where something is missing.
+        // Rounded down: never 100 while something is missing.
         format!("{:.1}%", (state.observed_ratio * 1_000.0).floor() / 10.0),
     ];
     if wide {
@@ -263,7 +263,7 @@ fn line(state: &BudgetState, now: Moment, wide: bool) -> Vec<String> {
     line
 }
 
-/// What a change does to the budgets that may be seen; nothing of those that it does not touch.
+/// Effects of a change on the visible budgets; budgets that it does not affect are left out.
 pub fn changes(
     facts: &Facts,
     [before, after]: [&FleetSpending; 2],
@@ -276,10 +276,10 @@ pub fn changes(
         .collect()
 }
 
-/// Fills in what a plan does to budgets.
+/// Adds a plan's effects on budgets to the plan.
 pub fn foretell(facts: &Facts, plan: &mut Plan) {
     let at = plan.computed_at;
-    if let Effect::Forecast(forecast) = &mut plan.effect
+    if let PlanEffect::Forecast(forecast) = &mut plan.effect
         && let Some(spending) = &forecast.spending
     {
         let [before, after] = &**spending;
@@ -287,7 +287,7 @@ pub fn foretell(facts: &Facts, plan: &mut Plan) {
     }
 }
 
-/// The queue of a job as the ledger names it. A copy that is supposed (`name+2`) has that of its job.
+/// The job's queue as named in the ledger. A hypothetical copy (`name+2`) uses its original's queue.
 fn queue_of(facts: &Facts, key: &JobKey) -> Option<Name> {
     let jobs = || facts.fleet.jobs.iter();
     let found = jobs().find(|job| job.id == *key).or_else(|| {

@@ -1,4 +1,4 @@
-//! What `doctor` finds: points, each well or with its mend.
+//! The checks of `doctor`: each passes or names its fix.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use super::table::cell;
 /// The JSON Schema of [`json`].
 pub const SCHEMA: &str = include_str!("../../config/schema/doctor.json");
 
-/// How well a point is.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Passed.
     Ok,
-    /// Something is missing; the rest works.
+    /// Degraded: something is missing, the rest works.
     Warn,
-    /// Nothing works without it.
+    /// Failed: nothing works without it.
     Fail,
 }
 
@@ -37,24 +37,24 @@ impl Level {
     }
 }
 
-/// One finding.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Point {
-    /// What was looked at: `api`, `rights`, `exporters`, …
+    /// What was checked: `api`, `rights`, `exporters`, …
     pub check: &'static str,
-    /// How well it is.
+    /// Its result.
     pub level: Level,
     /// What was found.
     pub message: String,
-    /// What mends it; nothing where it is well.
+    /// The fix; `None` where it passed.
     pub mend: Option<String>,
-    /// How the command ends because of it.
+    /// The exit code that it causes.
     #[serde(skip)]
     pub exit: Exit,
 }
 
 impl Point {
-    /// All is well.
+    /// A check that passed.
     pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self {
             check,
@@ -65,7 +65,7 @@ impl Point {
         }
     }
 
-    /// Something is missing.
+    /// A degraded result.
     pub fn warn(check: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
             level: Level::Warn,
@@ -74,7 +74,7 @@ impl Point {
         }
     }
 
-    /// Nothing works without it.
+    /// A failed result.
     pub fn fail(
         check: &'static str,
         exit: Exit,
@@ -89,7 +89,7 @@ impl Point {
     }
 }
 
-/// How the command ends: by the worst of its points.
+/// The exit code of the command: the worst of its checks.
 pub fn exit(points: &[Point]) -> Exit {
     points
         .iter()
@@ -98,14 +98,14 @@ pub fn exit(points: &[Point]) -> Exit {
         .unwrap_or(Exit::Done)
 }
 
-/// The points as an array of objects.
+/// The results as a JSON array of objects.
 pub fn json(points: &[Point]) -> String {
     let mut text = serde_json::to_string_pretty(points).expect("points are plain texts");
     text.push('\n');
     text
 }
 
-/// The points for a screen: a line each, its mend below.
+/// The results as text: one line each, with the fix below.
 pub fn text(points: &[Point]) -> String {
     let width = points
         .iter()
@@ -134,7 +134,7 @@ pub fn text(points: &[Point]) -> String {
     out
 }
 
-/// What one look at the fleet shows: exporters, what they cover, Prometheus, prices.
+/// Checks of one snapshot: exporters, their coverage, Prometheus, prices.
 pub fn of_facts(facts: &Facts) -> Vec<Point> {
     let mut points = exporters(facts);
     points.push(prometheus(facts));
@@ -166,14 +166,14 @@ fn exporters(facts: &Facts) -> Vec<Point> {
         if read {
             return vec![Point::ok(
                 "exporters",
-                "none is asked itself: Prometheus has their readings",
+                "none is scraped: Prometheus has their readings",
             )];
         }
         if !facts.fleet.sees_all_work() {
             return vec![Point::warn(
                 "exporters",
                 "none is visible to you: they run in other namespaces, and devices have no readings",
-                "a Prometheus that you may ask has them: prometheus.url",
+                "name a Prometheus that you may query: prometheus.url",
             )];
         }
         return vec![Point::warn(
@@ -208,10 +208,10 @@ fn prometheus(facts: &Facts) -> Point {
         .iter()
         .find(|source| source.kind.as_str() == "prometheus");
     match found {
-        None if !facts.fleet.sees_all_work() => Point::ok("prometheus", "none is asked"),
+        None if !facts.fleet.sees_all_work() => Point::ok("prometheus", "none is queried"),
         None => Point::ok(
             "prometheus",
-            "none: exporters are asked themselves (prometheus.url or prometheus.service names one)",
+            "none: exporters are scraped (prometheus.url or prometheus.service names one)",
         ),
         Some(source) if source.state == SourceState::Live => {
             Point::ok("prometheus", format!("{}: {}", source.name, source.message))
@@ -274,7 +274,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
                 with.len(),
                 some.join(", ")
             ),
-            "does an exporter run there, and do its pods bear the labels of its dialect (`stokehold exporter list`)?",
+            "does an exporter run there, and do its pods have the labels of its dialect (`stokehold exporter list`)?",
         ));
     }
     if stale > 0 {
@@ -287,7 +287,7 @@ fn coverage(facts: &Facts) -> Vec<Point> {
     points
 }
 
-/// Exporters that say things twice, or are there twice.
+/// Exporters that report a device twice, or run twice.
 fn duplicates(facts: &Facts) -> Vec<Point> {
     let told: Vec<&SourceHealth> = facts
         .fleet
@@ -306,7 +306,7 @@ fn duplicates(facts: &Facts) -> Vec<Point> {
 }
 
 fn prices(facts: &Facts) -> Point {
-    let burn = &facts.burn;
+    let burn = &facts.spend_rates;
     if burn.unpriced == 0 {
         return Point::ok(
             "prices",

@@ -1,4 +1,4 @@
-//! Rows of `cost`: money an hour by pool, queue, team, job and class. An estimate, never a bill.
+//! Rows of `cost`: rate (USD/h) by pool, queue, team, job and class. An estimate, never a bill.
 
 use std::borrow::Cow;
 
@@ -11,35 +11,34 @@ use super::table::Column;
 use super::text::{usd, word};
 use super::{Facts, UNATTRIBUTED};
 
-/// One row of one scope. In each scope the rows add up to the header.
+/// One row of one scope. The rows of each scope add up to the header's figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CostRow<'a> {
     /// `pool`, `queue`, `team`, `job` or `class`.
     pub scope: &'static str,
-    /// Name; `unattributed` for what no other row of the scope holds.
+    /// Name; `unattributed` for devices outside every other row of the scope.
     pub name: &'a str,
-    /// Devices, each counted in one row of a scope.
+    /// Devices, each counted in one row per scope.
     pub devices: u32,
-    /// It holds parts of devices alone; each device counts in the row of its first holder.
+    /// True where it has only slices of devices; a sliced device is counted in the row of its first holder.
     #[serde(skip)]
     pub is_part: bool,
-    /// Devices of it that are held in slices.
+    /// Its devices that are allocated as slices.
     #[serde(skip)]
     pub shared: u32,
-    /// USD an hour of all of them; `None` when none has a price.
+    /// Rate of all its devices, USD/h; `None` when none has a price.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD an hour of those that nobody holds.
+    /// Rate of its free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
-    /// USD an hour of those that are held and do no work.
+    /// Rate of its idle allocated devices, USD/h.
     pub idle_allocated_usd_per_hour: Option<f64>,
-    /// Which book and row the price came from; `mixed` when several did; devices without a price are counted
-    /// behind it.
+    /// Price book and row; `mixed` for more than one. Devices without a price are counted after it.
     pub price_source: Option<Cow<'a, str>>,
     /// The oldest date among the prices.
     pub price_as_of: Option<&'a str>,
 }
 
-/// What stands for a number of devices where slices of devices are held.
+/// Shown in place of a device count where only slices are allocated.
 pub const PART: &str = "slices";
 
 /// Columns as CSV.
@@ -75,18 +74,20 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
             usd(row.idle_allocated_usd_per_hour)
         })
         .by("idle_allocated_usd_per_hour"),
-        Column::text("PRICED", |row: &CostRow<'_>| word(row.price_as_of)).by("price_as_of"),
-        Column::text("BY", |row: &CostRow<'_>| word(row.price_source.as_deref()))
-            .by("price_source"),
+        Column::text("PRICE FROM", |row: &CostRow<'_>| {
+            word(row.price_source.as_deref())
+        })
+        .by("price_source"),
+        Column::text("PRICE DATE", |row: &CostRow<'_>| word(row.price_as_of)).by("price_as_of"),
     ]
 }
 
-/// Every row, scope by scope.
+/// Every row, grouped by scope.
 pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
     let scopes = cost::Scope::ALL.iter();
-    let rows = scopes.filter_map(|scope| facts.burn.rows.get(scope));
+    let rows = scopes.filter_map(|scope| facts.spend_rates.rows.get(scope));
     let mut all: Vec<CostRow<'_>> = rows.flatten().map(row).collect();
-    // The scopes stand in their order, and in each what no other row holds stands last.
+    // Scopes in their order; in each scope the unattributed row is last.
     let place = |row: &CostRow<'_>| {
         let mut scopes = cost::Scope::ALL.iter();
         let at = scopes.position(|scope| scope.name() == row.scope);
@@ -100,8 +101,8 @@ pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
     all
 }
 
-/// The row as the contract has it.
-pub fn row(row: &cost::CostRow) -> CostRow<'_> {
+/// The row in the JSON contract's form.
+pub fn row(row: &cost::RateRow) -> CostRow<'_> {
     let spend = row.known();
     CostRow {
         scope: row.scope.name(),
@@ -109,7 +110,7 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         devices: row.devices,
         is_part: row.is_part(),
         shared: row.shared,
-        burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
+        burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
         price_source: row

@@ -1,11 +1,11 @@
-//! Rows as CSV: the same columns whatever the rows hold.
+//! Rows as CSV, with fixed columns.
 
 use std::borrow::Cow;
 
 use model::value::Value;
 
 use super::Query;
-use super::output::{Item, fields};
+use super::output::{OutputRow, fields};
 
 /// One row's cells in the order of [`fields`].
 pub fn flat(fields: &[Cow<'static, str>], json: &str) -> Vec<String> {
@@ -25,8 +25,8 @@ pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
     String::from_utf8(bytes).expect("cells are texts")
 }
 
-/// What a query finds as CSV.
-pub(super) fn csv(query: &Query, items: &[Item]) -> String {
+/// The result of a query as CSV.
+pub(super) fn csv(query: &Query, items: &[OutputRow]) -> String {
     let fields = fields(query.kind);
     let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
     let mut out = match query.titled {

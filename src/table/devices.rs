@@ -1,23 +1,26 @@
-//! Rows of `devices`: one for each device, and one for each slice of a partitioned or shared one.
+//! Rows of `devices`: one for each device, and one for each slice of a partitioned or shared device.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::quantities::bytes;
+use model::base::{Age, Moment};
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
+use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
 use super::table::Column;
 use super::text::{UNKNOWN, age, celsius, or_unknown, percent, watts, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// One device, or one slice of it. A count of devices looks only at rows without a slice.
+/// One device, or one slice of a device. Device counts use only the rows without a slice.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceRow<'a> {
-    /// `NODE/gpu3`; with `/SLICE` behind it for a slice.
+    /// `NODE/gpu3`; a slice adds `/SLICE`.
     pub id: Cow<'a, str>,
     /// Node.
     pub node: &'a str,
@@ -39,31 +42,31 @@ pub struct DeviceRow<'a> {
     pub pool: &'a str,
     /// Slice; `None` in the row of the device itself.
     pub slice: Option<&'a str>,
-    /// Namespace of the pod that holds it. A shared device names the first of its holders, as its count does.
+    /// Namespace of the pod that it is allocated to. A shared device shows the first of its pods, as in the counts.
     pub namespace: Option<&'a str>,
-    /// That pod.
+    /// Name of that pod.
     pub pod: Option<&'a str>,
-    /// That pod's job.
+    /// Job of that pod.
     pub job: Option<&'a str>,
-    /// That job's queue.
+    /// Queue of that job.
     pub queue: Option<&'a str>,
-    /// That job's team.
+    /// Team of that job.
     pub team: Option<&'a str>,
-    /// Which rule named the team.
+    /// The rule that determined the team.
     pub team_source: Option<&'static str>,
-    /// How the pod is known: `exporter`, `claim`, `counted` or `none`.
+    /// How the pod was determined: `exporter`, `claim`, `counted` or `none`.
     pub attribution: &'static str,
     /// `ok`, `warn`, `fault` or `unknown`.
     pub health: &'static str,
-    /// Why it is not well, in words; else the same word as `health`.
+    /// The fault in words; otherwise the same word as `health`.
     #[serde(skip)]
     pub health_words: &'a str,
-    /// Utilization: its own, or the mean of its slices.
+    /// Utilization, 0 to 1: its own, or the mean of its slices.
     #[serde(rename = "util_ratio")]
     pub util: Option<f64>,
-    /// How long it has been held.
+    /// How long it has been allocated, seconds.
     pub held_seconds: Option<u64>,
-    /// How old its readings are.
+    /// Age of its readings, seconds.
     pub age_seconds: Option<u64>,
     /// Its readings by canonical name.
     #[serde(serialize_with = "by_name")]
@@ -132,7 +135,7 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         .by("signals.power_watts"),
         Column::text("POD", |row| match (row.namespace, row.pod) {
             (Some(namespace), Some(pod)) => {
-                // The node's count says that it holds one, not which.
+                // The node's allocation count implies a device, but not which one.
                 let mark = if row.attribution == "counted" {
                     " (by count)"
                 } else {
@@ -150,7 +153,7 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
     ]
 }
 
-/// Every device in node and index order, each followed by its slices.
+/// Every device by node and index, each followed by its slices.
 pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
     let mut rows = Vec::new();
     let nodes = super::nodes::nodes(facts).into_iter();
@@ -202,7 +205,38 @@ pub fn slice_row<'a>(
     }
 }
 
-/// A device's health in words: what is wrong with it, where anything is.
+/// Since when an allocated device has been idle, and whether it may have been idle earlier. Readings from before this
+/// process started, within the hour of the history, count as well.
+pub fn idle_since(facts: &Facts, device: &Device) -> Option<(Moment, bool)> {
+    let first = device.idle_since?;
+    let held = device.held_since();
+    let from = facts.history.since().max(held);
+    let Some(from) = from.filter(|from| device.idle_first_seen && *from < first) else {
+        return Some((first, device.idle_first_seen));
+    };
+    const STEP: Duration = Duration::from_secs(60);
+    let steps = first.since(from).millis() / Age::from(STEP).millis();
+    let track = Track::DeviceUtil(device.id.clone());
+    let span = (first.minus(STEP.saturating_mul(steps as u32)), first);
+    let read = facts
+        .history
+        .window_since(&track, span, held, steps as usize);
+    let below = facts.fleet.policy.idle_util_below;
+    let is_idle = |util: &&Option<f32>| util.is_some_and(|util| f64::from(util) < below);
+    let idle = read.iter().rev().take_while(is_idle).count();
+    let since = first.minus(STEP.saturating_mul(idle as u32));
+    match read.len().checked_sub(idle + 1) {
+        // It was busy then, or has no reading.
+        Some(before) => Some((since, read[before].is_none())),
+        // Idle since its pod got it, or for the whole history.
+        None => match held.filter(|held| *held == from) {
+            Some(held) => Some((held, false)),
+            None => Some((since, true)),
+        },
+    }
+}
+
+/// A device's health in words, with the fault where it has one.
 pub fn health_words(device: &Device) -> &str {
     match &device.health {
         Health::Fault(why) | Health::Warn(why) => why,
@@ -218,7 +252,7 @@ fn bare<'a>(
 ) -> DeviceRow<'a> {
     let (pod, attribution) = holder.unzip();
     let pod = pod.map(|pod| &**pod);
-    // A reading from before its pod was there is another's.
+    // A reading from before the pod was bound belongs to another pod.
     let is_its = !device.is_read_before_held();
     DeviceRow {
         id: Cow::Borrowed(device.id.as_str()),
@@ -228,7 +262,7 @@ fn bare<'a>(
         serial: device.serial.as_deref(),
         pci: device.pci.as_deref(),
         vendor: device.vendor.name(),
-        model: said(&device.model),
+        model: non_empty(&device.model),
         class: &device.class,
         pool: &node.pool,
         slice: None,
@@ -251,7 +285,7 @@ fn bare<'a>(
     }
 }
 
-/// The readings that a device has whoever holds it: heat, power, faults; not what its holder makes it do.
+/// The readings that do not depend on the workload: temperature, power, faults.
 fn without_work(signals: &Signals) -> Signals {
     let stays = |signal: &Signal| {
         matches!(

@@ -1,4 +1,4 @@
-//! `fleet`: everything at one moment as one versioned document, enough to plan on without a cluster.
+//! The `fleet` document: the whole fleet at one moment as versioned JSON, enough to plan without a cluster.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Resources, Table};
 use model::fleet::policy::Policy;
 
-use super::inventory::{NodeCell, by_key, node_cell};
+use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
 use super::pods::phase_name;
 use super::pools::{PoolRow, waiting_devices};
@@ -20,43 +20,43 @@ use super::scheduling::{
 };
 use super::table::Column;
 use super::text::{or_unknown, usd};
-use super::{Facts, pools, said};
+use super::{Facts, non_empty, pools};
 
 /// The version of the document.
 pub const VERSION: u32 = 1;
 
 /// The header: figures over the whole fleet.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Figures {
-    /// Nodes; this and what follows is `None` where it may not be seen.
+pub struct FleetFigures {
+    /// Number of nodes. This and the following counts are `None` where RBAC hides them.
     pub nodes: Option<u32>,
     /// Devices.
     pub devices: Option<u32>,
-    /// Held, whole or in part.
+    /// Allocated devices, whole or in part.
     pub allocated: Option<u32>,
-    /// Held by nobody.
+    /// Devices that are not allocated.
     pub free: Option<u32>,
-    /// Held by nobody, and a new pod could use it now.
+    /// Free devices that a new pod could use now.
     pub free_usable: Option<u32>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
-    /// Held, but doing no work.
+    /// Allocated devices that are idle.
     pub idle_allocated: Option<u32>,
     /// Devices without a price.
     pub unpriced: u32,
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub waiting_jobs: Option<u32>,
-    /// Devices that they want.
+    /// Devices that the waiting jobs request.
     pub waiting_devices: Option<u32>,
-    /// USD an hour of all devices.
+    /// Rate of all devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD an hour of those that nobody holds.
+    /// Rate of the free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
-    /// USD an hour of those that are held and do no work.
+    /// Rate of the idle allocated devices, USD/h.
     pub idle_allocated_usd_per_hour: Option<f64>,
 }
 
-/// Amounts of what a node has or a pod asks for.
+/// Amounts of a node's capacity or of a pod's requests.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Amounts<'a> {
     /// Thousandths of a core.
@@ -82,7 +82,7 @@ impl<'a> From<&'a Resources> for Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    /// What a node has: none has nothing, so nothing means that it does not say.
+    /// A node's amounts: zero CPU or memory means that the node does not report it.
     pub(super) fn of_node(resources: &'a Resources) -> Self {
         let mut amounts = Self::from(resources);
         amounts.cpu_milli = amounts.cpu_milli.filter(|amount| *amount > 0);
@@ -112,29 +112,29 @@ pub struct JobCell<'a> {
     pub state: &'static str,
     /// Gang.
     pub gang: Option<GangCell>,
-    /// Devices or slices that it asks for.
+    /// Devices or slices that it requests.
     pub devices_requested: u32,
-    /// Devices or slices that it holds.
+    /// Devices or slices allocated to it.
     pub devices_allocated: u32,
     /// Class.
     pub class: Option<&'a str>,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created: String,
-    /// RFC 3339.
+    /// Start time, RFC 3339.
     pub started: Option<String>,
-    /// RFC 3339.
+    /// When it began to wait, RFC 3339.
     pub waiting_since: Option<String>,
     /// Its pods, by name.
     pub pods: Vec<&'a str>,
-    /// What it asks for, set by set.
+    /// Its requests, by pod set.
     pub pod_sets: Vec<PodSetCell<'a>>,
-    /// Where it stands with its queueing system.
+    /// Its admission status in the queueing system.
     pub admission: Option<AdmissionCell<'a>>,
-    /// What it holds: node, index of the device, slice.
+    /// Its devices: node, device index, slice.
     pub placements: Vec<(&'a str, u32, Option<&'a str>)>,
 }
 
-/// A pod that asks for devices.
+/// A pod that requests devices.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PodCell<'a> {
     /// Namespace.
@@ -145,7 +145,7 @@ pub struct PodCell<'a> {
     pub uid: Option<&'a str>,
     /// Kind of its job.
     pub job_kind: &'a str,
-    /// Its job.
+    /// Name of its job.
     pub job: &'a str,
     /// The node it is bound to.
     pub node: Option<&'a str>,
@@ -153,19 +153,19 @@ pub struct PodCell<'a> {
     pub phase: &'static str,
     /// Priority.
     pub priority: i32,
-    /// What it asks for.
+    /// Its resource requests.
     pub requests: Amounts<'a>,
-    /// Labels that a node must have.
+    /// Its node selector.
     pub node_selector: BTreeMap<&'a str, &'a str>,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created: String,
-    /// RFC 3339.
+    /// When it was scheduled, RFC 3339.
     pub scheduled: Option<String>,
-    /// Told to end; RFC 3339.
+    /// Deletion timestamp, RFC 3339.
     pub deleted: Option<String>,
 }
 
-/// A price of one device.
+/// The price of one device.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PriceCell<'a> {
     /// Pool.
@@ -176,32 +176,32 @@ pub struct PriceCell<'a> {
     pub instance_type: Option<&'a str>,
     /// Region.
     pub region: Option<&'a str>,
-    /// How the hours are paid.
+    /// Billing type.
     pub billing: Option<&'static str>,
     /// USD an hour.
     pub usd_per_device_hour: Option<f64>,
-    /// Book and row.
+    /// Price book and row.
     pub source: Option<&'a str>,
     /// Date of the price.
     pub as_of: Option<&'a str>,
 }
 
-/// The rules that the fleet was made with.
+/// The policy settings that the fleet was built with.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PolicyCell<'a> {
     /// Node labels that name a pool.
     pub pool_labels: &'a [String],
-    /// Node labels that stand for a rack.
+    /// Node labels that name a rack.
     pub rack_labels: &'a [String],
     /// Labels that name a team.
     pub team_labels: &'a [String],
     /// Labels that name a queue.
     pub queue_labels: &'a [String],
-    /// Use below which a held device does no work.
+    /// Utilization below which an allocated device counts as idle, 0 to 1.
     pub idle_util_below: f64,
-    /// How many times its idle power such a device may draw.
+    /// Multiple of its idle power below which such a device counts as idle.
     pub idle_power_factor: f64,
-    /// How long it must have been held.
+    /// Seconds a device must have been allocated before it can count as idle.
     pub idle_grace_seconds: u64,
 }
 
@@ -224,14 +224,14 @@ impl<'a> From<&'a Policy> for PolicyCell<'a> {
 pub struct Document<'a> {
     /// [`VERSION`].
     pub version: u32,
-    /// The moment it shows, RFC 3339.
+    /// The moment of the snapshot, RFC 3339.
     pub at: String,
     /// Name of the context.
     pub context: &'a str,
-    /// How much is known of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
+    /// State of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
     pub known: BTreeMap<&'static str, &'static str>,
-    /// Figures over all.
-    pub figures: Figures,
+    /// Fleet-wide figures.
+    pub figures: FleetFigures,
     /// Pools.
     pub pools: Vec<PoolRow<'a>>,
     /// Nodes with their devices.
@@ -240,18 +240,18 @@ pub struct Document<'a> {
     pub jobs: Vec<JobCell<'a>>,
     /// Pods of these jobs.
     pub pods: Vec<PodCell<'a>>,
-    /// Queues, flavors, topologies, budgets, workloads: what the engine reads.
+    /// The engine's inputs: queues, flavors, topologies, disruption budgets, workloads.
     #[serde(flatten)]
     pub scheduling: Scheduling,
     /// Priority classes.
     pub priority_classes: Vec<PriorityClassCell<'a>>,
     /// Prices of one device.
     pub prices: Vec<PriceCell<'a>>,
-    /// Rules.
+    /// Policy settings.
     pub policy: PolicyCell<'a>,
 }
 
-/// Columns as CSV: the figures.
+/// CSV columns of the figures.
 pub(super) const FIELDS: &[&str] = &[
     "version",
     "at",
@@ -271,7 +271,7 @@ pub(super) const FIELDS: &[&str] = &[
     "figures.idle_allocated_usd_per_hour",
 ];
 
-/// Columns as a table: the figures.
+/// Table columns of the figures.
 pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
     vec![
         Column::text("CONTEXT", |row: &Document<'_>| row.context.to_owned()),
@@ -300,14 +300,14 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
     ]
 }
 
-/// Figures over the whole fleet: what a header shows. They are the sums of the rows.
-pub fn figures(facts: &Facts) -> Figures {
+/// Fleet-wide figures of the header; they are the sums of the rows.
+pub fn figures(facts: &Facts) -> FleetFigures {
     let fleet = &facts.fleet;
     let counts = fleet.visible_counts();
     let sees_jobs = !fleet.is_hidden(Table::Pods);
-    let spend = facts.burn.known();
+    let spend = facts.spend_rates.known();
     let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Waiting;
-    Figures {
+    FleetFigures {
         nodes: (!fleet.is_hidden(Table::Nodes)).then_some(fleet.nodes.len() as u32),
         devices: counts.total,
         allocated: counts.allocated,
@@ -315,10 +315,10 @@ pub fn figures(facts: &Facts) -> Figures {
         free_usable: counts.free_usable,
         unhealthy: counts.unhealthy,
         idle_allocated: counts.idle_allocated,
-        unpriced: facts.burn.unpriced,
+        unpriced: facts.spend_rates.unpriced,
         waiting_jobs: sees_jobs.then(|| fleet.jobs.iter().filter(waits).count() as u32),
         waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
-        burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
+        burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
     }
@@ -352,7 +352,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
             .map(|class| PriorityClassCell::from(&**class))
             .collect(),
         prices: facts
-            .burn
+            .spend_rates
             .prices
             .iter()
             .map(|group| PriceCell {
@@ -373,7 +373,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
     }
 }
 
-/// The word for how much is known of a table.
+/// The JSON name of a table's state.
 pub const fn known_name(known: &Known) -> &'static str {
     match known {
         Known::Waiting => "waiting",
@@ -389,7 +389,7 @@ fn job_cell(job: &Job) -> JobCell<'_> {
         namespace: job.namespace(),
         name: job.name(),
         kind: &job.id.kind,
-        uid: said(&job.uid),
+        uid: non_empty(&job.uid),
         queue: job.queue.as_deref(),
         team: &job.team,
         priority: job.priority,
@@ -417,14 +417,14 @@ fn pod_cell(pod: &Pod) -> PodCell<'_> {
     PodCell {
         namespace: &seen.key.namespace,
         name: &seen.key.name,
-        uid: said(&seen.uid),
+        uid: non_empty(&seen.uid),
         job_kind: &pod.job.kind,
         job: &pod.job.key.name,
         node: seen.node.as_ref().map(Name::as_str),
         phase: phase_name(seen.phase),
         priority: seen.priority,
         requests: Amounts::from(&seen.requests),
-        node_selector: by_key(&seen.node_selector),
+        node_selector: label_map(&seen.node_selector),
         created: seen.created.rfc3339(),
         scheduled: seen.scheduled.map(|at| at.rfc3339()),
         deleted: seen.deleted.map(|at| at.rfc3339()),

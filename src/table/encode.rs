@@ -3,9 +3,9 @@
 use model::value::Value;
 
 use super::Kind;
-use super::output::Item;
+use super::output::OutputRow;
 
-pub(super) fn array(kind: Kind, items: &[Item]) -> String {
+pub(super) fn array(kind: Kind, items: &[OutputRow]) -> String {
     if let (Kind::Fleet, [item]) = (kind, items) {
         return format!("{}\n", item.json);
     }
@@ -24,7 +24,7 @@ pub(super) fn array(kind: Kind, items: &[Item]) -> String {
     out
 }
 
-pub(super) fn yaml(kind: Kind, items: &[Item]) -> String {
+pub(super) fn yaml(kind: Kind, items: &[OutputRow]) -> String {
     let write = |value: &Value| {
         serde_saphyr::to_string(value).expect("rows have text keys and finite numbers")
     };

@@ -1,12 +1,12 @@
-//! What the engine says of the work that waits: why, what would start it, when it starts by itself, and who would have to go
-//! for it to start now.
+//! The engine's explanation of waiting work: why it waits, what unblocks it, its estimated start, and what would have to be
+//! preempted for it to start now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::{Change, Explainer, Explanation, Unblock};
-use engine::explanations::{self, Answer};
+use engine::explain::{Explainer, Explanation, Unblock, UnblockChange};
+use engine::explanations::{self, WorkloadExplanation};
 use engine::live;
 use engine::options;
 use engine::preempt::Victims;
@@ -15,33 +15,34 @@ use engine::state::State;
 use model::advice::Advice;
 use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name, Rate, SmallSort};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::plan::JobName;
 
+use super::actions::still_faulty;
 use super::pool_advice;
 
-/// For so many of those that have waited longest it is asked who would have to go.
+/// Preemption is computed for this many of the longest-waiting jobs.
 const ASKED: usize = 12;
 
-/// Who would have to go so that a job could start now, as the plan that starts it has it.
+/// The jobs that the plan for an immediate start would preempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// They, in the order of the plan.
+    /// The victims, in the order of the plan.
     pub jobs: Vec<JobName>,
-    /// Device-milliseconds of work that would be done again.
+    /// Lost work, device-milliseconds.
     pub lost_ms: i64,
-    /// What that work cost; unknown where one of them has no price.
+    /// Cost of the lost work; `None` where a victim has no price.
     pub lost: Option<Rate>,
-    /// No smaller loss does: every set was looked at.
+    /// True when every set was searched and no smaller loss exists.
     pub proven: bool,
 }
 
-/// So many victims are named.
+/// The number of victims that are named.
 const NAMED: usize = 4;
 
-/// `4 jobs ($212 lost): ml/a, ml/b, ml/c, ml/d`, where there is room for names.
+/// `4 jobs ($212 lost): ml/a, ml/b, ml/c, ml/d`; at most 4 victims are named.
 pub fn named_victims(now: &Now) -> String {
     format!("{}: {}", victims_words(now), first_named(&now.jobs, NAMED))
 }
@@ -58,17 +59,17 @@ pub fn victims_words(now: &Now) -> String {
     }
 }
 
-/// What is said of one job.
+/// The explanation of one job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobExplanation {
-    /// Why, what helps, and when.
-    pub answer: Answer,
-    /// Who would have to go; `None` where nobody may be taken, or nobody has asked.
+    /// Reason, what unblocks it, and estimated start.
+    pub answer: WorkloadExplanation,
+    /// What an immediate start would preempt; `None` where preemption is not possible or was not computed.
     pub now: Option<Now>,
 }
 
 impl JobExplanation {
-    /// Whom the plan that starts it takes off their devices, as far as that is known.
+    /// The jobs that the plan for its start preempts, where known.
     pub fn victims(&self) -> BTreeSet<JobName> {
         let explanation = &self.answer.explanation;
         let mut changes = explanation.unblock.iter().chain(&explanation.alternatives);
@@ -78,16 +79,16 @@ impl JobExplanation {
     }
 }
 
-/// The jobs that a change takes off their devices, where it is no more than that.
+/// The jobs that a change preempts, where the change does nothing else.
 fn preempted(unblock: &Unblock) -> Option<&Vec<JobName>> {
     match &unblock.changes[..] {
-        [Change::Preempt { jobs }] => Some(jobs),
+        [UnblockChange::Preempt { jobs }] => Some(jobs),
         _ => None,
     }
 }
 
-/// Keeps of the changes that would start a job those that the plan that starts it would do: whom an operator may evict by hand is
-/// told where no queue preempts for it (`now` says whom the plan takes then), and where it starts once they have gone.
+/// Keeps only the unblocking changes that the start plan would apply. Evictions by hand are offered where no queue preempts
+/// for the job (otherwise `now` names the plan's victims) and where the job starts once they are evicted.
 pub fn as_planned(
     explanation: &mut Explanation,
     now: Option<&Now>,
@@ -97,20 +98,32 @@ pub fn as_planned(
         .offers(|unblock| preempted(unblock).is_none_or(|jobs| now.is_none() && starts(jobs)));
 }
 
-/// What is said of all that wait, of one picture of the fleet.
+/// Removes changes that uncordon a node with a fault.
+pub fn without_broken(explanation: &mut Explanation, fleet: &Fleet) {
+    explanation.offers(|unblock| {
+        !unblock.changes.iter().any(|change| match change {
+            UnblockChange::Uncordon { nodes } => {
+                !still_faulty(&*fleet.findings, nodes, "").is_empty()
+            }
+            _ => false,
+        })
+    });
+}
+
+/// Explanations of all waiting jobs, from one snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct JobExplanations {
-    /// The fleet's moment that they are of; `None` as long as there is no answer.
+    /// The moment of that snapshot; `None` before the first result.
     pub at: Option<Moment>,
-    /// By job.
+    /// Explanations by job.
     pub jobs: BTreeMap<JobKey, JobExplanation>,
-    /// Which pools to make larger or smaller.
+    /// Advice on growing or shrinking pools.
     pub pools: Arc<[Advice]>,
 }
 
 impl JobExplanations {
-    /// Asks the engine. On a fleet of thousands of nodes this takes long: it belongs off every loop.
-    pub fn of(fleet: &Fleet, burn: &Burn) -> Self {
+    /// Runs the engine. Takes long on a fleet of thousands of nodes: call it outside every loop.
+    pub fn of(fleet: &Fleet, burn: &SpendRates) -> Self {
         let snapshot = live::snapshot(fleet, burn);
         let quota_reserved = snapshot
             .workloads
@@ -123,9 +136,9 @@ impl JobExplanations {
             .map(|work| (options::used(&snapshot, Some(&work)), work))
             .collect();
         let whole = snapshot.clone();
-        let mut jobs = told(fleet, burn, (snapshot, &whole), plan::leavers);
+        let mut jobs = explain_jobs(fleet, burn, (snapshot, &whole), plan::leavers);
         if let Some(beyond) = beyond {
-            let mut more = told(fleet, burn, (beyond, &whole), plan::leavers_of_nodes);
+            let mut more = explain_jobs(fleet, burn, (beyond, &whole), plan::leavers_of_nodes);
             for (used, work) in quota_reserved {
                 if let Some(mut told) = more.remove(&work.key) {
                     explanations::say_let_in(&mut told.answer.explanation, &work);
@@ -141,9 +154,9 @@ impl JobExplanations {
         }
     }
 
-    /// The same with which pools to make larger or smaller; this takes as long again. No node of `spared` is advised away.
+    /// Adds advice on pools; takes about as long again. Nodes in `spared` are never advised for removal.
     #[must_use]
-    pub fn with_pools(self, fleet: &Fleet, burn: &Burn, spared: &BTreeSet<Name>) -> Self {
+    pub fn with_pools(self, fleet: &Fleet, burn: &SpendRates, spared: &BTreeSet<Name>) -> Self {
         let snapshot = live::snapshot(fleet, burn);
         Self {
             pools: pool_advice::advise(fleet, &snapshot, spared),
@@ -151,25 +164,28 @@ impl JobExplanations {
         }
     }
 
-    /// Whom the plan that starts a job takes off their devices, as far as that is known.
+    /// The jobs that the plan for a job's start preempts, where known.
     pub fn victims_of(&self, job: &JobName) -> BTreeSet<JobName> {
         let mut all = self.jobs.iter();
         all.find(|(key, _)| key.key == job.0)
             .map_or_else(BTreeSet::new, |(_, told)| told.victims())
     }
 
-    /// What is said of a job.
+    /// The explanation of one job.
     pub fn job(&self, key: &JobKey) -> Option<&JobExplanation> {
         self.jobs.get(key)
     }
 }
 
-/// What is said of all that wait in a picture, which is the `whole` one or of a part of who waits.
-fn told(
+/// Finds the victims whose eviction starts a workload: the first set that the check accepts.
+type Leavers = fn(&mut State<'_>, WorkloadId, &dyn Fn(&Victims) -> bool) -> Option<Victims>;
+
+/// Explains every waiting job of `snapshot`, which is `whole` or holds a part of its waiting jobs.
+fn explain_jobs(
     fleet: &Fleet,
-    burn: &Burn,
+    burn: &SpendRates,
     (snapshot, whole): (Snapshot, &Snapshot),
-    leavers: fn(&mut State<'_>, WorkloadId) -> Option<Victims>,
+    leavers: Leavers,
 ) -> BTreeMap<JobKey, JobExplanation> {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
@@ -178,10 +194,11 @@ fn told(
     let all = explainer.explain_all();
     let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
     let mut asked = 0;
-    for (work, explanation) in all {
+    for (work, mut explanation) in all {
+        without_broken(&mut explanation, fleet);
         let start = starts.remove(&work);
         let key = &compiled.workload(work).key;
-        let answer = Answer::new(explanation, start, compiled.snapshot.at)
+        let answer = WorkloadExplanation::new(explanation, start, compiled.snapshot.at)
             .looking_later(&compiled.snapshot, key, &mut asked)
             .decided_by(&compiled.snapshot, work);
         let told = JobExplanation { answer, now: None };
@@ -199,12 +216,8 @@ fn told(
         let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
-        // What the plan would refuse is not offered.
-        told.now = leavers(&mut state, work)
-            .filter(|victims| {
-                let victims: Vec<_> = victims.list.iter().map(|it| it.work).collect();
-                plan::starts_without(whole, work, &victims)
-            })
+        // Victim sets that the plan would refuse are skipped.
+        told.now = leavers(&mut state, work, &starts_without(whole, work))
             .map(|victims| now_of(fleet, burn, &compiled, &victims));
         as_planned(&mut told.answer.explanation, told.now.as_ref(), |jobs| {
             let works = whole.workloads.iter().enumerate();
@@ -216,7 +229,15 @@ fn told(
     jobs
 }
 
-fn now_of(fleet: &Fleet, burn: &Burn, compiled: &CompiledFleet, victims: &Victims) -> Now {
+/// A check that evicting these victims starts the workload.
+fn starts_without(whole: &Snapshot, work: WorkloadId) -> impl Fn(&Victims) -> bool {
+    move |victims| {
+        let victims: Vec<_> = victims.list.iter().map(|it| it.work).collect();
+        plan::starts_without(whole, work, &victims)
+    }
+}
+
+fn now_of(fleet: &Fleet, burn: &SpendRates, compiled: &CompiledFleet, victims: &Victims) -> Now {
     let lost = victims.list.iter().map(|victim| {
         let key = &compiled.workload(victim.work).key;
         money_of(fleet, burn, key, victim.lost_ms)
@@ -232,9 +253,9 @@ fn now_of(fleet: &Fleet, burn: &Burn, compiled: &CompiledFleet, victims: &Victim
     }
 }
 
-/// Who would have to go so that one job could start now; `None` where nobody may be taken, where it does not wait, and where
-/// not all may be seen.
-pub fn now(fleet: &Fleet, burn: &Burn, snapshot: &Snapshot, job: &JobKey) -> Option<Now> {
+/// What an immediate start of one job would preempt; `None` where preemption is not possible, where the job is not waiting,
+/// and where RBAC hides some objects.
+pub fn now(fleet: &Fleet, burn: &SpendRates, snapshot: &Snapshot, job: &JobKey) -> Option<Now> {
     let work = snapshot.workloads.iter().find(|work| work.key == *job)?;
     let has_quota = explanations::has_reserved_quota(work);
     if !snapshot.not_visible.is_empty() || !(has_quota || work.status == Status::Waiting) {
@@ -247,13 +268,13 @@ pub fn now(fleet: &Fleet, burn: &Burn, snapshot: &Snapshot, job: &JobKey) -> Opt
     let work = compiled.work(job)?;
     let mut state = State::new(&compiled);
     let victims = match has_quota {
-        true => plan::leavers_of_nodes(&mut state, work),
-        false => plan::leavers(&mut state, work),
+        true => plan::leavers_of_nodes(&mut state, work, &starts_without(snapshot, work)),
+        false => plan::leavers(&mut state, work, &starts_without(snapshot, work)),
     };
     Some(now_of(fleet, burn, &compiled, &victims?))
 }
 
-/// Those that have waited longest.
+/// The longest-waiting jobs.
 fn longest(fleet: &Fleet) -> Vec<JobKey> {
     let mut all: Vec<_> = fleet
         .jobs
@@ -266,11 +287,11 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
     all.into_iter().map(|(_, key)| key.clone()).collect()
 }
 
-/// What device-milliseconds of a running job cost, by what its devices cost now.
-fn money_of(fleet: &Fleet, burn: &Burn, key: &JobKey, lost_ms: i64) -> Option<Rate> {
+/// The cost of device-milliseconds of a running job at its current rate.
+fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Option<Rate> {
     let (spend, _) = burn.jobs.get(key)?;
     let devices = i128::from(fleet.job(key)?.devices_allocated).max(1);
-    let micros = i128::from(spend.burn.micros()) * i128::from(lost_ms) / devices / 3_600_000;
+    let micros = i128::from(spend.rate.micros()) * i128::from(lost_ms) / devices / 3_600_000;
     Some(Rate::from_micros(i64::try_from(micros).ok()?))
 }
 
@@ -278,11 +299,12 @@ fn money_of(fleet: &Fleet, burn: &Burn, key: &JobKey, lost_ms: i64) -> Option<Ra
 mod tests {
     use super::*;
     use crate::sample;
+    use model::base::ObjectKey;
 
     #[test]
-    fn what_waits_is_told_why_and_nothing_else_is_told_of() {
+    fn only_waiting_jobs_are_explained() {
         let facts = sample::facts();
-        let answers = JobExplanations::of(&facts.fleet, &facts.burn);
+        let answers = JobExplanations::of(&facts.fleet, &facts.spend_rates);
         assert_eq!(answers.at, Some(facts.fleet.at));
         for job in facts.fleet.jobs.iter() {
             let waits = job.state == model::fleet::job::JobState::Waiting;
@@ -290,13 +312,53 @@ mod tests {
         }
     }
 
+    /// Uncordoning a node with a faulty device is not offered to start a job.
+    #[test]
+    fn a_broken_node_is_not_offered_to_be_opened() {
+        let mut facts = sample::facts();
+        let change = |node: &str| Unblock {
+            changes: vec![UnblockChange::Uncordon {
+                nodes: vec![Name::new(node)],
+            }],
+            sentence: format!("uncordon {node}"),
+            proven: true,
+            victims: Vec::new(),
+        };
+        let told = |fleet: &Fleet| {
+            let answers = JobExplanations::of(fleet, &SpendRates::default());
+            let one = answers.jobs.into_values().next().expect("a job waits");
+            let mut explanation = one.answer.explanation;
+            explanation.unblock = Some(change("a"));
+            explanation.alternatives = vec![change("b")];
+            without_broken(&mut explanation, fleet);
+            let left = explanation
+                .unblock
+                .into_iter()
+                .chain(explanation.alternatives);
+            left.map(|one| one.sentence).collect::<Vec<_>>()
+        };
+        Arc::make_mut(&mut facts.fleet).findings = Arc::from([]);
+        assert_eq!(told(&facts.fleet), ["uncordon a", "uncordon b"]);
+        let mut finding = sample::facts().fleet.findings[0].clone();
+        finding.code = Name::new("xid-48");
+        finding.subject.kind = "Device";
+        finding.subject.key = ObjectKey::new("", "a/gpu5");
+        Arc::make_mut(&mut facts.fleet).findings = Arc::from([finding]);
+        assert_eq!(told(&facts.fleet), ["uncordon b"]);
+    }
+
     #[test]
     fn lost_work_costs_what_its_devices_cost() {
         let facts = sample::facts();
-        let (key, (spend, _)) = facts.burn.jobs.iter().next().expect("somebody burns");
+        let (key, (spend, _)) = facts
+            .spend_rates
+            .jobs
+            .iter()
+            .next()
+            .expect("somebody burns");
         let devices = i64::from(facts.fleet.job(key).expect("there").devices_allocated);
         let hour = 3_600_000 * devices;
-        let money = money_of(&facts.fleet, &facts.burn, key, hour).expect("has a price");
-        assert_eq!(money, spend.burn, "an hour of all its devices");
+        let money = money_of(&facts.fleet, &facts.spend_rates, key, hour).expect("has a price");
+        assert_eq!(money, spend.rate, "an hour of all its devices");
     }
 }

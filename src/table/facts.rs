@@ -1,60 +1,60 @@
-//! Everything that a view or an output may look at, at one moment.
+//! Everything that a view or an output reads, at one moment.
 
 use std::sync::Arc;
 
 use model::advice::Advice;
 use model::base::{Moment, Name};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::history::History;
 
 use super::actions::ActionState;
 use super::changes::Compared;
 use super::explanations::JobExplanations;
-use super::scope::Part;
+use super::scope::ScopedFleet;
 use super::silence::Silences;
 use super::spend::UsageFacts;
 use super::what_if::Suppositions;
 
-/// A picture of everything, handed over as a few reference counts.
+/// A snapshot of everything, shared by reference counts.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Name of the kubeconfig context, or `demo`.
     pub context: Name,
     /// The fleet.
     pub fleet: Arc<Fleet>,
-    /// Its money.
-    pub burn: Arc<Burn>,
-    /// What a scope has of it; `None` is all of it.
-    pub part: Option<Arc<Part>>,
-    /// Its past.
+    /// Cost rates of the fleet.
+    pub spend_rates: Arc<SpendRates>,
+    /// The part in the current scope; `None` for the whole fleet.
+    pub part: Option<Arc<ScopedFleet>>,
+    /// Reading history.
     pub history: Arc<History>,
-    /// What to do about its jobs' devices, what saves most first.
+    /// Advice about jobs' devices, largest savings first.
     pub advice: Arc<[Advice]>,
-    /// Findings that somebody muted or took on.
+    /// Findings that a user muted or acknowledged.
     pub silences: Arc<Silences>,
-    /// What the engine says of the work that waits, of a picture a little older than the fleet.
+    /// The engine's explanations of waiting work, from a slightly older snapshot.
     pub answers: Arc<JobExplanations>,
-    /// What may be done, and what was done from here.
+    /// Write access and runs.
     pub acts: Arc<ActionState>,
-    /// What was supposed in this session, and what came of it.
+    /// What-if questions of this session, with their results.
     pub supposed: Arc<Suppositions>,
-    /// What was compared in this session, of a record.
+    /// Comparisons of this session, from a record.
     pub compared: Arc<Compared>,
-    /// What the usage ledger of its record tells.
+    /// Usage and budgets from the usage ledger.
     pub usage: Arc<UsageFacts>,
-    /// The moment of drawing, on the server's clock: ages count from here.
+    /// The time of drawing on the server's clock; ages are relative to it.
     pub now: Moment,
 }
 
 impl Facts {
-    /// Of a fleet and its money alone, as of the fleet's moment.
-    pub fn new(context: Name, fleet: Arc<Fleet>, burn: Arc<Burn>) -> Self {
+    /// Facts of a fleet and its rates only, as of the fleet's moment.
+    pub fn new(context: Name, fleet: Arc<Fleet>, burn: Arc<SpendRates>) -> Self {
         Self {
             context,
             now: fleet.at,
             fleet,
-            burn,
+            spend_rates: burn,
             part: None,
             history: Arc::default(),
             advice: Arc::default(),

@@ -9,12 +9,12 @@ use model::fleet::node::Node;
 use model::fleet::observe::Labels;
 
 use super::document::Amounts;
-use super::said;
+use super::non_empty;
 
-/// What taints can do.
+/// Taint effects.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Who holds a device or a slice, and how that is known.
+/// The pod that a device or slice is allocated to, and how that is known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct HolderCell<'a> {
     /// Namespace.
@@ -30,9 +30,9 @@ pub struct HolderCell<'a> {
 pub struct SliceCell<'a> {
     /// Id within the device.
     pub name: &'a str,
-    /// The resource that asks for it.
+    /// The resource name that requests it.
     pub resource: Option<&'a str>,
-    /// Who holds it.
+    /// The pod that it is allocated to.
     pub holder: Option<HolderCell<'a>>,
 }
 
@@ -51,13 +51,13 @@ pub struct DeviceCell<'a> {
     pub kind: &'static str,
     /// Class.
     pub class: &'a str,
-    /// The resource that asks for it.
+    /// The resource name that requests it.
     pub resource: &'a str,
     /// `ok`, `warn`, `fault` or `unknown`.
     pub health: &'static str,
-    /// Mean use, 0 to 1.
+    /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
-    /// Who holds it whole.
+    /// The pod that the whole device is allocated to.
     pub holder: Option<HolderCell<'a>>,
     /// Its slices.
     pub slices: Vec<SliceCell<'a>>,
@@ -83,19 +83,19 @@ pub struct NodeCell<'a> {
     pub uid: Option<&'a str>,
     /// Pool.
     pub pool: &'a str,
-    /// Ready.
+    /// True when the node is ready; `None` where unknown.
     pub ready: Option<bool>,
-    /// Takes no new pods.
+    /// True when it is cordoned.
     pub unschedulable: bool,
     /// Labels.
     pub labels: BTreeMap<&'a str, &'a str>,
     /// Taints.
     pub taints: Vec<TaintCell<'a>>,
-    /// What it has.
+    /// Its capacity.
     pub capacity: Amounts<'a>,
-    /// What pods may ask for.
+    /// Its allocatable amounts.
     pub allocatable: Amounts<'a>,
-    /// How its hours are paid.
+    /// Billing type.
     pub billing: Option<&'static str>,
     /// Machine type.
     pub instance_type: Option<&'a str>,
@@ -105,32 +105,32 @@ pub struct NodeCell<'a> {
     pub region: Option<&'a str>,
     /// Rack.
     pub rack: Option<&'a str>,
-    /// Scale-up domain.
+    /// NVLink domain (clique).
     pub clique: Option<&'a str>,
-    /// Topology levels from wide to narrow: level and value.
+    /// Topology levels from the widest to the narrowest: level and value.
     pub topology: Vec<(&'a str, &'a str)>,
     /// Its devices.
     pub devices: Vec<DeviceCell<'a>>,
 }
 
 /// Labels by key.
-pub fn by_key(labels: &Labels) -> BTreeMap<&str, &str> {
+pub fn label_map(labels: &Labels) -> BTreeMap<&str, &str> {
     let pairs = labels.iter();
     pairs
         .map(|(key, value)| (key.as_str(), value.as_str()))
         .collect()
 }
 
-/// A node of the document.
+/// The node in the document's form.
 pub fn node_cell(node: &Node) -> NodeCell<'_> {
     let seen = &node.seen;
     NodeCell {
         name: &seen.name,
-        uid: said(&seen.uid),
+        uid: non_empty(&seen.uid),
         pool: &node.pool,
         ready: node.ready,
         unschedulable: seen.unschedulable,
-        labels: by_key(&seen.labels),
+        labels: label_map(&seen.labels),
         taints: seen
             .taints
             .iter()
@@ -147,8 +147,8 @@ pub fn node_cell(node: &Node) -> NodeCell<'_> {
         instance_type: node.instance_type.as_deref(),
         zone: node.zone.as_deref(),
         region: node.region.as_deref(),
-        rack: node.rack.as_deref().and_then(said),
-        clique: node.clique.as_deref().and_then(said),
+        rack: node.rack.as_deref().and_then(non_empty),
+        clique: node.clique.as_deref().and_then(non_empty),
         topology: node
             .topology
             .iter()

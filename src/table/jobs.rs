@@ -1,4 +1,4 @@
-//! Rows of `jobs`: what a team submitted, where it stands, why it waits and what it costs.
+//! Rows of `jobs`: each job's state, why it waits, and what it costs.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,21 @@ use model::base::natural;
 use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate, SmallSort};
 use model::cost::Spend;
-use model::fleet::device::{Device, Pod};
 use model::fleet::job::{Gang, Job, JobState};
-use model::fleet::node::Node;
 use model::fleet::observe;
-use model::fleet::profile::Bound;
+use model::fleet::profile::Bottleneck;
 
 use super::select::Labelled;
 use super::table::Column;
 use super::text::{age, or_unknown, percent, usd, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// Pods that run together or not at all.
+/// Pods that are scheduled all together or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct GangCell {
-    /// Pods that it wants.
+    /// Number of pods.
     pub size: u32,
-    /// Pods without which it does nothing.
+    /// Minimum number of pods; with fewer, the job makes no progress.
     pub min: u32,
 }
 
@@ -42,23 +40,23 @@ impl From<Gang> for GangCell {
 pub struct FailureCell<'a> {
     /// Exit code of the container that ended last.
     pub exit_code: Option<i32>,
-    /// What was said of it.
+    /// Failure message.
     pub message: Option<&'a str>,
     /// Restarts in all.
     pub restarts: u32,
-    /// When a pod of it was last evicted, RFC 3339.
+    /// When one of its pods was last evicted, RFC 3339.
     pub last_eviction: Option<String>,
-    /// When what failed last began to run again, RFC 3339; `None` while the failure stands.
+    /// When the failed pod last restarted, RFC 3339; `None` while it is still down.
     pub last_restart: Option<String>,
 }
 
 impl FailureCell<'_> {
-    /// The same in a few words.
+    /// The failure in a few words.
     fn words(&self) -> String {
         self.words_at(self.last_restart.as_deref())
     }
 
-    /// The same, with when it restarted as one likes it.
+    /// The failure in words; `restarted` is the formatted restart time.
     fn words_at(&self, restarted: Option<&str>) -> String {
         if let Some(at) = restarted {
             return self.over(at);
@@ -73,7 +71,7 @@ impl FailureCell<'_> {
         }
     }
 
-    /// A failure that is over: `restarted 12m ago after OOMKilled, exit code 137 (3 restarts)`.
+    /// A failure followed by a restart: `restarted 12m ago after OOMKilled, exit code 137 (3 restarts)`.
     fn over(&self, at: &str) -> String {
         let exit = self.exit_code.map(|code| format!("exit code {code}"));
         let why = self.message.map(str::to_owned).into_iter().chain(exit);
@@ -90,11 +88,11 @@ impl FailureCell<'_> {
     }
 }
 
-impl<'a> From<&'a observe::Failure> for FailureCell<'a> {
-    fn from(failure: &'a observe::Failure) -> Self {
+impl<'a> From<&'a observe::WorkloadFailure> for FailureCell<'a> {
+    fn from(failure: &'a observe::WorkloadFailure) -> Self {
         Self {
             exit_code: failure.exit_code,
-            message: said(&failure.message),
+            message: non_empty(&failure.message),
             restarts: failure.restarts,
             last_eviction: failure.last_eviction.map(|at| at.rfc3339()),
             last_restart: failure.restarted.map(|at| at.rfc3339()),
@@ -118,46 +116,46 @@ pub struct JobRow<'a> {
     pub queue: Option<&'a str>,
     /// Team.
     pub team: &'a str,
-    /// Which rule named the team.
+    /// The rule that determined the team.
     pub team_source: &'static str,
     /// Priority of its pods.
     pub priority: Option<i32>,
     /// `waiting`, `starting`, `running`, `suspended`, `finishing`, `failed` or `done`.
     pub state: &'static str,
-    /// Devices or slices that it asks for.
+    /// Devices or slices that it requests.
     pub devices_requested: u32,
-    /// Devices or slices that it holds.
+    /// Devices or slices allocated to it.
     pub devices_allocated: u32,
-    /// They are slices of devices.
+    /// True where those are slices of devices.
     #[serde(skip)]
     pub is_sliced: bool,
     /// Class of those devices.
     pub class: Option<&'a str>,
     /// Its gang.
     pub gang: Option<GangCell>,
-    /// Since it was made.
+    /// Seconds since its creation.
     pub age_seconds: u64,
-    /// How long it has waited, while it waits or is suspended.
+    /// Seconds that it has waited, while it waits or is suspended.
     pub waiting_seconds: Option<u64>,
-    /// How long it has run; of one that is over, how long it ran.
+    /// Seconds that it has run, or ran in total once finished.
     pub running_seconds: Option<u64>,
-    /// A word for why it waits.
+    /// Code of the reason why it waits.
     pub reason_code: Option<&'static str>,
-    /// The same in a sentence.
+    /// The reason as a sentence.
     pub reason: Option<&'a str>,
     /// Why it failed or restarts.
     pub failure: Option<FailureCell<'a>>,
-    /// When it failed, RFC 3339; `None` where it did not, or nothing says it.
+    /// When it failed, RFC 3339; `None` where it did not, or the time is unknown.
     #[serde(skip)]
     pub failed_at: Option<String>,
     /// Mean utilization of its devices, 0 to 1.
     pub util_ratio: Option<f64>,
-    /// What bounds it by the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`; `None` where not
-    /// judged.
+    /// Its bottleneck over the last half hour: `idle`, `input`, `memory`, `tensor`, `compute`, `communication`, `mixed`;
+    /// `None` where not classified.
     pub bound: Option<&'static str>,
-    /// USD an hour of what it holds.
+    /// Rate of its allocated devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD so far for what it holds now; `None` once it has given devices back.
+    /// Cost so far of its allocated devices, USD; `None` once it has released devices.
     pub cost_usd: Option<f64>,
 }
 
@@ -220,7 +218,7 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
             age(row.waiting_seconds.or(row.running_seconds))
         })
         .by("waiting_seconds|running_seconds"),
-        // The only reading: without it the table waits for no exporter.
+        // The table's only reading; leaving it out spares the exporters.
         Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
         Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
         Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
@@ -240,7 +238,7 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
 }
 
 impl JobRow<'_> {
-    /// Why its cost so far is not known; `None` where it is, and for a job that holds nothing.
+    /// Why its cost so far is unknown; `None` where it is known, and for a job without devices.
     fn why_no_cost(&self) -> Option<&'static str> {
         let holds = self.cost_usd.is_none() && self.devices_allocated > 0;
         holds.then(|| no_cost(self.burn_usd_per_hour.is_some()))
@@ -256,80 +254,80 @@ pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
     jobs.into_iter().map(|job| row(facts, job)).collect()
 }
 
-/// Every job, the one that failed last first; those of which nothing says when they failed last.
+/// Every job, latest failure first; jobs without a known failure time are last.
 pub(super) fn newest_failure_first(facts: &Facts) -> Vec<JobRow<'_>> {
     let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
     jobs.small_sort_by_key(|job| (std::cmp::Reverse(failed_at(job)), job.id.clone()));
     jobs.into_iter().map(|job| row(facts, job)).collect()
 }
 
-/// What a job's devices cost an hour. A job that holds nothing costs nothing; one that holds devices without a price
-/// costs an unknown sum.
+/// Rate of a job's devices. Zero for a job without devices; `None` where its devices have no price.
 pub fn money(facts: &Facts, job: &Job) -> Option<Spend> {
-    match facts.burn.jobs.get(&job.id) {
+    match facts.spend_rates.jobs.get(&job.id) {
         Some((spend, _)) => Some(*spend),
         None => (job.devices_allocated == 0).then(Spend::default),
     }
 }
 
-/// Why it is not known what a job that holds devices cost so far: none of them has a price (`is_priced` is false), or it held others.
+/// Why the cost so far of a job with devices is unknown: its devices have no price (`is_priced` is false), or it released
+/// devices.
 pub const fn no_cost(is_priced: bool) -> &'static str {
     match is_priced {
-        true => "what it held before is not kept",
+        true => "what it had allocated before is not kept",
         false => "none of its devices has a price",
     }
 }
 
-/// What a job cost so far; unknown where it gave devices back, since what it held before is not kept.
+/// What a job has cost so far; `None` where it released devices, whose usage is not recorded.
 pub fn so_far(facts: &Facts, job: &Job) -> Option<Rate> {
-    match facts.burn.jobs.get(&job.id) {
+    match facts.spend_rates.jobs.get(&job.id) {
         Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
         None => job.never_started().then_some(Rate::ZERO),
     }
 }
 
-/// The one clock of a job: of its wait while it waits, else of its run.
+/// The age of a job: of its wait while it waits, otherwise of its run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
-    /// It goes on since this moment.
+pub enum JobAge {
+    /// Running since this moment.
     Since(Moment),
-    /// It stands: the job is over.
+    /// Final: the job has finished.
     Over(Age),
 }
 
-/// True while a job waits for devices or for somebody to resume it.
+/// True while a job waits for devices or is suspended.
 pub const fn waits(job: &Job) -> bool {
     matches!(job.state, JobState::Waiting | JobState::Suspended)
 }
 
-/// How long a job waits or runs; `None` where it is not known when that began.
-pub fn clock(job: &Job) -> Option<Clock> {
+/// How long a job has waited or run; `None` where the start is unknown.
+pub fn clock(job: &Job) -> Option<JobAge> {
     match job.state {
         JobState::Done | JobState::Failed => {
             let (started, finished) = job.started.zip(job.finished)?;
-            Some(Clock::Over(finished.since(started)))
+            Some(JobAge::Over(finished.since(started)))
         }
-        _ if waits(job) => Some(Clock::Since(job.waiting_since.unwrap_or(job.created))),
-        _ => job.started.map(Clock::Since),
+        _ if waits(job) => Some(JobAge::Since(job.waiting_since.unwrap_or(job.created))),
+        _ => job.started.map(JobAge::Since),
     }
 }
 
-/// Since when a job waits.
+/// The event that a job's wait is counted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
-    /// Since it was made: it never ran.
+    /// Creation: it never ran.
     SinceMade,
-    /// Since it was suspended.
+    /// Suspension.
     SinceSuspended(Moment),
-    /// Since it was evicted, or put back into its queue.
+    /// Eviction or requeue.
     SinceEvicted(Moment),
-    /// Since it was put into its queue.
+    /// Submission to its queue.
     SinceQueued(Moment),
-    /// Since its pods were made anew: those before them have gone.
+    /// Creation of its new pods: the earlier pods are gone.
     SinceNewPods(Moment),
 }
 
-/// Since when a job waits and why since then; `None` for one that does not wait.
+/// The start of a job's wait; `None` for a job that is not waiting.
 pub fn waited(job: &Job) -> Option<Waited> {
     if !waits(job) {
         return None;
@@ -350,7 +348,7 @@ pub fn waited(job: &Job) -> Option<Waited> {
     })
 }
 
-/// When a job failed or was last evicted, or, where no more is known, when the pod that failed began; `None` where nothing says it.
+/// When a job failed or was last evicted; otherwise the start time of the failed pod; `None` where unknown.
 pub fn failed_at(job: &Job) -> Option<Moment> {
     let failure = job.failure.as_ref()?;
     let failed = job.pods.iter().filter(|pod| pod.seen.failure.is_some());
@@ -358,31 +356,39 @@ pub fn failed_at(job: &Job) -> Option<Moment> {
     job.finished.or(failure.last_eviction.max(began))
 }
 
-/// What failed and has run again for longer than this is well.
+/// A job that has run for longer than this since its failure counts as healthy.
 const RECENT: Age = Age::from_seconds(3_600);
 
-/// True for a failure that stands, or that was over only lately.
-pub fn is_failing(failure: &observe::Failure, now: Moment) -> bool {
+/// True for a failure that persists or ended recently.
+pub fn is_failing(failure: &observe::WorkloadFailure, now: Moment) -> bool {
     failure.restarted.is_none_or(|at| now.since(at) < RECENT)
 }
 
 /// A failure in a few words.
-pub fn why_failed(failure: &observe::Failure, now: Moment) -> String {
+pub fn why_failed(failure: &observe::WorkloadFailure, now: Moment) -> String {
     let restarted = failure.restarted;
     let restarted = restarted.map(|at| format!("{} ago", now.since(at)));
     FailureCell::from(failure).words_at(restarted.as_deref())
 }
 
-/// A scheduler's sentence of why pods have no node, in short: what is short, and on how many nodes they may run. Other sentences
-/// stay as they are.
+/// A scheduler's reason for pending pods in short form: the shortage, and the number of eligible nodes. Other sentences are
+/// unchanged.
 ///
 /// `0/497 nodes are available: 32 Insufficient nvidia.com/gpu, 465 node(s) had untolerated taint(s). preemption: …` becomes
-/// `unschedulable: Insufficient nvidia.com/gpu; 32 of 497 nodes eligible`.
+/// `unschedulable: Insufficient nvidia.com/gpu; 32 of 497 nodes eligible`; Kueue's `couldn't assign flavors to pod set main:
+/// insufficient unused quota …` keeps only the shortage.
 pub fn plain(reason: &str) -> Cow<'_, str> {
     in_short(reason).map_or(Cow::Borrowed(reason), Cow::Owned)
 }
 
+/// kube-scheduler's reason for a node with too few devices for a pod's claims.
+const CLAIMS: &str = "cannot allocate all claims";
+
 fn in_short(reason: &str) -> Option<String> {
+    // Kueue: the shortage follows.
+    if let Some(rest) = reason.strip_prefix("couldn't assign flavors to pod set ") {
+        return rest.split_once(": ").map(|(_, why)| why.to_owned());
+    }
     let (head, rest) = reason.split_once(" nodes are available: ")?;
     let nodes: u64 = head.strip_prefix("0/")?.parse().ok()?;
     let rest = rest.split(" preemption: ").next().unwrap_or(rest);
@@ -392,7 +398,7 @@ fn in_short(reason: &str) -> Option<String> {
         Some((count.parse::<u64>().ok()?, why))
     });
     let (short, others): (Vec<_>, Vec<_>) =
-        counts.partition(|(_, why)| why.starts_with("Insufficient "));
+        counts.partition(|(_, why)| why.starts_with("Insufficient ") || *why == CLAIMS);
     if short.is_empty() {
         let (count, why) = others.iter().max_by_key(|(count, _)| *count)?;
         return Some(format!(
@@ -404,7 +410,10 @@ fn in_short(reason: &str) -> Option<String> {
         .fold(0, |sum, (count, _)| sum.saturating_add(*count));
     let what: Vec<&str> = short
         .iter()
-        .map(|(_, why)| &why["Insufficient ".len()..])
+        .map(|(_, why)| {
+            why.strip_prefix("Insufficient ")
+                .unwrap_or("devices by claim")
+        })
         .collect();
     Some(format!(
         "unschedulable: Insufficient {}; {} of {} eligible",
@@ -414,26 +423,7 @@ fn in_short(reason: &str) -> Option<String> {
     ))
 }
 
-/// The devices that hold up a gang, each with its pod, as its findings have it: node, device, pod.
-pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device, &'a Pod)> {
-    if !job.is_gang() || job.devices_allocated == 0 {
-        return Vec::new();
-    }
-    let findings = facts.fleet.findings.iter();
-    let of_devices =
-        findings.filter(|one| one.code.as_str() == "straggler" && one.subject.kind == "Device");
-    let found = of_devices.filter_map(|one| {
-        let (node, _) = one.subject.key.name.rsplit_once('/')?;
-        let node = facts.fleet.node(node)?;
-        let mut devices = node.devices.iter();
-        let device = devices.find(|device| device.id == one.subject.key.name)?;
-        let holder = device.holder.as_deref()?;
-        (holder.job == job.id).then_some((&**node, device, holder))
-    });
-    found.collect()
-}
-
-/// True where what it holds, or asks for while it holds nothing, are slices of devices alone.
+/// True where it has, or requests while it has none, slices of devices only.
 pub fn is_sliced(job: &Job) -> bool {
     if !job.places.is_empty() {
         return job.places.iter().all(|place| place.slice.is_some());
@@ -446,13 +436,22 @@ pub fn is_sliced(job: &Job) -> bool {
     asked().next().is_some() && asked().all(|(resource, _)| resource.contains("/mig-"))
 }
 
-/// Mean utilization of the devices that it holds.
+/// Class of the devices that it requests or has, marked when these are slices; `None` where unknown.
+pub fn class_words(job: &Job) -> Option<String> {
+    let class = job.class.as_ref()?;
+    Some(match is_sliced(job) {
+        true => format!("{class} slices"),
+        false => class.to_string(),
+    })
+}
+
+/// Mean utilization of its devices, 0 to 1.
 pub fn util(job: &Job) -> Option<f64> {
     job.util.filter(|_| job.devices_allocated > 0)
 }
 
-/// What bounds a job, where that is judged.
-pub fn bound(facts: &Facts, job: &Job) -> Option<Bound> {
+/// A job's bottleneck, where classified.
+pub fn bound(facts: &Facts, job: &Job) -> Option<Bottleneck> {
     let profile = facts.history.profiles().get(&job.id)?;
     profile.verdict.ok().filter(|_| job.devices_allocated > 0)
 }
@@ -461,9 +460,9 @@ pub fn bound(facts: &Facts, job: &Job) -> Option<Bound> {
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
     let money = money(facts, job);
     let clock = clock(job);
-    let seconds = |clock: Option<Clock>| match clock? {
-        Clock::Since(at) => Some(facts.now.since(at).seconds()),
-        Clock::Over(span) => Some(span.seconds()),
+    let seconds = |clock: Option<JobAge>| match clock? {
+        JobAge::Since(at) => Some(facts.now.since(at).seconds()),
+        JobAge::Over(span) => Some(span.seconds()),
     };
     JobRow {
         labels: Labelled::Job(job),
@@ -484,14 +483,14 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         waiting_seconds: seconds(clock.filter(|_| waits(job))),
         running_seconds: seconds(clock.filter(|_| !waits(job))),
         reason_code: job.reason_code,
-        reason: said(&job.reason),
+        reason: non_empty(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
         failed_at: (job.state == JobState::Failed)
             .then(|| failed_at(job).map(Moment::rfc3339))
             .flatten(),
         util_ratio: util(job),
-        bound: bound(facts, job).map(Bound::name),
-        burn_usd_per_hour: money.map(|spend| spend.burn.usd()),
+        bound: bound(facts, job).map(Bottleneck::name),
+        burn_usd_per_hour: money.map(|spend| spend.rate.usd()),
         cost_usd: so_far(facts, job).map(Rate::usd),
     }
 }
@@ -512,6 +511,16 @@ mod tests {
             plain(raw),
             "unschedulable: no eligible node: node(s) didn't match Pod's node affinity/selector (3 of 4)"
         );
+        let raw = "0/506 nodes are available: 2 cannot allocate all claims, 504 node(s) didn't match Pod's node affinity/selector.";
+        assert_eq!(
+            plain(raw),
+            "unschedulable: Insufficient devices by claim; 2 of 506 nodes eligible"
+        );
+        let raw = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed";
+        assert_eq!(
+            plain(raw),
+            "insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed"
+        );
         for other in [
             "",
             "pending",
@@ -523,14 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_over_is_told_as_a_restart() {
+    fn a_past_failure_is_shown_as_a_restart() {
         let restarted = Moment::from_millis(0);
-        let failure = observe::Failure {
+        let failure = observe::WorkloadFailure {
             exit_code: Some(137),
             message: "OOMKilled".into(),
             restarts: 3,
             restarted: Some(restarted),
-            ..observe::Failure::default()
+            ..observe::WorkloadFailure::default()
         };
         let now = Moment::from_millis(12 * 60_000);
         assert_eq!(
@@ -541,7 +550,7 @@ mod tests {
             FailureCell::from(&failure).words(),
             "restarted 1970-01-01T00:00:00Z after OOMKilled, exit code 137 (3 restarts)"
         );
-        let stands = observe::Failure {
+        let stands = observe::WorkloadFailure {
             restarted: None,
             ..failure
         };

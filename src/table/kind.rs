@@ -1,4 +1,4 @@
-//! What can be asked for, and in which shape.
+//! The kinds that `get` prints, and the output formats.
 
 /// A kind of object that `get` prints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -13,21 +13,21 @@ pub enum Kind {
     Queues,
     /// Jobs.
     Jobs,
-    /// Pods that ask for devices.
+    /// Pods that request devices.
     Pods,
-    /// Models that workloads serve.
+    /// Models served by workloads.
     Services,
-    /// Money.
+    /// Cost.
     Cost,
     /// Findings.
     Alerts,
-    /// What to do about jobs' devices.
+    /// Advice about jobs' devices.
     Advice,
-    /// What makes nodes and pods come and go.
+    /// Autoscalers of nodes and pods.
     Scalers,
-    /// Where facts come from.
+    /// Data sources.
     Sources,
-    /// Everything as one document.
+    /// The whole fleet as one document.
     Fleet,
 }
 
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// What one object of it is called before its name.
+    /// The singular, as shown before an object's name.
     pub const fn singular(self) -> &'static str {
         match self {
             Self::Pools => "pool",
@@ -107,21 +107,21 @@ impl Kind {
     }
 }
 
-/// A shape of output.
+/// An output format.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// Columns for people.
     Table,
     /// More columns.
     Wide,
-    /// An array of objects.
+    /// A JSON array of objects.
     Json,
     /// The same as YAML.
     Yaml,
-    /// A line a row, nested fields as `nodes.total`.
+    /// CSV: one line a row; nested fields are columns such as `nodes.total`.
     Csv,
-    /// `KIND/NAME` a line.
+    /// `KIND/NAME`, one line a row.
     Name,
-    /// What a template of the query makes of them.
+    /// The query's template applied to the rows.
     Template,
 }

@@ -1,6 +1,6 @@
-//! Facts turned into the rows that the contract names: one set for `get`, the console and every other output.
+//! Converts facts into the rows of the JSON contract: one set for `get`, the console and every other output.
 //!
-//! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
+//! Rows borrow from the facts, so building one copies a few pointers. Unknown is `None`, never zero.
 
 pub mod actions;
 pub mod advice;
@@ -15,6 +15,7 @@ pub mod document;
 mod encode;
 pub mod explanations;
 pub mod facts;
+pub mod gangs;
 pub mod inventory;
 pub mod jobs;
 
@@ -57,7 +58,7 @@ mod unselected;
 pub mod watch;
 pub mod what_if;
 
-pub use document::{Figures, figures};
+pub use document::{FleetFigures, figures};
 pub use facts::Facts;
 pub use kind::{Format, Kind};
 pub use losses::{gaps, losses, silent};
@@ -65,15 +66,15 @@ pub use needs::{Needs, Readings};
 pub use order::Sort;
 pub use output::render;
 pub use query::{NotFound, Query, Unanswered};
-pub use scope::{Part, Reach, Scope};
+pub use scope::{Reach, Scope, ScopedFleet};
 pub use select::Select;
 pub use template::Template;
 pub use watch::Watch;
 
-/// The name of the row that holds what no other row of an output does.
-pub const UNATTRIBUTED: &str = model::cost::burn::UNATTRIBUTED;
+/// Name of the row for everything outside an output's other rows.
+pub const UNATTRIBUTED: &str = model::cost::spend_rates::UNATTRIBUTED;
 
-/// The text, or `None` when it is empty: an empty text says nothing.
-fn said(text: &str) -> Option<&str> {
+/// The text, or `None` when it is empty.
+fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! What is not known: tables that could not be listed, and what that keeps from being said or done.
+//! Missing data: tables that could not be listed, and the answers and plans that they limit.
 
 use model::base::{Exit, Failure};
 use model::fleet::Known;
@@ -7,7 +7,7 @@ use model::fleet::sight::HELP;
 
 use super::{Facts, Kind};
 
-/// The tables that a kind is made of and that are not known, each with its exit code and in words.
+/// The missing tables of a kind, each with its exit code and a message.
 pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     let matters = |table: Table| match kind {
         Kind::Sources => false,
@@ -18,7 +18,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules()
                 && (table.holds_scaling() || matches!(table, Table::Nodes | Table::Pods))
         }
-        // How far pools may go.
+        // Node limits of the pools.
         Kind::Pools => {
             !table.holds_rules()
                 && !matches!(
@@ -42,7 +42,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
         .filter(|table| matters(*table))
         .collect();
     let mut said = Vec::new();
-    // What our rights keep from us is one message, and so is an outage.
+    // Everything that RBAC hides becomes one message, and so does everything that an outage affects.
     let hidden = [
         fleet.confined().filter(|_| kind != Kind::Sources),
         fleet.hidden_of(&tables),
@@ -66,8 +66,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     said
 }
 
-/// Which exporters are silent, in words, of those that were asked for an answer of this kind; nothing is said where all
-/// speak.
+/// Message about the exporters that did not answer, of those that this kind reads; `None` where all did.
 pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
     let all = facts.fleet.sources.iter().filter(|_| kind != Kind::Sources);
     let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
@@ -82,7 +81,7 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
         .iter()
         .filter(|source| source.state == SourceState::NotVisible)
         .count();
-    // One that says why before one that says nothing.
+    // Prefer one with a reason.
     let Some(first) = silent
         .iter()
         .find(|source| source.has_spoken())
@@ -104,11 +103,11 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
     ))
 }
 
-/// A table that is not known, with its exit code and in words.
+/// A missing table, with its exit code and a message.
 fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     let name = table.name();
     match facts.fleet.known(table) {
-        // See `losses`.
+        // Reported by `losses`.
         Known::NotVisible(_) | Known::Live | Known::Absent => None,
         Known::Waiting => Some((
             Exit::Unreachable,
@@ -124,10 +123,10 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     }
 }
 
-/// What a plan on this picture has to say that it does not know.
+/// Notes for a plan about data that is missing.
 ///
 /// # Errors
-/// Nodes or pods are not known: no plan is made over missing facts.
+/// Nodes or pods are missing: no plan is made over missing facts.
 pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
     for table in [Table::Nodes, Table::Pods] {
         if let Some(hidden) = facts.fleet.hidden_of(&[table]) {
@@ -156,7 +155,7 @@ mod tests {
     use model::base::Name;
 
     #[test]
-    fn silent_exporters_are_said_where_their_readings_are_missed() {
+    fn missing_exporters_are_reported_where_readings_are_needed() {
         let mut facts = facts();
         assert_eq!(silent(&facts, Kind::Pools), None);
         let fleet = Arc::make_mut(&mut facts.fleet);
@@ -175,7 +174,7 @@ mod tests {
             "readings: 1 of 2 exporters have not answered (such as dcgm gpu/b: b times out)";
         assert!(said.starts_with(begins), "{said}");
         assert_eq!(silent(&facts, Kind::Sources), None, "its rows say so");
-        // One that hangs has not been lost yet, and has read nothing all the same.
+        // An exporter that hangs is stale, not lost yet; it has no readings either.
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut rows = fleet.sources.to_vec();
         for row in rows.iter_mut().filter(|row| row.gives_readings()) {

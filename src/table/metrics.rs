@@ -1,9 +1,9 @@
-//! Metrics: the joined rows as families of Prometheus samples, and the text format that they are served in.
+//! Metrics: rows as families of Prometheus samples, and their text format.
 
 use std::fmt::Write;
 
 use model::fleet::finding::Finding;
-use model::usage::{BudgetState, CostPart, Part, UsageCounters};
+use model::usage::{BudgetState, CostPart, UsageClass, UsageCounters};
 
 use super::{Facts, queues};
 
@@ -13,12 +13,12 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Labels of a sample, by name.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// What a family counts.
+/// Metric type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
-    /// Only grows while its process runs.
+    /// A value that only increases while its process runs.
     Counter,
-    /// Goes up and down.
+    /// A value that can go up and down.
     Gauge,
 }
 
@@ -27,11 +27,11 @@ pub enum MetricKind {
 pub struct MetricFamily {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Help text, a sentence.
     pub help: &'static str,
-    /// What it counts.
+    /// Its type.
     pub kind: MetricKind,
-    /// Its samples. What is not known has none.
+    /// Its samples; an unknown value has no sample.
     pub samples: Vec<(Labels, f64)>,
 }
 
@@ -46,14 +46,14 @@ impl MetricFamily {
         }
     }
 
-    /// The same with one sample, where it is known.
+    /// Adds a sample, where the value is known, and returns the family.
     #[must_use]
     pub fn with(mut self, labels: Labels, value: impl Into<Option<f64>>) -> Self {
         self.push(labels, value);
         self
     }
 
-    /// Adds a sample, where it is known.
+    /// Adds a sample, where the value is known.
     pub fn push(&mut self, labels: Labels, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.samples.push((labels, value));
@@ -61,7 +61,8 @@ impl MetricFamily {
     }
 }
 
-/// Writes families in the text format; `common` labels stand on every sample. Empty labels are left out, as Prometheus reads them.
+/// Writes families in the text format; every sample gets the `common` labels. Empty labels are left out, because Prometheus
+/// treats them as missing.
 pub fn text(families: &[MetricFamily], common: &[(&'static str, String)]) -> String {
     let mut out = String::new();
     for family in families.iter().filter(|known| !known.samples.is_empty()) {
@@ -96,13 +97,13 @@ pub fn text(families: &[MetricFamily], common: &[(&'static str, String)]) -> Str
     out
 }
 
-/// What the usage ledger is fed, as counters since the process began, and what the last picture says.
+/// The input of the usage ledger as counters since the process started, and gauges of the last snapshot.
 pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
     use MetricKind::{Counter, Gauge};
     let mut time = MetricFamily::new(
         Counter,
         "stokehold_usage_device_seconds_total",
-        "Time of whole devices since the recorder started, by what they were used for. Time without pictures is in no sum.",
+        "Time of whole devices since the recorder started, by what they were used for. Time that was not observed is in no sum.",
     );
     let mut cost = MetricFamily::new(
         Counter,
@@ -121,9 +122,9 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
     );
     let (mut by_pool, mut by_team) = (Sums::default(), Sums::default());
     for (key, row) in counters.rows() {
-        // (Parts of the cost begin with those of the time.)
+        // The names of cost parts start with those of the time parts.
         let parts = CostPart::ALL.map(CostPart::field);
-        for (part, name) in Part::ALL
+        for (part, name) in UsageClass::ALL
             .iter()
             .zip(parts)
             .filter(|(part, _)| row.has(**part))
@@ -177,13 +178,13 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
         MetricFamily::new(
             Counter,
             "stokehold_usage_observed_seconds_total",
-            "Time for which there are pictures of the whole fleet, since the recorder started.",
+            "Time in which the whole fleet was observed, since the recorder started.",
         )
         .with(Vec::new(), counters.observed_seconds()),
         MetricFamily::new(
             Counter,
             "stokehold_usage_dropped_rows_total",
-            "How often a row of a picture had no room among the metrics and was counted under the name `other`.",
+            "How often a row was above the limit of series and was counted under the name `other`.",
         )
         .with(Vec::new(), counters.dropped() as f64),
         devices,
@@ -191,7 +192,7 @@ pub fn usage(counters: &UsageCounters) -> Vec<MetricFamily> {
     ]
 }
 
-/// Sums by labels, in the order in which they came.
+/// Sums by labels, in insertion order.
 #[derive(Default)]
 struct Sums(Vec<(Labels, f64)>);
 
@@ -204,7 +205,7 @@ impl Sums {
     }
 }
 
-/// What the last picture says of queues and findings.
+/// Gauges of queues and findings, from the last snapshot.
 pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
     use MetricKind::Gauge;
     let mut nominal = MetricFamily::new(
@@ -215,17 +216,17 @@ pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
     let mut used = MetricFamily::new(
         Gauge,
         "stokehold_queue_used_devices",
-        "Quota of a queue in use, in devices, with what is borrowed.",
+        "Quota of a queue in use, in devices, borrowed quota included.",
     );
     let mut borrowed = MetricFamily::new(
         Gauge,
         "stokehold_queue_borrowed_devices",
-        "Of the quota in use, what is borrowed, in devices.",
+        "Borrowed part of the quota in use, in devices.",
     );
     let mut running = MetricFamily::new(
         Gauge,
         "stokehold_queue_running_jobs",
-        "Jobs of a queue that hold devices.",
+        "Jobs of a queue with devices allocated.",
     );
     let mut waiting = MetricFamily::new(
         Gauge,
@@ -246,9 +247,15 @@ pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
             let mut labels = labels.clone();
             labels.push(("flavor", cell.flavor.unwrap_or_default().to_owned()));
             labels.push(("resource", cell.resource.to_owned()));
-            nominal.push(labels.clone(), cell.nominal.map(queues::Count::devices));
-            used.push(labels.clone(), cell.used.map(queues::Count::devices));
-            borrowed.push(labels, cell.borrowed.map(queues::Count::devices));
+            nominal.push(
+                labels.clone(),
+                cell.nominal.map(queues::DeviceQuantity::devices),
+            );
+            used.push(
+                labels.clone(),
+                cell.used.map(queues::DeviceQuantity::devices),
+            );
+            borrowed.push(labels, cell.borrowed.map(queues::DeviceQuantity::devices));
         }
         running.push(labels.clone(), f64::from(row.running));
         waiting.push(labels.clone(), f64::from(row.waiting));
@@ -259,10 +266,10 @@ pub fn fleet(facts: &Facts) -> Vec<MetricFamily> {
     all
 }
 
-/// What the last picture says of findings and of where it comes from.
+/// Gauges of findings and sources, from the last snapshot.
 pub fn findings(facts: &Facts) -> Vec<MetricFamily> {
     use MetricKind::Gauge;
-    let mut findings = MetricFamily::new(Gauge, "stokehold_findings", "Findings that stand.");
+    let mut findings = MetricFamily::new(Gauge, "stokehold_findings", "Active findings.");
     findings.samples = findings_of(&facts.fleet.findings).0;
     let mut sources = MetricFamily::new(
         Gauge,
@@ -272,7 +279,7 @@ pub fn findings(facts: &Facts) -> Vec<MetricFamily> {
     let mut age = MetricFamily::new(
         Gauge,
         "stokehold_source_age_seconds",
-        "Time since the source of a kind that has been silent for longest answered well.",
+        "Time since the last good answer of a kind's source, of the one with the oldest.",
     );
     let (mut counts, mut ages) = (Sums::default(), Vec::<(Labels, f64)>::new());
     for source in facts.fleet.sources.iter() {
@@ -303,18 +310,18 @@ fn findings_of(findings: &[Finding]) -> Sums {
     sums
 }
 
-/// How budgets stand, as shares of what they allow.
+/// Gauges of budgets, as shares of the budgeted amount.
 pub fn budgets(states: &[BudgetState]) -> Vec<MetricFamily> {
     use MetricKind::Gauge;
     let mut spent = MetricFamily::new(
         Gauge,
         "stokehold_budget_spent_ratio",
-        "What was spent of a budget in its period so far, as far as it was observed.",
+        "Spend of a budget in its period so far, observed time only.",
     );
     let mut forecast = MetricFamily::new(
         Gauge,
         "stokehold_budget_forecast_ratio",
-        "What the period of a budget is forecast to come to.",
+        "Forecast spend of a budget at the end of its period.",
     );
     let mut observed = MetricFamily::new(
         Gauge,

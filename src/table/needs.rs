@@ -1,4 +1,4 @@
-//! What an answer is made of: the tables and the readings that one look waits for. What is not waited for is not printed.
+//! The tables and readings that a one-shot command waits for. It prints nothing that it did not wait for.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,31 @@ use model::fleet::observe::Table;
 
 use super::{Format, Kind, Query};
 
-/// What one look waits for.
+/// The inputs of one snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needs {
-    /// The tables that are listed.
+    /// Tables to list.
     pub tables: &'static [Table],
-    /// Whose readings are asked for.
+    /// Nodes whose exporters are read.
     pub readings: Readings,
-    /// The places of pending work in its queues, where Kueue tells them.
+    /// Whether queue positions of pending work are read, where Kueue reports them.
     pub places: bool,
 }
 
-/// Whose readings are asked for.
+/// Which nodes' exporters are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readings {
-    /// Those of nodes whose objects do not say what devices they have. All else is known without.
+    /// Nodes whose objects do not say what devices they have; everything else is known without readings.
     Unnamed,
-    /// Those, and of nodes with sliced devices: what a slice costs hangs on the others of its device, which exporters know best.
+    /// Those, and nodes with sliced devices: a slice's cost depends on the other slices, which exporters know best.
     Priced,
-    /// Those of the first, and of the nodes that the rows of a query are about.
+    /// The nodes of `Unnamed`, and the nodes that the query's rows are about.
     Of(Box<Query>),
-    /// All.
+    /// All nodes.
     All,
 }
 
-/// What nodes and their devices are made of.
+/// Tables that nodes and their devices are built from.
 const NODES: &[Table] = &[
     Table::Nodes,
     Table::Pods,
@@ -44,7 +44,7 @@ const NODES: &[Table] = &[
 ];
 
 impl Needs {
-    /// A whole picture: for views and checks of everything.
+    /// Everything: for views and checks of the whole fleet.
     pub const fn everything() -> Self {
         Self {
             tables: Table::ALL,
@@ -53,7 +53,7 @@ impl Needs {
         }
     }
 
-    /// What the engine decides by: the objects of the cluster, as the scheduler sees them, and no reading.
+    /// The engine's inputs: the cluster's objects as the scheduler sees them, without readings.
     pub const fn decision() -> Self {
         Self {
             tables: Table::ALL,
@@ -62,19 +62,24 @@ impl Needs {
         }
     }
 
-    /// What the rows of a query are made of in this format.
+    /// True where the answer uses the state that a record hands on: runtimes of past jobs, start times of findings.
+    pub fn recalls(&self) -> bool {
+        self.places || self.readings == Readings::All
+    }
+
+    /// The inputs of a query's rows in this format.
     pub fn of(query: &Query, format: Format) -> Self {
         let readings = match query.kind {
-            // Names alone are known without.
+            // Names need no readings.
             Kind::Pools | Kind::Nodes | Kind::Devices | Kind::Jobs | Kind::Pods
                 if format == Format::Name && query.names.is_empty() && !query.asks_readings() =>
             {
                 Readings::Unnamed
             }
             Kind::Scalers => Readings::Unnamed,
-            // Money alone: what a device costs hangs on its class.
+            // Only the rate needs readings: a device's price depends on its class.
             Kind::Queues => Readings::Priced,
-            // What exporters say is in columns of the wide table.
+            // Only the wide table has columns with readings.
             Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Priced,
             Kind::Nodes if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
             Kind::Jobs => Readings::Of(Box::new(query.clone())),
@@ -94,7 +99,7 @@ impl Needs {
         };
         Self {
             tables: match query.kind {
-                // Whose a pod is, its controllers may say.
+                // Their controllers may determine the team of a pod.
                 Kind::Nodes if query.scope.is_all() => NODES,
                 _ => Table::ALL,
             },
@@ -103,7 +108,7 @@ impl Needs {
         }
     }
 
-    /// The nodes whose exporters are asked, once the tables are listed; `None` is all exporters.
+    /// The nodes whose exporters are read, once the tables are listed; `None` for all.
     pub fn nodes(&self, fleet: &Fleet) -> Option<BTreeSet<Name>> {
         let query = match &self.readings {
             Readings::All => return None,
@@ -128,14 +133,14 @@ fn is_unnamed(node: &Node) -> bool {
     node.withheld || node.devices.iter().any(|device| device.model.is_empty())
 }
 
-/// True when a device of it is handed out in slices.
+/// True when one of its devices is sliced.
 fn is_sliced(node: &Node) -> bool {
     node.devices.iter().any(|device| !device.slices.is_empty())
 }
 
-/// The nodes that the rows of a query are about; `None` where its name does not tell.
+/// The nodes that the query's rows are about; `None` where its names do not identify them.
 fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
-    // Of several names each tells its own; where one does not, all are asked.
+    // Resolve each of several names alone; where one is unresolved, all nodes are read.
     if query.names.len() > 1 {
         let one = |name: &String| {
             let names = vec![name.clone()];
@@ -172,7 +177,7 @@ fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
         Kind::Pools => Some(own(&|node| {
             name.is_none_or(|name| node.pool.as_str() == name)
         })),
-        // A device by its node, by `NODE/gpu3`; a UUID may be anybody's.
+        // A device is found by its node or by `NODE/gpu3`; a UUID does not identify the node.
         Kind::Nodes | Kind::Devices => {
             let node = name?.split('/').next().unwrap_or_default();
             let known = fleet.node(node).is_some() || query.kind == Kind::Nodes;
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
     use crate::sample::facts;
 
-    /// A fleet of which every node says what devices it has.
+    /// A fleet in which every node says what devices it has.
     fn fleet() -> Fleet {
         let mut fleet = (*facts().fleet).clone();
         let mut nodes = fleet.nodes.to_vec();
@@ -200,7 +205,7 @@ mod tests {
         fleet
     }
 
-    fn asked(kind: Kind, name: Option<&str>, format: Format) -> Option<BTreeSet<Name>> {
+    fn requested_nodes(kind: Kind, name: Option<&str>, format: Format) -> Option<BTreeSet<Name>> {
         let query = Query {
             names: name.map(str::to_owned).into_iter().collect(),
             ..Query::all(kind)
@@ -216,7 +221,7 @@ mod tests {
     fn what_prints_no_reading_asks_for_none() {
         let fleet = fleet();
         let first = fleet.nodes[0].name();
-        // (What a slice costs, the exporter of its node knows best.)
+        // Slice costs need the exporter of the node.
         let cut = |node: &&std::sync::Arc<Node>| is_sliced(node);
         let sliced = fleet
             .nodes
@@ -226,25 +231,37 @@ mod tests {
         let sliced: BTreeSet<Name> = sliced.collect();
         assert_eq!(sliced.len(), 1);
         assert_eq!(
-            asked(Kind::Queues, None, Format::Json),
+            requested_nodes(Kind::Queues, None, Format::Json),
             Some(sliced.clone())
         );
-        assert_eq!(asked(Kind::Jobs, None, Format::Table), Some(sliced));
-        assert_eq!(asked(Kind::Nodes, None, Format::Table), names(&[]));
-        assert_eq!(asked(Kind::Nodes, None, Format::Wide), None);
         assert_eq!(
-            asked(Kind::Nodes, Some(first), Format::Wide),
+            requested_nodes(Kind::Jobs, None, Format::Table),
+            Some(sliced)
+        );
+        assert_eq!(
+            requested_nodes(Kind::Nodes, None, Format::Table),
+            names(&[])
+        );
+        assert_eq!(requested_nodes(Kind::Nodes, None, Format::Wide), None);
+        assert_eq!(
+            requested_nodes(Kind::Nodes, Some(first), Format::Wide),
             names(&[first])
         );
-        assert_eq!(asked(Kind::Nodes, Some("nope"), Format::Wide), names(&[]));
+        assert_eq!(
+            requested_nodes(Kind::Nodes, Some("nope"), Format::Wide),
+            names(&[])
+        );
         let device = format!("{first}/gpu0");
         assert_eq!(
-            asked(Kind::Devices, Some(&device), Format::Json),
+            requested_nodes(Kind::Devices, Some(&device), Format::Json),
             names(&[first])
         );
-        assert_eq!(asked(Kind::Devices, Some("GPU-1"), Format::Json), None);
+        assert_eq!(
+            requested_nodes(Kind::Devices, Some("GPU-1"), Format::Json),
+            None
+        );
         let pool = &fleet.nodes[0].pool;
-        let of_pool = asked(Kind::Pools, Some(pool), Format::Json).expect("not all");
+        let of_pool = requested_nodes(Kind::Pools, Some(pool), Format::Json).expect("not all");
         assert!(
             of_pool.contains(first) && of_pool.len() < fleet.nodes.len(),
             "{of_pool:?}"
@@ -256,7 +273,7 @@ mod tests {
                 .iter()
                 .filter_map(|pod| pod.seen.node.clone())
                 .collect();
-            let found = asked(Kind::Jobs, Some(&full), Format::Json).expect("not all");
+            let found = requested_nodes(Kind::Jobs, Some(&full), Format::Json).expect("not all");
             assert!(found.is_superset(&on), "{full}: {found:?}");
         }
         assert_eq!(Needs::decision().nodes(&fleet), names(&[]));

@@ -1,4 +1,4 @@
-//! Rows of `nodes`: machines with their place, their devices and what these burn.
+//! Rows of `nodes`: location, devices and rate of each node.
 
 use std::borrow::Cow;
 
@@ -20,14 +20,14 @@ use super::select::Labelled;
 use super::table::Column;
 use super::text::{age, celsius, percent, usd, watts, word};
 
-/// Who cordoned a node, when and why, as far as anything says so.
+/// Who cordoned a node, when and why, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CordonCell<'a> {
-    /// Who.
+    /// The user.
     pub by: Option<&'a str>,
     /// When, RFC 3339.
     pub at: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<&'a str>,
 }
 
@@ -41,25 +41,26 @@ impl<'a> From<&'a Cordon> for CordonCell<'a> {
     }
 }
 
-/// Counts of a node's devices. The first two are what the node says, the rest what is seen. `None` where it is not
-/// known: devices by claim, and what their drivers publish is withheld from us; or the node claims what no node has.
+/// Counts of a node's devices. The first two come from the node's status, the rest from observed devices. `None` where
+/// unknown: the node's devices are requested by claim and RBAC hides their ResourceSlices, or the node reports an impossible
+/// count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NodeDevices {
-    /// What the node says it has.
+    /// Capacity in the node's status.
     pub capacity: Option<u32>,
-    /// What pods may ask for.
+    /// Allocatable in the node's status.
     pub allocatable: Option<u32>,
     /// Physical devices.
     pub total: Option<u32>,
-    /// Held, whole or in part.
+    /// Allocated devices, whole or in part.
     pub allocated: Option<u32>,
-    /// Held by nobody.
+    /// Devices that are not allocated.
     pub free: Option<u32>,
-    /// Held by nobody, and a new pod could use it now.
+    /// Free devices that a new pod could use now.
     pub free_usable: Option<u32>,
-    /// Faulty, or all of them when the node is not ready.
+    /// Faulty devices, or all of them when the node is not ready.
     pub unhealthy: Option<u32>,
-    /// Held, but doing no work.
+    /// Allocated devices that are idle.
     pub idle_allocated: Option<u32>,
 }
 
@@ -73,18 +74,19 @@ pub struct NodeRow<'a> {
     pub name: &'a str,
     /// Pool.
     pub pool: &'a str,
-    /// Its state in words, the worst first: `silent`, `not ready`, `2 faults`, an alert's code, `cordoned`, `ready`.
+    /// Its state in words, the most severe first: `silent`, `not ready`, `2 faults`, an alert's code, `cordoned`, `ready`;
+    /// `, cordoned` is appended to another problem.
     #[serde(skip)]
     pub state: Cow<'a, str>,
-    /// Its status as kubectl prints it, for which no exporter is asked: `Ready`, `NotReady`, `Unknown`, with
-    /// `,SchedulingDisabled` when it is cordoned.
+    /// Its status as kubectl prints it, which needs no exporter: `Ready`, `NotReady`, `Unknown`, with `,SchedulingDisabled`
+    /// when it is cordoned.
     #[serde(skip)]
     pub status: String,
-    /// Ready; `None` when its kubelet is silent.
+    /// True when it is ready; `None` when its kubelet stopped posting node status.
     pub ready: Option<bool>,
-    /// Its cordon; `None` when it takes new pods.
+    /// Its cordon; `None` when it is schedulable.
     pub cordoned: Option<CordonCell<'a>>,
-    /// Who cordoned it and why, in one sentence.
+    /// Who cordoned it and why, as one sentence.
     #[serde(skip)]
     pub cordoned_by: Option<String>,
     /// Machine type.
@@ -93,31 +95,31 @@ pub struct NodeRow<'a> {
     pub zone: Option<&'a str>,
     /// Rack.
     pub rack: Option<&'a str>,
-    /// Topology levels from wide to narrow.
+    /// Topology levels from the widest to the narrowest.
     #[serde(serialize_with = "by_level")]
     pub topology: &'a [(Name, Name)],
-    /// The cloud's id of the machine.
+    /// Provider ID of the machine.
     pub provider_id: Option<&'a str>,
     /// Driver version.
     pub driver_version: Option<&'a str>,
-    /// Since it was made; `None` where nodes may not be listed.
+    /// Seconds since its creation; `None` where nodes cannot be listed.
     pub age_seconds: Option<u64>,
     /// Its devices.
     pub devices: NodeDevices,
-    /// Why free devices of it cannot be used.
+    /// Why some of its free devices cannot be used.
     #[serde(skip)]
     pub unusable: Option<Unusable>,
-    /// Pods on it that are not over; `None` where not all may be seen.
+    /// Running and pending pods on it; `None` where RBAC hides some.
     pub pods: Option<u32>,
     /// Mean utilization of its devices, 0 to 1.
     pub util_ratio: Option<f64>,
     /// Mean share of their memory in use, 0 to 1.
     pub mem_used_ratio: Option<f64>,
-    /// The hottest of them, degrees Celsius.
+    /// Temperature of its hottest device, degrees Celsius.
     pub temp_max_celsius: Option<f64>,
     /// Power drawn by its devices, watts.
     pub power_watts: Option<f64>,
-    /// USD an hour of its devices; `None` when none has a price, or there is none.
+    /// Rate of its devices, USD/h; `None` when none has a price, or it has none.
     pub burn_usd_per_hour: Option<f64>,
 }
 
@@ -223,7 +225,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
 }
 
 impl NodeRow<'_> {
-    /// It has devices, and offers none of them to pods.
+    /// True where it has devices but none is allocatable.
     fn offers_none(&self) -> bool {
         let devices = &self.devices;
         devices.allocatable == Some(0) && devices.total.max(devices.capacity) > Some(0)
@@ -234,7 +236,7 @@ fn count(count: Option<u32>) -> String {
     count.map_or_else(|| word(None), |count| count.to_string())
 }
 
-/// Every node by name, those without devices included; of a scope those that its jobs are on.
+/// Every node by name, including those without devices; in a scope, the nodes of its jobs.
 pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
     let part = facts.part.as_ref();
     nodes(facts)
@@ -244,32 +246,32 @@ pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
         .collect()
 }
 
-/// How a node stands: what is wrong with it, the worst first.
+/// State of a node; the most severe problem counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// Nodes may not be listed.
+    /// RBAC hides nodes.
     Hidden,
     /// Nodes cannot be listed any more.
     Lost,
-    /// It does not work: not ready, or nothing says whether it is.
+    /// Not ready, or its readiness is unknown.
     Down,
-    /// Some of its devices are broken.
+    /// Some of its devices are faulty.
     Faulty,
-    /// An alert says that somebody has to act on it.
+    /// An alert requires action on it.
     Alarmed,
-    /// It takes no new pods.
+    /// Cordoned.
     Cordoned,
-    /// All is well.
+    /// No problem.
     Ready,
 }
 
-/// A node's status in kubectl's words.
+/// A node's status as kubectl prints it.
 fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
     let ready = match (state, node.ready) {
         ((NodeState::Hidden | NodeState::Lost, words), _) => return words.clone().into_owned(),
         (_, Some(true)) => "Ready",
         (_, Some(false)) => "NotReady",
-        // A kubelet that has stopped to post status; without any condition nothing is known.
+        // The kubelet stopped posting node status; without any condition the status is unknown.
         (_, None) if node.ready_since.is_some() => "NotReady",
         (_, None) => "Unknown",
     };
@@ -280,8 +282,17 @@ fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
     format!("{ready}{cordoned}")
 }
 
-/// A node's state, with the words for it: not ready before faults before alerts before cordons.
+/// A node's state with its words: not ready before faults before alerts. A cordon is always mentioned.
 pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
+    let (state, words) = worst(facts, node);
+    let words = match (&node.cordon, state) {
+        (None, _) | (_, NodeState::Cordoned | NodeState::Hidden | NodeState::Lost) => words,
+        _ => Cow::Owned(format!("{words}, cordoned")),
+    };
+    (state, words)
+}
+
+fn worst<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
     let faults = node
         .devices
         .iter()
@@ -300,7 +311,7 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
         (_, faults @ 2.., _) => (NodeState::Faulty, Cow::Owned(format!("{faults} faults"))),
         (_, _, cordon) => match (alarm(facts, node), cordon) {
             (Some(finding), _) => (NodeState::Alarmed, Cow::Borrowed(finding.code.as_str())),
-            // Whatever of it was muted or has not been so for long: no pod with devices starts there.
+            // Even if the alert is muted or still too recent: no pod with devices can start there.
             (None, _) if offers_none(node) => {
                 (NodeState::Faulty, Cow::Borrowed("none allocatable"))
             }
@@ -310,30 +321,29 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
     }
 }
 
-/// True for a node that has devices and offers none of them to pods.
+/// True for a node that has devices but none allocatable.
 fn offers_none(node: &Node) -> bool {
     let has = node.device_capacity > 0 || !node.devices.is_empty();
     has && node.device_allocatable == 0 && node.is_counted() && node.ignored.is_empty()
 }
 
-/// The finding that says that somebody has to act on this node or a device of it, unless it is muted or acknowledged.
+/// The finding that requires action on this node or on one of its devices, unless it is muted or acknowledged.
 pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
     let mut alerts = alerts_of(facts, node);
     alerts.find(|finding| finding.severity == Severity::Crit)
 }
 
-/// The finding of a node of its own that warns, unless it is muted or acknowledged.
+/// The warning on a node, otherwise on one of its devices; muted and acknowledged ones are skipped.
 pub fn warning<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
     alerts_of(facts, node)
-        .find(|finding| finding.severity == Severity::Warn && finding.subject.kind == "Node")
+        .filter(|finding| finding.severity == Severity::Warn)
+        .min_by_key(|finding| finding.subject.kind != "Node")
 }
 
-/// True for a node with a finding of its own or a critical one of a device of it.
+/// True for a node with a finding on itself or on one of its devices.
 pub fn has_alert(facts: &Facts, node: &Node) -> bool {
-    alerts_of(facts, node).any(|finding| {
-        finding.severity == Severity::Crit
-            || (finding.severity == Severity::Warn && finding.subject.kind == "Node")
-    })
+    let grave = [Severity::Crit, Severity::Warn];
+    alerts_of(facts, node).any(|finding| grave.contains(&finding.severity))
 }
 
 /// The findings of a node and of its devices that are neither muted nor acknowledged.
@@ -354,7 +364,7 @@ fn alerts_of<'a>(facts: &'a Facts, node: &Node) -> impl Iterator<Item = &'a Find
         .filter(|finding| facts.silences.of(finding, facts.now).is_none())
 }
 
-/// Who cordoned a node and why, as far as anything says; `None` where nobody did.
+/// Who cordoned a node and why, where known; `None` for a schedulable node.
 pub fn cordoned_by(node: &Node) -> Option<String> {
     let cordon = node.cordon.as_ref()?;
     let parts = [&cordon.by, &cordon.reason];
@@ -365,14 +375,14 @@ pub fn cordoned_by(node: &Node) -> Option<String> {
     })
 }
 
-/// The nodes in the order of their names, `a100-2` before `a100-10`.
+/// Nodes in natural order of their names, `a100-2` before `a100-10`.
 pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
     let mut all: Vec<&Node> = facts.fleet.nodes.iter().map(|node| &**node).collect();
     all.small_sort_by(|a, b| natural(a.name(), b.name()));
     all
 }
 
-/// The mean of what is known of some devices.
+/// The mean of the known values of some devices.
 pub fn mean<'a>(
     devices: impl Iterator<Item = &'a Device>,
     of: impl Fn(&Device) -> Option<f64>,
@@ -385,7 +395,7 @@ pub fn mean<'a>(
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Power drawn by devices, watts; `None` when none says.
+/// Power drawn by devices, watts; `None` without a reading.
 pub fn power<'a>(devices: impl Iterator<Item = &'a Device>) -> Option<f64> {
     let known = devices.filter_map(|device| device.signals.get(Signal::Power));
     known.reduce(|sum, watts| sum + watts)
@@ -397,12 +407,12 @@ pub fn hottest<'a>(devices: impl Iterator<Item = &'a Device>) -> Option<f64> {
     known.reduce(f64::max)
 }
 
-/// When a node was made; `None` where nodes may not be listed and only its name is known.
+/// When a node was created; `None` where nodes cannot be listed and only its name is known.
 pub fn created(node: &Node) -> Option<Moment> {
     Some(node.seen.created).filter(|at| *at != Moment::default())
 }
 
-/// What may be said of a node's free devices, whoever holds the others.
+/// Counts of a node's devices that may be shown with the current RBAC rights.
 pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
     let all = node.devices.iter();
     let allocated = all.filter(|device| device.is_allocated()).count() as u32;

@@ -1,4 +1,4 @@
-//! The order of rows: `--sort-by` a field or a column. Unknown comes last whichever way it is turned.
+//! Row order: `--sort-by` with a field or a column. Unknown values are last in either direction.
 
 use std::cmp::Ordering;
 
@@ -11,15 +11,14 @@ use super::select::sorted_by;
 /// What rows are sorted by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sort {
-    /// The fields of a row; the first that is known decides.
+    /// Fields to compare; the first known one decides.
     fields: Vec<String>,
-    /// The greatest first.
+    /// Descending.
     falls: bool,
 }
 
 impl Sort {
-    /// Reads `COLUMN`, `FIELD`, `.FIELD` or `{.FIELD}` with a `-` before it for the greatest first. `columns` are titles with
-    /// their fields.
+    /// Parses `COLUMN`, `FIELD`, `.FIELD` or `{.FIELD}`; a leading `-` means descending. `columns` maps titles to fields.
     ///
     /// # Errors
     /// The kind has no such column or field.
@@ -51,7 +50,7 @@ impl Sort {
         })
     }
 
-    /// The greatest of a field first.
+    /// By a field, descending.
     pub fn falling(field: &str) -> Self {
         Self {
             fields: vec![field.to_owned()],
@@ -59,12 +58,12 @@ impl Sort {
         }
     }
 
-    /// The fields that decide.
+    /// The fields that it compares.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(String::as_str)
     }
 
-    /// How two rows stand to each other.
+    /// Compares two rows.
     pub fn compare(&self, a: &Value, b: &Value) -> Ordering {
         let of = |row: &Value| self.fields.iter().find_map(|field| row.at(field).cloned());
         match (of(a), of(b)) {
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(sorted("{.metadata.name}"), ["a100-1", "a100-2", "a100-10"]);
         assert_eq!(sorted("util"), ["a100-10", "a100-1", "a100-2"]);
         assert_eq!(sorted("-UTIL"), ["a100-1", "a100-10", "a100-2"]);
-        // As kubectl does it: the oldest first.
+        // As in kubectl: the oldest first.
         let oldest = Sort::parse(Kind::Pods, ".metadata.creationTimestamp", &[]);
         assert_eq!(oldest, Ok(Sort::falling("age_seconds")));
         let newest = Sort::parse(Kind::Nodes, "-{.metadata.creationTimestamp}", &[]);
@@ -144,7 +143,7 @@ mod tests {
             newest.map(|sort| (sort.fields, sort.falls)),
             Ok((vec![String::from("age_seconds")], false))
         );
-        // The age of a source is that of its last answer.
+        // A source's age is that of its last answer, not of its creation.
         assert!(Sort::parse(Kind::Sources, "metadata.creationTimestamp", &[]).is_err());
         let wrong = Sort::parse(Kind::Pools, "utl", &[]).expect_err("no such column");
         assert!(

@@ -1,4 +1,4 @@
-//! Rows as outputs: filtered, then as a table, JSON, YAML or CSV.
+//! Query output: rows filtered, then printed as a table, JSON, YAML or CSV.
 
 use std::borrow::Cow;
 
@@ -22,43 +22,43 @@ use super::{
 };
 use model::value::{Value, escaped};
 
-/// One row, ready for any output.
+/// One row, ready for any output format.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
-    /// Tells it from the other rows of its kind, for as long as it lasts.
+pub struct OutputRow {
+    /// Unique key among the rows of its kind, stable while the row exists.
     pub key: String,
-    /// As `-o name` calls it: `node/a100-1`, `job/nlp/pretrain`.
+    /// Its name for `-o name`: `node/a100-1`, `job/nlp/pretrain`.
     pub name: String,
     /// Its JSON.
     pub json: String,
-    /// Its cells, when a table was asked for.
+    /// Its cells, when a table was requested.
     pub cells: Vec<String>,
 }
 
-/// The rows that a query finds, with the titles of their columns.
+/// The rows of a query, with column titles.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OutputTable {
-    /// Titles of columns, each at the right or not.
+    /// Column titles, each with whether it is right-aligned.
     pub titles: Vec<(&'static str, bool)>,
     /// The rows.
-    pub items: Vec<Item>,
+    pub items: Vec<OutputRow>,
 }
 
-/// How a kind is told apart, found by name and filtered.
+/// How rows of a kind are identified, found by name and filtered.
 struct Shape<R> {
-    /// As `-o name` calls it, where that is not the kind and the key.
+    /// Its name for `-o name`, where that is not the kind and the key.
     name: Option<fn(&R) -> String>,
     /// Its labels, where the kind has any.
     labels: Option<fn(&R) -> Labelled<'_>>,
     key: fn(&R) -> Cow<'_, str>,
-    /// Other names under which it may be asked for.
+    /// Other names that it can be requested by.
     also: fn(&R) -> Vec<Cow<'_, str>>,
     place: fn(&R) -> (Option<&str>, Option<&str>),
-    /// Whether namespace and team say anything of the kind.
+    /// Whether the kind has a namespace and a team.
     placed: bool,
 }
 
-/// Finds what a query asks for. `pretty` JSON is for people and one-shot output, the other for lines.
+/// Runs a query. `pretty` JSON is for people and one-shot output, compact JSON for line-based output.
 pub fn output_table(
     facts: &Facts,
     query: &Query,
@@ -157,7 +157,7 @@ pub fn output_table(
             };
             build(
                 facts,
-                match query.select.asks("state", "failed") {
+                match query.select.selects("state", "failed") {
                     true => jobs::newest_failure_first(facts),
                     false => jobs::rows(facts),
                 },
@@ -400,7 +400,7 @@ fn build<R: Serialize>(
     let tabular = matches!(format, Format::Table | Format::Wide);
     let items = rows
         .iter()
-        .map(|row| Item {
+        .map(|row| OutputRow {
             key: (shape.key)(row).into_owned(),
             name: match shape.name {
                 Some(name) => name(row),
@@ -431,7 +431,7 @@ fn build<R: Serialize>(
     })
 }
 
-/// The rows whose fields are wanted, in the order that is asked for. What no other row holds stays the last.
+/// The rows that match the field selectors, in the requested order. The unattributed row stays last.
 fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<R> {
     if query.select.fields().next().is_none() && query.sort.is_none() {
         return rows;
@@ -444,7 +444,7 @@ fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<
         .collect();
     if let Some(sort) = &query.sort {
         let rest = |row: &R| (shape.key)(row).starts_with(UNATTRIBUTED);
-        // Stable: rows that are alike stand in the order of their kind.
+        // Stable: equal rows keep the order of their kind.
         all.small_sort_by(|(a, row), (b, other)| {
             (rest(row).cmp(&rest(other))).then_with(|| sort.compare(a, b))
         });
@@ -452,7 +452,7 @@ fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<
     all.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The titles of a kind's columns, each with the fields that it shows.
+/// The column titles of a kind, each with the fields that it shows.
 pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
     fn of<R>(kind: Kind, columns: Vec<Column<R>>) -> Vec<(&'static str, &'static str)> {
         let fields = fields(kind);
@@ -494,15 +494,15 @@ fn json<R: Serialize>(row: &R, pretty: bool) -> String {
     escaped(text.expect("rows have text keys, and JSON writes any number"))
 }
 
-/// A value as indented JSON with a line break at its end, safe to print.
+/// A value as indented JSON with a final line break, escaped for terminals.
 pub fn safe_json<T: Serialize>(value: &T) -> String {
     json(value, true) + "\n"
 }
 
-/// Everything that a query finds, as text.
+/// The output of a query as text.
 ///
 /// # Errors
-/// There is no object of its name, or its template does not fit what is found.
+/// No object has the requested name, or the template does not fit the rows.
 pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, Unanswered> {
     let sheet = output_table(facts, query, format, true)?;
     Ok(match format {
@@ -525,26 +525,26 @@ pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, Un
     })
 }
 
-/// One name a line.
-pub fn names(items: &[Item]) -> String {
+/// The rows' names, one a line.
+pub fn names(items: &[OutputRow]) -> String {
     items
         .iter()
         .map(|item| format!("{}\n", cell(&item.name)))
         .collect()
 }
 
-/// What a query's template makes of rows.
+/// Applies a query's template to rows.
 ///
 /// # Errors
-/// It is of one object, and there are more.
-pub fn templated(query: &Query, items: &[Item]) -> Result<String, Unanswered> {
+/// The template is for one object, and there are more.
+pub fn templated(query: &Query, items: &[OutputRow]) -> Result<String, Unanswered> {
     let template = query.template.as_ref();
     let rows = items.iter().map(|item| item.json.as_str());
     let text = template.map_or_else(|| Ok(String::new()), |template| template.render(rows));
     text.map_err(Unanswered::Refused)
 }
 
-/// The columns of a kind as CSV: always the same, whatever the rows hold. Lists and open maps are JSON.
+/// The CSV columns of a kind: the same for every row. Lists and open maps are JSON.
 pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
     let plain: &[&'static str] = match kind {
         Kind::Pools => pools::FIELDS,

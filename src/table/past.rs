@@ -1,4 +1,4 @@
-//! A picture of the past: readings as the history holds them, everything else as it is.
+//! Facts with the readings of an earlier moment; everything else stays current.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use model::fleet::signal::{Signal, Signals};
 
 use super::Facts;
 
-/// The signals that the history holds of a device; all others of that moment are unknown.
+/// The signals that the history keeps for a device; all others are unknown at an earlier moment.
 const HELD: [Signal; 5] = [
     Signal::Util,
     Signal::MemUsed,
@@ -23,9 +23,8 @@ const HELD: [Signal; 5] = [
     Signal::Power,
 ];
 
-/// What these facts were at an earlier moment, as far as readings go: utilization, memory, temperature and power of
-/// each device, and what is made of them. Who holds what, findings and money stay as they are. `None` when no reading
-/// of that moment is held.
+/// The facts with the readings of an earlier moment: utilization, memory, temperature and power of each device, and values
+/// derived from these. Allocation, findings and cost stay current. `None` when the history has no readings of that moment.
 pub fn at(facts: &Facts, moment: Moment) -> Option<Facts> {
     let readings = facts.history.readings(moment)?;
     let fleet = &facts.fleet;
@@ -196,7 +195,7 @@ mod tests {
             }
         }
         assert!(compared > 0);
-        assert_eq!(then.burn.total, newest.burn.total);
+        assert_eq!(then.spend_rates.total, newest.spend_rates.total);
         assert!(at(&newest, begun.minus(Duration::from_secs(3600))).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of `pods`: those that ask for devices, where they run, whether they are ready and what they cost.
+//! Rows of `pods`: pods that request devices, with node, readiness and cost.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use model::fleet::observe::Phase;
 use super::select::Labelled;
 use super::table::Column;
 use super::text::{age, usd, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
 /// One pod.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -25,19 +25,19 @@ pub struct PodRow<'a> {
     pub name: &'a str,
     /// The node it is bound to.
     pub node: Option<&'a str>,
-    /// Devices or slices that it asks for.
+    /// Devices or slices that it requests.
     pub devices_requested: u32,
-    /// Devices or slices that it is known to hold.
+    /// Devices or slices known to be allocated to it.
     pub devices_allocated: u32,
-    /// All its containers are ready.
+    /// True when all its containers are ready.
     pub ready: bool,
-    /// Restarts of its containers in all.
+    /// Total restarts of its containers.
     pub restarts: u32,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     pub phase: &'static str,
-    /// It was told to end, and is still there.
+    /// True when it has a deletion timestamp.
     pub terminating: bool,
-    /// Since it was made.
+    /// Seconds since its creation.
     pub age_seconds: u64,
     /// Kind of its job.
     pub job_kind: &'a str,
@@ -47,9 +47,9 @@ pub struct PodRow<'a> {
     pub queue: Option<&'a str>,
     /// Team.
     pub team: &'a str,
-    /// Why it failed, restarts or has no node.
+    /// Why it failed, restarts or is unscheduled.
     pub message: Option<&'a str>,
-    /// USD an hour of what it holds.
+    /// Rate of its allocated devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
 }
 
@@ -101,12 +101,12 @@ pub const fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-/// The phase as a table shows it: `Terminating` once it was told to end, as kubectl says it.
+/// The phase as a table shows it: `Terminating` after deletion was requested, as in kubectl.
 pub const fn stage(phase: &'static str, terminating: bool) -> &'static str {
     if terminating { "Terminating" } else { phase }
 }
 
-/// As the API spells it.
+/// The phase as the API spells it.
 pub const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Pending => "Pending",
@@ -117,13 +117,13 @@ pub const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// True for a pod that asks for devices, by a resource or by a claim.
+/// True for a pod that requests devices, by resource or by claim.
 pub fn asks_for_devices(pod: &Pod) -> bool {
     let seen = &pod.seen;
     seen.requests.device_count() > 0 || !seen.claims.is_empty() || !seen.claimed.is_empty()
 }
 
-/// Every pod that asks for devices, by namespace and name.
+/// Every pod that requests devices, by namespace and name.
 pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
     let pods = facts.fleet.jobs.iter().flat_map(|job| job.pods.iter());
     let mut pods: Vec<&Pod> = pods
@@ -141,7 +141,7 @@ pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
 /// The row of one pod.
 pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
     let seen = &pod.seen;
-    let (held, burn) = holds(facts, pod);
+    let (held, burn) = allocated_devices(facts, pod);
     let unplaced = seen.unschedulable.as_ref();
     PodRow {
         labels: Labelled::Own(&seen.labels),
@@ -159,12 +159,12 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
         job: &pod.job.key.name,
         queue: pod.queue.as_deref(),
         team: &pod.team,
-        message: message(pod).or_else(|| unplaced.and_then(|(_, message)| said(message))),
+        message: message(pod).or_else(|| unplaced.and_then(|(_, message)| non_empty(message))),
         burn_usd_per_hour: burn.map(Rate::usd),
     }
 }
 
-/// Restarts of a pod's containers; a pod of which none is told had none.
+/// Restarts of a pod's containers; zero where none is reported.
 pub fn restarts(pod: &Pod) -> u32 {
     let failure = pod.seen.failure.as_ref();
     failure.map_or(0, |failure| failure.restarts)
@@ -172,12 +172,12 @@ pub fn restarts(pod: &Pod) -> u32 {
 
 /// Why a pod failed or restarts.
 fn message(pod: &Pod) -> Option<&str> {
-    said(&pod.seen.failure.as_ref()?.message)
+    non_empty(&pod.seen.failure.as_ref()?.message)
 }
 
-/// Devices or slices that a pod holds, and what they cost an hour: nothing where it holds none, unknown where one of them has no
-/// price, or where it must hold some and none is known to be its.
-pub fn holds(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
+/// Devices or slices allocated to a pod, and their rate: zero without devices; `None` where a price is missing, or where it
+/// must have devices but they are not known.
+pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     let none = |known: bool| (0, known.then_some(Rate::ZERO));
     if !pod.holds_devices() {
         return none(true);
@@ -213,10 +213,10 @@ pub fn holds(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     }
 }
 
-/// What a device costs an hour: its price, or its part of what its node costs where all devices there are alike.
+/// Rate of a device: its price, or its share of the node's rate where all its devices are of one class.
 fn rate_of(facts: &Facts, node: &Node, at: usize) -> Option<Rate> {
     let device = &node.devices[at];
-    let groups = facts.burn.prices.iter().filter(|group| {
+    let groups = facts.spend_rates.prices.iter().filter(|group| {
         group.pool == node.pool
             && group.class == device.class
             && group.instance_type == node.instance_type
@@ -230,12 +230,12 @@ fn rate_of(facts: &Facts, node: &Node, at: usize) -> Option<Rate> {
         return first;
     }
     let alike = node.devices.iter().all(|one| one.class == device.class);
-    let whole = facts.burn.nodes.get(node.name()).filter(|_| alike)?;
+    let whole = facts.spend_rates.nodes.get(node.name()).filter(|_| alike)?;
     let (at, all) = (at as u64, node.devices.len() as u64);
     Some(whole.share(at + 1, all) - whole.share(at, all))
 }
 
-/// The devices of a node that a pod holds, by place: whole, or these slices.
+/// The node's devices allocated to a pod, by index: whole, or these slices.
 fn parts(node: &Node, pod: &Pod) -> Vec<(usize, Option<Vec<usize>>)> {
     let own = |holder: &Option<std::sync::Arc<Pod>>| {
         holder.as_ref().is_some_and(|held| held.key() == pod.key())
@@ -273,13 +273,13 @@ mod tests {
         let on = |node: &str| {
             let mut pod = (**pod).clone();
             Arc::make_mut(&mut pod.seen).node = Some(Name::new(node));
-            holds(&facts, &pod)
+            allocated_devices(&facts, &pod)
         };
         let ((whole, rate), (slices, share)) = (on("n1"), on("n2"));
         assert_eq!((whole, slices), (2, 1));
         let (rate, share) = (rate.expect("has a price"), share.expect("has a price"));
-        let (spend, _) = facts.burn.jobs[&pod.job];
-        assert_eq!(rate + share, spend.burn, "the job's are on both nodes");
+        let (spend, _) = facts.spend_rates.jobs[&pod.job];
+        assert_eq!(rate + share, spend.rate, "the job's are on both nodes");
         assert!(share < rate);
         assert_eq!(on("gone"), (0, None), "what it holds there is not known");
     }
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn what_a_pod_costs_is_unknown_without_a_price_and_nothing_without_a_node() {
         let mut facts = facts();
-        let burn = std::sync::Arc::make_mut(&mut facts.burn);
+        let burn = std::sync::Arc::make_mut(&mut facts.spend_rates);
         burn.nodes.clear();
         burn.prices.clear();
         for row in rows(&facts) {

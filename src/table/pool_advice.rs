@@ -11,11 +11,10 @@ use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::fleet::pool::Unusable;
 
-/// No pool is made larger for a job that has waited for less: what runs may end and leave it room. Ours.
+/// Minimum wait of a job before a pool is grown for it: until then, finishing work may free enough devices. Our choice.
 const LONG_WAIT: Age = Age::from_seconds(300);
 
-/// Which pools to make larger or smaller; nothing where not everything is read yet.
-/// The nodes of `spared` are not taken for idle.
+/// Advice on growing or shrinking pools; empty until everything is read. Nodes in `spared` do not count as idle.
 pub fn advise(fleet: &Fleet, snapshot: &Snapshot, spared: &BTreeSet<Name>) -> Arc<[Advice]> {
     if !fleet.is_complete() {
         return Arc::default();
@@ -30,7 +29,7 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot, spared: &BTreeSet<Name>) -> Ar
         since.is_none_or(|since| fleet.at.since(since) >= LONG_WAIT)
     };
     let growths = sizing::growth(snapshot, &waits_long);
-    // Idle nodes of a pool that is to grow are part of what its pending work would start on.
+    // A pool that should grow needs its idle nodes for the pending work.
     let mut shrinks = sizing::shrink(
         snapshot,
         &least,
@@ -47,7 +46,7 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot, spared: &BTreeSet<Name>) -> Ar
     down.chain(up).collect()
 }
 
-/// Nodes with free devices that no pod can use: somebody has to mend them, and what they are worth to the pool shows only then.
+/// Nodes with free devices that no pod can use. They need repair first; whether the pool needs them shows only after that.
 fn out_of_use(fleet: &Fleet) -> BTreeSet<Name> {
     let nodes = fleet.nodes.iter();
     let unusable = nodes.filter(|node| Unusable::of(node).total() > 0);

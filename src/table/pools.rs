@@ -1,4 +1,4 @@
-//! Rows of `pools`: what a fleet is made of, how full and busy it is, and what it burns.
+//! Rows of `pools`: size, allocation, utilization and rate of each pool.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ impl<'a> From<&'a ClassCount> for ClassCell<'a> {
     }
 }
 
-/// Counts of nodes; `None` where nodes may not be seen.
+/// Node counts; `None` where RBAC hides nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NodesCell {
     /// All.
@@ -65,21 +65,21 @@ impl NodesCell {
     }
 }
 
-/// Counts of devices; `total = allocated + free`, but that of a scope `allocated`, `unhealthy` and `idle_allocated` are what
-/// its jobs hold. `None` where not every node and pod may be seen.
+/// Device counts; `total = allocated + free`. In a scope, `allocated`, `unhealthy` and `idle_allocated` count the devices of
+/// its jobs. `None` where RBAC hides some nodes or pods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DevicesCell {
     /// All.
     pub total: Option<u32>,
-    /// Held, whole or in part.
+    /// Allocated devices, whole or in part.
     pub allocated: Option<u32>,
-    /// Held by nobody.
+    /// Devices that are not allocated.
     pub free: Option<u32>,
-    /// Held by nobody, and a new pod could use it now.
+    /// Free devices that a new pod could use now.
     pub free_usable: Option<u32>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
-    /// Held, but doing no work.
+    /// Allocated devices that are idle.
     pub idle_allocated: Option<u32>,
 }
 
@@ -107,34 +107,34 @@ pub struct PoolRow<'a> {
     pub billing: Option<&'static str>,
     /// The team that owns it.
     pub owner: Option<&'a str>,
-    /// Its devices by class, most first.
+    /// Its devices by class, largest count first.
     pub classes: Vec<ClassCell<'a>>,
     /// Its nodes.
     pub nodes: NodesCell,
     /// Its devices.
     pub devices: DevicesCell,
-    /// Why the others of the free cannot be used.
+    /// Why the other free devices cannot be used.
     #[serde(skip)]
     pub unusable: Option<Unusable>,
     /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
-    /// Memory in use, 0 to 1.
+    /// Mean utilization of its devices, 0 to 1.
     pub mem_used_ratio: Option<f64>,
-    /// Hottest device, degrees Celsius.
+    /// Share of device memory in use, 0 to 1.
     pub temp_max_celsius: Option<f64>,
     /// Power drawn, watts.
     pub power_watts: Option<f64>,
-    /// Power limits, watts.
+    /// Sum of power limits, watts.
     pub power_limit_watts: Option<f64>,
-    /// Devices that waiting jobs want of it; `None` where its nodes do not say who they serve.
+    /// Devices of this pool that waiting jobs request; `None` where its nodes do not say what they serve.
     pub waiting_devices: Option<u32>,
-    /// USD an hour of all its devices.
+    /// Rate of all its devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD an hour of those that nobody holds.
+    /// Rate of its free devices, USD/h.
     pub free_usd_per_hour: Option<f64>,
-    /// USD an hour of those that are held and do no work.
+    /// Rate of its idle allocated devices, USD/h.
     pub idle_allocated_usd_per_hour: Option<f64>,
-    /// USD an hour of those that do no work, free or held.
+    /// Rate of its devices that are free or idle, USD/h.
     #[serde(skip)]
     pub waste_usd_per_hour: Option<f64>,
 }
@@ -168,7 +168,7 @@ pub(super) const FIELDS: &[&str] = &[
     "idle_allocated_usd_per_hour",
 ];
 
-/// What the table calls the row of waiting devices that no pool can serve.
+/// Name of the row for waiting devices that no pool can serve.
 const NO_POOL: &str = "(no eligible pool)";
 
 /// Columns as a table.
@@ -247,7 +247,7 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
     ]
 }
 
-/// `3/8`, or unknown.
+/// `3/8`, or `-`.
 fn part(part: Option<u32>, whole: Option<u32>) -> String {
     or_unknown(
         part.zip(whole)
@@ -255,7 +255,8 @@ fn part(part: Option<u32>, whole: Option<u32>) -> String {
     )
 }
 
-/// Every pool by name, of a scope those that its jobs hold devices of or wait for, and an `unattributed` row for waiting devices that no pool counts as its own.
+/// Every pool by name; in a scope, the pools that its jobs use or wait for. An `unattributed` row counts waiting devices of
+/// no pool.
 pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let part = facts.part.as_ref();
     let reached = |pool: &&Pool| {
@@ -293,7 +294,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     rows
 }
 
-/// Devices that all waiting jobs want: the header's figure.
+/// Devices that all waiting jobs request: the header's figure.
 pub fn waiting_devices(facts: &Facts) -> u32 {
     let jobs = facts.fleet.jobs.iter().filter(|job| facts.has_job(job));
     sum(jobs.map(|job| match job.state {
@@ -302,20 +303,20 @@ pub fn waiting_devices(facts: &Facts) -> u32 {
     }))
 }
 
-/// A hostile request may ask for more devices than there are numbers.
+/// Saturating sum: a malicious request can exceed the range.
 fn sum(counts: impl Iterator<Item = u32>) -> u32 {
     counts.fold(0, u32::saturating_add)
 }
 
-/// The money of a pool's devices, an hour; `None` where none of them has a price.
+/// Rate of a pool's devices; `None` where none has a price.
 pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
-    match facts.burn.row(Scope::Pool, &pool.name) {
+    match facts.spend_rates.row(Scope::Pool, &pool.name) {
         Some(row) => row.known().map(|spend| Spend {
             // Free devices belong to no team or namespace.
             free: spend.free.filter(|_| facts.part.is_none()),
             ..spend
         }),
-        // A scope that only waits for it holds nothing of it.
+        // A scope whose jobs only wait for the pool has no devices there.
         None if facts.part.is_some() => Some(Spend {
             free: None,
             idle_allocated: Some(Rate::ZERO),
@@ -325,13 +326,11 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
     }
 }
 
-/// What is paid for devices that do no work: of the whole fleet including those that are free, which belong to no team or namespace.
+/// Rate of wasted devices: free or idle ones, in a scope only the idle ones, because free devices belong to no team or
+/// namespace.
 pub fn waste(facts: &Facts, spend: &Spend) -> Option<Rate> {
     match facts.part {
-        // Of what is held nothing has been read: that none of it is wasted is not known.
-        None => spend
-            .idle()
-            .filter(|idle| spend.idle_allocated.is_some() || *idle > Rate::ZERO),
+        None => spend.idle(),
         Some(_) => spend.idle_allocated,
     }
 }
@@ -358,7 +357,7 @@ fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         power_watts: pool.power_watts,
         power_limit_watts: pool.power_limit_watts,
         waiting_devices: pool.sight.nodes.then_some(pool.waiting_devices),
-        burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
+        burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
         waste_usd_per_hour: spend.and_then(|spend| waste(facts, &spend)).map(Rate::usd),

@@ -1,31 +1,31 @@
-//! What is asked for, and why there may be no answer.
+//! Queries, and why a query may fail.
 
 use super::table::cell;
 use super::{Kind, Scope, Select, Sort, Template};
 
-/// What is asked for.
+/// A query for rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Query {
     /// Kind.
     pub kind: Kind,
-    /// Only objects of these names; none is all of them.
+    /// Only objects with these names; empty for all.
     pub names: Vec<String>,
-    /// Only what belongs to a team or to some namespaces; of pools and nodes, those that its jobs are on.
+    /// Only objects of a team or of these namespaces; for pools and nodes, those that its jobs are on.
     pub scope: Scope,
-    /// Only objects of these labels and fields.
+    /// Only objects with these labels and fields.
     pub select: Select,
-    /// In this order; none is that of the kind.
+    /// The order; `None` for the kind's own order.
     pub sort: Option<Sort>,
-    /// Only these columns of a table, in this order; none is all of them.
+    /// Only these columns of a table, in this order; empty for all.
     pub columns: &'static [&'static str],
-    /// Tables and CSV begin with their titles.
+    /// Whether tables and CSV start with titles.
     pub titled: bool,
-    /// What [`super::Format::Template`] makes of the rows.
+    /// The template of [`super::Format::Template`].
     pub template: Option<Template>,
 }
 
 impl Query {
-    /// Every object of a kind.
+    /// A query for every object of a kind.
     pub fn all(kind: Kind) -> Self {
         Self {
             kind,
@@ -39,14 +39,15 @@ impl Query {
         }
     }
 
-    /// True when what bounds jobs decides which rows are printed, or in which order: the last half hour tells it, and no single look.
+    /// True when the bottleneck of jobs determines which rows are printed, or their order: it needs half an hour of
+    /// readings.
     pub fn asks_half_hour(&self) -> bool {
         let sorted = self.sort.iter().flat_map(Sort::fields);
         let mut all = self.select.fields().chain(sorted);
         self.kind == Kind::Jobs && all.any(|field| field == "bound")
     }
 
-    /// True when a reading of an exporter decides which rows are printed, or in which order, or one is among the chosen columns.
+    /// True when an exporter's reading determines which rows are printed, their order, or a chosen column.
     pub(super) fn asks_readings(&self) -> bool {
         let sorted = self.sort.iter().flat_map(Sort::fields);
         let read = |field: &str| {
@@ -59,14 +60,14 @@ impl Query {
     }
 }
 
-/// No object of the name that was asked for.
+/// No object has the requested name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFound {
     /// Kind.
     pub kind: Kind,
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The nearest name that there is.
+    /// The nearest existing name.
     pub nearest: Option<String>,
 }
 
@@ -82,12 +83,12 @@ impl std::fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// Why a query has no answer.
+/// Why a query failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unanswered {
-    /// There is no object of its name.
+    /// No object has the requested name.
     NotFound(NotFound),
-    /// Its template does not fit what is found.
+    /// The template does not fit the rows.
     Refused(String),
 }
 

@@ -1,22 +1,37 @@
-//! The tree of queues: what stands below what, whatever order the queues come in, circles and orphans included.
+//! The tree of queues, in any input order, with cycles and orphans handled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use model::fleet::queue::{Queue, QueueKey};
+use model::base::Name;
+use model::fleet::queue::{Queue, QueueKey, QueueKind};
 
-/// Queues deeper than this are drawn no deeper.
+/// Indentation stops at this depth.
 const DEEPEST: usize = 8;
 
-/// The order in which queues are shown, with their depths.
+/// The display order of queues, with their depths.
 pub struct Tree {
-    /// Place among all queues, and depth; parents before their children.
+    /// Queue index and depth; parents before their children.
     pub order: Vec<(usize, usize)>,
 }
 
+/// The names of the queues below a cohort.
+pub fn members(queues: &[Arc<Queue>], cohort: &Name) -> BTreeSet<Name> {
+    let tree = Tree::of(queues);
+    let is_meant = |queue: &Queue| queue.key.kind == QueueKind::Cohort && queue.name() == cohort;
+    let at = queues.iter().position(|queue| is_meant(queue));
+    let below = at.into_iter().flat_map(|at| tree.below(at));
+    below
+        .map(|at| &queues[at])
+        .filter(|queue| queue.key.kind == QueueKind::Queue)
+        .map(|queue| queue.name().clone())
+        .collect()
+}
+
 impl Tree {
-    /// The tree of these queues. A queue whose parent is not there, or that stands below itself, is a root.
+    /// Builds the tree. A queue without an existing parent, or below itself, is a root.
     pub fn of(queues: &[Arc<Queue>]) -> Self {
         let places: FxHashMap<&QueueKey, usize> = queues
             .iter()
@@ -35,7 +50,7 @@ impl Tree {
         let mut order = Vec::with_capacity(queues.len());
         let mut seen = vec![false; queues.len()];
         let all = 0..queues.len();
-        // What no root leads to stands in a circle: it is shown all the same.
+        // Queues that no root reaches form a cycle: they are shown too.
         for start in roots.into_iter().chain(all) {
             let mut stack = vec![(start, 0)];
             while let Some((at, depth)) = stack.pop() {
@@ -54,12 +69,12 @@ impl Tree {
         self.order.iter().position(|(at, _)| *at == queue)
     }
 
-    /// How deep a queue stands; roots at 0.
+    /// Depth of a queue; roots have 0.
     pub fn depth(&self, queue: usize) -> usize {
         self.place(queue).map_or(0, |at| self.order[at].1)
     }
 
-    /// The root above a queue; the queue itself where it is one.
+    /// The root above a queue; the queue itself where it is a root.
     pub fn root(&self, queue: usize) -> usize {
         let to = self.place(queue).map_or(0, |at| at + 1);
         let roots = self.order[..to]
@@ -69,12 +84,12 @@ impl Tree {
         roots.map(|(root, _)| *root).next().unwrap_or(queue)
     }
 
-    /// True when something stands below it.
+    /// True when a queue has children.
     pub fn has_children(&self, queue: usize) -> bool {
         self.below(queue).next().is_some()
     }
 
-    /// Every queue below this one, at any depth.
+    /// All descendants of a queue.
     pub fn below(&self, queue: usize) -> impl Iterator<Item = usize> + '_ {
         let at = self.place(queue);
         let depth = self.depth(queue);
@@ -90,8 +105,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::base::Name;
-    use model::fleet::queue::{QueueKind, QueueSystem};
+    use model::fleet::queue::QueueSystem;
 
     fn queue(kind: QueueKind, name: &str, parent: Option<&str>) -> Arc<Queue> {
         Arc::new(Queue {
@@ -106,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_come_before_children_and_nobody_is_lost() {
+    fn parents_come_before_children_and_no_queue_is_dropped() {
         use QueueKind::{Cohort, Queue};
         let queues = [
             queue(Queue, "nlp", Some("research")),
@@ -135,5 +149,25 @@ mod tests {
         );
         assert_eq!(tree.below(2).collect::<Vec<_>>(), [1, 0]);
         assert!(tree.has_children(1) && !tree.has_children(3));
+    }
+
+    /// A queue can have the same name as its cohort.
+    #[test]
+    fn a_cohort_has_the_queues_below_it() {
+        use QueueKind::{Cohort, Queue};
+        let queues = [
+            queue(Cohort, "research", Some("all")),
+            queue(Queue, "research", Some("research")),
+            queue(Queue, "nlp", Some("research")),
+            queue(Cohort, "all", None),
+            queue(Queue, "prod", Some("all")),
+        ];
+        let of = |cohort: &str| -> Vec<String> {
+            let names = members(&queues, &Name::new(cohort)).into_iter();
+            names.map(|name| name.to_string()).collect()
+        };
+        assert_eq!(of("research"), ["nlp", "research"]);
+        assert_eq!(of("all"), ["nlp", "prod", "research"]);
+        assert!(of("prod").is_empty(), "it is no cohort");
     }
 }

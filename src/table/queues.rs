@@ -1,4 +1,4 @@
-//! Rows of `queues`: every queue that a queueing system has, and every other that a job names.
+//! Rows of `queues`: every queue of a queueing system, and every other queue that a job names.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 use super::queue_tree::Tree;
 use super::table::Column;
 use super::text::{age, or_unknown, usd, word};
-use super::{Facts, UNATTRIBUTED, said};
+use super::{Facts, UNATTRIBUTED, non_empty};
 
-/// A number of devices: whole where it can be (KAI sets quotas of parts of a GPU).
+/// A number of devices in thousandths, printed as an integer where it is whole (KAI allows quotas of fractions of a GPU).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Count(i64);
+pub struct DeviceQuantity(i64);
 
-impl Count {
-    /// So many thousandths.
+impl DeviceQuantity {
+    /// From thousandths of a device.
     pub const fn of_milli(milli: i64) -> Self {
         Self(milli)
     }
 
-    /// Devices.
+    /// The number of devices.
     pub fn devices(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 }
 
-impl Serialize for Count {
+impl Serialize for DeviceQuantity {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 % 1000 {
             0 => to.serialize_i64(self.0 / 1000),
@@ -39,38 +39,38 @@ impl Serialize for Count {
     }
 }
 
-impl std::fmt::Display for Count {
+impl std::fmt::Display for DeviceQuantity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(&self.devices(), f)
     }
 }
 
-/// Quota of one resource of one flavor in one queue, in devices.
+/// Quota of one resource in one flavor of one queue, in devices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct QuotaCell<'a> {
-    /// Flavor; `None` in systems that have none.
+    /// Flavor; `None` in systems without flavors.
     pub flavor: Option<&'a str>,
-    /// Resource, `nvidia.com/gpu`; `devices` counts all kinds together.
+    /// Resource, `nvidia.com/gpu`; `devices` sums all kinds.
     pub resource: &'a str,
-    /// The queue's own; `None` is without bound.
-    pub nominal: Option<Count>,
-    /// How much it may borrow; `None` is unlimited.
-    pub borrow_limit: Option<Count>,
-    /// How much it may lend; `None` is all of it.
-    pub lend_limit: Option<Count>,
-    /// What it may never exceed; `None` is without bound.
-    pub cap: Option<Count>,
+    /// Nominal quota; `None` is unlimited.
+    pub nominal: Option<DeviceQuantity>,
+    /// Borrowing limit; `None` is unlimited.
+    pub borrow_limit: Option<DeviceQuantity>,
+    /// Lending limit; `None` allows lending everything.
+    pub lend_limit: Option<DeviceQuantity>,
+    /// Hard limit; `None` is unlimited.
+    pub cap: Option<DeviceQuantity>,
     /// In use.
-    pub used: Option<Count>,
-    /// Of that, borrowed.
-    pub borrowed: Option<Count>,
+    pub used: Option<DeviceQuantity>,
+    /// The borrowed part of `used`.
+    pub borrowed: Option<DeviceQuantity>,
 }
 
 impl<'a> From<&'a Quota> for QuotaCell<'a> {
     fn from(quota: &'a Quota) -> Self {
-        let count = |amount: Option<i64>| amount.map(Count::of_milli);
+        let count = |amount: Option<i64>| amount.map(DeviceQuantity::of_milli);
         Self {
-            flavor: said(&quota.flavor),
+            flavor: non_empty(&quota.flavor),
             resource: &quota.resource,
             nominal: count(quota.nominal),
             borrow_limit: count(quota.borrow_limit),
@@ -87,48 +87,48 @@ impl<'a> From<&'a Quota> for QuotaCell<'a> {
 pub struct QueueRow<'a> {
     /// Name.
     pub name: &'a str,
-    /// The queue or cohort above it.
+    /// The parent queue or cohort.
     pub parent: Option<&'a str>,
     /// `kueue`, `volcano`, `kai`, `stokehold` or `none`.
     pub system: &'static str,
     /// Weight among its siblings.
     pub weight: Option<f64>,
-    /// True when it lets nothing in; `None` when nothing is known of it but its name.
+    /// True when it admits nothing; `None` when only its name is known.
     pub stopped: Option<bool>,
-    /// Its quota of devices, by flavor and resource.
+    /// Device quotas, by flavor and resource.
     pub quota: Vec<QuotaCell<'a>>,
-    /// How far its use is above its own, against its weight, as its system says.
+    /// Its fair-sharing share: use above its nominal quota relative to its weight, as reported by its system.
     pub share: Option<f64>,
-    /// Jobs of it and of all queues below it that hold devices.
+    /// Running jobs with devices in it and in all queues below it.
     pub running: u32,
-    /// Jobs of these that wait.
+    /// Waiting jobs in the same queues.
     pub waiting: u32,
-    /// How long the one that waits longest has waited.
+    /// Longest wait among them, seconds.
     pub oldest_waiting_seconds: Option<u64>,
-    /// USD an hour of what its jobs hold.
+    /// Rate of its jobs' devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
 }
 
-/// Work of a queue, or of several.
+/// Workload counts of one queue or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Jobs that hold devices.
+    /// Jobs with devices.
     pub running: u32,
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub waiting: u32,
-    /// Since when the one that waits longest has waited.
+    /// When the longest wait began.
     pub oldest: Option<Moment>,
 }
 
 impl Tally {
-    /// Counts what another has counted in.
+    /// Adds another tally.
     pub fn merge(&mut self, other: &Self) {
         self.running += other.running;
         self.waiting += other.waiting;
         self.oldest = self.oldest.into_iter().chain(other.oldest).min();
     }
 
-    /// Counts a job in.
+    /// Adds a job.
     pub fn add(&mut self, job: &Job) {
         match job.state {
             JobState::Starting | JobState::Running | JobState::Finishing => self.running += 1,
@@ -189,12 +189,13 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
     ]
 }
 
-/// `h100 12/8 (4 borrowed)`: in use, its own, and what of the use is borrowed, flavor by flavor.
+/// `h100 12/8 (4 borrowed)`: used, nominal and borrowed, by flavor.
 fn quotas(cells: &[QuotaCell<'_>]) -> String {
     let cell = |cell: &QuotaCell<'_>| {
         let used = match (
             cell.used,
-            cell.borrowed.filter(|borrowed| *borrowed != Count(0)),
+            cell.borrowed
+                .filter(|borrowed| *borrowed != DeviceQuantity(0)),
         ) {
             (Some(used), Some(borrowed)) => (used.to_string(), format!(" ({borrowed} borrowed)")),
             (used, _) => (or_unknown(used), String::new()),
@@ -206,7 +207,7 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
         let resource = cell.resource.rsplit('/').next().unwrap_or_default();
         let name = match cell.flavor {
             None => cell.resource.to_owned(),
-            // Of a flavor with several resources each says which it is of.
+            // A flavor with several resources names the resource.
             Some(flavor) if cells.iter().filter(|it| it.flavor == cell.flavor).count() > 1 => {
                 format!("{flavor}:{resource}")
             }
@@ -220,10 +221,10 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
     }
 }
 
-/// What queues are told apart by: two systems may have queues of one name.
+/// Identity of a queue: two systems may have queues of the same name.
 type QueueIdentity<'a> = (&'a str, QueueSystem);
 
-/// Every queue by name and system; then `unattributed` for jobs and money of no queue.
+/// Every queue by name and system; then `unattributed` for jobs and cost without a queue.
 pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     let mut places: BTreeMap<QueueIdentity<'_>, (Option<usize>, Tally)> = BTreeMap::new();
     let queues = &facts.fleet.queues;
@@ -254,13 +255,13 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     all.small_sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
     for ((name, system), (at, own)) in all {
         let mut tally = *own;
-        // What lends to others has their work too.
+        // A parent includes the work of the queues below it.
         let below = at.iter().flat_map(|at| tree.below(*at));
-        let mut money = burn(facts, name, *system);
+        let mut money = queue_rate(facts, name, *system);
         for (one, (_, other)) in below.filter_map(|at| places.get_key_value(&identity(at)?)) {
             tally.merge(other);
             money = money
-                .zip(burn(facts, one.0, one.1))
+                .zip(queue_rate(facts, one.0, one.1))
                 .map(|(sum, own)| sum + own);
         }
         let queue = at.map(|at| &*queues[at]);
@@ -275,7 +276,8 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     rows
 }
 
-/// The system of a job's queue. A job whose label names no system is in the one queue of that name, where there is one.
+/// The system of a job's queue. A job whose label names no system belongs to the queue of that name, where exactly one
+/// exists.
 pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
     if job.queue_system != QueueSystem::None {
         return job.queue_system;
@@ -290,8 +292,8 @@ pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
     }
 }
 
-/// USD an hour of what the jobs of a queue hold; `None` where it is not known.
-pub fn burn(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
+/// Rate of the devices of a queue's jobs; `None` where unknown.
+pub fn queue_rate(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     let queues = facts.fleet.queues.iter();
     let of_others = queues
         .filter(|queue| queue.key.kind == QueueKind::Queue)
@@ -305,22 +307,22 @@ pub fn burn(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     }
 }
 
-/// USD an hour of what all jobs that name a queue hold, whatever system it is of; `None` where it is not known.
+/// Rate of the devices of all jobs that name a queue, in any system; `None` where unknown.
 pub fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
-    match facts.burn.row(Scope::Queue, name) {
-        Some(row) => row.known().map(|spend| spend.burn),
+    match facts.spend_rates.row(Scope::Queue, name) {
+        Some(row) => row.known().map(|spend| spend.rate),
         None => Some(Rate::ZERO),
     }
 }
 
-/// The money of one of several queues that share a name, which the cost rows do not tell apart.
+/// Rate of one of several queues with the same name, which the cost rows do not separate.
 fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     let mut sum = Rate::ZERO;
     let mut unknown = false;
     for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
         if job.queue.as_deref() == Some(name) && system_of(facts, job) == system {
-            match facts.burn.jobs.get(&job.id) {
-                Some((spend, _)) => sum += spend.burn,
+            match facts.spend_rates.jobs.get(&job.id) {
+                Some((spend, _)) => sum += spend.rate,
                 None => unknown |= job.devices_allocated > 0,
             }
         }

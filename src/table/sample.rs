@@ -1,4 +1,4 @@
-//! A fleet by hand that has one of everything, for tests of outputs.
+//! A hand-made fleet with one of everything, for output tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use model::advice::{Action, Advice, Certainty};
 use model::base::{Name, ObjectKey, SmallSort};
-use model::cost::sample::{device, fleet, held, node, now, pod, resting, sliced};
-use model::cost::{PriceBook, Prices, burn};
+use model::cost::sample::{allocated_to, device, fleet, node, now, pod, resting, sliced};
+use model::cost::{PriceBook, Prices, spend_rates};
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
@@ -15,10 +15,10 @@ use model::fleet::histogram::{Histogram, Latency};
 use model::fleet::job::{Gang, Job, JobKey, JobState, Serving};
 use model::fleet::node::{Billing, Cordon};
 use model::fleet::observe::{
-    Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
+    Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint, WorkloadFailure,
 };
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, Unusable};
-use model::fleet::profile::{Bound, Evidence};
+use model::fleet::profile::{Bottleneck, Evidence};
 use model::fleet::queue::QueueSystem;
 use model::fleet::scaling::{Limit, Metric, PodScaler, Provision, Scaler, ScalerState, Scaling};
 use model::fleet::served_model::{Objectives, ServedModel};
@@ -28,7 +28,7 @@ use model::fleet::{Fleet, Known};
 
 use super::Facts;
 
-/// A name with an escape sequence, a C1 control, a bidirectional override and a wide letter.
+/// A name with an escape sequence, a C1 control, a bidirectional override and a wide character.
 pub fn hostile() -> &'static str {
     "evil\u{1b}[2J\u{9b}31m\u{202e}\u{7f}訓\n\"quoted\", x"
 }
@@ -57,7 +57,7 @@ fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Jo
         finished: None,
         reason_code: (state == JobState::Waiting).then_some("unschedulable"),
         reason: Name::new("0/2 nodes are available"),
-        failure: (state == JobState::Failed).then(|| Failure {
+        failure: (state == JobState::Failed).then(|| WorkloadFailure {
             exit_code: Some(137),
             message: Name::new(hostile()),
             restarts: 3,
@@ -150,14 +150,14 @@ pub fn facts() -> Facts {
     let waits = pod("nlp", "big-0", Some("research"), "nlp");
     let failed = pod("vision", "bad-0", None, "vision");
 
-    let idle = resting(held(device("n1", 1, "H100"), &train));
+    let idle = resting(allocated_to(device("n1", 1, "H100"), &train));
     let mut broken = device("n1", 2, "H100");
     broken.health = Health::Fault(Name::new("XID 79"));
     let mut first = node(
         "n1",
         "h100",
         Some("big"),
-        vec![held(device("n1", 0, "H100"), &train), idle, broken],
+        vec![allocated_to(device("n1", 0, "H100"), &train), idle, broken],
     );
     first.cordon = Some(Cordon {
         by: Some(Name::new("ada")),
@@ -263,7 +263,7 @@ prices = [
     let book = PriceBook::parse(book, "test").expect("parses");
     let prices = Prices::new(vec![book], &Catalog::default()).with_provider("aws");
     made.scaling = scaling();
-    let burnt = burn(&made, &prices);
+    let burnt = spend_rates(&made, &prices);
     let facts = Facts {
         now: now(),
         ..Facts::new(Name::new("test"), Arc::new(made), Arc::new(burnt))
@@ -271,17 +271,21 @@ prices = [
     advised(&facts)
 }
 
-/// The same facts with an advice about each job, and a pod autoscaler of each.
+/// The same facts with advice about each job, and a pod autoscaler for each.
 pub fn advised(facts: &Facts) -> Facts {
     let about = |job: &Arc<Job>| {
-        let burn = facts.burn.jobs.get(&job.id).map(|(spend, _)| spend.burn);
+        let burn = facts
+            .spend_rates
+            .jobs
+            .get(&job.id)
+            .map(|(spend, _)| spend.rate);
         Advice {
             job: job.id.clone(),
             team: job.team.clone(),
             bound: job
                 .devices_requested
                 .is_multiple_of(2)
-                .then_some(Bound::Idle),
+                .then_some(Bottleneck::Idle),
             action: Action::Release,
             devices: job.devices_requested,
             class: job.class.clone(),
@@ -304,6 +308,7 @@ pub fn advised(facts: &Facts) -> Facts {
                 name: Name::new("queue"),
                 target: Name::new("10"),
                 current: Some(Name::new("40")),
+                ..Metric::default()
             }]),
             ..PodScaler::default()
         })
@@ -345,7 +350,7 @@ fn scaling() -> Scaling {
     }
 }
 
-/// Two models: one measured, of the other nothing but its name is known.
+/// Two models: one with measurements, one with only a name.
 fn serving() -> Serving {
     let buckets = [(0.1, 40.0), (0.5, 90.0), (f64::INFINITY, 100.0)];
     let histogram = Histogram::new(Signal::Ttft, buckets.to_vec()).expect("it is one");

@@ -1,10 +1,10 @@
-//! Rows of `scalers`: what makes nodes and pods come and go, desired count, and why it does not scale.
+//! Rows of `scalers`: autoscalers of nodes and pods, desired counts, and why they do not scale.
 
 use serde::Serialize;
 
-use model::base::{Moment, Name};
-use model::fleet::job::Job;
-use model::fleet::replicas::{leading, why_steady};
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::{Job, JobKey};
+use model::fleet::replicas::{Pods, leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
     Scaling,
@@ -12,46 +12,47 @@ use model::fleet::scaling::{
 
 use super::table::Column;
 use super::text::{or_unknown, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// One autoscaler, or one request for capacity.
+/// One autoscaler, or one ProvisioningRequest.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ScalerRow<'a> {
     /// `NodePool`, `NodeGroup`, `HorizontalPodAutoscaler`, `ScaledObject` or `ProvisioningRequest`.
     pub kind: &'static str,
-    /// Namespace; `None` for what has none.
+    /// Namespace; `None` for a cluster-scoped object.
     pub namespace: Option<&'a str>,
     /// Name.
     pub name: &'a str,
-    /// Nodes, or pods of a HorizontalPodAutoscaler, now.
+    /// Current number of nodes, or of pods for a HorizontalPodAutoscaler.
     pub now: Option<u32>,
-    /// The number that it wants; of a request the pods that it is for.
+    /// Desired number; for a ProvisioningRequest, the number of pods.
     pub wanted: Option<u32>,
-    /// At least.
+    /// Minimum.
     pub min: Option<u32>,
-    /// At most.
+    /// Maximum.
     pub max: Option<u32>,
-    /// What it goes by: a metric, or the resource whose limit is nearest.
+    /// The metric that drives it, or the resource nearest to its limit.
     pub signal: Option<&'a str>,
-    /// Its value, as it is written.
+    /// Its value, formatted.
     pub value: Option<String>,
-    /// What it aims at, or the limit.
+    /// The target value, or the limit.
     pub target: Option<String>,
-    /// What it scales: pools, or kind and name of a workload.
+    /// What it scales: pools, or a workload's kind and name.
     pub scales: Option<String>,
-    /// `steady`, `adding nodes`, `at its limit`, `backing off`, `broken`; of pods `adding pods`, `removing pods`; of a request its state.
+    /// `steady`, `adding nodes`, `at its limit`, `backing off`, `broken`; for pods `adding pods`, `removing pods`; for a
+    /// ProvisioningRequest its state.
     pub state: &'static str,
-    /// Since when it has been in this state, RFC 3339; of pods when it last changed their number.
+    /// Since when it has been in this state, RFC 3339; for pods, the last scaling.
     pub since: Option<String>,
-    /// Why it does not scale, or what it says of itself.
+    /// Why it does not scale, or its own message.
     pub why: Option<String>,
-    /// True where something keeps it from scaling.
+    /// True where it cannot scale.
     #[serde(skip)]
     pub stuck: bool,
     /// The moment of `since`.
     #[serde(skip)]
     pub at: Option<Moment>,
-    /// The pool that its nodes are in, where it is one.
+    /// The pool of its nodes, where it has exactly one.
     #[serde(skip)]
     pub pool: Option<&'a Name>,
 }
@@ -96,20 +97,20 @@ pub(super) fn columns<'a>() -> Vec<Column<ScalerRow<'a>>> {
     ]
 }
 
-/// One of them, by its place among its like.
+/// A scaler, by its index among those of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScalerAt {
     /// A node pool or node group.
     Nodes(usize),
     /// A HorizontalPodAutoscaler.
     Pods(usize),
-    /// A ScaledObject of KEDA.
+    /// A KEDA ScaledObject.
     Scaled(usize),
-    /// A request for capacity.
+    /// A ProvisioningRequest.
     Request(usize),
 }
 
-/// Node pools and node groups, then pod autoscalers, then requests for capacity; of a scope those that concern it.
+/// Node pools and node groups, then pod autoscalers, then ProvisioningRequests; in a scope, those that concern it.
 pub fn places(facts: &Facts) -> Vec<ScalerAt> {
     let scaling = &facts.fleet.scaling;
     let own = |at: ScalerAt| {
@@ -139,21 +140,21 @@ pub fn places(facts: &Facts) -> Vec<ScalerAt> {
     all.filter(|at| own(*at)).collect()
 }
 
-/// The row of one of them; `None` when it has gone.
+/// The row of a scaler; `None` when it no longer exists.
 pub fn row(facts: &Facts, at: ScalerAt) -> Option<ScalerRow<'_>> {
     let scaling = &facts.fleet.scaling;
     match at {
         ScalerAt::Nodes(at) => {
             let scaler = scaling.scalers.get(at)?;
             let mut row = of_nodes(scaler, scaling, facts.now);
-            // A node pool of Karpenter has no number of nodes: what its limit leaves its one pool, as the pool's own bounds say.
+            // A Karpenter NodePool has no maximum of nodes: use what its limits allow its one pool.
             if let ([pool], None) = (&*scaler.pools, row.max) {
                 row.max = facts.fleet.pool(pool).and_then(|pool| pool.nodes.max);
             }
             Some(row)
         }
-        ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?)),
-        ScalerAt::Scaled(at) => Some(of_scaled(scaling.scaled_objects.get(at)?, scaling)),
+        ScalerAt::Pods(at) => Some(of_pods(scaling.pod_scalers.get(at)?, facts)),
+        ScalerAt::Scaled(at) => Some(of_scaled(scaling.scaled_objects.get(at)?, facts)),
         ScalerAt::Request(at) => Some(of_request(scaling.provisions.get(at)?)),
     }
 }
@@ -164,7 +165,7 @@ pub fn rows(facts: &Facts) -> Vec<ScalerRow<'_>> {
     all.filter_map(|at| row(facts, at)).collect()
 }
 
-/// The job whose pods it scales, or that it is for.
+/// The job whose pods it scales, or that it provisions for.
 pub fn job_of(facts: &Facts, at: ScalerAt) -> Option<&Job> {
     let scaling = &facts.fleet.scaling;
     let mut jobs = facts.fleet.jobs.iter().map(|job| &**job);
@@ -201,7 +202,7 @@ fn sentence(why: &(Name, Name)) -> Option<String> {
     }
 }
 
-/// The limit that is nearest to being reached.
+/// The limit closest to being reached.
 fn nearest(limits: &[Limit]) -> Option<&Limit> {
     let share = |limit: &Limit| match limit.used {
         Some(used) if limit.most > 0 => used as f64 / limit.most as f64,
@@ -211,7 +212,7 @@ fn nearest(limits: &[Limit]) -> Option<&Limit> {
     limits.iter().max_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
-/// An amount of a resource in thousandths of its unit.
+/// An amount of a resource, from thousandths of its unit.
 pub fn amount(resource: &str, milli: i64) -> String {
     match resource {
         "memory" | "ephemeral-storage" => model::base::quantities::bytes(milli as f64 / 1000.0),
@@ -283,10 +284,21 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
     }
 }
 
-fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
-    let metric = leading(scaler);
-    let steady = why_steady(scaler);
-    // At 0 pods it is off by its owner's will, and the least is where it rests.
+/// The pods of its scale target, where that is a job.
+fn pods_of(scaler: &PodScaler, facts: &Facts) -> Option<Pods> {
+    let (kind, name) = &scaler.target;
+    let job = JobKey {
+        kind: kind.clone(),
+        key: ObjectKey::new(scaler.key.namespace.clone(), name.clone()),
+    };
+    facts.fleet.job(&job).map(|job| Pods::of(job))
+}
+
+fn of_pods<'a>(scaler: &'a PodScaler, facts: &Facts) -> ScalerRow<'a> {
+    let pods = pods_of(scaler, facts);
+    let metric = leading(scaler, pods);
+    let steady = why_steady(scaler, pods);
+    // At 0 pods it is disabled by its owner; the minimum is then not a limit.
     let failing = scaler
         .failing
         .as_ref()
@@ -330,9 +342,10 @@ fn of_pods(scaler: &PodScaler) -> ScalerRow<'_> {
     }
 }
 
-/// A ScaledObject, with what its autoscaler says of pods and signal.
-fn of_scaled<'a>(object: &'a ScaledObject, scaling: &'a Scaling) -> ScalerRow<'a> {
-    let own = scaling.autoscaler_of(object).map(of_pods);
+/// A ScaledObject, with pod counts and metric from its HorizontalPodAutoscaler.
+fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
+    let own = facts.fleet.scaling.autoscaler_of(object);
+    let own = own.map(|scaler| of_pods(scaler, facts));
     let (state, stuck) = match (&object.failing, object.paused, object.active) {
         (Some(_), ..) => ("broken", true),
         (None, true, _) => ("paused", false),
@@ -361,7 +374,7 @@ fn of_scaled<'a>(object: &'a ScaledObject, scaling: &'a Scaling) -> ScalerRow<'a
         wanted: own.as_ref().and_then(|own| own.wanted),
         min: Some(object.min),
         max: Some(object.max),
-        signal: object.triggers.first().and_then(|kind| said(kind)),
+        signal: object.triggers.first().and_then(|kind| non_empty(kind)),
         value: own.as_ref().and_then(|own| own.value.clone()),
         target: own.as_ref().and_then(|own| own.target.clone()),
         scales: Some(format!("{} {}", object.target.0, object.target.1)),
@@ -403,7 +416,6 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use model::base::ObjectKey;
     use model::fleet::scaling::Metric;
 
     use super::*;
@@ -432,6 +444,7 @@ mod tests {
                 name: Name::new("s0-prometheus"),
                 target: Name::new("10"),
                 current: Some(Name::new("30")),
+                ..Metric::default()
             }]),
             ..PodScaler::default()
         };
@@ -461,7 +474,7 @@ mod tests {
             (value.as_deref(), state, why.as_deref()),
             (Some("30"), "steady", Some("at max"))
         );
-        // Paused there is no autoscaler: what is not told is unknown.
+        // While paused it has no HorizontalPodAutoscaler: missing values are unknown.
         let paused = ScaledObject {
             paused: true,
             ..object.clone()

@@ -1,7 +1,7 @@
-//! The parts of the fleet document that say how work is queued and admitted.
+//! The parts of the fleet document about queueing and admission.
 //!
-//! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`, `runs`) is written by its own writer out of
-//! the same snapshot that it works on live; what only people and scripts want is added beside it.
+//! The engine's inputs (`queues`, `flavors`, `workloads`, `topologies`, `budgets`, `runs`) are serialized by the engine from
+//! the same snapshot that it uses live; fields for people and scripts are added beside them.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use model::fleet::queue::{Door, PriorityClass, Queue, QueueCounts};
 use model::fleet::siting::PodSet;
 
 use super::document::Amounts;
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// What a queueing system keeps of a job.
+/// What a queueing system records about a job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AdmissionCell<'a> {
     /// `kueue`, `volcano`, `kai` or `none` (Kubernetes itself).
@@ -32,80 +32,80 @@ pub struct AdmissionCell<'a> {
     pub uid: Option<&'a str>,
     /// Queue.
     pub queue: Option<&'a str>,
-    /// The name it gives its queue: Kueue's LocalQueue.
+    /// Name of Kueue's LocalQueue.
     pub local_queue: Option<&'a str>,
-    /// Place in the queue, from 0.
+    /// Position in the queue, from 0.
     pub position: Option<u32>,
-    /// Place at the LocalQueue, from 0.
+    /// Position in the LocalQueue, from 0.
     pub local_position: Option<u32>,
-    /// Priority that orders it.
+    /// Priority used for ordering.
     pub priority: Option<i32>,
-    /// Class of that priority.
+    /// Name of its priority class.
     pub priority_class: Option<&'a str>,
-    /// False when somebody took it out of the queue.
+    /// False when it was deactivated (Kueue's `spec.active`).
     pub active: bool,
-    /// RFC 3339.
+    /// When quota was reserved, RFC 3339.
     pub quota_reserved_at: Option<String>,
-    /// RFC 3339.
+    /// When it was admitted, RFC 3339.
     pub admitted_at: Option<String>,
-    /// RFC 3339.
+    /// When it was queued, RFC 3339.
     pub queued_at: Option<String>,
-    /// Its system's own word for why it waits.
+    /// The system's reason code for the wait.
     pub reason: Option<&'a str>,
-    /// The same in a sentence.
+    /// The reason as a sentence.
     pub message: Option<&'a str>,
-    /// How often it was put back, and when it will be considered again.
+    /// Requeue count and time.
     pub requeue: Option<RequeueCell>,
-    /// Evictions, the latest first.
+    /// Evictions, newest first.
     pub evictions: Vec<EvictionCell<'a>>,
-    /// What its pod sets were given.
+    /// Assignments of its pod sets.
     pub assigned: Vec<AssignedCell<'a>>,
-    /// Checks that are not passed.
+    /// Admission checks that are not ready.
     pub checks: Vec<CheckCell<'a>>,
 }
 
 /// See [`AdmissionCell::requeue`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RequeueCell {
-    /// How often.
+    /// Number of requeues.
     pub count: u32,
-    /// RFC 3339.
+    /// When it is considered again, RFC 3339.
     pub at: Option<String>,
 }
 
-/// Evictions for one reason.
+/// Evictions with the same reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct EvictionCell<'a> {
     /// Reason.
     pub reason: &'a str,
-    /// What stands behind it.
+    /// The underlying cause.
     pub cause: Option<&'a str>,
-    /// How often.
+    /// Number of evictions.
     pub count: u32,
-    /// RFC 3339.
+    /// When it last happened, RFC 3339.
     pub at: Option<String>,
     /// A sentence.
     pub message: Option<&'a str>,
-    /// Unique id of the workload that it had to make room for.
+    /// Unique id of the preempting workload.
     pub preemptor: Option<&'a str>,
 }
 
-/// What one pod set was given.
+/// The assignment of one pod set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct AssignedCell<'a> {
     /// Pod set.
     pub name: &'a str,
-    /// Pods.
+    /// Number of pods.
     pub count: u32,
     /// Flavor by resource.
     pub flavors: BTreeMap<&'a str, &'a str>,
-    /// Node labels that `domains` names values of.
+    /// Node label keys of the topology levels in `domains`.
     pub levels: Vec<&'a str>,
-    /// Values of those labels, and pods.
+    /// Values of those labels, each with its number of pods.
     pub domains: Vec<(Vec<&'a str>, u32)>,
 }
 
-/// A check that is not passed.
+/// An admission check that is not ready.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CheckCell<'a> {
     /// Name.
@@ -116,31 +116,31 @@ pub struct CheckCell<'a> {
     pub message: Option<&'a str>,
 }
 
-/// Pods of a job that are alike.
+/// A set of identical pods of a job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PodSetCell<'a> {
     /// Name.
     pub name: &'a str,
-    /// Pods.
+    /// Number of pods.
     pub count: u32,
-    /// Pods without which the job does nothing.
+    /// Minimum number of pods.
     pub min: u32,
-    /// What one pod asks for.
+    /// Requests of one pod.
     pub requests: Amounts<'a>,
-    /// How close to each other they want to be.
+    /// Its topology request.
     pub topology: Option<TopologyCell<'a>>,
 }
 
-/// A wish for closeness.
+/// A request for topology-aware placement.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TopologyCell<'a> {
     /// `required`, `preferred` or `unconstrained`.
     pub mode: &'static str,
-    /// The level that all share.
+    /// The level within which all pods are placed.
     pub level: Option<&'a str>,
-    /// The level that parts of `slice_size` pods share.
+    /// The level within which each slice of `slice_size` pods is placed.
     pub slice_level: Option<&'a str>,
-    /// See `slice_level`.
+    /// Pods in a slice.
     pub slice_size: Option<u32>,
 }
 
@@ -153,9 +153,9 @@ pub struct PriorityClassCell<'a> {
     pub name: &'a str,
     /// Priority.
     pub value: i32,
-    /// For pods that name none.
+    /// True for the default class.
     pub default: bool,
-    /// Its pods preempt others.
+    /// True when its pods may preempt others.
     pub preempts: bool,
 }
 
@@ -180,7 +180,7 @@ impl<'a> From<&'a PodSet> for PodSetCell<'a> {
             requests: Amounts::from(&set.request),
             topology: set.topology.as_ref().map(|wish| TopologyCell {
                 mode: wish.mode.name(),
-                level: said(&wish.level),
+                level: non_empty(&wish.level),
                 slice_level: wish.slice.as_ref().map(|(level, _)| level.as_str()),
                 slice_size: wish.slice.as_ref().map(|(_, size)| *size),
             }),
@@ -211,7 +211,7 @@ fn assigned(given: &Assigned) -> AssignedCell<'_> {
     }
 }
 
-/// What a queueing system keeps of a job.
+/// What a queueing system records about a job.
 pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
     let admission: &Admission = job.admission.as_deref()?;
     let seen = &admission.seen;
@@ -220,7 +220,7 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
         system: admission.system().name(),
         kind: &seen.kind,
         name: &seen.key.name,
-        uid: said(&seen.uid),
+        uid: non_empty(&seen.uid),
         queue: admission.queue.as_deref(),
         local_queue: seen.queue_name.as_deref(),
         position: admission.position,
@@ -232,7 +232,7 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
         admitted_at: at(seen.admitted_at),
         queued_at: at(seen.queued_at),
         reason: seen.pending.as_ref().map(|(word, _)| word.as_str()),
-        message: seen.pending.as_ref().and_then(|(_, text)| said(text)),
+        message: seen.pending.as_ref().and_then(|(_, text)| non_empty(text)),
         requeue: seen.requeue.map(|requeue| RequeueCell {
             count: requeue.count,
             at: at(requeue.at),
@@ -242,10 +242,10 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
             .iter()
             .map(|eviction| EvictionCell {
                 reason: &eviction.reason,
-                cause: said(&eviction.cause),
+                cause: non_empty(&eviction.cause),
                 count: eviction.count,
                 at: at(eviction.at),
-                message: said(&eviction.message),
+                message: non_empty(&eviction.message),
                 preemptor: eviction.preemptor.as_deref(),
             })
             .collect(),
@@ -256,40 +256,40 @@ pub fn admission(job: &Job) -> Option<AdmissionCell<'_>> {
             .map(|check| CheckCell {
                 name: &check.name,
                 state: &check.state,
-                message: said(&check.message),
+                message: non_empty(&check.message),
             })
             .collect(),
     })
 }
 
-/// The parts that the engine reads.
+/// The engine's inputs as JSON.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Scheduling {
-    /// Queues and cohorts: policies, quotas, use.
+    /// Queues and cohorts: policies, quotas, usage.
     pub queues: Value,
     /// Flavors.
     pub flavors: Value,
     /// Topologies.
     pub topologies: Value,
-    /// Disruption budgets with the pods that they cover.
+    /// Disruption budgets (PDBs) with their pods.
     pub budgets: Value,
-    /// Pods on nodes that hold no devices.
+    /// Pods without devices on device nodes.
     pub residents: Value,
-    /// How long past jobs ran, by what they have in common.
+    /// Run times of past jobs, by shared attributes.
     pub runs: Value,
-    /// Routes of the settings.
+    /// Routes from the settings.
     pub routes: Value,
-    /// How the engine decides, and where each value came from.
+    /// Engine settings, each with its origin.
     pub engine: Value,
-    /// Jobs as the engine sees them: pod sets and placements.
+    /// Workloads as the engine sees them: pod sets and placements.
     pub workloads: Value,
-    /// What our rights or our choice of namespaces keep out of it.
+    /// What RBAC or the chosen namespaces hide.
     pub not_visible: Value,
 }
 
-/// How work is queued and admitted, at this moment.
+/// The queueing and admission state at this moment.
 pub fn scheduling(facts: &Facts) -> Scheduling {
-    let snapshot = snapshot(&facts.fleet, &facts.burn);
+    let snapshot = snapshot(&facts.fleet, &facts.spend_rates);
     let mut whole = document::value(&snapshot::Snapshot {
         nodes: Vec::new(),
         ..snapshot
@@ -343,16 +343,16 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
     out
 }
 
-/// Adds what the engine does not need to what it has written of a queue.
+/// Adds fields that the engine does not need to a serialized queue.
 fn enrich(written: &mut Value, queue: &Queue) {
     written["object"] = json!(queue.name());
     written["kind"] = json!(queue.key.kind.name());
-    written["uid"] = json!(said(&queue.uid));
+    written["uid"] = json!(non_empty(&queue.uid));
     written["priority"] = json!(queue.priority);
     written["reclaimable"] = json!(queue.reclaimable);
     written["active"] = json!(queue.activity.active);
-    written["reason"] = json!(said(&queue.activity.reason));
-    written["message"] = json!(said(&queue.activity.message));
+    written["reason"] = json!(non_empty(&queue.activity.reason));
+    written["message"] = json!(non_empty(&queue.activity.message));
     written["share"] = json!(queue.share.filter(|share| share.is_finite()));
     let counts = counts(&queue.counts);
     for (key, value) in counts {
@@ -400,7 +400,7 @@ fn door(door: &Door) -> Value {
         "name": door.key.name,
         "stopped": door.stop.name(),
         "active": door.activity.active,
-        "reason": said(&door.activity.reason),
+        "reason": non_empty(&door.activity.reason),
     });
     for (key, value) in counts(&door.counts) {
         out[key] = json!(value);

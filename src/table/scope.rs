@@ -1,4 +1,4 @@
-//! Which part of everything one works in: a team, some namespaces. `get` and every view keep to it.
+//! The scope of a session: a team, some namespaces. `get` and every view apply it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use model::base::document::nearest;
-use model::base::{Name, Rate};
-use model::cost::Burn;
+use model::base::{Name, ObjectKey, Rate};
+use model::cost::SpendRates;
 use model::fleet::Known;
 use model::fleet::device::{Device, Pod};
 use model::fleet::finding::Subject;
@@ -22,19 +22,19 @@ use super::{Facts, budgets, pods, scoped_cost};
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Scope {
-    /// Only this team's.
+    /// Only objects of this team.
     pub team: Option<Name>,
-    /// Only what is of these namespaces; empty is all.
+    /// Only objects in these namespaces; empty for all.
     pub namespaces: Vec<Name>,
 }
 
 impl Scope {
-    /// True when it leaves nothing out.
+    /// True when it excludes nothing.
     pub fn is_all(&self) -> bool {
         self.team.is_none() && self.namespaces.is_empty()
     }
 
-    /// True when what is of this namespace and team belongs to it.
+    /// True when an object with this namespace and team is in the scope.
     pub fn has(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
         let own = |own: &Name, name: Option<&str>| name == Some(own.as_str());
         let mut namespaces = self.namespaces.iter();
@@ -42,23 +42,23 @@ impl Scope {
             && (self.namespaces.is_empty() || namespaces.any(|known| own(known, namespace)))
     }
 
-    /// True when the pod belongs to it.
+    /// True when the pod is in the scope.
     pub fn has_pod(&self, pod: &Pod) -> bool {
         self.has(Some(&pod.key().namespace), Some(&pod.team))
     }
 
-    /// True when the job belongs to it.
+    /// True when the job is in the scope.
     pub fn has_job(&self, job: &Job) -> bool {
         self.has(Some(job.namespace()), Some(&job.team))
     }
 
-    /// True when a pod of it holds the device or a part of it.
+    /// True when the device, or one of its slices, is allocated to a pod in the scope.
     pub fn has_device(&self, device: &Device) -> bool {
         device.holders().any(|(pod, _)| self.has_pod(pod))
     }
 
-    /// What is to be said of a team without a job and of namespaces without one, on the facts of everything: kubectl's `No resources
-    /// found`, with the nearest name that there is. Nothing where pods are not listed.
+    /// Messages for a team or namespaces without a job, judged on unscoped facts: like kubectl's `No resources found`, with
+    /// the nearest existing name. Empty where pods are not listed.
     pub fn unknown(&self, facts: &Facts) -> Vec<String> {
         let fleet = &facts.fleet;
         if *fleet.known(Table::Pods) != Known::Live {
@@ -83,14 +83,14 @@ impl Scope {
                 continue;
             }
             let what = format!("no job with devices is in namespace {}", cell(namespace));
-            // Where only some may be read, the others' names are not known.
+            // Where RBAC allows only some namespaces, the others' names are unknown.
             let all = jobs().map(|job| job.namespace().as_str());
             said.push(told(what, nearest(namespace, all)));
         }
         said
     }
 
-    /// Whose it is: `team nlp`, `namespace a, b`; empty where it leaves nothing out.
+    /// The scope in words: `team nlp`, `namespace a, b`; empty where it excludes nothing.
     pub fn words(&self) -> String {
         let team = self.team.iter().map(|team| format!("team {team}"));
         let names: Vec<&str> = self.namespaces.iter().map(Name::as_str).collect();
@@ -99,13 +99,15 @@ impl Scope {
     }
 }
 
-/// What a scope comes to on one picture: everything that its jobs hold or draw from.
+/// The objects of one snapshot that a scope's jobs use.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Reach {
     namespaces: Vec<Name>,
     nodes: FxHashSet<Name>,
     pools: FxHashSet<Name>,
     queues: FxHashSet<Name>,
+    jobs: FxHashSet<ObjectKey>,
+    pods: FxHashSet<ObjectKey>,
 }
 
 impl Reach {
@@ -116,6 +118,10 @@ impl Reach {
         };
         for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
             reach.queues.extend(job.queue.clone());
+            reach.jobs.insert(job.id.key.clone());
+            reach
+                .pods
+                .extend(job.pods.iter().map(|pod| pod.key().clone()));
         }
         let devices = facts.fleet.devices();
         for (node, _) in devices.filter(|(_, device)| scope.has_device(device)) {
@@ -125,12 +131,12 @@ impl Reach {
         reach
     }
 
-    /// True when something of the scope runs in the pool or waits for it.
+    /// True when a job of the scope runs in the pool or waits for it.
     pub fn has_pool(&self, name: &Name) -> bool {
         self.pools.contains(name)
     }
 
-    /// True when something of the scope holds devices of the node.
+    /// True when a job of the scope has devices of the node.
     pub fn has_node(&self, name: &Name) -> bool {
         self.nodes.contains(name)
     }
@@ -140,7 +146,7 @@ impl Reach {
         self.queues.contains(name)
     }
 
-    /// True when what a finding is about is within reach.
+    /// True when the finding's subject is in reach.
     fn concerns(&self, subject: &Subject) -> bool {
         let name = &subject.key.name;
         match subject.kind {
@@ -150,33 +156,34 @@ impl Reach {
             "Node" => self.nodes.contains(name),
             "Pool" => self.pools.contains(name),
             "Queue" => self.queues.contains(name),
-            // Whose it is stands with the budget: see `Facts::concerns`.
+            // Budgets are matched by their own scope: see `Facts::concerns`.
             budgets::SUBJECT => false,
-            "Job" | "Pod" => {
-                let namespace = &subject.key.namespace;
-                self.namespaces.is_empty() || self.namespaces.contains(namespace)
+            "Job" => self.jobs.contains(&subject.key),
+            // A pod without a job is matched by its namespace.
+            "Pod" => {
+                self.pods.contains(&subject.key) || self.namespaces.contains(&subject.key.namespace)
             }
             _ => true,
         }
     }
 }
 
-/// What a scope has of the fleet.
+/// The part of the fleet in a scope.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
-    /// Whose it is.
+pub struct ScopedFleet {
+    /// The scope.
     pub scope: Scope,
-    /// What its jobs hold or draw from.
+    /// The objects that its jobs use.
     pub reach: Reach,
-    /// The money of the whole fleet.
-    whole: Arc<Burn>,
-    /// The fleet's pools, in their order, with what the scope holds and waits for.
+    /// Rates of the whole fleet.
+    whole: Arc<SpendRates>,
+    /// The fleet's pools in their order, with counts of the scope.
     pools: Vec<Pool>,
-    /// What the scope's pods on a node cost; `None` where the price of a device is not known.
+    /// Rate of the scope's pods on each node; `None` where a device has no price.
     nodes: BTreeMap<Name, Option<Rate>>,
 }
 
-impl Part {
+impl ScopedFleet {
     fn of(facts: &Facts, scope: &Scope) -> Self {
         let pools = facts.fleet.pools_of(
             facts.now,
@@ -190,14 +197,14 @@ impl Part {
         let jobs = facts.fleet.jobs.iter().filter(|job| scope.has_job(job));
         for pod in jobs.flat_map(|job| job.pods.iter()) {
             let Some(node) = &pod.seen.node else { continue };
-            let (_, rate) = pods::holds(facts, pod);
+            let (_, rate) = pods::allocated_devices(facts, pod);
             let sum = nodes.entry(node.clone()).or_insert(Some(Rate::ZERO));
             *sum = sum.zip(rate).map(|(sum, rate)| sum + rate);
         }
         Self {
             scope: scope.clone(),
             reach,
-            whole: Arc::clone(&facts.burn),
+            whole: Arc::clone(&facts.spend_rates),
             pools,
             nodes,
         }
@@ -205,28 +212,28 @@ impl Part {
 }
 
 impl Facts {
-    /// The picture of the whole fleet as a scope has it: money, counts and readings are those of its jobs.
+    /// The facts limited to a scope: rates, counts and readings are those of its jobs.
     #[must_use]
     pub fn scoped(&self, scope: &Scope) -> Self {
         if scope.is_all() {
             return self.clone();
         }
         Self {
-            burn: Arc::new(scoped_cost::burn_of(self, scope)),
-            part: Some(Arc::new(Part::of(self, scope))),
+            spend_rates: Arc::new(scoped_cost::burn_of(self, scope)),
+            part: Some(Arc::new(ScopedFleet::of(self, scope))),
             ..self.clone()
         }
     }
 
-    /// The money of the whole fleet, whatever the scope: for pages of one object, which are of all of it.
-    pub fn whole_burn(&self) -> &Burn {
+    /// Rates of the whole fleet, in any scope: for pages of one object, which show the whole object.
+    pub fn whole_burn(&self) -> &SpendRates {
         match &self.part {
             Some(part) => &part.whole,
-            None => &self.burn,
+            None => &self.spend_rates,
         }
     }
 
-    /// The pools as the scope has them.
+    /// The pools with counts of the scope.
     pub fn pools(&self) -> &[Pool] {
         match &self.part {
             Some(part) => &part.pools,
@@ -234,20 +241,20 @@ impl Facts {
         }
     }
 
-    /// True when the job belongs to the scope.
+    /// True when the job is in the scope.
     pub fn has_job(&self, job: &Job) -> bool {
         self.part
             .as_ref()
             .is_none_or(|part| part.scope.has_job(job))
     }
 
-    /// True when the device is the scope's: all are without one.
+    /// True when the device is in the scope; without a scope, for every device.
     pub fn has_device(&self, device: &Device) -> bool {
         let part = self.part.as_ref();
         part.is_none_or(|part| part.scope.has_device(device))
     }
 
-    /// What is said where nothing of the scope is there: `none` without one.
+    /// The message for an empty view: `none`, or the scope's own message.
     pub fn none_in_scope(&self, none: &str) -> String {
         let Some(part) = &self.part else {
             return self.fleet.within(none);
@@ -256,29 +263,29 @@ impl Facts {
         let what = scope.words();
         let jobs = &self.fleet.jobs;
         if jobs.iter().any(|job| scope.has_job(job)) {
-            return format!("nothing here is of {what}");
+            return format!("nothing here belongs to {what}");
         }
         let teams: BTreeSet<&str> = jobs.iter().map(|job| job.team.as_str()).collect();
         let known = teams
             .iter()
             .any(|team| scope.team.as_deref() == Some(*team));
         if scope.team.is_none() || known {
-            return format!("no job is of {what}");
+            return format!("no job belongs to {what}");
         }
         let teams: Vec<&str> = teams.into_iter().filter(|team| !team.is_empty()).collect();
         format!(
-            "no job is of {what}; teams that have jobs: {}",
+            "no job belongs to {what}; teams that have jobs: {}",
             teams.join(", ")
         )
     }
 
-    /// The devices of a node that are the scope's.
+    /// The node's devices in the scope.
     pub fn devices_of<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Device> {
         let devices = node.devices.iter();
         devices.filter(|device| self.has_device(device))
     }
 
-    /// True when the scope concerns a finding.
+    /// True when the finding's subject concerns the scope.
     pub fn concerns(&self, subject: &Subject) -> bool {
         if subject.kind == budgets::SUBJECT {
             let name = &subject.key.name;
@@ -288,11 +295,44 @@ impl Facts {
         part.is_none_or(|part| part.reach.concerns(subject))
     }
 
-    /// What a node costs an hour, or what the scope's pods on it do.
+    /// Rate of a node, in a scope that of its pods there.
     pub fn rate_of_node(&self, name: &Name) -> Option<Rate> {
         match &self.part {
             Some(part) => part.nodes.get(name).copied().flatten(),
-            None => self.burn.nodes.get(name).copied(),
+            None => self.spend_rates.nodes.get(name).copied(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn alerts_of_a_team_are_of_its_jobs_alone() {
+        let facts = sample::facts();
+        let mut teams = facts.fleet.jobs.iter().map(|job| job.team.clone());
+        let team = teams.next().expect("a job");
+        let scope = Scope {
+            team: Some(team.clone()),
+            ..Scope::default()
+        };
+        let scoped = facts.scoped(&scope);
+        let (mut own, mut others) = (0, 0);
+        for job in facts.fleet.jobs.iter() {
+            let is_own = job.team == team;
+            let subject = |kind, key: &ObjectKey| Subject {
+                kind,
+                key: key.clone(),
+            };
+            assert_eq!(scoped.concerns(&subject("Job", &job.id.key)), is_own);
+            for pod in job.pods.iter() {
+                assert_eq!(scoped.concerns(&subject("Pod", pod.key())), is_own);
+            }
+            own += u32::from(is_own);
+            others += u32::from(!is_own);
+        }
+        assert!(own > 0 && others > 0);
     }
 }

@@ -1,26 +1,26 @@
-//! The money of the part that one works in: what the jobs of a team or of some namespaces burn, by every scope. The rows of
-//! each scope add up to the total, and the total is the header's.
+//! Cost rates of a scope: what the jobs of a team or of some namespaces cost, by every dimension. The rows of each dimension
+//! add up to the total, and the total is the header's.
 
 use std::collections::BTreeMap;
 
 use model::base::{Name, SmallSort};
-use model::cost::burn::UNATTRIBUTED;
-use model::cost::{Burn, CostRow, Scope as By, Spend};
+use model::cost::spend_rates::UNATTRIBUTED;
+use model::cost::{RateRow, Scope as By, Spend, SpendRates};
 use model::fleet::job::Job;
 
 use super::{Facts, Scope};
 
-/// The burn of what the scope's jobs hold. What nobody of it holds is not in it; prices and the money of nodes and jobs
-/// stay those of the fleet.
-pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
-    let whole = &*facts.burn;
-    let mut part = Burn {
+/// Rates of the devices of a scope's jobs. Free devices are excluded; prices, and the rates of nodes and jobs, stay those of
+/// the fleet.
+pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> SpendRates {
+    let whole = &*facts.spend_rates;
+    let mut part = SpendRates {
         prices: whole.prices.clone(),
         nodes: whole.nodes.clone(),
         jobs: whole.jobs.clone(),
-        ..Burn::default()
+        ..SpendRates::default()
     };
-    let mut rows: BTreeMap<By, BTreeMap<Name, CostRow>> = BTreeMap::new();
+    let mut rows: BTreeMap<By, BTreeMap<Name, RateRow>> = BTreeMap::new();
     for by in By::ALL {
         rows.insert(by, BTreeMap::new());
     }
@@ -37,7 +37,7 @@ pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
         }
     }
     for (node, device) in facts.fleet.devices() {
-        // A device that several hold counts once, where the first of the scope's holders does: their sum is the header's.
+        // A shared device counts once, for the first of its pods in the scope: the sum is the header's.
         let holder = device.holders().find(|(pod, _)| scope.has_pod(pod));
         let Some((pod, _)) = holder else { continue };
         let unpriced = !whole.nodes.contains_key(node.name());
@@ -61,7 +61,7 @@ pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
     part.rows = rows
         .into_iter()
         .map(|(by, rows)| {
-            let mut rows: Vec<CostRow> = rows.into_values().collect();
+            let mut rows: Vec<RateRow> = rows.into_values().collect();
             rows.small_sort_by_key(|row| row.name.as_str() == UNATTRIBUTED);
             (by, rows)
         })
@@ -73,16 +73,16 @@ fn named(name: Option<&Name>) -> Name {
     name.cloned().unwrap_or_else(|| Name::new(UNATTRIBUTED))
 }
 
-/// The row of this name, with the prices that the fleet's row has.
+/// The row of this name, with the prices of the fleet's row.
 fn row<'a>(
-    whole: &Burn,
-    rows: &'a mut BTreeMap<Name, CostRow>,
+    whole: &SpendRates,
+    rows: &'a mut BTreeMap<Name, RateRow>,
     by: By,
     name: Name,
-) -> &'a mut CostRow {
+) -> &'a mut RateRow {
     rows.entry(name.clone()).or_insert_with(|| {
         let known = whole.row(by, &name);
-        CostRow {
+        RateRow {
             scope: by,
             devices: 0,
             shared: 0,
@@ -95,8 +95,8 @@ fn row<'a>(
     })
 }
 
-/// A job's money by the rows of a scope. Where a job holds devices of several pools or classes, each has its share by the
-/// number of places; shares are cut from a running sum, so that they add up to the micro-dollar.
+/// A job's rate split by the rows of a dimension. With devices in several pools or classes, each gets its share by the
+/// number of placements; shares are cut from a running sum, so that they add up to the micro-dollar.
 fn shares(facts: &Facts, job: &Job, by: By, spend: Spend) -> Vec<(Name, Spend)> {
     let one = |name: Name| vec![(name, spend)];
     match by {

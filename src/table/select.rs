@@ -1,4 +1,4 @@
-//! Which rows are wanted: label selectors (`-l`) and field selectors (`--field-selector`), in kubectl's words.
+//! Label selectors (`-l`) and field selectors (`--field-selector`), in kubectl's syntax.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,19 @@ use model::value::Value;
 
 use super::Kind;
 use super::output::fields;
+use super::sources::state_named;
 
 /// The labels of a row's object.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Labelled<'a> {
-    /// Its own.
+    /// The object's own labels.
     Own(&'a Labels),
-    /// A job's: its own and those of its pods.
+    /// A job's labels and those of its pods.
     Job(&'a Job),
 }
 
 impl Labelled<'_> {
-    /// All of them; `None` where they are not known.
+    /// All labels; `None` where unknown.
     pub fn all(&self) -> Option<BTreeMap<Name, Name>> {
         let pairs = |labels: &Labels| -> Vec<(Name, Name)> {
             let all = labels.iter();
@@ -36,7 +37,7 @@ impl Labelled<'_> {
                 if own.is_none() && job.pods.is_empty() {
                     return None;
                 }
-                // Its own win over those of its pods.
+                // The job's own labels override those of its pods.
                 let pods = job.pods.iter().flat_map(|pod| pairs(&pod.seen.labels));
                 Some(pods.chain(own.map(pairs).unwrap_or_default()).collect())
             }
@@ -44,14 +45,24 @@ impl Labelled<'_> {
     }
 }
 
-/// The value of a label of a job: its own, else that of a pod of it.
+/// The value of a job's label: its own, otherwise that of one of its pods.
 pub fn label_of_job<'a>(job: &'a Job, key: &str) -> Option<&'a Name> {
     let own = job.labels.as_ref().and_then(|labels| labels.get(key));
     let pods = || job.pods.iter().find_map(|pod| pod.seen.labels.get(key));
     own.or_else(pods)
 }
 
-/// A field that is to have a value, or to have another.
+/// Labels that name a job's owner, in order of preference.
+const OWNERS: [&str; 2] = ["owner", "user"];
+
+/// A job's owner: the label and its value.
+pub fn owner_of_job(job: &Job) -> Option<(&'static str, &Name)> {
+    OWNERS
+        .into_iter()
+        .find_map(|label| Some((label, label_of_job(job, label)?)))
+}
+
+/// A field that must, or must not, have a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Field {
     name: String,
@@ -59,7 +70,7 @@ struct Field {
     value: String,
 }
 
-/// Which rows are wanted; all of them where nothing is asked.
+/// Label and field selectors; empty selects every row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Select {
     labels: Vec<Requirement>,
@@ -68,10 +79,10 @@ pub struct Select {
 }
 
 impl Select {
-    /// What both selectors ask of rows of a kind; an empty text asks nothing.
+    /// Parses both selectors for rows of a kind; an empty text selects everything.
     ///
     /// # Errors
-    /// A selector is not understood, or the kind has no labels, or no such field: what there is instead.
+    /// A selector is malformed, or the kind has no labels or no such field; the text names the alternatives.
     pub fn parse(kind: Kind, labels: &str, fields: &str) -> Result<Self, String> {
         let mut words = Vec::new();
         for (flag, text) in [("-l", labels), ("--field-selector", fields)] {
@@ -99,33 +110,33 @@ impl Select {
         })
     }
 
-    /// True when every row is wanted.
+    /// True when every row is selected.
     pub const fn is_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// True when labels are asked for.
+    /// True when labels are selected on.
     pub const fn asks_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// The fields that are asked for.
+    /// The selected fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|field| field.name.as_str())
     }
 
-    /// True when a field is to have this value.
-    pub fn asks(&self, name: &str, value: &str) -> bool {
+    /// True when the selector requires this value of a field.
+    pub fn selects(&self, name: &str, value: &str) -> bool {
         let mut fields = self.fields.iter();
         fields.any(|field| field.is && field.name == name && field.value == value)
     }
 
-    /// As it was asked: `-l team=nlp`.
+    /// The selector as given: `-l team=nlp`.
     pub fn words(&self) -> &str {
         &self.words
     }
 
-    /// The first label that is asked for and that no object has, with the nearest that one has.
+    /// The first requested label key that no object has, with the nearest existing key.
     pub fn unheard<'a>(
         &self,
         known: impl Iterator<Item = &'a Name> + Clone,
@@ -135,19 +146,19 @@ impl Select {
         Some((key, nearest(key, known.map(Name::as_str))))
     }
 
-    /// Whether an object of these labels is wanted; labels that are not known are not matched.
+    /// True when an object with these labels matches; unknown labels do not match.
     pub fn wants_labels(&self, labels: Option<&BTreeMap<Name, Name>>) -> bool {
         self.labels.is_empty()
             || labels.is_some_and(|labels| self.labels.iter().all(|one| one.is_met(labels)))
     }
 
-    /// Whether a row of these values is wanted.
+    /// True when a row with these values matches.
     pub fn wants_row(&self, row: &Value) -> bool {
         self.fields.iter().all(|field| {
             let found = row.at(&field.name);
             let same = match (found, field.value.as_str()) {
                 (None, "") => true,
-                // What has fields of its own is asked for by whether it is there: `cordoned=true`.
+                // A field with subfields is tested for presence: `cordoned=true`.
                 (None, "false") => true,
                 (Some(Value::Map(_) | Value::List(_)), "true") => true,
                 (Some(value), wanted) => plain(value) == wanted,
@@ -166,7 +177,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// What stands between commas that are in no parentheses.
+/// Splits at commas outside parentheses.
 fn parts(text: &str) -> Result<Vec<&str>, String> {
     let (mut all, mut depth, mut from) = (Vec::new(), 0i32, 0);
     for (at, c) in text.char_indices() {
@@ -190,7 +201,7 @@ fn parts(text: &str) -> Result<Vec<&str>, String> {
     Ok(all.into_iter().map(str::trim).collect())
 }
 
-/// One test of a label.
+/// Parses one label requirement.
 fn label(text: &str) -> Result<Requirement, String> {
     let wrong = || {
         format!(
@@ -233,7 +244,7 @@ fn label(text: &str) -> Result<Requirement, String> {
     }
 }
 
-/// One test of a field.
+/// Parses one field requirement.
 fn field(kind: Kind, text: &str) -> Result<Field, String> {
     let signs = [("!=", false), ("==", true), ("=", true)];
     let found = signs
@@ -244,14 +255,18 @@ fn field(kind: Kind, text: &str) -> Result<Field, String> {
             "--field-selector: `{text}` is not understood; write field=value or field!=value"
         ));
     };
+    let name = named(kind, name.trim()).map_err(|why| format!("--field-selector: {why}"))?;
+    let value = value.trim();
+    // The state's word from the table is accepted as well.
+    let state = (kind == Kind::Sources && name == "state").then(|| state_named(value));
     Ok(Field {
-        name: named(kind, name.trim()).map_err(|why| format!("--field-selector: {why}"))?,
         is,
-        value: value.trim().to_owned(),
+        value: state.flatten().unwrap_or(value).to_owned(),
+        name,
     })
 }
 
-/// kubectl's fields, each with ours.
+/// kubectl's field names, each with ours.
 const KUBECTL: &[(&str, &str)] = &[
     ("metadata.name", "name"),
     ("metadata.namespace", "namespace"),
@@ -261,20 +276,20 @@ const KUBECTL: &[(&str, &str)] = &[
     ("status.phase", "phase"),
 ];
 
-/// The field of a kind's rows that is meant by a name: one of ours, in kubectl's words or without regard to case.
+/// The field of a kind's rows with this name: ours, or kubectl's, ignoring case.
 ///
 /// # Errors
-/// There is none: the text names the nearest and all that there are.
+/// No such field; the text has the nearest name and lists all.
 pub fn named(kind: Kind, name: &str) -> Result<String, String> {
     let all = fields(kind);
     let ours = KUBECTL.iter().find(|(theirs, _)| *theirs == name);
     let wanted = ours.map_or(name, |(_, ours)| ours);
     let is = |field: &&std::borrow::Cow<'static, str>| field.eq_ignore_ascii_case(wanted);
-    // A list or a record is named by itself; its parts stand behind a dot.
+    // A list or a record matches by its own name; its parts follow a dot.
     if let Some(field) = all.iter().find(is) {
         return Ok(field.to_string());
     }
-    // What has a name of its own kind: the id of a device.
+    // The kind's own identifier: a device's id.
     if wanted == "name" && all.iter().any(|field| field == "id") {
         return Ok(String::from("id"));
     }
@@ -291,13 +306,12 @@ pub fn named(kind: Kind, name: &str) -> Result<String, String> {
     ))
 }
 
-/// The field of a kind's rows that they are sorted by for a name, and whether it falls where what is named rises: kubectl sorts by
-/// the moment of creation, rows have the age.
+/// The sort field for a name, and whether its order is reversed: kubectl sorts by creation time, rows have the age.
 ///
 /// # Errors
 /// Those of [`named`].
 pub fn sorted_by(kind: Kind, name: &str) -> Result<(String, bool), String> {
-    // The age of a device or a source is that of what it last said.
+    // The age of a device or a source is that of its last reading.
     let is_made = matches!(kind, Kind::Jobs | Kind::Pods | Kind::Nodes);
     match name {
         "metadata.creationTimestamp" if is_made => Ok((String::from("age_seconds"), true)),
@@ -361,6 +375,17 @@ mod tests {
         assert!(wants(Kind::Nodes, "devices.free=3"));
         assert!(wants(Kind::Nodes, "spec.unschedulable=true"));
         assert!(!wants(Kind::Nodes, "cordoned=false"));
+        // The table's word for a lost source.
+        let lost = Value::of(r#"{"name":"dcgm a","state":"lost"}"#);
+        for (text, is) in [
+            ("state=unreachable", true),
+            ("state=lost", true),
+            ("state!=unreachable", false),
+            ("state=stale", false),
+        ] {
+            let select = Select::parse(Kind::Sources, "", text).expect(text);
+            assert_eq!(select.wants_row(&lost), is, "{text}");
+        }
         let wrong = Select::parse(Kind::Pods, "", "status.hostIP=1").expect_err("not known");
         assert!(
             wrong.contains("pods have no field `status.hostIP`"),

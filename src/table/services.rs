@@ -1,4 +1,4 @@
-//! Rows of `services`: each model that a workload serves, how it does, and what a million tokens cost.
+//! Rows of `services`: each model served by a workload, its performance, and the cost of a million tokens.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ use super::jobs::money;
 use super::select::Labelled;
 use super::table::Column;
 use super::text::{UNKNOWN, amount, latency, or_unknown, percent, usd, word};
-use super::{Facts, said};
+use super::{Facts, non_empty};
 
-/// Quantiles of a latency.
+/// Latency percentiles.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LatencyCell {
     /// Median, seconds.
@@ -22,13 +22,14 @@ pub struct LatencyCell {
     pub p95: Option<f64>,
     /// 99th percentile, seconds.
     pub p99: Option<f64>,
-    /// Seconds: percentiles from `at_least_from` on are this or more, for they lie above the last bucket. `None` where none does.
+    /// Lower bound, seconds, of the percentiles from `at_least_from` on, which lie above the last bucket. `None` where none
+    /// does.
     pub at_least: Option<f64>,
-    /// The lowest of them: `p50`, `p95` or `p99`.
+    /// The lowest such percentile: `p50`, `p95` or `p99`.
     pub at_least_from: Option<&'static str>,
 }
 
-/// The percentiles of a latency, rising.
+/// The latency percentiles, ascending.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
 impl LatencyCell {
@@ -46,7 +47,7 @@ impl LatencyCell {
         }
     }
 
-    /// A percentile, by its place in [`PERCENTILES`], as a table shows it.
+    /// A percentile as a table cell, by its index in [`PERCENTILES`].
     fn words(&self, at: usize) -> String {
         let seconds = [self.p50, self.p95, self.p99][at];
         let from = self.at_least_from;
@@ -55,83 +56,83 @@ impl LatencyCell {
     }
 }
 
-/// How many requests a second meet what is promised.
+/// Requests per second that meet the objectives.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct GoodputCell {
-    /// At least, requests a second.
+    /// Lower bound, requests/s.
     pub low: Option<f64>,
-    /// At most, requests a second.
+    /// Upper bound, requests/s.
     pub high: Option<f64>,
 }
 
-/// What the settings promise, in seconds.
+/// Latency objectives from the settings, seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ObjectivesCell {
-    /// Time to the first token.
+    /// Time to first token.
     pub ttft_seconds: Option<f64>,
-    /// Time for each token after the first.
+    /// Time per output token after the first.
     pub tpot_seconds: Option<f64>,
 }
 
 /// One model of one workload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ServiceRow<'a> {
-    /// The labels of its workload and of that one's pods.
+    /// The labels of its workload and of the workload's pods.
     #[serde(skip)]
     pub labels: Labelled<'a>,
     /// Namespace.
     pub namespace: &'a str,
-    /// The workload.
+    /// Name of the workload.
     pub name: &'a str,
     /// Kind of the workload, `Deployment`.
     pub kind: &'a str,
-    /// The model, where its servers tell.
+    /// The model, where its servers report it.
     pub model: Option<&'a str>,
-    /// What serves it: the dialect of its pages.
+    /// The serving engine: the dialect of its metrics.
     pub engine: &'a str,
     /// Team.
     pub team: &'a str,
-    /// Pods that said something of it lately.
+    /// Pods with a recent answer.
     pub replicas: u32,
-    /// Of these, with figures over the window: read twice, and not restarted since.
+    /// Replicas with rates over the window: read twice without a restart in between.
     pub replicas_measured: u32,
-    /// Requests in work.
+    /// Requests being processed.
     pub running: Option<f64>,
-    /// Requests that wait in servers' queues.
+    /// Requests queued in the servers.
     pub waiting: Option<f64>,
-    /// Key-value cache in use of the fullest replica, 0 to 1.
+    /// KV-cache use of the fullest replica, 0 to 1.
     pub kv_cache_ratio: Option<f64>,
-    /// The same as the mean over replicas.
+    /// Mean KV-cache use of the replicas, 0 to 1.
     pub kv_cache_mean_ratio: Option<f64>,
-    /// Share of prompt tokens found in the cache, 0 to 1: mean over replicas.
+    /// Share of prompt tokens found in the cache, 0 to 1; mean over replicas.
     pub prefix_hit_ratio: Option<f64>,
-    /// What rates, latencies and preemptions are of. `None` where no replica was read twice: they are unknown then.
+    /// Window of rates, latencies and preemptions, seconds. `None` where no replica was read twice: these are then unknown.
     pub window_seconds: Option<f64>,
-    /// Time from a request to its first token.
+    /// Time to first token.
     pub ttft_seconds: LatencyCell,
-    /// Time for each token after the first: of requests, where `tpot_of` says so, else between two tokens.
+    /// Time per output token after the first: per request where `tpot_of` says so, otherwise between two tokens.
     pub tpot_seconds: LatencyCell,
-    /// What `tpot_seconds` counts: `requests` or `tokens`.
+    /// The unit of `tpot_seconds`: `requests` or `tokens`.
     pub tpot_of: Option<&'static str>,
-    /// Tokens generated a second.
+    /// Generated tokens per second.
     pub tokens_per_second: Option<f64>,
-    /// Tokens of prompts a second.
+    /// Prompt tokens per second.
     pub prompt_tokens_per_second: Option<f64>,
-    /// Requests answered a second.
+    /// Completed requests per second.
     pub requests_per_second: Option<f64>,
-    /// Requests preempted for want of cache, in the window.
+    /// Requests preempted because the cache was full, in the window.
     pub preemptions: Option<f64>,
-    /// Requests a second that meet what is promised.
+    /// Requests per second that meet the objectives.
     pub goodput: GoodputCell,
-    /// What is promised.
+    /// The objectives.
     pub objectives: ObjectivesCell,
-    /// USD an hour of what its workload holds.
+    /// Rate of its workload's devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD for a million generated tokens at the rates of now: what the workload holds over all tokens that it generates.
+    /// USD per million generated tokens at current rates: the workload's rate over all tokens that it generates.
     pub usd_per_million_tokens: Option<f64>,
     /// Whether it is saturated.
     pub saturated: Option<bool>,
-    /// By what: `waiting`, `kv-cache`, `preemptions`.
+    /// Saturation causes: `waiting`, `kv-cache`, `preemptions`.
     pub saturated_by: Vec<&'static str>,
     /// The HorizontalPodAutoscaler of its workload.
     pub scaler: Option<&'a str>,
@@ -232,7 +233,7 @@ pub(super) fn columns<'a>() -> Vec<Column<ServiceRow<'a>>> {
     ]
 }
 
-/// Requests a second: `0.42`, `12.5`, `230`.
+/// Requests per second: `0.42`, `12.5`, `230`.
 pub fn rate(number: f64) -> String {
     match number {
         number if number < 10.0 => format!("{number:.2}"),
@@ -241,7 +242,7 @@ pub fn rate(number: f64) -> String {
     }
 }
 
-/// Goodput as its range, or one number where both ends read the same.
+/// Goodput as a range, or as one number where both ends read the same.
 pub fn goodput((low, high): (f64, f64)) -> String {
     let (low, high) = (rate(low), rate(high));
     match low == high {
@@ -250,7 +251,7 @@ pub fn goodput((low, high): (f64, f64)) -> String {
     }
 }
 
-/// `saturated: waiting, kv-cache`, `ok`, or unknown.
+/// `saturated: waiting, kv-cache`, `ok`, or `-`.
 pub fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) -> String {
     match saturated {
         Some(true) => format!("saturated: {}", by.collect::<Vec<&str>>().join(", ")),
@@ -259,7 +260,7 @@ pub fn verdict(saturated: Option<bool>, by: impl Iterator<Item = &'static str>) 
     }
 }
 
-/// Every model that some workload serves, by namespace, workload and model: the job's place among all jobs, and the model's in it.
+/// Every served model by namespace, workload and model: the index of the job, and of the model within the job.
 pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
     let jobs = facts.fleet.jobs.iter().enumerate();
     let mut all: Vec<(usize, usize)> = jobs
@@ -281,7 +282,7 @@ pub fn places(facts: &Facts) -> Vec<(usize, usize)> {
     all
 }
 
-/// The service at a place of [`places`].
+/// The service at an index pair of [`places`].
 pub fn at(facts: &Facts, (job, within): (usize, usize)) -> Option<(&Job, &ServedModel)> {
     let job = facts.fleet.jobs.get(job)?;
     let served = job.serving.as_ref()?.served.get(within)?;
@@ -296,7 +297,7 @@ pub fn rows(facts: &Facts) -> Vec<ServiceRow<'_>> {
         .collect()
 }
 
-/// A service in a line, for the page of its workload: what is known, and nothing else.
+/// A service in one line, for its workload's page; unknown values are left out.
 pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     let row = row(facts, job, served);
     let (ttft, tpot) = (row.ttft_seconds, row.tpot_seconds);
@@ -321,17 +322,17 @@ pub fn words(facts: &Facts, job: &Job, served: &ServedModel) -> String {
     known.join(" · ")
 }
 
-/// What is to be said where no server was read twice: a command looks once. `None` where nothing is served.
+/// The note where no server was read twice, as in a one-shot command. `None` where nothing is served.
 pub fn read_once(facts: &Facts) -> Option<&'static str> {
     let all = places(facts).into_iter();
     let mut served = all.filter_map(|place| at(facts, place)).peekable();
     served.peek()?;
     served.all(|(_, one)| one.window_seconds.is_none()).then_some(
-        "rates, latencies, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console go on reading, and `--at -0m` looks at the context's record",
+        "rates, latencies, goodput and state are unknown: each server was read once; `stokehold get services --watch` and the console keep reading, and `--at -0m` reads the context's record",
     )
 }
 
-/// What tells a service from all others: `NAMESPACE/NAME (KIND, MODEL)`.
+/// The unique key of a service: `NAMESPACE/NAME (KIND, MODEL)`.
 pub fn key(job: &Job, served: &ServedModel) -> String {
     key_of(
         &job.id.key.namespace,
@@ -349,16 +350,16 @@ fn key_of(namespace: &str, name: &str, kind: &str, model: Option<&str>) -> Strin
 }
 
 impl ServiceRow<'_> {
-    /// What tells it from all others; see [`key`].
+    /// Its unique key; see [`key`].
     pub fn key(&self) -> String {
         key_of(self.namespace, self.name, self.kind, self.model)
     }
 }
 
-/// USD for a million generated tokens: what the workload costs an hour over the tokens that all its models generate in one. Unknown
-/// without a price, without tokens, and while a replica was not read twice.
+/// USD per million generated tokens: the workload's rate over the tokens that all its models generate. `None` without a
+/// price, without tokens, and while a replica has not been read twice.
 pub fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
-    let usd = money(facts, job)?.burn.usd();
+    let usd = money(facts, job)?.rate.usd();
     let served = &job.serving.as_ref()?.served;
     let all = served.iter().map(|one| {
         let whole = one.measured == one.replicas;
@@ -371,7 +372,7 @@ pub fn usd_per_million_tokens(facts: &Facts, job: &Job) -> Option<f64> {
 /// The autoscaler of a service's workload.
 pub fn scaler<'a>(facts: &'a Facts, job: &'a Job) -> Option<&'a str> {
     let mut scalers = facts.fleet.scaling.pod_scalers_of(job);
-    said(&scalers.next()?.key.name)
+    non_empty(&scalers.next()?.key.name)
 }
 
 /// The row of one service.
@@ -410,7 +411,7 @@ pub fn row<'a>(facts: &'a Facts, job: &'a Job, served: &'a ServedModel) -> Servi
             ttft_seconds: served.objectives.ttft,
             tpot_seconds: served.objectives.tpot,
         },
-        burn_usd_per_hour: money(facts, job).map(|spend| spend.burn.usd()),
+        burn_usd_per_hour: money(facts, job).map(|spend| spend.rate.usd()),
         usd_per_million_tokens: usd_per_million_tokens(facts, job),
         saturated: served.is_saturated(),
         saturated_by: served.saturation().map(Saturation::name).collect(),
@@ -425,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_percentile_on_the_last_bound_is_not_one_above_it() {
-        // The slowest of the first half took exactly what the last bound says.
+        // The slowest of the first half took exactly the last bound.
         let cell = LatencyCell {
             p50: Some(0.5),
             p95: Some(0.5),
@@ -486,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_reads_each_server_once_says_so() {
+    fn a_single_reading_of_each_server_is_noted() {
         let mut facts = facts();
         assert_eq!(read_once(&facts), None, "one was read twice");
         let fleet = std::sync::Arc::make_mut(&mut facts.fleet);

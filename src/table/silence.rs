@@ -1,4 +1,4 @@
-//! Findings that somebody muted or took on: kept beside the cluster, on the operator's own machine.
+//! Muted and acknowledged findings, stored on the operator's own machine, not in the cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::finding::Finding;
 
-/// A mute ends by itself after so long, for what is muted for ever is forgotten.
+/// How long a mute lasts; a permanent one would be forgotten.
 pub const MUTED_FOR: std::time::Duration = std::time::Duration::from_secs(7 * 86_400);
 
-/// What somebody did with a finding.
+/// How a finding was silenced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Silence {
-    /// Does not want to hear of it: it stays out of every count, for a week at most, however often it comes back.
+    /// Muted: it stays out of every count, for at most a week, even if it recurs.
     Muted,
-    /// Is on it: it stays out of every count for as long as it lasts.
+    /// Acknowledged: a user works on it, and it stays out of every count while it lasts.
     Acknowledged,
 }
 
 impl Silence {
-    /// As the alerts view says it.
+    /// As shown in the alerts view.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Muted => "muted",
@@ -30,25 +30,25 @@ impl Silence {
     }
 }
 
-/// One finding's entry.
+/// The silence of one finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// What was done.
+pub struct SilenceEntry {
+    /// Muted or acknowledged.
     pub silence: Silence,
-    /// When.
+    /// When it was set.
     pub at: Moment,
 }
 
-/// What was done with the findings of one cluster, by their ids.
+/// The silences of one cluster, by finding id.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Silences(BTreeMap<Name, Entry>);
+pub struct Silences(BTreeMap<Name, SilenceEntry>);
 
 /// A line of the log beside a record.
 #[derive(Serialize, Deserialize)]
 struct Logged {
     at: String,
     id: String,
-    /// Nothing where it was taken back.
+    /// `None` where the silence was removed.
     state: Option<Silence>,
 }
 
@@ -68,47 +68,47 @@ struct Line {
 }
 
 impl Silences {
-    /// What holds for a finding at this moment.
+    /// The silence of a finding in effect at this moment.
     pub fn of(&self, finding: &Finding, now: Moment) -> Option<Silence> {
         let entry = self.0.get(&finding.id)?;
         let holds = match entry.silence {
             Silence::Muted => now < entry.at.plus(MUTED_FOR),
-            // What came back afterwards is news.
+            // A finding that recurs afterwards is new.
             Silence::Acknowledged => finding.since <= entry.at,
         };
         holds.then_some(entry.silence)
     }
 
-    /// What holds for an advice of this id at this moment: for a week, whatever was done.
+    /// The silence of an advice in effect at this moment; either kind lasts a week.
     pub fn of_advice(&self, id: &str, now: Moment) -> Option<Silence> {
         let entry = self.0.get(id)?;
         (now < entry.at.plus(MUTED_FOR)).then_some(entry.silence)
     }
 
-    /// Notes what was done with a finding; `None` takes it back.
-    pub fn set(&mut self, id: Name, entry: Option<Entry>) {
+    /// Sets the silence of a finding; `None` removes it.
+    pub fn set(&mut self, id: Name, entry: Option<SilenceEntry>) {
         match entry {
             Some(entry) => self.0.insert(id, entry),
             None => self.0.remove(&id),
         };
     }
 
-    /// True where nothing was done with any finding.
+    /// True where no finding is silenced.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every finding with which something was done, by id.
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Entry)> {
+    /// Every silence, by finding id.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &SilenceEntry)> {
         self.0.iter()
     }
 
-    /// What was done with a finding, whether it still holds or not.
-    pub fn entry(&self, id: &str) -> Option<Entry> {
+    /// The silence of a finding, in effect or expired.
+    pub fn entry(&self, id: &str) -> Option<SilenceEntry> {
         self.0.get(id).copied()
     }
 
-    /// The line of a record's log that says what was done with a finding at `at`; `None` took it back.
+    /// The log line of a record for setting a silence at `at`; `None` removes it.
     pub fn logged(id: &str, state: Option<Silence>, at: Moment) -> String {
         let line = Logged {
             at: at.rfc3339(),
@@ -119,47 +119,47 @@ impl Silences {
         text + "\n"
     }
 
-    /// What had been done by `at`, by the log of a record. A line that is not of a log, or not whole, is passed over.
+    /// The silences in effect at `at` by the log of a record. Malformed and truncated lines are skipped.
     pub fn by_log(log: &str, at: Moment) -> Self {
         let lines = log.lines().filter_map(|line| {
             let line: Logged = serde_json::from_str(line).ok()?;
             Some((Moment::parse(&line.at)?, line))
         });
-        // Two consoles may have written, each what it knew.
+        // Two consoles may have written out of order.
         let mut lines: Vec<(Moment, Logged)> = lines.filter(|(done, _)| *done <= at).collect();
         lines.small_sort_by_key(|(done, _)| *done);
         let mut silences = Self::default();
         for (at, line) in lines {
-            let entry = line.state.map(|silence| Entry { silence, at });
+            let entry = line.state.map(|silence| SilenceEntry { silence, at });
             silences.set(Name::from(line.id), entry);
         }
         silences
     }
 
-    /// The entries of `context` out of the text of the state file; an empty text has none.
+    /// Reads the entries of `context` from the state file; an empty text has none.
     ///
     /// # Errors
-    /// The text is not what this program writes.
+    /// The text is not a valid state file.
     pub fn read(text: &str, context: &str) -> Result<Self, String> {
         let mut file = file(text)?;
         let lines = file.context.remove(context).unwrap_or_default();
         let entries = lines.into_iter().filter_map(|(id, line)| {
             let at = Moment::parse(&line.at)?;
             let silence = line.state;
-            Some((Name::from(id), Entry { silence, at }))
+            Some((Name::from(id), SilenceEntry { silence, at }))
         });
         Ok(Self(entries.collect()))
     }
 
-    /// The text of the state file with one finding's entry of `context` changed, and what has run out left away.
+    /// The state file's text with one finding's entry of `context` changed and expired entries removed.
     ///
     /// # Errors
-    /// The text is not what this program writes.
+    /// The text is not a valid state file.
     pub fn written(
         text: &str,
         context: &str,
         id: &str,
-        entry: Option<Entry>,
+        entry: Option<SilenceEntry>,
         now: Moment,
     ) -> Result<String, String> {
         let mut file = file(text)?;
@@ -174,7 +174,7 @@ impl Silences {
             }
         }
         for lines in file.context.values_mut() {
-            // Nobody knows here whether a finding still lasts: both sorts are forgotten after a while.
+            // Whether a finding still lasts is unknown here: both kinds are dropped after a while.
             lines.retain(|_, line| {
                 Moment::parse(&line.at).is_some_and(|at| now < at.plus(MUTED_FOR * 4))
             });
@@ -213,7 +213,7 @@ mod tests {
         let now = facts.now;
         let mut silences = Silences::default();
         assert_eq!(silences.of(finding, now), None);
-        let entry = |silence| Some(Entry { silence, at: now });
+        let entry = |silence| Some(SilenceEntry { silence, at: now });
         silences.set(finding.id.clone(), entry(Silence::Muted));
         assert_eq!(silences.of(finding, now), Some(Silence::Muted));
         assert_eq!(silences.of(finding, now.plus(MUTED_FOR)), None);
@@ -229,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_a_record_tells_of_each_moment_what_had_been_done() {
+    fn the_silence_log_of_a_record_applies_as_of_each_moment() {
         let at = |second: i64| Moment::from_seconds(1_800_000_000 + second);
         let log = [
             Silences::logged("a", Some(Silence::Muted), at(10)),
             "half a li\n".to_owned(),
             Silences::logged("a", None, at(30)),
-            // One that was done before the log was begun.
+            // One that was set before the log began.
             Silences::logged("b", Some(Silence::Acknowledged), at(5)),
         ]
         .concat();
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn the_file_keeps_other_clusters_and_forgets_what_ran_out() {
         let at = Moment::from_seconds(1_800_000_000);
-        let entry = |silence| Some(Entry { silence, at });
+        let entry = |silence| Some(SilenceEntry { silence, at });
         let one = Silences::written("", "prod", "xid-79 n/gpu3", entry(Silence::Muted), at);
         let two = Silences::written(
             &one.expect("is ours"),

@@ -1,4 +1,4 @@
-//! Rows of `sources`: where facts come from, how fresh they are and what asking for them costs.
+//! Rows of `sources`: data sources, their freshness, and their load.
 
 use std::borrow::Cow;
 
@@ -21,26 +21,26 @@ pub struct SourceRow<'a> {
     pub kind: &'a str,
     /// `live`, `stale` or `lost`.
     pub state: &'static str,
-    /// The same as it is told.
+    /// The state as displayed.
     #[serde(skip)]
     pub told: &'static str,
-    /// The node that it is on, where it is one node's.
+    /// The node that it runs on, where it belongs to one.
     pub node: Option<&'a str>,
-    /// Since its first failure after its last good answer; `None` while it answers or where that is not known.
+    /// Seconds since the first failure after its last success; `None` while it answers or where unknown.
     pub failing_seconds: Option<u64>,
-    /// Since it last answered well; `None` when it never has.
+    /// Seconds since its last success; `None` without one.
     pub age_seconds: Option<u64>,
-    /// How long its last answer took.
+    /// Latency of its last answer, milliseconds.
     pub latency_ms: Option<u32>,
     /// Failures since the start.
     pub errors: u64,
     /// Series turned into readings in the last page.
     pub series_used: Option<u32>,
-    /// Series or lines that were not.
+    /// Series or lines that were skipped.
     pub series_skipped: Option<u32>,
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
-    /// What is wrong and the mend; `None` when all is well.
+    /// The fault and its fix; `None` without a fault.
     pub message: Option<Cow<'a, str>>,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
     ]
 }
 
-/// Every source, the worst first, by name.
+/// Every source, most severe first, then by name.
 pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
     let mut sources: Vec<_> = facts.fleet.sources.iter().collect();
     sources.small_sort_by(|a, b| {
@@ -104,7 +104,7 @@ pub fn fault(facts: &Facts, source: &SourceHealth) -> SourceFault {
     facts.fleet.source_fault(source, facts.now)
 }
 
-/// The state as it is told: what does not answer is unreachable. In JSON it is `lost`.
+/// The state as displayed: a lost source is `unreachable`. In JSON it is `lost`.
 pub const fn state_words(state: SourceState) -> &'static str {
     match state {
         SourceState::Lost => "unreachable",
@@ -112,7 +112,19 @@ pub const fn state_words(state: SourceState) -> &'static str {
     }
 }
 
-/// What is wrong with a source and the mend, its node first where that is not ready; empty where all is well.
+/// The JSON name of a state's displayed word.
+pub fn state_named(words: &str) -> Option<&'static str> {
+    const ALL: [SourceState; 4] = [
+        SourceState::NotVisible,
+        SourceState::Live,
+        SourceState::Stale,
+        SourceState::Lost,
+    ];
+    let state = ALL.into_iter().find(|state| state_words(*state) == words);
+    state.map(SourceState::name)
+}
+
+/// A source's fault and its fix, with its node first where that is not ready; empty without a fault.
 pub fn message(facts: &Facts, source: &SourceHealth) -> Cow<'static, str> {
     match source.message.is_empty() && facts.fleet.node_down(source).is_none() {
         true => Cow::Borrowed(""),
@@ -128,11 +140,12 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         state: source.state.name(),
         told: state_words(source.state),
         node: source.node.as_deref(),
-        // Before it has answered once, since when it fails is not known: one look would say 0 s.
-        failing_seconds: source
-            .failing_since
-            .filter(|_| source.last_ok.is_some())
-            .map(|at| facts.now.since(at).seconds()),
+        // When only our first sighting is known, a one-shot command would print 0 s.
+        failing_seconds: facts
+            .fleet
+            .fails_since(source)
+            .filter(|(_, first_seen)| !first_seen)
+            .map(|(at, _)| facts.now.since(at).seconds()),
         age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),
         latency_ms: source.latency_ms,
         errors: source.errors,

@@ -1,28 +1,28 @@
-//! Tables as text: columns in line whatever the names are made of, no trailing spaces, nothing hostile.
+//! Text tables: columns aligned for any display width, no trailing spaces, no control characters.
 
 use unicode_width::UnicodeWidthStr;
 
 use model::base::name::printable;
 
-/// A column: what stands in it and how.
+/// A column.
 pub struct Column<R> {
     /// Header.
     pub title: &'static str,
-    /// Numbers stand at the right.
+    /// True when right-aligned, as numbers are.
     pub right: bool,
     /// Only in the wide table.
     pub wide: bool,
-    /// The field of the row's JSON that it shows, for `--sort-by`: several with `|` between them where the first that is known
-    /// counts; empty where no field does. Where it is not named, the field is called as the column is.
+    /// The field of the row's JSON that it shows, for `--sort-by`: several separated by `|`, of which the first known one
+    /// counts; empty for no field. `None` when the field is named like the column.
     pub field: Option<&'static str>,
-    /// Its header where the other columns are those of a team or of namespaces and it is not.
+    /// Its header in a scope, where the column covers the whole object and not the scope's part.
     pub whole: Option<&'static str>,
     /// The text of a row's cell.
     pub cell: fn(&R) -> String,
 }
 
 impl<R> Column<R> {
-    /// A column of words.
+    /// A text column.
     pub const fn text(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,
@@ -34,7 +34,7 @@ impl<R> Column<R> {
         }
     }
 
-    /// A column of numbers.
+    /// A number column.
     pub const fn number(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,
@@ -46,7 +46,7 @@ impl<R> Column<R> {
         }
     }
 
-    /// A column of words, only in the wide table.
+    /// A text column of the wide table only.
     pub const fn wide_text(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,
@@ -58,7 +58,7 @@ impl<R> Column<R> {
         }
     }
 
-    /// A column of numbers, only in the wide table.
+    /// A number column of the wide table only.
     pub const fn wide_number(title: &'static str, cell: fn(&R) -> String) -> Self {
         Self {
             title,
@@ -72,19 +72,19 @@ impl<R> Column<R> {
 }
 
 impl<R> Column<R> {
-    /// The same, of a whole pool, queue or node whatever the scope: its header says so then.
+    /// Marks a column that covers a whole pool, queue or node in any scope; `title` is its header in a scope.
     #[must_use]
     pub const fn whole(mut self, title: &'static str) -> Self {
         self.whole = Some(title);
         self
     }
 
-    /// Its header, in a picture of a scope or of everything.
+    /// Its header, in a scope or without one.
     pub fn heading(&self, scoped: bool) -> &'static str {
         self.whole.filter(|_| scoped).unwrap_or(self.title)
     }
 
-    /// The same, showing this field.
+    /// Sets the field that it shows.
     #[must_use]
     pub const fn by(mut self, field: &'static str) -> Self {
         self.field = Some(field);
@@ -92,7 +92,7 @@ impl<R> Column<R> {
     }
 }
 
-/// Headers of a table that is being printed, with the widths that later lines keep to.
+/// Headers of a table being printed, with the column widths for later lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     titles: Vec<(&'static str, bool)>,
@@ -100,7 +100,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A layout of these titles, each at the right or not, wide enough for all lines.
+    /// A layout for these titles, each right-aligned or not, wide enough for all lines.
     pub fn new<'a>(
         titles: Vec<(&'static str, bool)>,
         lines: impl IntoIterator<Item = &'a Vec<String>>,
@@ -124,7 +124,7 @@ impl Layout {
         self.line(&titles)
     }
 
-    /// One line. A cell that is wider than its column pushes the rest along.
+    /// One line. A cell wider than its column shifts the rest.
     pub fn line(&self, cells: &[String]) -> String {
         let mut out = String::new();
         for ((cell, width), (_, right)) in cells.iter().zip(&self.widths).zip(&self.titles) {
@@ -146,7 +146,7 @@ impl Layout {
     }
 }
 
-/// A text as one cell: on one line, without control characters; `-` when nothing is left of it.
+/// A text as one cell: a single line without control characters; `-` when nothing remains.
 pub fn cell(text: &str) -> String {
     let one_line: String = if text.contains(['\n', '\r', '\t']) {
         text.split_whitespace().collect::<Vec<&str>>().join(" ")

@@ -1,5 +1,5 @@
-//! Total cost of ownership: what the demand of each class of devices costs a month on demand, reserved, on spot and owned, and on devices
-//! of the other kind.
+//! Total cost of ownership: the monthly cost of each device class's demand on demand, reserved, on spot, owned, and on
+//! devices of another kind.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use model::cost::book::Purchase;
 use model::cost::prices::PriceList;
-use model::cost::tco::{BreakEven, Demand, Way, as_many, break_even};
+use model::cost::tco::{BreakEven, DevicesUsed, Way, as_many, break_even};
 use model::cost::{Owned, Price, Prices};
 use model::fleet::accelerator::{Accelerator, DeviceKind};
 use model::fleet::device::Device;
@@ -23,49 +23,49 @@ use super::Facts;
 use super::table::Layout;
 use super::text::{UNKNOWN, age, or_unknown, percent, usd};
 
-/// The JSON Schema of the answer.
+/// The JSON Schema of the rows.
 pub const SCHEMA: &str = include_str!("../../config/schema/tco.json");
 
-/// So many classes of the other kind are named.
+/// The number of alternative classes listed.
 const INSTEAD: usize = 3;
 
-/// Hours of a ledger's month.
+/// Hours of the ledger that count as a month.
 pub const LOOKS_BACK_HOURS: i64 = 30 * 24;
 
-/// What the price books do not know, by the settings.
+/// Prices from the settings that price books do not have.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TcoInputs {
-    /// A reserved hour as a share of one on demand.
+    /// Reserved price as a share of the on-demand price, 0 to 1.
     pub reserved: Option<f64>,
-    /// Machines that could be bought: class, devices of a machine, what it costs.
+    /// Machines that could be bought: class, devices per machine, purchase terms.
     pub owned: Vec<(String, u32, Owned)>,
 }
 
-/// What was used of a class in a month of the ledger.
+/// Usage of a class over a month of the ledger.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct MonthCell {
-    /// Allocated device-hours that were observed.
+    /// Observed allocated device-hours.
     pub device_hours: f64,
-    /// Allocated devices on average, over the observed time.
+    /// Mean allocated devices over the observed time.
     pub mean_devices: f64,
-    /// Allocated devices in the busiest hour.
+    /// Allocated devices in the peak hour.
     pub peak_devices: f64,
-    /// For how much of the month there are pictures, 0 to 1.
+    /// Observed share of the month, 0 to 1.
     pub observed_ratio: f64,
 }
 
-/// One way of paying.
+/// One purchase option.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct WayCell {
     /// `now`, `on-demand`, `reserved`, `spot` or `owned`.
     pub way: &'static str,
-    /// USD a device-hour; `None` where it is not known.
+    /// USD per device-hour; `None` where unknown.
     pub usd_per_device_hour: Option<f64>,
-    /// USD for the present demand in 730 hours.
+    /// USD per 730 hours for the present demand.
     pub usd_per_month: Option<f64>,
-    /// USD for the ledger's month in 730 hours: committed devices at its peak, others at its mean.
+    /// USD per 730 hours for the ledger's month: committed devices at its peak, others at its mean.
     pub usd_of_ledger_month: Option<f64>,
-    /// Book and row, or the setting; or why the price is not known.
+    /// Price book and row, or the setting; or why the price is unknown.
     pub source: String,
 }
 
@@ -74,13 +74,13 @@ pub struct WayCell {
 pub struct InsteadCell {
     /// Class.
     pub class: String,
-    /// Devices that do as much by their dense BF16 peak.
+    /// Devices with the same total dense BF16 peak.
     pub devices: f64,
-    /// USD a device-hour on demand.
+    /// On-demand price, USD per device-hour.
     pub usd_per_device_hour: f64,
-    /// USD in 730 hours.
+    /// USD per 730 hours.
     pub usd_per_month: f64,
-    /// Book and row.
+    /// Price book and row.
     pub source: String,
 }
 
@@ -91,29 +91,29 @@ pub struct TcoRow {
     pub class: String,
     /// `gpu`, `tpu` or `other`.
     pub kind: &'static str,
-    /// Devices held now: the present demand.
+    /// Allocated devices: the present demand.
     pub devices: u32,
-    /// Devices that waiting jobs ask for.
+    /// Devices that waiting jobs request.
     pub devices_waiting: u64,
-    /// Jobs that wait for them.
+    /// Number of these jobs.
     pub jobs_waiting: usize,
-    /// Median of their forecast waits with the devices that there are, seconds; `None` where none is known.
+    /// Median of their forecast waits with the existing devices, seconds; `None` where none is known.
     pub wait_p50_seconds: Option<u64>,
-    /// Of these, how many have a forecast start.
+    /// How many of them have a forecast start.
     pub jobs_with_start: usize,
     /// The ledger's month; `None` without a ledger.
     pub ledger_month: Option<MonthCell>,
-    /// Ways of paying, the present one first.
+    /// Purchase options, the present one first.
     pub ways: Vec<WayCell>,
-    /// Share of hours in use above which owned costs less than on demand.
+    /// Utilization above which owned devices cost less than on-demand ones, 0 to 1.
     pub owned_pays_above_ratio: Option<f64>,
-    /// Months of full use after which owned devices have paid off against on demand.
+    /// Months of full use after which owned devices break even with on-demand ones.
     pub owned_pays_after_months: Option<f64>,
-    /// The cheapest classes of the other kind.
+    /// The cheapest classes of another kind.
     pub instead: Vec<InsteadCell>,
 }
 
-/// The months of a ledger by class. `ratio` is for how much of the span there are pictures.
+/// The ledger's month by class. `ratio` is the observed share of the span.
 pub fn months(rows: &[HourRow], span: Span, ratio: f64) -> BTreeMap<Name, MonthCell> {
     let mut hours: BTreeMap<(&Name, i64), i64> = BTreeMap::new();
     for row in rows {
@@ -139,32 +139,32 @@ pub fn months(rows: &[HourRow], span: Span, ratio: f64) -> BTreeMap<Name, MonthC
             true => cell.device_hours / observed,
             false => 0.0,
         };
-        // In hours that were observed in part the peak is counted too low; it is never below the mean.
+        // In partly observed hours the peak is underestimated; it is never below the mean.
         cell.peak_devices = cell.peak_devices.max(cell.mean_devices);
     }
     all.retain(|_, cell| cell.device_hours > 0.0 && ratio > 0.0);
     all
 }
 
-/// What is held of a class, and a node and device that stand for it: of the largest pool.
-struct Held<'a> {
+/// Allocated devices of a class, with a sample node and device from each pool.
+struct ClassDevices<'a> {
     devices: u32,
-    /// USD an hour of what is held; `None` where a price is not known.
+    /// Rate of the allocated devices, USD/h; `None` where a price is unknown.
     usd: Option<f64>,
     pools: BTreeMap<&'a Name, (u32, &'a Node, &'a Device)>,
     kind: DeviceKind,
 }
 
-fn held<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, Held<'a>> {
+fn class_devices<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, ClassDevices<'a>> {
     let mut list = PriceList::new(prices);
-    let mut all: BTreeMap<&Name, Held<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<&Name, ClassDevices<'_>> = BTreeMap::new();
     for node in facts.fleet.nodes.iter() {
         for device in node
             .devices
             .iter()
             .filter(|device| !device.class.is_empty())
         {
-            let class = all.entry(&device.class).or_insert_with(|| Held {
+            let class = all.entry(&device.class).or_insert_with(|| ClassDevices {
                 devices: 0,
                 usd: Some(0.0),
                 pools: BTreeMap::new(),
@@ -182,7 +182,7 @@ fn held<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, Held<'a>> {
             }
         }
     }
-    // Pools at zero nodes have none, and their jobs wait all the same.
+    // Pools scaled to zero have no devices, but jobs may wait for them.
     for job in facts
         .fleet
         .jobs
@@ -193,7 +193,7 @@ fn held<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, Held<'a>> {
             continue;
         };
         let known = facts.fleet.policy.catalog.of_class(class);
-        all.entry(class).or_insert_with(|| Held {
+        all.entry(class).or_insert_with(|| ClassDevices {
             devices: 0,
             usd: Some(0.0),
             pools: BTreeMap::new(),
@@ -203,7 +203,7 @@ fn held<'a>(facts: &'a Facts, prices: &Prices) -> BTreeMap<&'a Name, Held<'a>> {
     all
 }
 
-/// Every class of the fleet that is held or waited for, by name.
+/// Every device class of the fleet that is allocated or waited for, by name.
 pub fn rows(
     facts: &Facts,
     prices: &Prices,
@@ -211,7 +211,7 @@ pub fn rows(
     months: &BTreeMap<Name, MonthCell>,
 ) -> Vec<TcoRow> {
     let catalog = &facts.fleet.policy.catalog;
-    let all = held(facts, prices);
+    let all = class_devices(facts, prices);
     let rows = all.into_iter().map(|(class, held)| {
         let mut waits: Vec<u64> = Vec::new();
         let (mut devices_waiting, mut jobs_waiting) = (0, 0);
@@ -228,11 +228,11 @@ pub fn rows(
         waits.sort_unstable();
         let month = months.get(class).copied();
         let now = f64::from(held.devices);
-        let present = Demand {
+        let present = DevicesUsed {
             mean: now,
             peak: now,
         };
-        let past = month.map(|month| Demand {
+        let past = month.map(|month| DevicesUsed {
             mean: month.mean_devices,
             peak: month.peak_devices,
         });
@@ -242,7 +242,7 @@ pub fn rows(
             usd_per_device_hour: held.usd.filter(|_| held.devices > 0).map(|usd| usd / now),
             usd_per_month: held.usd.map(|usd| usd * model::cost::tco::MONTH_HOURS),
             usd_of_ledger_month: None,
-            source: String::from("what the held devices cost now"),
+            source: String::from("what the allocated devices cost now"),
         }];
         for (way, offer) in &offers.ways {
             let rate = offer.as_ref().ok().map(|(rate, _)| *rate);
@@ -281,7 +281,7 @@ pub fn rows(
         .collect()
 }
 
-/// USD a device-hour and where it is from, or why it is not known.
+/// USD per device-hour and its source, or why it is unknown.
 type Offer = Result<(f64, String), String>;
 
 struct Offers {
@@ -291,7 +291,7 @@ struct Offers {
 
 fn source(price: &Price) -> String {
     match &price.as_of {
-        // (Some notes in books begin with the date.)
+        // Some sources in price books start with the date.
         Some(as_of) if !price.source.contains(as_of.as_str()) => {
             format!("{} {as_of}", price.source)
         }
@@ -299,7 +299,7 @@ fn source(price: &Price) -> String {
     }
 }
 
-fn offers(class: &str, held: &Held<'_>, prices: &Prices, inputs: &TcoInputs) -> Offers {
+fn offers(class: &str, held: &ClassDevices<'_>, prices: &Prices, inputs: &TcoInputs) -> Offers {
     let largest = held
         .pools
         .values()
@@ -307,7 +307,7 @@ fn offers(class: &str, held: &Held<'_>, prices: &Prices, inputs: &TcoInputs) -> 
     let listed = |purchase: Purchase| -> Offer {
         let price = match largest {
             Some((_, node, device)) => prices.offer(node, device, purchase),
-            // None of it is there to say what machine it is in.
+            // No device of the class exists, so its machine type is unknown.
             None => prices.of_class(class, purchase),
         };
         let told = price.map(|price| (price.rate.usd(), source(&price)));
@@ -371,7 +371,7 @@ fn offers(class: &str, held: &Held<'_>, prices: &Prices, inputs: &TcoInputs) -> 
     }
 }
 
-/// The cheapest classes of the other kind that do as much by their peaks: TPUs for GPUs, GPUs for TPUs.
+/// The cheapest classes of another kind with the same total peak: TPUs for GPUs, GPUs for TPUs.
 fn instead(
     own: &Accelerator,
     devices: f64,
@@ -393,7 +393,7 @@ fn instead(
                 class: other.class.to_string(),
                 devices: count,
                 usd_per_device_hour: rate,
-                usd_per_month: Demand {
+                usd_per_month: DevicesUsed {
                     mean: count,
                     peak: count,
                 }
@@ -412,7 +412,7 @@ fn instead(
     found
 }
 
-/// The rows as text; `month` is the ledger's, where there is one.
+/// The rows as text; `month` is the ledger's span, where a ledger exists.
 pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
     let mut out = format!("as of {} · a month is 730 h\n", at.rfc3339());
     if let Some(span) = month {
@@ -440,7 +440,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
         };
         let _ = write!(
             out,
-            "\n{} ({}): {} held, {waits}\n",
+            "\n{} ({}): {} allocated, {waits}\n",
             printable(&row.class),
             row.kind,
             row.devices
@@ -455,7 +455,11 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
                 percent(Some(month.observed_ratio))
             );
         }
-        let mut titles = vec![("WAY", false), ("$/DEVICE-H", true), ("HELD $/MONTH", true)];
+        let mut titles = vec![
+            ("WAY", false),
+            ("$/DEVICE-H", true),
+            ("ALLOCATED $/MONTH", true),
+        ];
         if row.ledger_month.is_some() {
             titles.push(("$ LEDGER MONTH", true));
         }
@@ -512,7 +516,7 @@ pub fn text(rows: &[TcoRow], at: Moment, month: Option<Span>) -> String {
         }
     }
     if rows.is_empty() {
-        let _ = writeln!(out, "{UNKNOWN} no device is held or waited for");
+        let _ = writeln!(out, "{UNKNOWN} no device is allocated or waited for");
     }
     out
 }

@@ -1,5 +1,5 @@
-//! `-o jsonpath=…`: kubectl's templates over rows. Each path is translated into RFC 9535, which a kept crate evaluates; what
-//! cannot be translated, or names a field that rows do not have, is refused with the reason.
+//! `-o jsonpath=…`: kubectl's templates over rows. Each path is translated into RFC 9535 and evaluated by a crate; a path
+//! that cannot be translated, or that names a field that rows do not have, is refused with the reason.
 //!
 //! ```text
 //! {.items[*].name}                                    all names, a space between them
@@ -19,25 +19,25 @@ use serde_json::{Value, json};
 use super::Kind;
 use super::output::fields;
 
-/// A template that was understood.
+/// A parsed template.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {
-    parts: Vec<Part>,
-    /// Some path begins at the object itself: one must be named.
+    parts: Vec<TemplatePart>,
+    /// True when some path starts at the object itself: exactly one object must be named.
     of_one: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Part {
-    /// Text, as it is.
+enum TemplatePart {
+    /// Literal text.
     Text(String),
     /// The values at a path.
     Path(Path),
     /// The parts for each value at a path.
-    Range(Path, Vec<Part>),
+    Range(Path, Vec<TemplatePart>),
 }
 
-/// A path, in RFC 9535, and what it begins at.
+/// A path in RFC 9535, and its starting point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Path {
     query: String,
@@ -48,9 +48,9 @@ struct Path {
 enum From {
     /// The list of rows, as kubectl's `{"items": […]}`.
     List,
-    /// The array that `-o json` prints.
+    /// The array printed by `-o json`.
     Array,
-    /// The one object that is named, or the value that a range is at.
+    /// The named object, or the current value of a range.
     Here,
 }
 
@@ -58,28 +58,28 @@ enum From {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Field(String),
-    /// What stands between brackets, translated.
+    /// The translated content of brackets.
     Index(String),
     /// `..`
     Deep,
 }
 
-/// What a path is followed from.
+/// What a path starts from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// The answer as a whole.
+    /// The whole answer.
     Answer,
     /// A row.
     Row,
-    /// Something whose fields are not known beforehand.
+    /// A value whose fields are not known in advance.
     Other,
 }
 
 impl Template {
-    /// Reads a template for rows of a kind.
+    /// Parses a template for rows of a kind.
     ///
     /// # Errors
-    /// What cannot be translated, and why.
+    /// The template cannot be translated; the text says why.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("-o jsonpath: {why}");
         let read = if text.contains('{') {
@@ -92,17 +92,17 @@ impl Template {
                 Kind::Fleet => From::Here,
                 _ => From::Array,
             };
-            checked(&query).map(|()| vec![Part::Path(Path { query, from })])
+            checked(&query).map(|()| vec![TemplatePart::Path(Path { query, from })])
         } else {
             // kubectl's relaxed form.
             Reader::new(kind, "")
                 .path(text.trim(), At::Answer)
-                .map(|(path, _)| vec![Part::Path(path)])
+                .map(|(path, _)| vec![TemplatePart::Path(path)])
         };
         let parts = read.map_err(wrong)?;
-        let of_one = |part: &Part| match part {
-            Part::Path(path) | Part::Range(path, _) => path.from == From::Here,
-            Part::Text(_) => false,
+        let of_one = |part: &TemplatePart| match part {
+            TemplatePart::Path(path) | TemplatePart::Range(path, _) => path.from == From::Here,
+            TemplatePart::Text(_) => false,
         };
         Ok(Self {
             of_one: kind != Kind::Fleet && parts.iter().any(of_one),
@@ -110,15 +110,15 @@ impl Template {
         })
     }
 
-    /// True when one object must be named: a path begins at it.
+    /// True when exactly one object must be named, because a path starts at it.
     pub const fn is_of_one(&self) -> bool {
         self.of_one
     }
 
-    /// The template of these rows, each as JSON.
+    /// Applies the template to rows given as JSON.
     ///
     /// # Errors
-    /// It is of one object, and there are more or none.
+    /// The template is for one object, and there are more or none.
     pub fn render<'a>(&self, rows: impl Iterator<Item = &'a str>) -> Result<String, String> {
         let rows: Vec<Value> = rows
             .map(|row| serde_json::from_str(row).expect("rows are serialized by us"))
@@ -150,7 +150,7 @@ struct Roots {
     here: Value,
 }
 
-impl Part {
+impl TemplatePart {
     fn write(&self, roots: &Roots, here: &Value, out: &mut String) -> Result<(), String> {
         match self {
             Self::Text(text) => out.push_str(text),
@@ -183,7 +183,7 @@ impl Path {
     }
 }
 
-/// A value as kubectl prints it: texts bare, the rest as JSON. What is not known is `null`.
+/// A value as kubectl prints it: strings bare, the rest as JSON. An unknown value is `null`.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => printable_lines(text).into_owned(),
@@ -191,7 +191,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// Refuses what is no RFC 9535.
+/// Rejects anything that is not valid RFC 9535.
 fn checked(query: &str) -> Result<(), String> {
     match parse_json_path(query) {
         Ok(_) => Ok(()),
@@ -199,7 +199,7 @@ fn checked(query: &str) -> Result<(), String> {
     }
 }
 
-/// Reads a template from its beginning to its end.
+/// A parser of templates.
 struct Reader<'t> {
     kind: Kind,
     rest: &'t str,
@@ -210,8 +210,8 @@ impl<'t> Reader<'t> {
         Self { kind, rest }
     }
 
-    /// Parts up to `{end}` of a range, or up to the end of the text.
-    fn parts(&mut self, at: At, in_range: bool) -> Result<Vec<Part>, String> {
+    /// Parses parts up to the `{end}` of a range, or up to the end of the text.
+    fn parts(&mut self, at: At, in_range: bool) -> Result<Vec<TemplatePart>, String> {
         let mut parts = Vec::new();
         loop {
             let (text, rest) = match self.rest.find('{') {
@@ -219,7 +219,7 @@ impl<'t> Reader<'t> {
                 None => (self.rest, None),
             };
             if !text.is_empty() {
-                parts.push(Part::Text(text.to_owned()));
+                parts.push(TemplatePart::Text(text.to_owned()));
             }
             let Some(rest) = rest else {
                 self.rest = "";
@@ -240,17 +240,17 @@ impl<'t> Reader<'t> {
             if let Some(path) = inside.strip_prefix("range ") {
                 let (path, to) = self.path(path.trim(), at)?;
                 let within = self.parts(to, true)?;
-                parts.push(Part::Range(path, within));
+                parts.push(TemplatePart::Range(path, within));
             } else if inside.starts_with(['"', '\'']) {
-                parts.push(Part::Text(literal(inside)?));
+                parts.push(TemplatePart::Text(literal(inside)?));
             } else {
                 let (path, _) = self.path(inside, at)?;
-                parts.push(Part::Path(path));
+                parts.push(TemplatePart::Path(path));
             }
         }
     }
 
-    /// A path, and what stands where it leads.
+    /// Parses a path; returns it with what it leads to.
     fn path(&self, text: &str, at: At) -> Result<(Path, At), String> {
         let absolute = text.starts_with('$');
         let bare = text.strip_prefix(['$', '@']).unwrap_or(text);
@@ -274,7 +274,7 @@ impl<'t> Reader<'t> {
         }
         let mut walked = 0;
         if now == At::Answer {
-            // `.items` and one index behind it lead to a row.
+            // `.items` followed by one index leads to a row.
             now = match steps.get(1) {
                 Some(Step::Index(_)) if steps[0] != Step::Deep => {
                     walked = 2;
@@ -293,7 +293,7 @@ impl<'t> Reader<'t> {
         Ok((Path { query, from }, now))
     }
 
-    /// Refuses a field that rows do not have. `metadata.name` and `metadata.namespace` are ours without `metadata`.
+    /// Rejects a field that rows do not have. `metadata.name` and `metadata.namespace` map to `name` and `namespace`.
     fn known(&self, steps: &mut Vec<Step>, at: usize) -> Result<(), String> {
         let all = fields(self.kind);
         let top = |name: &str| {
@@ -304,7 +304,7 @@ impl<'t> Reader<'t> {
         };
         let (first, second) = match (steps.get(at), steps.get(at + 1)) {
             (Some(Step::Field(first)), second) => (first, second),
-            // Names in quotes are names, not paths.
+            // Quoted names are names, not paths.
             (Some(Step::Index(inside)), _) if inside.starts_with(['\'', '"']) => {
                 let names = inside
                     .split(',')
@@ -327,7 +327,7 @@ impl<'t> Reader<'t> {
                     return Ok(());
                 }
                 Some(Step::Field(name)) if name == "labels" => {
-                    return Err("rows hold no labels: -l selects by them".to_owned());
+                    return Err("rows have no labels: -l selects by them".to_owned());
                 }
                 _ => {}
             }
@@ -338,7 +338,7 @@ impl<'t> Reader<'t> {
         Err(self.unknown(first))
     }
 
-    /// That rows have no such field.
+    /// The message for a field that rows do not have.
     fn unknown(&self, first: &str) -> String {
         let all = fields(self.kind);
         let mut heads: Vec<&str> = all
@@ -364,7 +364,7 @@ fn written(step: &Step) -> String {
     }
 }
 
-/// Where the brace is closed: not within quotes.
+/// Position of the closing brace, outside quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;
@@ -382,9 +382,9 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A text in quotes, with its escapes.
+/// A quoted text with its escapes resolved.
 fn literal(text: &str) -> Result<String, String> {
-    let wrong = || format!("`{text}`: a text stands in one pair of quotes");
+    let wrong = || format!("`{text}`: a text has one pair of quotes");
     let quote = text.chars().next().unwrap_or('"');
     let inside = text
         .strip_prefix(quote)
@@ -408,21 +408,21 @@ fn literal(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The steps of a path that begins with a dot or a bracket.
+/// Parses the steps of a path that starts with a dot or a bracket.
 fn steps(text: &str) -> Result<Vec<Step>, String> {
     let mut all = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix("..") {
             all.push(Step::Deep);
-            // Behind `..` a name or a bracket follows at once.
+            // After `..` a name or a bracket follows directly.
             rest = after;
             if rest.starts_with('[') {
                 continue;
             }
         } else if let Some(after) = rest.strip_prefix('.') {
             rest = after;
-            // `.[0]` is kubectl's as well.
+            // kubectl accepts `.[0]` as well.
             if rest.starts_with('[') || rest.is_empty() {
                 continue;
             }
@@ -445,7 +445,7 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
     Ok(all)
 }
 
-/// A name up to a dot, a bracket or a space; `\.` is a dot of the name.
+/// A name up to a dot, a bracket or a space; `\.` is a literal dot.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -463,7 +463,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where the bracket is closed: not within quotes, nor within brackets of its own.
+/// Position of the closing bracket, outside quotes and nested brackets.
 fn bracket(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (at, c) in text.char_indices() {
@@ -480,12 +480,12 @@ fn bracket(text: &str) -> Option<usize> {
     None
 }
 
-/// What stands between brackets: an index, a slice, names, `*` or a filter.
+/// Parses the content of brackets: an index, a slice, names, `*` or a filter.
 fn index(inside: &str) -> Result<Step, String> {
     let Some(filter) = inside.strip_prefix('?') else {
         return Ok(Step::Index(inside.to_owned()));
     };
-    // Names of a filter are written out as those of a path are; quotes keep what is theirs.
+    // Names in a filter are translated like those of a path; quoted text is kept.
     let mut out = String::from("?");
     let mut rest = filter.trim();
     while let Some(c) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! Every kind against its schema, the law of sums, every output against hostile text, and watching.
+//! Tests: every kind against its schema, sums of rows, every output against hostile text, and `--watch`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use model::base::{Moment, Name};
 
 use super::output::{fields, output_table};
 use super::sample::facts;
-use super::watch::Event;
+use super::watch::RowEvent;
 use super::*;
 
 fn json(facts: &Facts, kind: Kind) -> Json {
@@ -29,7 +29,7 @@ fn named<'a>(rows: &'a [Json], name: &str) -> &'a Json {
 }
 
 #[test]
-fn a_team_or_namespace_without_a_job_is_said_to_be_unknown() {
+fn a_team_or_namespace_without_a_job_is_reported_as_unknown() {
     let facts = facts();
     let job = &facts.fleet.jobs[0];
     let of = |team: Option<&str>, namespace: Option<&str>| {
@@ -47,7 +47,7 @@ fn a_team_or_namespace_without_a_job_is_said_to_be_unknown() {
         of(None, Some("zzzzzzzzzzzz")),
         ["no job with devices is in namespace zzzzzzzzzzzz"]
     );
-    // Where pods are not listed, nothing of it is known.
+    // Where pods are not listed, their values are unknown.
     let mut blind = facts.clone();
     let mut fleet = (*blind.fleet).clone();
     fleet.known = Arc::default();
@@ -110,7 +110,7 @@ fn advice_about_pools_stands_among_that_about_jobs_of_the_whole_fleet() {
     let schema: Json = serde_json::from_str(Kind::Advice.schema()).expect("is JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
     assert!(validator.is_valid(&json(&whole, Kind::Advice)));
-    // A team has no part in it.
+    // Pool advice does not belong to a team.
     let scope = Scope {
         team: Some(facts.fleet.jobs[0].team.clone()),
         namespaces: Vec::new(),
@@ -130,7 +130,7 @@ fn the_total_of_advice_says_what_is_not_known() {
     let told = |all: &[model::advice::Advice]| advice::total_words(all.iter());
     assert_eq!(told(&[]), None);
     let month = model::base::Rate::from_micros(1_460_000_000);
-    let known = format!("all of it saves ${month} a month");
+    let known = format!("all advice saves ${month} a month");
     assert_eq!(told(&all), Some(known));
     all[1].saves = None;
     let part = "what is known saves $730 a month; 1 of 2 save a sum that is not known before they are tried";
@@ -337,7 +337,7 @@ fn no_output_carries_what_could_rewrite_a_screen() {
             }
         }
     }
-    // JSON loses nothing all the same.
+    // JSON still keeps the full text.
     let jobs = rows(&facts, Kind::Jobs);
     assert!(
         jobs.iter()
@@ -397,7 +397,7 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
         }
         let rows = rows(&facts, kind);
         assert_eq!(records.len(), rows.len(), "{}", kind.name());
-        // Every field of a row stands in a column, itself or by its parts.
+        // Every field of a row has a column, itself or through its parts.
         for key in rows[0].as_object().expect("is an object").keys() {
             let part = format!("{key}.");
             assert!(
@@ -438,7 +438,7 @@ mixed                H100    dynamic   mixed       1/1          0/2     50%    6
             .next()
             .is_some_and(|line| line.contains("UNHEALTHY"))
     );
-    // The one that nobody holds is on a cordoned node.
+    // The free device is on a cordoned node.
     assert!(wide.contains(" 1 cordoned "), "{wide}");
 }
 
@@ -500,14 +500,14 @@ fn namespaces_and_teams_narrow_what_has_them() {
     assert_eq!(count(Kind::Jobs, &["nlp"], None), Ok(2));
     assert_eq!(count(Kind::Jobs, &["nlp", "vision"], Some("vision")), Ok(2));
     assert_eq!(count(Kind::Devices, &[], Some("vision")), Ok(1));
-    // Those that its jobs are on, and what waits in no pool.
+    // The pools of its jobs, and the row for devices that no pool can serve.
     assert_eq!(count(Kind::Pools, &[], None), Ok(3));
     assert_eq!(count(Kind::Pools, &[], Some("vision")), Ok(1));
     assert_eq!(count(Kind::Pools, &["nlp"], Some("nlp")), Ok(3));
     assert_eq!(count(Kind::Nodes, &[], None), Ok(3));
     assert_eq!(count(Kind::Nodes, &["nlp"], None), Ok(2));
     assert_eq!(count(Kind::Nodes, &["vision"], None), Ok(1));
-    // The alert is of a device of a node that vision has nothing on.
+    // The alert is on a device of a node without jobs of vision.
     assert_eq!(count(Kind::Alerts, &[], Some("nlp")), Ok(1));
     assert_eq!(count(Kind::Alerts, &[], Some("vision")), Ok(0));
 }
@@ -537,7 +537,7 @@ fn a_column_that_is_not_the_teams_says_so() {
 }
 
 #[test]
-fn watching_tells_what_changed_and_not_that_time_went_by() {
+fn watch_prints_changes_and_not_elapsed_time() {
     let before = facts();
     let look = |facts: &Facts, kind| {
         output_table(facts, &Query::all(kind), Format::Json, false).expect("no name is asked for")
@@ -545,7 +545,7 @@ fn watching_tells_what_changed_and_not_that_time_went_by() {
     let mut jobs = Watch::default();
     let first = jobs.update(look(&before, Kind::Jobs));
     assert_eq!(first.len(), 4);
-    assert!(first.iter().all(|change| change.event == Event::Set));
+    assert!(first.iter().all(|change| change.event == RowEvent::Set));
     let mut later = before.clone();
     later.now = later.now.plus(Duration::from_secs(60));
     assert_eq!(jobs.update(look(&later, Kind::Jobs)), []);
@@ -577,12 +577,8 @@ fn failed_jobs_stand_with_the_newest_failure_first() {
             key: model::base::ObjectKey::new("nlp", name),
         });
         job.state = state;
-        job.failure = Some(model::fleet::observe::Failure::default());
-        job.finished = Some(
-            facts
-                .now
-                .minus(std::time::Duration::from_secs(60 * minutes)),
-        );
+        job.failure = Some(model::fleet::observe::WorkloadFailure::default());
+        job.finished = Some(facts.now.minus(Duration::from_secs(60 * minutes)));
         std::sync::Arc::new(job)
     };
     let jobs = [
@@ -601,4 +597,54 @@ fn failed_jobs_stand_with_the_newest_failure_first() {
     assert_eq!(names.len(), 3, "{text}");
     let at = |name: &str| names.iter().position(|line| line.ends_with(name));
     assert!(at("/b") < at("/d") && at("/d") < at("/a"), "{text}");
+}
+
+#[test]
+fn a_device_is_idle_since_its_past_readings() {
+    let mut facts = facts();
+    let fleet = Arc::clone(&facts.fleet);
+    let now = fleet.at;
+    let minutes = |many: u64| now.minus(Duration::from_secs(many * 60));
+    let idles = |device: &model::fleet::device::Device| device.idle_since.is_some();
+    let node = fleet
+        .nodes
+        .iter()
+        .position(|node| node.devices.iter().any(idles));
+    let node = &fleet.nodes[node.expect("a node with an idle device")];
+    let mut device = node
+        .devices
+        .iter()
+        .find(|device| idles(device))
+        .expect("it idles")
+        .clone();
+    (device.idle_since, device.idle_first_seen) = (Some(minutes(1)), true);
+    assert!(
+        device.held_since() < Some(minutes(50)),
+        "held before its past"
+    );
+    assert_eq!(
+        super::devices::idle_since(&facts, &device),
+        Some((minutes(1), true))
+    );
+    // Half an hour idle after ten minutes of work.
+    let past: Vec<_> = (2..=41)
+        .map(|before| {
+            let util = if before > 31 { 0.9 } else { 0.0 };
+            model::fleet::history::PastReading {
+                device: device.id.clone(),
+                at: minutes(before),
+                signals: [(model::fleet::signal::Signal::Util, util)]
+                    .into_iter()
+                    .collect(),
+            }
+        })
+        .collect();
+    let step = Duration::from_secs(60);
+    let mut history = model::fleet::history::History::default();
+    history.fill(&facts.fleet, step, &past);
+    facts.history = Arc::new(history);
+    let (since, may_be_longer) = super::devices::idle_since(&facts, &device).expect("it idles");
+    let age = now.since(since).seconds();
+    assert!((29 * 60..=32 * 60).contains(&age), "{age}");
+    assert!(!may_be_longer, "it worked before");
 }

@@ -1,4 +1,4 @@
-//! Queues, and what the engine reads of the fleet document.
+//! Tests of queue rows and of the engine's inputs in the fleet document.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use engine::live::snapshot;
 use engine::snapshot::Status;
 use engine::{document, snapshot};
 use model::base::{Name, Names};
-use model::cost::{Prices, burn};
+use model::cost::{Prices, spend_rates};
 use model::fleet::Ledger;
 use model::fleet::observe::Table;
 use model::fleet::policy::Policy;
@@ -21,7 +21,7 @@ fn see(ledger: &mut Ledger, table: Table, value: &Value) {
     ledger.apply(seen.expect("named"));
 }
 
-/// Two queues of a cohort, one of which borrows; a job that runs and one that waits; a queue of KAI's of the same name.
+/// Two queues of a cohort, one of which borrows; a running and a waiting job; a KAI queue of the same name.
 fn facts() -> Facts {
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let all = &mut ledger;
@@ -126,7 +126,7 @@ fn facts() -> Facts {
         );
     }
     let fleet = ledger.publish(now());
-    let burnt = burn(&fleet, &Prices::default());
+    let burnt = spend_rates(&fleet, &Prices::default());
     Facts {
         now: now(),
         ..Facts::new(Name::new("test"), Arc::new(fleet), Arc::new(burnt))
@@ -207,7 +207,7 @@ fn jobs_say_why_they_wait() {
 #[test]
 fn the_engine_reads_the_document_as_it_sees_the_fleet() {
     let facts = facts();
-    let live = snapshot(&facts.fleet, &facts.burn);
+    let live = snapshot(&facts.fleet, &facts.spend_rates);
     let text = render(&facts, &Query::all(Kind::Fleet), Format::Json).expect("found");
     let read = document::read(&text, "fleet").expect("our own document is read");
     let read = snapshot::Snapshot {
@@ -218,7 +218,7 @@ fn the_engine_reads_the_document_as_it_sees_the_fleet() {
     assert_eq!(read.queues, live.queues);
     assert_eq!(read.workloads, live.workloads);
     assert_eq!(read, live);
-    // And it is the fleet that is meant.
+    // The document describes the fleet of the sample.
     let names: Vec<&str> = live.queues.iter().map(|queue| &*queue.name).collect();
     assert_eq!(names, ["cohort/nlp", "kai/nlp", "nlp", "vision"]);
     let train = live
@@ -232,7 +232,7 @@ fn the_engine_reads_the_document_as_it_sees_the_fleet() {
     );
     let set = &train.sets[0];
     assert_eq!(
-        (set.placements.len(), set.placements[0].grips.len()),
+        (set.placements.len(), set.placements[0].devices.len()),
         (2, 4)
     );
     assert_eq!((set.affinity.len(), set.tolerations.len()), (1, 1));

@@ -6,7 +6,7 @@ use model::fleet::job::Serving;
 use model::fleet::signal::Signal;
 use model::plan::{CONTESTED, Displaced, Forecast, Plan, StartChange};
 
-/// The cell of a value that is not known.
+/// The cell of an unknown value.
 pub const UNKNOWN: &str = "-";
 
 /// A value, or `-`.
@@ -33,7 +33,7 @@ pub fn watts(value: Option<f64>) -> String {
     }))
 }
 
-/// `$4.10`, `$9042`: cents below 10 dollars. Not grouped, so that a column stays one word.
+/// `$4.10`, `$9042`: cents below 10 dollars. No thousands separator, so that a cell stays one word.
 pub fn usd(value: Option<f64>) -> String {
     or_unknown(value.map(|value| {
         let rate = Rate::from_usd(value).unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn age(seconds: Option<u64>) -> String {
     or_unknown(seconds.map(Age::from_seconds))
 }
 
-/// Beyond so many milliseconds a moment to come is told as a span, not as a time of day.
+/// A future moment more than this many milliseconds ahead is written as a duration, not as a time of day.
 const DAY: i64 = 20 * 3_600_000;
 
 /// `14:40` in UTC.
@@ -61,40 +61,33 @@ pub fn hour(at: Moment) -> String {
     clock.get(..5).unwrap_or(&clock).to_owned()
 }
 
-/// `Sun`, in UTC.
-fn weekday(at: Moment) -> &'static str {
-    // The first of January 1970 was a Thursday.
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    DAYS[at.millis().div_euclid(86_400_000).rem_euclid(7) as usize]
+/// Days since 1970-01-01, UTC.
+fn day(at: Moment) -> i64 {
+    at.millis().div_euclid(86_400_000)
 }
 
-/// What is said where nobody knows when something starts.
+/// The day of the week in UTC: `Sun`.
+fn weekday(at: Moment) -> &'static str {
+    // 1970-01-01 was a Thursday.
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    DAYS[day(at).rem_euclid(7) as usize]
+}
+
+/// Printed where a start cannot be estimated.
 pub const NO_ETA: &str = "no ETA";
 
-/// When something is estimated to start, with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` where
-/// that is far. `now` for what is due; `no ETA` where nobody knows.
+/// An estimated start with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` when it is far off;
+/// `now` when due; `no ETA` when unknown.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
-    let Some(middle) = p50 else {
-        return NO_ETA.to_owned();
-    };
-    if middle <= now {
-        return "now".to_owned();
+    let about = eta_alone(now, [p10, p50, p90]);
+    let scale = EtaScale::of(now, [p10, p50, p90]);
+    if p50.is_none_or(|middle| middle <= now) {
+        return about;
     }
-    // All of it is written in one way: moments, or how long from now.
-    let ends_far = p90.is_some_and(|at| at.millis() - now.millis() > 6 * DAY);
-    let far = ends_far || middle.millis() - now.millis() > DAY;
-    let short = |at: Moment| match far {
-        true => at.since(now).to_string(),
-        false => hour(at),
-    };
-    // More than a day ahead, a time of day alone is ambiguous.
+    // Far ahead on another day, a time of day alone is ambiguous.
     let end = |at: Moment| match at.millis() - now.millis() {
-        ahead if far || ahead <= DAY => short(at),
+        ahead if scale.far || ahead <= DAY || day(at) == day(now) => scale.short(now, at),
         _ => format!("{} {}", weekday(at), hour(at)),
-    };
-    let about = match far {
-        true => format!("~in {}", short(middle)),
-        false => format!("~{}", short(middle)),
     };
     let range = match (p10.map(end), p90.map(end)) {
         (Some(first), Some(last)) if first == last => None,
@@ -109,8 +102,87 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     }
 }
 
-/// A sentence in which moments are written as a screen writes them: `wait until 13:06` for `wait until 2026-11-23T13:06:49Z`, with
-/// the day where that is far.
+/// The estimate without its interval: `~21:40`, `~in 2d04h`. Rounded as with its interval.
+pub fn eta_alone(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
+    let Some(middle) = p50 else {
+        return NO_ETA.to_owned();
+    };
+    if middle <= now {
+        return "now".to_owned();
+    }
+    let scale = EtaScale::of(now, [p10, p50, p90]);
+    let short = scale.short(now, middle);
+    match scale.far {
+        true => format!("~in {short}"),
+        false => format!("~{short}"),
+    }
+}
+
+/// The common format of an estimated start and of both ends of its interval.
+struct EtaScale {
+    /// Written as durations from now, not as times of day.
+    far: bool,
+    /// Width of the interval.
+    width: Option<Age>,
+}
+
+impl EtaScale {
+    fn of(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> Self {
+        let ends_far = p90.is_some_and(|at| at.millis() - now.millis() > 6 * DAY);
+        let is_far = p50.is_some_and(|at| at.millis() - now.millis() > DAY);
+        Self {
+            far: ends_far || is_far,
+            width: p10.zip(p90).map(|(p10, p90)| p90.since(p10)),
+        }
+    }
+
+    fn short(&self, now: Moment, at: Moment) -> String {
+        if !self.far {
+            return estimated_hour(now, at, self.width);
+        }
+        let ahead = at.since(now);
+        let millis = nearest(ahead.millis().cast_signed(), rounding(self.width, ahead));
+        whole_units(Age::from_millis(millis.unsigned_abs()))
+    }
+}
+
+/// Rounding steps of an estimated start, in milliseconds: 1, 5 and 15 minutes, 1 and 6 hours, a day.
+const ROUNDING: [i64; 6] = [60_000, 300_000, 900_000, 3_600_000, 21_600_000, DAY];
+
+/// The rounding step of an estimate: at most a sixteenth of its interval, or without an interval a twelfth of the time until
+/// then; and at most half of that time. Finer digits would change with every forecast.
+fn rounding(width: Option<Age>, ahead: Age) -> i64 {
+    let ahead = ahead.millis();
+    let most = width.map_or(ahead / 12, |width| width.millis() / 16);
+    let most = most.min(ahead / 2).cast_signed();
+    let fits = ROUNDING.iter().rev().find(|step| **step <= most);
+    fits.copied().unwrap_or(ROUNDING[0])
+}
+
+/// An estimate's time of day, rounded.
+fn estimated_hour(now: Moment, at: Moment, width: Option<Age>) -> String {
+    match rounding(width, at.since(now)) {
+        // At one-minute steps, print the time of day as it is.
+        step if step == ROUNDING[0] => hour(at),
+        step => hour(Moment::from_millis(nearest(at.millis(), step))),
+    }
+}
+
+/// `1d` for `1d00h`, `5h` for `5h00m`.
+fn whole_units(age: Age) -> String {
+    let text = age.to_string();
+    match text.strip_suffix("00h").or(text.strip_suffix("00m")) {
+        Some(whole) => whole.to_owned(),
+        None => text,
+    }
+}
+
+const fn nearest(millis: i64, step: i64) -> i64 {
+    (millis + step / 2).div_euclid(step) * step
+}
+
+/// Replaces RFC 3339 timestamps in a sentence by short times: `wait until 13:06` for `wait until 2026-11-23T13:06:49Z`, with
+/// the day where that is far. A time after `about` is an estimate and is rounded as in [`eta`].
 pub fn with_hours(words: &str, now: Moment) -> String {
     const LENGTH: usize = "2026-11-23T13:06:49Z".len();
     let mut out = String::with_capacity(words.len());
@@ -124,7 +196,10 @@ pub fn with_hours(words: &str, now: Moment) -> String {
                     out.push_str(&stamp[..10]);
                     out.push(' ');
                 }
-                out.push_str(&hour(at));
+                match out.ends_with("about ") {
+                    true => out.push_str(&estimated_hour(now, at, None)),
+                    false => out.push_str(&hour(at)),
+                }
                 rest = &rest[LENGTH..];
             }
             None => {
@@ -136,7 +211,7 @@ pub fn with_hours(words: &str, now: Moment) -> String {
     out
 }
 
-/// When something starts by a forecast: `~21:40`, `now`, `no ETA`.
+/// A forecast start: `~21:40`, `now`, `no ETA`.
 fn start(now: Moment, at: Option<Moment>) -> String {
     match at {
         Some(_) => eta(now, [None, at, None]),
@@ -144,9 +219,14 @@ fn start(now: Moment, at: Option<Moment>) -> String {
     }
 }
 
-/// When a job starts whose start a plan moves, and when it would have; `None` where both read the same or lie within a minute.
+/// The sentence for a job's start that a plan moves; `None` where both times read the same or are within a minute.
 pub fn start_change(now: Moment, plan: &Plan, change: &StartChange) -> Option<String> {
-    let (after, before) = start_moves(now, change)?;
+    let (mut after, before) = start_moves(now, change)?;
+    // A job that the plan itself suspends starts no earlier than the step that resumes it.
+    let is_due = change.after.is_some_and(|at| at <= now);
+    if let Some(step) = plan.goes_on_at(&change.job).filter(|_| is_due) {
+        after = format!("after step {step}");
+    }
     let devices = counted(u64::from(change.devices), "device");
     let job = &change.job;
     if plan.adds_replicas(job) {
@@ -162,7 +242,7 @@ pub fn start_change(now: Moment, plan: &Plan, change: &StartChange) -> Option<St
     })
 }
 
-/// The two moments of a start that moves.
+/// Both times of a start that moves.
 pub fn start_moves(now: Moment, change: &StartChange) -> Option<(String, String)> {
     if !change.is_notable() {
         return None;
@@ -171,10 +251,10 @@ pub fn start_moves(now: Moment, change: &StartChange) -> Option<(String, String)
     (after != before).then_some((after, before))
 }
 
-/// When a job runs again that a plan takes off its devices: `back ~21:40`, `starts again at once, or waits: …`, `then waits: no ETA`.
+/// When a job displaced by a plan runs again: `back ~21:40 (20:55–23:10)`, `starts again at once unless …`, `then waits: no ETA`.
 pub fn back(now: Moment, forecast: &Forecast, one: &Displaced) -> String {
     match one.back {
-        Some(_) => format!("back {}", start(now, one.back)),
+        Some(_) => format!("back {}", eta(now, [one.back_p10, one.back, one.back_p90])),
         None if forecast.is_contested(&one.job) => CONTESTED.to_owned(),
         None => format!("then waits: {NO_ETA}"),
     }
@@ -204,12 +284,12 @@ pub fn latency(seconds: Option<f64>) -> String {
     }))
 }
 
-/// A count as `12`.
+/// A count as a whole number: `12`.
 pub fn amount(value: Option<f64>) -> String {
     or_unknown(value.map(|value| format!("{value:.0}")))
 }
 
-/// What a job's pods say of their requests: `12 running, 3 waiting, cache 38%, first token 0.10s, answer 2.5s`.
+/// Request metrics of a job's pods: `12 running, 3 waiting, cache 38%, first token 0.10s, answer 2.5s`.
 pub fn serving(serving: &Serving) -> String {
     let get = |signal| serving.signals.get(signal);
     let words = [
@@ -232,22 +312,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_told_with_its_interval() {
+    fn a_start_is_printed_with_its_interval() {
         let now = Moment::parse("2026-11-21T20:00:00Z").expect("a moment");
         let at = |minutes: i64| Some(Moment::from_millis(now.millis() + minutes * 60_000));
         let told = |p10, p50, p90| eta(now, [p10, p50, p90]);
         assert_eq!(told(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
         assert_eq!(told(at(100), at(100), at(100)), "~21:40");
         assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
-        assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–Sun 21:00)");
-        // Seven days and an hour on it is the same day of the week: how long, for all of it.
-        assert_eq!(told(at(55), at(100), at(10_140)), "~in 1h40m (55m–7d01h)");
+        // With an interval of a day, minutes are rounded.
+        assert_eq!(told(at(55), at(103), at(1_500)), "~21:45 (21:00–Sun 21:00)");
+        // Seven days and an hour later is the same day of the week, so all parts are durations.
+        assert_eq!(told(at(55), at(103), at(10_140)), "~in 1h45m (1h–7d)");
+        assert_eq!(told(at(296), at(1_363), at(15_720)), "~in 1d (5h–11d)");
+        assert_eq!(told(at(296), at(1_500), at(15_880)), "~in 1d (5h–11d)");
         assert_eq!(
             told(at(2_640), at(3_120), at(4_380)),
             "~in 2d04h (1d20h–3d01h)"
         );
         assert_eq!(told(at(0), at(0), at(9)), "now");
         assert_eq!(told(at(9), None, None), "no ETA");
+        // Without its interval it is rounded the same way.
+        for ends in [
+            [at(55), at(103), at(1_500)],
+            [at(296), at(1_363), at(15_720)],
+            [at(100); 3],
+            [at(0), at(0), at(9)],
+            [at(9), None, None],
+        ] {
+            let (alone, whole) = (eta_alone(now, ends), eta(now, ends));
+            assert_eq!(whole.split(" (").next(), Some(alone.as_str()));
+        }
     }
 
     #[test]
@@ -257,6 +351,14 @@ mod tests {
         assert_eq!(
             told("or wait until 2026-11-23T13:06:49Z"),
             "or wait until 13:06"
+        );
+        let back = Moment::parse("2026-11-23T13:08:49Z");
+        assert_eq!(start(now, back), "~13:10");
+        let words = "starts again about 2026-11-23T13:08:49Z";
+        assert_eq!(
+            told(words),
+            "starts again about 13:10",
+            "as it reads elsewhere"
         );
         assert_eq!(
             told("2026-11-23T12:14:32Z–2026-11-25T01:02:03Z, h100-2"),
@@ -268,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_stays_is_not_told() {
+    fn an_unchanged_start_is_not_printed() {
         let now = Moment::parse("2026-11-23T11:44:00Z").expect("a moment");
         let at = |seconds: u64| Some(now.plus(std::time::Duration::from_secs(seconds)));
         let told = |before, after| {
@@ -282,7 +384,7 @@ mod tests {
             start_moves(now, &change)
         };
         let words = |after: &str, before: &str| Some((after.to_owned(), before.to_owned()));
-        assert_eq!(told(at(3_600), at(1_440)), words("~12:08", "~12:44"));
+        assert_eq!(told(at(3_600), at(1_440)), words("~12:08", "~12:45"));
         assert_eq!(told(None, at(0)), words("now", NO_ETA));
         assert_eq!(told(at(1_440), at(1_470)), None, "half a minute");
         assert_eq!(told(at(200_000), at(200_090)), None, "both read the same");

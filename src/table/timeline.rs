@@ -1,4 +1,4 @@
-//! A record that is replayed: from when to when it is, how it is played, and where in it something changed that matters.
+//! A replayed record: its span, playback, and the moments of notable changes.
 
 use std::sync::Arc;
 
@@ -6,42 +6,42 @@ use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
 
 use super::Scope;
-use super::changes::Changes;
+use super::changes::FleetChanges;
 
-/// A moment at which something changed that matters.
+/// A moment with a notable change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mark {
-    /// The moment of the first picture that shows it.
+    /// The moment of the first snapshot that shows it.
     pub at: Moment,
-    /// The gravest of what changed.
+    /// The highest severity of the changes.
     pub weight: Severity,
 }
 
 impl Mark {
-    /// The mark of what differs between two pictures that follow each other; nothing where none of it matters.
-    pub fn of(step: &Changes) -> Option<Self> {
+    /// The mark of the changes between two consecutive snapshots; `None` where none is notable.
+    pub fn of(step: &FleetChanges) -> Option<Self> {
         let at = step.to;
         step.weight().map(|weight| Self { at, weight })
     }
 }
 
-/// What a replay is of, and how it stands.
+/// The span of a replay and its playback state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Timeline {
-    /// The first moment of the record.
+    /// Start of the record.
     pub from: Moment,
-    /// The last one.
+    /// End of the record.
     pub to: Moment,
-    /// Seconds of the record a second, while it is played; `None` while it stands still.
+    /// Playback speed, seconds of the record per second; `None` while paused.
     pub speed: Option<f64>,
-    /// What matters, by time.
+    /// Notable changes, by time.
     pub marks: Arc<[Mark]>,
-    /// The parts that were looked through for what matters, by time: the rest is not known yet.
+    /// Spans that were scanned for notable changes, by time; the rest is unknown.
     pub looked: Arc<[(Moment, Moment)]>,
 }
 
 impl Timeline {
-    /// A record that stands still, and that nobody has looked through yet.
+    /// A paused record that has not been scanned.
     pub fn new(from: Moment, to: Moment) -> Self {
         Self {
             from,
@@ -52,16 +52,16 @@ impl Timeline {
         }
     }
 
-    /// Where `at` stands on a line of so many cells.
+    /// The cell of `at` on a line of `cells` cells.
     pub fn cell(&self, at: Moment, cells: u16) -> u16 {
         let all = self.to.since(self.from).millis().max(1);
         let past = at.since(self.from).millis().min(all);
         let last = u64::from(cells.saturating_sub(1));
-        // Both are less than a few thousand years: a product of them and a few thousand cells fits.
+        // Both are below a few thousand years: their product with a few thousand cells fits.
         (u128::from(past) * u128::from(last) / u128::from(all)) as u16
     }
 
-    /// The gravest mark in each cell of a line; `None` where nothing matters.
+    /// The highest severity in each cell of a line; `None` without a mark.
     pub fn cells(&self, cells: u16) -> Vec<Option<Severity>> {
         let mut line = vec![None; usize::from(cells)];
         for mark in self.marks.iter() {
@@ -73,9 +73,9 @@ impl Timeline {
         line
     }
 
-    /// True when the part of the record that a cell stands for was looked through.
+    /// True when the cell's part of the record was scanned.
     pub fn has_looked(&self, cell: u16, cells: u16) -> bool {
-        // A part that only touches a cell leaves the rest of it unknown.
+        // A span that only touches a cell leaves the rest of the cell unscanned.
         self.looked.iter().any(|(from, to)| {
             let (first, last) = (self.cell(*from, cells), self.cell(*to, cells));
             (first..=last).contains(&cell)
@@ -85,27 +85,27 @@ impl Timeline {
     }
 }
 
-/// What is done with a replay.
+/// A playback command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Playback {
-    /// Go to a moment.
+    /// Jump to a moment.
     Go(Moment),
-    /// Go to the next change that matters, or to the one before.
+    /// Jump to the next or the previous notable change.
     Change {
-        /// The next one.
+        /// True for the next one.
         forward: bool,
     },
-    /// Play, or stand still.
+    /// Play or pause.
     Toggle,
-    /// Compare two moments, of what this scope has; the answer comes under this name.
+    /// Compare two moments within a scope; the result is stored under `name`.
     Compare {
-        /// Under which the answer comes.
+        /// Name of the comparison.
         name: Name,
-        /// The earlier one.
+        /// The earlier moment.
         from: Moment,
-        /// The later one.
+        /// The later moment.
         to: Moment,
-        /// Whose changes.
+        /// The scope.
         scope: Scope,
     },
 }
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(line[10], Some(Severity::Info));
         assert_eq!(line.iter().flatten().count(), 3);
         assert!(timeline.has_looked(5, 11) && !timeline.has_looked(1, 11));
-        // What lies outside stands at its end, and a record of one moment is no division by zero.
+        // A moment outside is clamped, and a record of a single moment does not divide by zero.
         assert_eq!(timeline.cell(after(5000), 11), 10);
         assert_eq!(Timeline::new(from, from).cell(from, 11), 0);
     }

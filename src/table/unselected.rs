@@ -1,4 +1,4 @@
-//! What a selector by labels could not decide.
+//! Notes about what a label selector could not match.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::select::Labelled;
 use super::table::cell;
 use super::{Facts, Kind, jobs, nodes, pods, services};
 
-/// What a label selector could not decide, or that no object has such a label.
+/// The note about a label selector that could not be decided, or that no object matches.
 pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     let (unknown, keys) = match query.kind {
         Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
@@ -45,16 +45,16 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
     )))
 }
 
-/// What is to be said of an answer to a selector.
+/// A note about the result of a selector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unselected {
-    /// Some labels are not known: the answer may lack rows.
+    /// Some labels are unknown: rows may be missing.
     NotKnown(String),
-    /// No object has such a label.
+    /// No object has this label.
     NoSuch(String),
 }
 
-/// How many labels are not known, and the keys of those that are.
+/// The number of objects with unknown labels, and the known label keys.
 fn labelled<'a>(all: impl Iterator<Item = Labelled<'a>>) -> (usize, BTreeSet<Name>) {
     let (mut unknown, mut keys) = (0, BTreeSet::new());
     for labels in all {

@@ -1,13 +1,13 @@
-//! What changed between two sets of rows: the lines of `--watch`.
+//! Changes between two sets of rows: the lines of `--watch`.
 
 use std::collections::BTreeMap;
 
 use model::base::Moment;
 
-use super::output::{Item, OutputTable};
+use super::output::{OutputRow, OutputTable};
 use model::value::Value;
 
-/// Fields that the clock alone changes: a row that differs only in these has not changed.
+/// Fields that change with time alone: a row that differs only in these is unchanged.
 const CLOCKS: &[&str] = &[
     "age_seconds",
     "held_seconds",
@@ -19,15 +19,15 @@ const CLOCKS: &[&str] = &[
 
 /// What happened to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Event {
-    /// It is new, or has changed.
+pub enum RowEvent {
+    /// New or changed.
     Set,
-    /// It is no longer there; its last values are given.
+    /// Deleted; its last values are given.
     Gone,
 }
 
-impl Event {
-    /// As in the JSON contract.
+impl RowEvent {
+    /// The name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Set => "set",
@@ -38,14 +38,14 @@ impl Event {
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct RowChange {
     /// What happened.
-    pub event: Event,
-    /// The row, as it is or as it last was.
-    pub item: Item,
+    pub event: RowEvent,
+    /// The row, current or last known.
+    pub item: OutputRow,
 }
 
-impl Change {
+impl RowChange {
     /// `{"event": …, "at": …, "object": {…}}` on one line.
     pub fn line(&self, at: Moment) -> String {
         format!(
@@ -57,17 +57,17 @@ impl Change {
     }
 }
 
-/// The rows as they were last told. Rows must carry JSON on one line.
+/// The last reported rows. Each row's JSON must be a single line.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    told: BTreeMap<String, (String, Item)>,
+    reported: BTreeMap<String, (String, OutputRow)>,
 }
 
 impl Watch {
-    /// Takes the rows as they are now; tells what changed since the last time: what is set in the order of the
-    /// rows, then what has gone.
-    pub fn update(&mut self, sheet: OutputTable) -> Vec<Change> {
-        let mut before = std::mem::take(&mut self.told);
+    /// Updates to the current rows. Returns the changes since the last call: new and changed rows in row order, then deleted
+    /// rows.
+    pub fn update(&mut self, sheet: OutputTable) -> Vec<RowChange> {
+        let mut before = std::mem::take(&mut self.reported);
         let mut changes = Vec::new();
         for item in sheet.items {
             let known = before.remove(&item.key);
@@ -76,22 +76,22 @@ impl Watch {
                 _ => shape(&item.json),
             };
             if known.is_none_or(|(known, _)| known != shape) {
-                changes.push(Change {
-                    event: Event::Set,
+                changes.push(RowChange {
+                    event: RowEvent::Set,
                     item: item.clone(),
                 });
             }
-            self.told.insert(item.key.clone(), (shape, item));
+            self.reported.insert(item.key.clone(), (shape, item));
         }
-        changes.extend(before.into_values().map(|(_, item)| Change {
-            event: Event::Gone,
+        changes.extend(before.into_values().map(|(_, item)| RowChange {
+            event: RowEvent::Gone,
             item,
         }));
         changes
     }
 }
 
-/// The row's JSON without what the clock changes.
+/// The row's JSON without its time-dependent fields.
 fn shape(json: &str) -> String {
     Value::of(json).without(CLOCKS).flat()
 }

@@ -1,11 +1,11 @@
-//! What becomes of the fleet under changes that are supposed, as tables: the figures of both sides, and each job that the changes
-//! do something to. The command line prints them, the console draws them.
+//! What-if results as tables: figures before and after, and each affected job. Printed by the command line and drawn by the
+//! console.
 
 use std::fmt::Write as _;
 
 use engine::explanations;
 use engine::live;
-use engine::what_if::{Figures, Outcome, Shift, When};
+use engine::what_if::{Outcome, Shift, WhatIfEffect, WhatIfFigures, When};
 use model::base::name::printable;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
@@ -15,22 +15,22 @@ use super::table::{Layout, cell};
 use super::text::{UNKNOWN, eta, hour, or_unknown};
 use super::{Facts, budgets, gaps};
 
-/// Of so many suppositions the answers are kept, the latest.
+/// The number of results kept, the latest ones.
 const KEPT: usize = 8;
 
-/// What came of a supposition.
+/// The result of a what-if question.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Supposed {
-    /// It is being computed.
+    /// Being computed.
     Asked,
-    /// It was computed of the fleet at this moment; what was not known of that fleet is said beside it.
+    /// Computed from the fleet at this moment, with notes about what was unknown.
     Told(Box<Outcome>, Moment, Vec<String>),
-    /// It cannot be computed: why.
+    /// Failed, with the reason.
     Failed(String),
 }
 
 impl Supposed {
-    /// Computes it. On a fleet of thousands of nodes this takes a second: it belongs off every loop.
+    /// Computes the result. Takes a second on a fleet of thousands of nodes: call it outside every loop.
     pub fn of(facts: &Facts, changes: &str) -> Self {
         if !facts.fleet.is_complete() {
             return Self::Failed("the fleet has not been read yet".to_owned());
@@ -39,15 +39,18 @@ impl Supposed {
             Ok(gaps) => gaps,
             Err(failure) => return Self::Failed(failure.message),
         };
-        let snapshot = live::snapshot(&facts.fleet, &facts.burn);
+        let snapshot = live::snapshot(&facts.fleet, &facts.spend_rates);
         match explanations::what_if(&snapshot, &[changes]) {
-            Ok(outcome) => Self::Told(Box::new(outcome), snapshot.at, gaps),
+            Ok(mut outcome) => {
+                outcome.jobs.retain(|shift| is_told(shift, snapshot.at));
+                Self::Told(Box::new(outcome), snapshot.at, gaps)
+            }
             Err(why) => Self::Failed(why),
         }
     }
 }
 
-/// Fills in what the changes do to the budgets that may be seen.
+/// Adds the effect of the changes on the visible budgets.
 pub fn budgeted(facts: &Facts, outcome: &mut Outcome, at: Moment) {
     let [before, after] = &outcome.spending;
     outcome.budgets = budgets::changes(facts, [before, after], at);
@@ -56,12 +59,12 @@ pub fn budgeted(facts: &Facts, outcome: &mut Outcome, at: Moment) {
     }
 }
 
-/// What was supposed in a session, by the changes as they were typed, the latest last.
+/// What-if questions of a session by their text, the latest last.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Suppositions(Vec<(Name, Supposed)>);
 
 impl Suppositions {
-    /// Keeps what came of a supposition. What is computed stands until the new answer comes.
+    /// Stores a result. A computed result stays until the new one arrives.
     pub fn put(&mut self, changes: &Name, supposed: Supposed) {
         match self.0.iter_mut().find(|(known, _)| known == changes) {
             Some((_, Supposed::Told(..))) if supposed == Supposed::Asked => {}
@@ -72,13 +75,13 @@ impl Suppositions {
         self.0.drain(..over);
     }
 
-    /// What came of these changes, and its place among all.
+    /// The result of these changes, and its index.
     pub fn get(&self, changes: &str) -> Option<(usize, &Supposed)> {
         let mut all = self.0.iter().enumerate();
         all.find_map(|(at, (known, own))| (**known == *changes).then_some((at, own)))
     }
 
-    /// A job of what stands at this place.
+    /// A job of the result at this index.
     pub fn job(&self, at: usize, job: usize) -> Option<(&Shift, Moment)> {
         match self.0.get(at) {
             Some((_, Supposed::Told(outcome, now, _))) => Some((outcome.jobs.get(job)?, *now)),
@@ -87,17 +90,17 @@ impl Suppositions {
     }
 }
 
-/// One figure: what it is of, without the changes, with them, and by how much it differs (empty where it does not).
+/// One figure: label, before, after, difference (empty where equal).
 pub type Figure = [String; 4];
 
-/// The figures of both sides.
+/// The figures before and after.
 pub fn figures(outcome: &Outcome) -> Vec<Figure> {
     let (before, after) = (&outcome.before, &outcome.after);
     let signed = |by: i64| match by {
         0 => String::new(),
         by => format!("{by:+}"),
     };
-    let count = |title: &str, of: fn(&Figures) -> usize| -> Figure {
+    let count = |title: &str, of: fn(&WhatIfFigures) -> usize| -> Figure {
         let (was, is) = (of(before), of(after));
         let by = signed(is as i64 - was as i64);
         let whole = |count: usize| grouped(i64::try_from(count).unwrap_or(i64::MAX));
@@ -117,12 +120,12 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         by if by > 0 => format!("+{}", tenth(by)),
         by => tenth(by),
     };
-    let wait = |side: &Figures| {
+    let wait = |side: &WhatIfFigures| {
         side.wait_p50_seconds
             .map(|wait| Age::from_seconds(wait.max(0) as u64))
     };
-    // The difference of what is shown: whole minutes, of days whole hours.
-    let shown = |side: &Figures| {
+    // The difference of the displayed values: whole minutes, or whole hours from one day on.
+    let shown = |side: &WhatIfFigures| {
         let seconds = side.wait_p50_seconds?;
         let unit = match seconds {
             86_400.. => 3_600,
@@ -149,9 +152,9 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         ],
         count("jobs running", |side| side.running),
         count("jobs waiting", |side| side.waiting),
-        count("of these without ETA", |side| side.unknown),
+        count("waiting without an ETA", |side| side.unknown),
         [
-            "median wait".to_owned(),
+            "median time to start".to_owned(),
             or_unknown(wait(before)),
             or_unknown(wait(after)),
             by_wait,
@@ -169,9 +172,9 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
     all
 }
 
-/// What all devices cost. Where none has a price that is not known.
-fn money(before: &Figures, after: &Figures) -> Figure {
-    let rate = |side: &Figures| {
+/// The rate of all devices; unknown where none has a price.
+fn money(before: &WhatIfFigures, after: &WhatIfFigures) -> Figure {
+    let rate = |side: &WhatIfFigures| {
         let none_priced = side.devices_without_price >= side.devices && side.devices > 0;
         (!none_priced).then_some(side.burn_micro_usd_per_hour)
     };
@@ -195,7 +198,7 @@ fn money(before: &Figures, after: &Figures) -> Figure {
     ["cost".to_owned(), told(rate(before)), told(rate(after)), by]
 }
 
-/// When a job starts, on one side of the changes, as told at this moment.
+/// A job's start on one side, relative to `now`.
 pub fn when(side: Option<&When>, now: Moment) -> String {
     match side {
         None => UNKNOWN.to_owned(),
@@ -204,7 +207,13 @@ pub fn when(side: Option<&When>, now: Moment) -> String {
     }
 }
 
-/// Titles of the table of jobs.
+/// False for a start that moves so little that both sides read the same.
+fn is_told(shift: &Shift, now: Moment) -> bool {
+    let moves = matches!(shift.effect, WhatIfEffect::Earlier | WhatIfEffect::Later);
+    !moves || when(shift.before.as_ref(), now) != when(shift.after.as_ref(), now)
+}
+
+/// Column titles of the table of jobs.
 const TITLES: [(&str, bool); 6] = [
     ("CHANGE", false),
     ("JOB", false),
@@ -225,7 +234,7 @@ fn cells(shift: &Shift, now: Moment) -> Vec<String> {
     ]
 }
 
-/// What was supposed, and of which moment the answer is.
+/// The changes, and the moment that the result is for.
 pub fn title(outcome: &Outcome, now: Moment) -> String {
     format!(
         "what if {} · as of {} UTC",
@@ -234,24 +243,24 @@ pub fn title(outcome: &Outcome, now: Moment) -> String {
     )
 }
 
-/// What there is to say where no job is touched.
-pub const NOBODY: &str = "no job starts, waits or runs otherwise";
+/// Printed where no job is affected.
+pub const NOBODY: &str = "no job is affected";
 
-/// The same, and why.
-pub fn nobody(outcome: &Outcome) -> String {
+/// The same with the reason.
+pub fn no_effect(outcome: &Outcome) -> String {
     let waiting = outcome.after.waiting;
     match waiting {
         0 => format!("{NOBODY}: none waits"),
         1 => format!(
-            "{NOBODY}: the job that waits is short of something else, see `stokehold explain job`"
+            "{NOBODY}: neither does the job that waits; `stokehold explain job` says what would start it"
         ),
         more => format!(
-            "{NOBODY}: the {more} jobs that wait are short of something else, see `stokehold explain job NAME`"
+            "{NOBODY}: none of the {more} waiting jobs starts; `stokehold explain job NAME` says what would start one"
         ),
     }
 }
 
-/// An outcome as text.
+/// A result as text.
 pub fn text(outcome: &Outcome, now: Moment) -> String {
     let mut out = format!("{}\n\n", printable(&title(outcome, now)));
     let mut table = |titles: Vec<(&'static str, bool)>, lines: Vec<Vec<String>>| {
@@ -270,11 +279,16 @@ pub fn text(outcome: &Outcome, now: Moment) -> String {
     ];
     let lines = figures(outcome).into_iter().map(Vec::from).collect();
     table(right.to_vec(), lines);
-    if !outcome.jobs.is_empty() {
-        let jobs = outcome.jobs.iter().map(|shift| cells(shift, now)).collect();
+    let mut told = outcome
+        .jobs
+        .iter()
+        .filter(|shift| is_told(shift, now))
+        .peekable();
+    if told.peek().is_some() {
+        let jobs = told.map(|shift| cells(shift, now)).collect();
         table(TITLES.to_vec(), jobs);
     } else {
-        let _ = write!(out, "{}\n\n", nobody(outcome));
+        let _ = write!(out, "{}\n\n", no_effect(outcome));
     }
     for note in &outcome.notes {
         let _ = writeln!(out, "note: {}", printable(note));
@@ -294,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The sample with every table known.
+    /// The sample fleet with every table known.
     fn complete() -> Facts {
         use model::fleet::{Known, observe::Table};
         use std::sync::Arc;
@@ -305,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_in_figures_of_both_sides_and_no_wait_in_seconds() {
+    fn a_change_lists_figures_of_both_sides_and_waits_in_minutes() {
         let facts = complete();
         let pool = facts.fleet.pools[0].name.to_string();
         let (outcome, now) = told(&format!("nodes {pool} +2"));
@@ -318,7 +332,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("BEFORE") && text.contains("median wait"),
+            text.contains("BEFORE") && text.contains("median time to start"),
             "{text}"
         );
         assert!(!text.contains("seconds"), "{text}");
@@ -339,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_answers_are_kept_and_one_that_is_asked_again_stands_meanwhile() {
+    fn the_latest_results_are_cached_and_kept_during_a_repeat() {
         let mut all = Suppositions::default();
         let name = |at: usize| Name::new(&format!("nodes a +{at}"));
         for at in 0..10 {

@@ -10,9 +10,9 @@ use engine::cycle::{Options, cycle};
 use engine::explain::Explainer;
 use engine::explanations;
 use engine::forecast;
-use engine::packing::{Node, Pod, Policy, Replay, Setup};
+use engine::packing::{Policy, Replay, Setup, TraceNode, TracePod};
 use engine::preempt::Mode;
-use engine::queueing::{Discipline, Job, pool, replay};
+use engine::queueing::{Discipline, TraceJob, pool, replay};
 use engine::rng::Rng;
 use engine::sample::Recipe;
 use engine::snapshot::{Borrow, Preemption, Reclaim, Status, Within, Workload};
@@ -24,7 +24,7 @@ use peak_alloc::PeakAlloc;
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// A mixed cluster.
-fn nodes(count: usize, dice: &mut Rng) -> Vec<Node> {
+fn nodes(count: usize, dice: &mut Rng) -> Vec<TraceNode> {
     let shapes = [
         (96, 8, "G"),
         (96, 8, "G"),
@@ -35,7 +35,7 @@ fn nodes(count: usize, dice: &mut Rng) -> Vec<Node> {
     ];
     let node = |at: usize| {
         let (cores, gpus, model) = shapes[dice.below(shapes.len())];
-        Node {
+        TraceNode {
             name: format!("n{at}"),
             cpu: cores * 1_000,
             memory: cores * 4_096,
@@ -47,7 +47,7 @@ fn nodes(count: usize, dice: &mut Rng) -> Vec<Node> {
 }
 
 /// Half of them whole GPUs, a third shared, the rest without a GPU or gangs of 2 to 8: some ninety specs.
-fn pods(count: usize, dice: &mut Rng) -> Vec<Pod> {
+fn pods(count: usize, dice: &mut Rng) -> Vec<TracePod> {
     let pod = |at: usize| {
         let (gpus, milli) = match dice.below(100) {
             0..12 => (0, 0),
@@ -56,7 +56,7 @@ fn pods(count: usize, dice: &mut Rng) -> Vec<Pod> {
             _ => ([2, 4, 8][dice.below(3)], 1_000),
         };
         let cores = [1, 2, 4, 6, 8, 12][dice.below(6)];
-        Pod {
+        TracePod {
             name: format!("p{at}"),
             cpu: cores * 1_000 * i64::from(gpus.max(1)),
             memory: cores * 2_048,
@@ -71,7 +71,7 @@ fn pods(count: usize, dice: &mut Rng) -> Vec<Pod> {
 fn packing(c: &mut Criterion) {
     let mut group = c.benchmark_group("packing");
     group.sample_size(10);
-    let run = |nodes: &[Node], pods: &[Pod], policy: Policy| {
+    let run = |nodes: &[TraceNode], pods: &[TracePod], policy: Policy| {
         let setup = Setup {
             policy,
             ..Setup::default()
@@ -102,7 +102,7 @@ fn queueing(c: &mut Criterion) {
     let mut now = 0;
     let job = |_| {
         now += dice.below(180_000) as i64;
-        Job {
+        TraceJob {
             submit: now,
             queue: String::new(),
             devices: [1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16][dice.below(11)],
@@ -110,7 +110,7 @@ fn queueing(c: &mut Criterion) {
             duration: (60_000 << dice.below(12)) + dice.below(60_000) as i64,
         }
     };
-    let jobs: Vec<Job> = (0..10_000).map(job).collect();
+    let jobs: Vec<TraceJob> = (0..10_000).map(job).collect();
     for discipline in Discipline::ALL {
         group.bench_function(BenchmarkId::new("discipline", discipline), |b| {
             b.iter(|| replay(&jobs, &[pool(512)], discipline, &mut |_, _| {}));

@@ -15,7 +15,7 @@ use model::fleet::reading::Page;
 use model::usage::{GAP, HourRow, UsageFilter, UsageSample};
 use record::usage::UsageFile;
 use serde_json::Value;
-use sim::change::{Change, Request, Resource, Scene};
+use sim::change::{Request, Resource, SimBackend, WorldChange};
 use sim::world::{AccountRow, DeviceUse, Options, World};
 use stokehold::runtime::rehearsal::{TABLES, observed};
 use stokehold::runtime::store::{Rules, Store};
@@ -37,6 +37,12 @@ const PRICES: [(&str, &str, i64); 11] = [
     ("a10g-volcano", "A10G", 900_001),
     ("a100-40gb-kai", "A100-40GB", 1_900_003),
 ];
+
+/// The price of a pool's devices.
+pub(super) fn price_of(pool: &str) -> Rate {
+    let own = PRICES.iter().find(|(name, ..)| *name == pool);
+    Rate::from_micros(own.expect("has a price").2)
+}
 
 /// A world, what is observed of it, and the ledger that is kept of that.
 pub(super) struct Lived {
@@ -106,9 +112,9 @@ impl Lived {
         lived
     }
 
-    fn observe(&mut self, changes: Vec<Change>) {
+    fn observe(&mut self, changes: Vec<WorldChange>) {
         for change in changes {
-            if let Change::Put(Resource::Pods, pod) = &change {
+            if let WorldChange::Put(Resource::Pods, pod) = &change {
                 let text = |at: &str| pod.pointer(at).and_then(|value| value.as_str());
                 let name = text("/metadata/namespace").zip(text("/metadata/name"));
                 if let (Some((namespace, name)), Some(node)) = (name, text("/spec/nodeName")) {
@@ -116,7 +122,7 @@ impl Lived {
                         .insert(ObjectKey::new(namespace, name), Name::new(node));
                 }
             }
-            if let Change::Remove(Resource::Pods, key) = &change {
+            if let WorldChange::Remove(Resource::Pods, key) = &change {
                 self.nodes.remove(key);
             }
             if let Some(observation) = observed(change, &mut self.names) {
@@ -191,7 +197,7 @@ impl Lived {
             .objects()
             .into_iter()
             .filter_map(|object| match object {
-                Change::Put(Resource::Nodes, node) => Some(node),
+                WorldChange::Put(Resource::Nodes, node) => Some(node),
                 _ => None,
             });
         let of_pool = |node: &Value| {
@@ -215,11 +221,11 @@ type Sums = BTreeMap<(&'static str, String), [f64; 2]>;
 fn by_world(rows: &[AccountRow]) -> Sums {
     let mut sums = Sums::new();
     for row in rows {
-        let (_, class, price) = PRICES
+        let (_, class, _) = PRICES
             .iter()
             .find(|(pool, ..)| *pool == row.pool)
             .expect("has a price");
-        let usd = row.device_hours * *price as f64 / 1e6;
+        let usd = row.device_hours * price_of(row.pool).usd();
         let (part, team) = match &row.device_use {
             DeviceUse::Allocated(team) => ("allocated", team.as_str()),
             DeviceUse::Unallocated => ("unallocated", ""),

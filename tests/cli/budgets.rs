@@ -181,7 +181,7 @@ fn budgets_are_printed_as_the_schema_has_them_with_the_ledgers_numbers() {
 }
 
 #[test]
-fn without_a_budget_a_record_or_a_time_zone_it_is_said_what_to_do() {
+fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
     let home = Home::new();
     let run = |arguments: &[&str]| {
         let got = home.run(arguments);
@@ -189,10 +189,7 @@ fn without_a_budget_a_record_or_a_time_zone_it_is_said_what_to_do() {
     };
     let (code, out, said) = run(&["get", "budgets", "-o", "json"]);
     assert_eq!((code, out.as_str()), (Some(0), "[]\n"));
-    assert!(
-        said.contains("a [[budget]] in the settings sets one"),
-        "{said}"
-    );
+    assert!(said.contains("add a [[budget]] to the settings"), "{said}");
     home.settings(SETTINGS);
     let none = home.path("none").display().to_string();
     let (code, out, said) = run(&["get", "budgets", "--record", &none]);
@@ -213,7 +210,7 @@ fn without_a_budget_a_record_or_a_time_zone_it_is_said_what_to_do() {
     assert!(!out.contains("$0"), "{out}");
     let (code, _, said) = run(&["get", "budgets", "-l", "a=b", "--record", &folder]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("get budgets goes without -l"), "{said}");
+    assert!(said.contains("get budgets does not take -l"), "{said}");
     home.settings("[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"week\"\ntime_zone = \"Mars/Base\"\n");
     let (code, _, said) = run(&["get", "budgets", "--record", &folder]);
     assert_eq!(code, Some(2));
@@ -238,7 +235,7 @@ fn settings(folder: &str) -> settings::Settings {
 }
 
 #[test]
-fn the_console_is_told_what_the_ledger_has_and_a_restart_fires_nothing_anew() {
+fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
     let home = Home::new();
     let folder = ledger(&home);
     let now = Moment::parse(NOW).expect("a moment");

@@ -72,7 +72,7 @@ fn a_cluster_that_does_not_answer_is_waited_for_two_seconds() {
     assert_eq!(none, Vec::<String>::new());
     let took = begun.elapsed();
     assert!(took >= Duration::from_secs(2), "it was asked: {took:?}");
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
     // What needs no cluster asks for none, and what is wrong with a file is not said here.
     let begun = Instant::now();
     assert_eq!(

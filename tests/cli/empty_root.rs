@@ -140,7 +140,7 @@ fn commands_without_a_cluster_run() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_cluster_is_said() {
+fn obstacles_to_reaching_a_cluster_are_reported() {
     for root in roots() {
         for (server, code, wanted) in [
             (None, 2, "kubeconfig"),

@@ -210,7 +210,7 @@ fn queueing_has_the_fields_of_the_contract() {
 }
 
 #[test]
-fn forecasts_of_a_replay_are_held_against_what_came() {
+fn forecasts_of_a_replay_are_compared_with_the_outcome() {
     let bench = Bench::new();
     let mut jobs = String::from("timestamp,duration,num_gpus,gpu_time,cluster\n");
     // Forty jobs that fill the pool for 100 s each, one every 50 s: the last waits for half an hour.

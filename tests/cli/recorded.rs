@@ -18,7 +18,7 @@ use stokehold::runtime::playback::ReplayEvent;
 use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use stokehold::runtime::tape::RecordSettings;
 use stokehold::runtime::{clock, effects, past};
-use table::changes::Changes;
+use table::changes::FleetChanges;
 use table::output::render;
 use table::timeline::{Playback, Timeline};
 use table::{Facts, Format, Kind, Query, Scope};
@@ -142,9 +142,9 @@ fn same_changes(archive: &Archive, setup: &Setup, first: &Facts, last: &Facts) {
     let rules = session::past_rules(setup, archive);
     let whole = Scope::default();
     let told = past::changes(archive, &rules, first.now, last.now, &whole).expect("can be read");
-    let live = Changes::between(first, last);
+    let live = FleetChanges::between(first, last);
     // Moments may be those of pictures in between.
-    let plain = |changes: &Changes| {
+    let plain = |changes: &FleetChanges| {
         let all = changes.changes.iter();
         let mut all: Vec<String> = all
             .map(|change| format!("{:?} {} {}", change.topic, change.id, change.subject()))

@@ -7,7 +7,7 @@ use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
 use settings::{Inputs, Rulebook, Texts, load};
 use sim::world::{Options, World};
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use stokehold::runtime::{clock, explanation_task, session};
 use table::Facts;
 
@@ -55,10 +55,10 @@ async fn seen_by(context: &str) -> Facts {
         interactive: false,
         every_namespace: false,
     };
-    let choice = Choice {
+    let choice = ContextChoice {
         kubeconfig: Some(kubeconfig),
         context: Some(context.to_owned()),
-        ..Choice::default()
+        ..ContextChoice::default()
     };
     let mut session =
         session::open(&setup, session::ClusterTarget::Cluster(choice)).expect("opens");
@@ -91,7 +91,7 @@ fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_team_lead_is_told_nothing_that_is_not_so() {
+async fn a_team_lead_sees_no_false_statement() {
     let facts = seen_by("sim-team").await;
     assert!(
         facts
@@ -122,7 +122,7 @@ async fn a_team_lead_is_told_nothing_that_is_not_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_without_rights_is_told_that_nothing_is_visible() {
+async fn a_user_without_rights_sees_that_nothing_is_visible() {
     let facts = seen_by("sim-nobody").await;
     assert!(
         facts.fleet.findings.is_empty(),

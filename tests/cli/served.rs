@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use model::base::ObjectKey;
-use sim::change::{Change, Request, Resource, Scene};
+use sim::change::{Request, Resource, SimBackend, WorldChange};
 use sim::world::Options;
 use table::services::{ServiceRow, rows};
 
@@ -123,7 +123,7 @@ fn a_restarted_replica_is_a_gap_in_its_service() {
         .objects()
         .into_iter()
         .filter_map(|object| match object {
-            Change::Put(Resource::Pods, pod) => {
+            WorldChange::Put(Resource::Pods, pod) => {
                 let name = pod["metadata"]["name"].as_str()?.to_owned();
                 name.starts_with("ranker-v3")
                     .then(|| ObjectKey::new("prod", name))

@@ -215,7 +215,7 @@ fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
 }
 
 #[test]
-fn where_no_shell_can_be_opened_one_line_says_why() {
+fn a_failed_shell_prints_the_reason_in_one_line() {
     let fake = Fake::new();
     let mut link = fake.console(&[], None);
     nodes(&mut link);
@@ -238,7 +238,7 @@ fn where_no_shell_can_be_opened_one_line_says_why() {
 }
 
 #[test]
-fn a_port_forward_is_told_listed_and_ends_with_the_console() {
+fn a_port_forward_is_listed_and_ends_with_the_console() {
     for signal in [None, Some(Signal::TERM)] {
         let fake = Fake::new();
         let mut link = fake.console(&["--write"], None);

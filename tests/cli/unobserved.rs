@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Rate};
-use model::cost::sample::{device, fleet, held, node, pod};
+use model::cost::sample::{allocated_to, device, fleet, node, pod};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::fleet::Known;
 use model::fleet::observe::Table;
@@ -41,7 +41,7 @@ fn november(home: &Home) -> String {
             device
         };
         let devices = vec![
-            read(held(device("n1", 0, "H100"), &worker)),
+            read(allocated_to(device("n1", 0, "H100"), &worker)),
             read(device("n1", 1, "H100")),
         ];
         let mut fleet = fleet(vec![node("n1", "a", None, devices)]);
@@ -89,7 +89,7 @@ fn a_month_with_3_percent_unobserved_says_so_in_every_form() {
     };
     for form in ["table", "markdown"] {
         let (said, _) = report(form);
-        assert!(said.contains("observed 97.0 % of it"), "{form}: {said}");
+        assert!(said.contains("97.0 % observed"), "{form}: {said}");
     }
     for (form, share, cost) in [
         ("csv", "observed_ratio", "cost_usd"),
@@ -110,7 +110,7 @@ fn a_month_with_3_percent_unobserved_says_so_in_every_form() {
         let sum: f64 = lines.iter().map(|line| number(&line[cost])).sum();
         assert!((sum - OBSERVED * 4.0).abs() < 0.001, "{form}: {sum} $");
         if form == "focus" {
-            assert!(told.contains("observed 97.0 % of it"), "{told}");
+            assert!(told.contains("97.0 % observed"), "{told}");
         }
     }
     let (said, _) = report("json");

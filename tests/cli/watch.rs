@@ -439,7 +439,7 @@ fn a_recorder_sends_findings_as_well() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_sent() {
+fn invalid_settings_are_reported_before_anything_is_sent() {
     let home = Home::new();
     let none = home.run(&["watch"]);
     assert_eq!(none.status.code(), Some(2));

@@ -341,6 +341,7 @@ fn all() -> Vec<Compared> {
                     ("unpriced", As::Own),
                     ("price", As::Is("price_source")),
                     ("as-of", As::Is("price_as_of")),
+                    ("owner", As::Own),
                 ],
                 |facts, row| {
                     let scope = Scope::ALL.get(row.0 as usize)?;

@@ -327,7 +327,7 @@ fn unknown_is_never_zero() {
         "alloc –",
         "util –",
         "waiting – jobs",
-        "burn –",
+        "rate –",
         "idle –",
     ] {
         assert!(header.contains(piece), "{piece} in {header}");
@@ -367,13 +367,13 @@ fn a_pool_without_price_or_reading_shows_dashes() {
 fn the_rows_of_every_scope_add_up_to_the_header() {
     for facts in [&*LARGE, &SMALL] {
         for scope in Scope::ALL {
-            let rows = &facts.burn.rows[&scope];
-            let sum = rows.iter().map(|row| row.spend.burn).sum();
-            assert_eq!(facts.burn.total.burn, sum, "{scope:?}");
+            let rows = &facts.spend_rates.rows[&scope];
+            let sum = rows.iter().map(|row| row.spend.rate).sum();
+            assert_eq!(facts.spend_rates.total.rate, sum, "{scope:?}");
         }
     }
     let mut app = shown(&LARGE, ViewId::Cost, (170, 44));
-    let total = format!("${}/h", LARGE.burn.total.burn);
+    let total = format!("${}/h", LARGE.spend_rates.total.rate);
     for _ in Scope::ALL {
         let text = render_text(&app, 170, 44);
         let header = text.lines().next().unwrap_or_default();
@@ -408,17 +408,17 @@ fn numbers_stand_right_aligned_and_whole() {
         // In the fleet's frame `$/h` may stand alone; here the sorted column is marked before its title.
         let (end, lines) = column(&text, "↓$/h");
         assert!(lines.len() >= 5, "{text}");
-        let mut rows = LARGE.burn.rows[&Scope::Team].clone();
+        let mut rows = LARGE.spend_rates.rows[&Scope::Team].clone();
         rows.sort_by_key(|row| {
             (
                 row.name.as_str() == "unattributed",
-                std::cmp::Reverse(row.spend.burn),
+                std::cmp::Reverse(row.spend.rate),
             )
         });
         for (line, row) in lines.iter().zip(rows) {
             let upto: String = line.chars().take(end).collect();
             assert!(
-                upto.ends_with(&row.spend.burn.to_string()),
+                upto.ends_with(&row.spend.rate.to_string()),
                 "{line} {row:?}"
             );
             assert!(line.chars().nth(end).is_none_or(|c| c == ' '), "{line}");
@@ -506,7 +506,7 @@ fn names(app: &App) -> Vec<String> {
 }
 
 #[test]
-fn a_row_that_comes_stands_below_and_one_that_goes_leaves_the_cursor_near() {
+fn a_new_row_is_added_below_and_a_removed_row_keeps_the_cursor_near() {
     let mut app = shown(&SMALL, ViewId::Nodes, (120, 40));
     press(&mut app, "jj");
     let mut facts = SMALL.clone();
@@ -548,7 +548,7 @@ fn ages_wake_the_screen_no_more_often_than_they_change() {
 }
 
 #[test]
-fn a_held_picture_stands_still() {
+fn a_frozen_view_does_not_change() {
     let mut app = shown(&SMALL, ViewId::Fleet, (120, 40));
     press(&mut app, "f");
     let held = drawn(&app, (120, 40));
@@ -603,7 +603,7 @@ fn a_stale_device_is_dimmed_and_says_its_age() {
 fn history_shows_the_span_that_it_holds_and_its_gaps() {
     let app = shown(&PAST, ViewId::Fleet, (170, 44));
     let text = render_text(&app, 170, 44);
-    assert!(text.contains("burn, last 2h1"), "{text}");
+    assert!(text.contains("rate, last 2h1"), "{text}");
     let app = shown(&PAST, ViewId::Devices, (170, 44));
     let text = render_text(&app, 170, 44);
     assert!(text.contains("utilization, last 2h1"), "{text}");

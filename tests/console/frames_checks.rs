@@ -371,13 +371,13 @@ fn the_money_on_screen_adds_up_to_the_header() {
                     number_before(&row, end).unwrap_or_else(|| panic!("{}", row.concat()))
                 });
                 let sum: f64 = shown.sum();
-                let total = facts.burn.total.burn.usd();
+                let total = facts.spend_rates.total.rate.usd();
                 let slack = rows as f64 * 0.5 + 0.5;
                 assert!(
                     (sum - total).abs() <= slack,
                     "{name} {scope:?}: {sum} and {total}\n{text}"
                 );
-                let header = format!("${}/h", facts.burn.total.burn);
+                let header = format!("${}/h", facts.spend_rates.total.rate);
                 let first = text.lines().next().unwrap_or_default();
                 assert!(first.contains(&header), "{first}");
             }
@@ -393,7 +393,7 @@ fn the_money_on_screen_adds_up_to_the_header() {
         let sum: f64 = (top + 1..top + 1 + rows)
             .filter_map(|y| number_before(&cells(&buf, y), end))
             .sum();
-        let total = facts.burn.total.burn.usd();
+        let total = facts.spend_rates.total.rate.usd();
         assert!(
             (sum - total).abs() <= f64::from(rows),
             "{name}: {sum} and {total}"

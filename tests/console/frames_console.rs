@@ -95,7 +95,7 @@ fn letters_always_go_to_a_field_of_the_plan_that_is_seen() {
 }
 
 #[test]
-fn a_reason_is_no_confirmation_and_the_way_to_it_is_told() {
+fn a_reason_does_not_confirm_and_the_key_that_does_is_shown() {
     let mut app = app(&SMALL, ViewId::Nodes);
     let wanted = grave(&mut app);
     let mend = format!("type {wanted}, then enter, to confirm");
@@ -113,11 +113,11 @@ fn a_reason_is_no_confirmation_and_the_way_to_it_is_told() {
     press(&mut app, &wanted);
     let effects = press(&mut app, "\n");
     let order = carried(&effects).expect("confirmed");
-    assert_eq!(order.consent.reason, "incident");
+    assert_eq!(order.confirmation.reason, "incident");
 }
 
 #[test]
-fn the_way_of_a_step_is_told_whole() {
+fn the_method_of_a_step_is_shown_in_full() {
     for size in [(100, 30), (120, 40)] {
         let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
         grave(&mut app);
@@ -195,8 +195,8 @@ fn the_page_of_a_pool_is_of_the_whole_pool() {
         ..Scope::default()
     };
     let burn = |facts: &Facts, pool: &str| {
-        let row = facts.burn.row(model::cost::Scope::Pool, pool);
-        row.map(|row| row.spend.burn)
+        let row = facts.spend_rates.row(model::cost::Scope::Pool, pool);
+        row.map(|row| row.spend.rate)
     };
     // A team that has a part of a pool.
     let mut jobs = LARGE.fleet.jobs.iter();
@@ -211,9 +211,9 @@ fn the_page_of_a_pool_is_of_the_whole_pool() {
         let mut app = app(&LARGE, ViewId::Pools);
         press(&mut app, &format!("{keys}/{pool}\n\n"));
         let shown = text(&app);
-        let line = shown.lines().find(|line| line.contains("burn  "));
-        let line = line.unwrap_or_else(|| panic!("no burn:\n{shown}"));
-        let words = line.split_whitespace().skip_while(|word| *word != "burn");
+        let line = shown.lines().find(|line| line.contains("rate  "));
+        let line = line.unwrap_or_else(|| panic!("no rate:\n{shown}"));
+        let words = line.split_whitespace().skip_while(|word| *word != "rate");
         words.take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(page(""), page(&format!(":team {team}\n")));
@@ -313,7 +313,7 @@ fn the_longest_waiter_is_one_key_away_and_the_next_one_more() {
 }
 
 #[test]
-fn a_waiting_job_is_told_whole_in_its_queue() {
+fn a_waiting_job_is_shown_in_full_in_its_queue() {
     let mut facts = LARGE.clone();
     let mut fleet = (*facts.fleet).clone();
     let words = "first words of a long reason which needs much more room than a column has, so that its last words come last";
@@ -395,10 +395,11 @@ fn hints_offer_nothing_that_cannot_be_done() {
         state,
         words: String::new(),
         steps: Vec::new(),
+        no_undo: None,
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
-        holds: Vec::new(),
+        suspended_jobs: Vec::new(),
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
@@ -418,12 +419,7 @@ fn a_finished_run_is_not_confirmed_again() {
     let wanted = grave(&mut app);
     press(&mut app, "\n");
     press(&mut app, &wanted);
-    assert_eq!(carried(&press(&mut app, "\n")), None);
-    assert!(
-        text(&app).contains("type a reason, or press enter again"),
-        "{}",
-        text(&app)
-    );
+    // What had to be typed confirms it: a reason may be given, and need not.
     let effects = press(&mut app, "\n");
     let number = carried(&effects).expect("confirmed").number;
     let _ = app.update(Msg::Began(number, Ok(String::from("run-1"))));
@@ -436,18 +432,32 @@ fn a_finished_run_is_not_confirmed_again() {
         state: RunState::Done,
         words: String::new(),
         steps: Vec::new(),
+        no_undo: None,
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
-        holds: Vec::new(),
+        suspended_jobs: Vec::new(),
     };
-    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
-        may: May::Yes,
-        runs: vec![run],
-        ..ActionState::default()
-    })));
+    let show = |app: &mut App, run: &RunRow| {
+        let _ = app.update(Msg::ActionState(Arc::new(ActionState {
+            may: May::Yes,
+            runs: vec![run.clone()],
+            ..ActionState::default()
+        })));
+        text(app)
+    };
+    let shown = show(&mut app, &run);
     assert!(!hints(&app).contains("confirm"), "{}", hints(&app));
     assert!(hints(&app).contains("esc close"), "{}", hints(&app));
+    assert!(shown.contains("done; U undoes it"), "{shown}");
+    // One that has put all back itself offers no undo.
+    let over = RunRow {
+        no_undo: Some(String::from("run-1 left no change: nothing to undo")),
+        ..run
+    };
+    let shown = show(&mut app, &over);
+    assert!(!shown.contains("U undoes it"), "{shown}");
+    assert!(shown.contains("nothing to undo"), "{shown}");
 }
 
 #[test]

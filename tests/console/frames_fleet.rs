@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name, ObjectKey, Rate};
-use model::cost::{Burn, CostRow, Scope, Spend};
+use model::cost::{RateRow, Scope, Spend, SpendRates};
 use model::fleet::accelerator::{DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
@@ -142,9 +142,9 @@ const fn plan(
 }
 
 /// A small generator: the same numbers on every machine.
-pub struct Dice(u64);
+pub struct TestRng(u64);
 
-impl Dice {
+impl TestRng {
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x9E37_79B9_7F4A_7C15)
     }
@@ -231,7 +231,7 @@ fn pod(key: ObjectKey, job: &JobKey, team: &str, node: &Name, devices: u32) -> A
 /// Builds a fleet of these pools. `unread` of 100 nodes have no reading.
 pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
     let policy = Arc::new(Policy::default());
-    let mut dice = Dice::new(7);
+    let mut dice = TestRng::new(7);
     let mut nodes: Vec<Arc<Node>> = Vec::new();
     let mut jobs: BTreeMap<JobKey, Job> = BTreeMap::new();
     for plan in pools {
@@ -295,7 +295,7 @@ fn node(
     number: u32,
     serial: &mut u32,
     jobs: &mut BTreeMap<JobKey, Job>,
-    dice: &mut Dice,
+    dice: &mut TestRng,
     unread: u32,
 ) -> Node {
     let name = Name::from(format!("{}-{number:03}", plan.name));
@@ -389,7 +389,7 @@ fn device(
     index: u32,
     holder: Option<Arc<Pod>>,
     silent: bool,
-    dice: &mut Dice,
+    dice: &mut TestRng,
 ) -> Device {
     let held = holder.is_some();
     let idle = held && plan.busy < 50 && dice.below(4) == 0;
@@ -468,7 +468,7 @@ fn finish(
     plans: &[PoolPlan],
     policy: Arc<Policy>,
 ) -> Facts {
-    let mut burn = Burn::default();
+    let mut burn = SpendRates::default();
     let mut pools: Vec<Pool> = plans
         .iter()
         .map(|plan| pool(plan, &nodes, &policy))
@@ -622,7 +622,7 @@ pub fn with_past(mut facts: Facts) -> Facts {
             pool.util = pool.util.map(|util| (util * wave).min(1.0));
         }
         fleet.pools = pools.into();
-        let burn = facts.burn.total.burn.usd();
+        let burn = facts.spend_rates.total.rate.usd();
         history.record(&fleet, &|_| (burn * wave, burn * 0.1));
     }
     facts.history = Arc::new(history);
@@ -711,7 +711,7 @@ pub fn partly() -> Facts {
     }
     fleet.jobs = jobs.into();
     facts.fleet = Arc::new(fleet);
-    let mut burn = (*facts.burn).clone();
+    let mut burn = (*facts.spend_rates).clone();
     for row in burn
         .rows
         .get_mut(&Scope::Pool)
@@ -721,6 +721,6 @@ pub fn partly() -> Facts {
     {
         row.unpriced = row.devices;
     }
-    facts.burn = Arc::new(burn);
+    facts.spend_rates = Arc::new(burn);
     facts
 }

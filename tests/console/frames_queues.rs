@@ -1,7 +1,7 @@
 //! Queues of the fleets that frames are drawn of: two cohorts, quotas in use, borrowed and unused, one queue held.
 
 use super::*;
-use model::fleet::observe::Failure;
+use model::fleet::observe::WorkloadFailure;
 use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Stop};
 
 fn quota(flavor: &str, nominal: i64, used: i64) -> Quota {
@@ -79,7 +79,7 @@ pub(super) fn people(jobs: &mut BTreeMap<JobKey, Job>, nodes: &[Arc<Node>]) {
     }
     let failing = jobs.values_mut().filter(|job| job.pods.len() == 1).nth(2);
     if let Some(job) = failing {
-        job.failure = Some(Failure {
+        job.failure = Some(WorkloadFailure {
             exit_code: Some(137),
             message: Name::new("OOMKilled"),
             restarts: 4,

@@ -79,13 +79,13 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
 }
 
 /// Adds the money of a pool to every scope.
-pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn: &mut Burn) {
+pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn: &mut SpendRates) {
     let rate = Rate::from_usd(plan.usd).expect("a price");
     for node in of_pool(plan, nodes) {
         for device in &node.devices {
             let idle = model::fleet::judge::is_idle(device, NOW, policy);
             let spend = Spend {
-                burn: rate,
+                rate,
                 free: if device.is_allocated() {
                     Some(Rate::ZERO)
                 } else {
@@ -112,7 +112,7 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
                 let at = match rows.iter().position(|row| row.name == name) {
                     Some(at) => at,
                     None => {
-                        rows.push(CostRow {
+                        rows.push(RateRow {
                             scope,
                             name,
                             devices: 0,
@@ -131,13 +131,13 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
             if let Some(pod) = holder {
                 let (of_job, so_far) = burn.jobs.entry(pod.job.clone()).or_default();
                 *of_job += spend;
-                *so_far = of_job.burn.times(5);
+                *so_far = of_job.rate.times(5);
             }
         }
     }
 }
 
-pub(super) fn settle_burn(burn: &mut Burn) {
+pub(super) fn settle_burn(burn: &mut SpendRates) {
     for rows in burn.rows.values_mut() {
         rows.sort_by_key(|row| (row.name.as_str() == "unattributed", row.name.clone()));
     }

@@ -13,7 +13,7 @@ use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::job::JobState;
 use model::fleet::observe::{Condition, PodSeen, SourceState};
 use model::plan::{
-    Alternative, Check, Mutation, Object, Outcome, Plan, Refusal, RefusalCode, Step, Undo, Verb,
+    Alternative, Mutation, Object, Outcome, Plan, PlanCheck, Refusal, RefusalCode, Step, Undo, Verb,
 };
 use table::Facts;
 use table::actions::{ActionState, May};
@@ -45,15 +45,17 @@ fn with(facts: &Facts, change: impl FnOnce(&mut model::fleet::Fleet)) -> Facts {
 fn under_a_scope_header_total_and_rows_are_one_sum() {
     let mut app = console(&LARGE, ViewId::Cost, WIDE, AppOptions::default());
     press(&mut app, ":team prod\n");
-    let burn = app.facts().burn.clone();
-    assert!(burn.total.burn > model::base::Rate::ZERO && burn.total.burn < LARGE.burn.total.burn);
+    let burn = app.facts().spend_rates.clone();
+    assert!(
+        burn.total.rate > model::base::Rate::ZERO && burn.total.rate < LARGE.spend_rates.total.rate
+    );
     for scope in Scope::ALL {
         let rows = &burn.rows[&scope];
         assert_eq!(
             rows.iter()
-                .map(|row| row.spend.burn)
+                .map(|row| row.spend.rate)
                 .sum::<model::base::Rate>(),
-            burn.total.burn
+            burn.total.rate
         );
         assert_eq!(
             rows.iter().map(|row| row.devices).sum::<u32>(),
@@ -62,7 +64,7 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
         );
     }
     let text = render_text(&app, WIDE.0, WIDE.1);
-    let money = format!("${}/h", burn.total.burn);
+    let money = format!("${}/h", burn.total.rate);
     assert_eq!(text.matches(&money).count(), 2, "header and total: {text}");
     assert!(text.contains(&format!(
         "{} devices",
@@ -75,9 +77,9 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
     assert!(!text.contains("research "), "{text}");
     // A picture that is held still and one of the whole fleet are not mixed up.
     press(&mut app, "f:team all\n");
-    assert_eq!(app.facts().burn.total, LARGE.burn.total);
+    assert_eq!(app.facts().spend_rates.total, LARGE.spend_rates.total);
     press(&mut app, "f");
-    assert_eq!(app.facts().burn.total, LARGE.burn.total);
+    assert_eq!(app.facts().spend_rates.total, LARGE.spend_rates.total);
 }
 
 #[test]
@@ -218,7 +220,7 @@ fn long(plan: &mut Plan) {
                 .push(Step::new(verb, object(), Mutation::Suspend { value }));
         }
     }
-    plan.checks = vec![Check {
+    plan.checks = vec![PlanCheck {
         name: String::from("server dry run"),
         outcome: Outcome::Ok,
         sentence: String::new(),
@@ -386,7 +388,7 @@ fn a_tpu_is_called_a_tpu() {
 }
 
 #[test]
-fn the_strip_shows_where_in_the_past_one_stands() {
+fn the_strip_shows_the_position_in_the_record() {
     let live = told(&PAST, ViewId::Devices, USUAL, "");
     assert!(
         live.contains("now ") && !live.contains("before the newest"),
@@ -428,7 +430,7 @@ fn the_header_keeps_idle_money_and_nothing_is_said_before_it_is_known() {
 }
 
 #[test]
-fn pods_of_which_the_same_is_said_are_told_once() {
+fn equal_events_of_several_pods_are_listed_once() {
     let facts = with(&SMALL, |fleet| {
         let mut jobs = fleet.jobs.to_vec();
         let at = jobs
@@ -630,7 +632,7 @@ fn a_row_of_cost_says_what_is_left_of_the_quota() {
     let by_team = render_text(&app, 200, 50);
     let vision = by_team.lines().find(|line| line.contains("vision"));
     assert!(
-        vision.expect("a row").contains("no h100, a100"),
+        vision.expect("a row").contains("no a100; h100 lent out"),
         "{by_team}"
     );
     let free = by_team.lines().find(|line| line.contains("unattributed"));

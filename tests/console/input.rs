@@ -335,7 +335,7 @@ fn the_way_back_and_forward_again() {
     alt(&mut app, Key::Right);
     assert_eq!(app.view().id(), ViewId::Jobs);
     alt(&mut app, Key::Right);
-    assert!(text(&app).contains("the way ends here"));
+    assert!(text(&app).contains("the history ends here"));
     for _ in 0..100 {
         press(&mut app, "5\u{1b}2\n");
     }
@@ -412,10 +412,10 @@ fn a_team_is_kept_to_in_every_view_and_left_again() {
     assert!(text(&app).contains("prod") && !text(&app).contains("research"));
     // The header is the sum of the team's rows.
     let row = LARGE
-        .burn
+        .spend_rates
         .row(model::cost::Scope::Team, "prod")
         .expect("a row");
-    let money = format!("${}/h", row.spend.burn);
+    let money = format!("${}/h", row.spend.rate);
     assert!(
         text(&app)
             .lines()
@@ -516,10 +516,10 @@ fn the_past_is_stepped_through_and_left() {
     }
     let mut app = app(&PAST, ViewId::Devices);
     press(&mut app, &"[".repeat(200));
-    assert!(text(&app).contains("no readings are held before"));
+    assert!(text(&app).contains("no readings are kept before"));
     let mut app = self::app(&SMALL, ViewId::Devices);
     press(&mut app, "[");
-    assert!(text(&app).contains("no readings are held yet"));
+    assert!(text(&app).contains("no readings are kept yet"));
 }
 
 #[test]
@@ -675,7 +675,7 @@ fn a_source_that_was_not_asked_yet_is_not_stale() {
         shown.lines().next().unwrap_or_default().to_owned()
     };
     let shown = with(|_| None);
-    assert!(shown.contains("asking 2"), "{shown}");
+    assert!(shown.contains("2 not read yet"), "{shown}");
     assert!(
         !shown.contains("stale") && !shown.contains("live"),
         "{shown}"
@@ -712,9 +712,9 @@ fn partly_blind_is_a_banner_not_a_wall() {
     assert!(text(&self::app(&facts, ViewId::Nodes)).contains("no exporter answers"));
     // No price: said with the class, and where to write it.
     let mut facts = SMALL.clone();
-    let mut burn = (*facts.burn).clone();
+    let mut burn = (*facts.spend_rates).clone();
     burn.unpriced = burn.devices;
-    facts.burn = Arc::new(burn);
+    facts.spend_rates = Arc::new(burn);
     let mut app = self::app(&facts, ViewId::Cost);
     assert!(text(&app).contains("no price for any device"));
     press(&mut app, "!");

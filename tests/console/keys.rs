@@ -8,10 +8,10 @@ use ratatui::layout::Position;
 
 use console::action_keys::PlanOutcome;
 use console::commands::{COMMANDS, Command, Context};
-use console::view::ViewId;
+use console::view::{Selection, ViewId};
 use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
-use engine::explain::{Change, Explanation, StartState, Unblock};
-use engine::explanations::Answer;
+use engine::explain::{Explanation, StartState, Unblock, UnblockChange};
+use engine::explanations::WorkloadExplanation;
 use model::base::Name;
 use model::object::{LogLine, ObjectNews};
 
@@ -99,10 +99,11 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         },
         words: String::new(),
         steps: Vec::new(),
+        no_undo: None,
         cordons: Vec::new(),
         starts: None,
         stopped: Vec::new(),
-        holds: Vec::new(),
+        suspended_jobs: Vec::new(),
     }];
     // Letters are keys in a plan that may not be confirmed: it has no field.
     let may = match (context, command) {
@@ -393,7 +394,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
-        "which devices are idle, who holds them, what they cost",
+        "which devices are idle, which jobs have them, what they cost",
         "$$",
         &[
             "IDLE FOR",
@@ -407,12 +408,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     (
         "which jobs pay for idle devices, whose they are",
         "$",
-        &[
-            "idle allocated, by job",
-            "IDLE ALLOC $/h",
-            "TEAM",
-            "speech/clip-l-15",
-        ],
+        &["wasted, by job", "WASTED $/h", "TEAM", "speech/clip-l-15"],
     ),
     (
         "which device holds up its gang",
@@ -421,7 +417,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     ),
     ("what a failed job says", "5zl", &["LOGS  speech/ranker-7"]),
     (
-        "what a team burns",
+        "what a team costs",
         "7",
         &["cost per hour by  pool   queue   team", "research", "2 367"],
     ),
@@ -453,7 +449,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
 pub fn answer_for(name: &str) -> JobExplanations {
     let job = LARGE.fleet.jobs.iter().find(|job| **job.name() == *name);
     let key = &job.expect("it is there").id;
-    let change = Change::Priority { from: 72, to: 91 };
+    let change = UnblockChange::Priority { from: 72, to: 91 };
     let explanation = Explanation {
         job: JobName(key.key.clone()),
         kind: key.kind.clone(),
@@ -475,7 +471,7 @@ pub fn answer_for(name: &str) -> JobExplanations {
         victims: Vec::new(),
         reserved_at: None,
     };
-    let answer = Answer {
+    let answer = WorkloadExplanation {
         explanation,
         start: None,
         later: Vec::new(),
@@ -600,4 +596,26 @@ fn help_goes_up_again_from_its_end() {
     assert_ne!(above, end, "one line up");
     press(&mut app, "j");
     assert_eq!(render_text(&app, 100, 24), end);
+}
+
+#[test]
+fn describe_and_why_lead_to_the_page_of_what_is_named() {
+    let job = &LARGE.fleet.jobs[LARGE.fleet.jobs.len() / 2];
+    for word in ["describe", "describe job", "why", "explain"] {
+        let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+        press(&mut app, &format!(":{word} {}\n", job.id));
+        let title = Selection::Job(job.id.clone()).heading(&LARGE);
+        let leads = app.trail().last() == Some(&title)
+            || render_text(&app, SIZE.0, SIZE.1).contains(&title);
+        assert!(leads, "{word}: {:?}", app.trail());
+    }
+}
+
+#[test]
+fn that_a_key_does_nothing_is_no_news_after_the_next_one() {
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    press(&mut app, "v");
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("v does nothing here"));
+    press(&mut app, "j");
+    assert!(!render_text(&app, SIZE.0, SIZE.1).contains("does nothing here"));
 }

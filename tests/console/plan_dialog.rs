@@ -8,8 +8,8 @@ use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Moment, Name, ObjectKey};
 use model::plan::{
-    Alternative, Check, Displaced, Effect as Forecasted, Forecast, JobName, JobRef, Loss, Mutation,
-    Object, Outcome, Plan, Refusal, RefusalCode, StartChange, Step, Undo, Verb,
+    Alternative, Displaced, Forecast, JobName, JobRef, Loss, Mutation, Object, Outcome, Plan,
+    PlanCheck, PlanEffect as Forecasted, Refusal, RefusalCode, StartChange, Step, Undo, Verb,
 };
 use table::actions::{ActionState, May, RunRow, RunState};
 
@@ -74,6 +74,8 @@ fn evicted(name: &str) -> Displaced {
         devices: 8,
         loss: Loss::default(),
         back: in_minutes(30),
+        back_p10: None,
+        back_p90: None,
     }
 }
 
@@ -140,7 +142,7 @@ fn a_plan_that_does_something_else_says_what_and_is_typed_anew() {
     tell(&mut app, number, priority(&["a", "two-tower-34e7"]), 10);
     assert_eq!(carried(&press(&mut app, "\n")), None);
     let shown = text(&app);
-    let why = "the plan has changed: evicts prod/two-tower-34e7 too; look again";
+    let why = "the plan has changed: evicts prod/two-tower-34e7 too; review it, then confirm";
     assert!(shown.contains(why), "{shown}");
     // What is typed now is the whole of it.
     press(&mut app, &wanted);
@@ -170,12 +172,12 @@ fn what_must_be_typed_is_a_hint_in_words_where_the_cursor_starts() {
         press(&mut app, &wanted[3..]);
         let effects = press(&mut app, "\n");
         let order = carried(&effects).expect("confirmed");
-        assert_eq!(order.consent.reason, "because");
+        assert_eq!(order.confirmation.reason, "because");
     }
 }
 
 #[test]
-fn whatever_evicts_running_work_is_typed() {
+fn evicting_running_work_needs_typed_confirmation() {
     let (mut app, _) = opened(SIZE, &priority(&["a"]));
     assert_eq!(carried(&press(&mut app, "\n")), None, "a bare enter");
     let (mut app, _) = opened(SIZE, &priority(&[]));
@@ -221,7 +223,7 @@ fn moments_of_a_plan_are_times_of_day() {
 }
 
 #[test]
-fn a_refusal_tells_times_of_day_too() {
+fn a_refusal_shows_times_of_day() {
     let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
     let number = asked(&press(&mut app, "D")).expect("a plan is asked for");
     let stamp = in_minutes(45).expect("a moment").rfc3339();
@@ -278,7 +280,7 @@ fn long() -> Plan {
         ..Forecast::default()
     });
     plan.warnings = vec![String::from("disruption budget prod/tower can never allow")];
-    plan.checks = vec![Check {
+    plan.checks = vec![PlanCheck {
         name: String::from("rights"),
         outcome: Outcome::Failed,
         sentence: String::from("create pods/eviction is refused"),
@@ -374,10 +376,11 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         state,
         words: String::new(),
         steps: Vec::new(),
+        no_undo: None,
         cordons: vec![Name::clone(&node)],
         starts: None,
         stopped: Vec::new(),
-        holds: Vec::new(),
+        suspended_jobs: Vec::new(),
     };
     for (state, warns) in [(RunState::Done, true), (RunState::Undone, false)] {
         let mut app = console(&LARGE, ViewId::Plans, SIZE, AppOptions::default());
@@ -405,7 +408,11 @@ fn the_ends_of_a_plan_are_one_key_away_and_its_foot_is_whole() {
     let (mut app, _) = opened((80, 24), &plan);
     let shown = |app: &App| render_text(app, 80, 24);
     let start = shown(&app);
-    assert!(start.contains("to undo: U in view 9"), "{start}");
+    assert!(start.contains("enter evicts 9 jobs"), "{start}");
+    assert!(
+        !start.contains("to undo: U in view 9"),
+        "its undo brings back no lost work: {start}"
+    );
     let _ = app.update(Msg::Key(KeyPress::plain(Key::End)));
     let end = shown(&app);
     assert!(end.contains("the end,"), "{end}");

@@ -9,7 +9,7 @@ use console::{App, AppOptions, Effect, Msg, render_text};
 use model::base::{Moment, When};
 use model::fleet::finding::Severity;
 use table::Facts;
-use table::changes::Changes;
+use table::changes::FleetChanges;
 use table::timeline::{Mark, Playback, Timeline};
 
 use crate::frames::{LARGE, console, press};
@@ -142,8 +142,8 @@ fn what_changed_since_a_typed_moment_is_asked_for_and_shown() {
     let fleet = Arc::make_mut(&mut before.fleet);
     let gone = fleet.nodes[0].name().clone();
     fleet.nodes = fleet.nodes[1..].into();
-    let told = Changes::between(&LARGE, &before);
-    let told = Changes {
+    let told = FleetChanges::between(&LARGE, &before);
+    let told = FleetChanges {
         from: *from,
         to: *to,
         ..told

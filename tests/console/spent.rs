@@ -60,6 +60,7 @@ fn sums(micros: i64) -> Vec<UsageSum> {
             priced_busy_ms: 900 * HOUR_MS,
             finished: Some(if team.is_empty() { 0 } else { 41 }),
             energy_mwh: Some(345_600_000),
+            metered_ms: 1_200 * HOUR_MS,
             parts_micros: Some(parts),
             ..UsageTotals::default()
         },
@@ -257,7 +258,7 @@ fn a_supposed_change_and_a_plan_say_what_they_do_to_budgets() {
     let pool = facts.fleet.pools[0].name.clone();
     let rate = PoolPrice::Rate(Rate::from_micros(2_000_000));
     let prices = Prices::default().with_pool(&pool, rate);
-    facts.burn = Arc::new(model::cost::burn(&facts.fleet, &prices));
+    facts.spend_rates = Arc::new(model::cost::spend_rates(&facts.fleet, &prices));
     let changes = format!("nodes {pool} +4");
     let told_by = |usage: UsageFacts| {
         let mut app = console(&facts, ViewId::Fleet, (170, 44), plain());

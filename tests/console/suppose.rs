@@ -82,7 +82,7 @@ fn the_palette_leads_to_a_whole_change_word_by_word() {
 }
 
 #[test]
-fn what_is_not_understood_is_said_where_it_is_typed() {
+fn a_parse_error_is_shown_at_the_input() {
     let facts = facts();
     let mut app = console(&facts, ViewId::Fleet, SIZE, AppOptions::default());
     press(&mut app, ":what-if nodse a +1");
@@ -109,7 +109,7 @@ fn an_answer_shows_figures_of_both_sides_and_who_is_evicted() {
         "as of",
         "BEFORE",
         "AFTER",
-        "median wait",
+        "median time to start",
         "cost",
         "jobs running",
         "evicted",
@@ -135,7 +135,7 @@ fn several_changes_stand_behind_each_other() {
 }
 
 #[test]
-fn a_wrong_name_is_said_and_a_job_leads_to_its_page_and_back() {
+fn an_unknown_name_is_reported_and_a_job_opens_its_page() {
     let facts = facts();
     let app = told(&facts, "pool nowhere lost");
     assert!(

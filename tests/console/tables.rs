@@ -11,7 +11,7 @@ use console::{App, AppOptions, Key, KeyPress, Msg, render_text};
 use model::base::Name;
 use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::{Failure, SourceState};
+use model::fleet::observe::{SourceState, WorkloadFailure};
 use ratatui::style::Modifier;
 use table::Facts;
 
@@ -79,9 +79,9 @@ fn faulty_jobs_begin_with_the_newest_failure_and_the_cursor_on_it() {
     let facts = with_jobs(&SMALL, |at, job| {
         job.failure = None;
         if matches!(at, 1 | 3 | 4) {
-            job.failure = Some(Failure {
+            job.failure = Some(WorkloadFailure {
                 restarts: 2,
-                ..Failure::default()
+                ..WorkloadFailure::default()
             });
         }
         if matches!(at, 1 | 4) {
@@ -121,13 +121,13 @@ fn the_key_of_a_view_shows_all_its_rows_so_that_the_same_keys_mean_the_same_agai
 }
 
 #[test]
-fn a_job_that_runs_and_fails_tells_the_failure() {
+fn a_running_job_with_a_failure_shows_it() {
     let facts = with_jobs(&SMALL, |_, job| {
-        job.failure = Some(Failure {
+        job.failure = Some(WorkloadFailure {
             message: Name::new("OOMKilled"),
             exit_code: Some(137),
             restarts: 3,
-            ..Failure::default()
+            ..WorkloadFailure::default()
         });
     });
     let job = facts.fleet.jobs.iter();
@@ -153,9 +153,9 @@ fn the_page_of_a_job_that_waits_says_since_when_and_not_that_it_started() {
                 job.created = ago(3_360);
                 job.started = Some(ago(3_000));
                 job.waiting_since = Some(if evicted { ago(180) } else { job.created });
-                job.failure = evicted.then(|| Failure {
+                job.failure = evicted.then(|| WorkloadFailure {
                     last_eviction: Some(ago(180)),
-                    ..Failure::default()
+                    ..WorkloadFailure::default()
                 });
             }
         });
@@ -166,7 +166,7 @@ fn the_page_of_a_job_that_waits_says_since_when_and_not_that_it_started() {
     };
     let shown = page(true);
     assert!(
-        shown.contains("3m since it was evicted, made 56m ago"),
+        shown.contains("3m since it was evicted, created 56m ago"),
         "{shown}"
     );
     assert!(!shown.contains("started"), "{shown}");
@@ -245,10 +245,10 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
 #[test]
 fn the_idle_money_of_the_cost_view_is_the_headers_sum() {
     let shown = render_text(&app(&LARGE, ViewId::Cost), 160, 40);
-    let spend = LARGE.burn.known().expect("prices");
+    let spend = LARGE.spend_rates.known().expect("prices");
     let sum = spend.idle().expect("known");
     let line = format!(
-        "idle ${sum}/h: ${} free + ${} allocated",
+        "idle ${sum}/h: ${} unalloc + ${} allocated",
         spend.free.expect("known"),
         spend.idle_allocated.expect("known")
     );
@@ -258,7 +258,7 @@ fn the_idle_money_of_the_cost_view_is_the_headers_sum() {
 #[test]
 fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
     let mut facts = LARGE.clone();
-    let mut burn = (*facts.burn).clone();
+    let mut burn = (*facts.spend_rates).clone();
     let named: Vec<_> = facts.fleet.jobs.iter().map(|job| job.id.clone()).collect();
     let rows = burn.rows.get_mut(&Scope::Job).expect("jobs");
     let one = rows[0].clone();
@@ -269,7 +269,7 @@ fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
         .map(|id| {
             let mut row = one.clone();
             row.name = Name::from(id.key.to_string());
-            row.spend.idle_allocated = Some(spend.burn);
+            row.spend.idle_allocated = Some(spend.rate);
             row
         })
         .collect();
@@ -277,7 +277,7 @@ fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
         let so_far = model::base::Rate::from_micros(hours * 1_000_000);
         burn.jobs.insert(id.clone(), (spend, so_far));
     }
-    facts.burn = Arc::new(burn);
+    facts.spend_rates = Arc::new(burn);
     let mut model = TableModel::new(&cost::IDLE, RowScope::Idle);
     model.refresh(&facts, true);
     let order: Vec<u32> = model.rows().iter().map(|row| row.1).collect();

@@ -6,6 +6,7 @@ use console::table_model::TableModel;
 use console::view::{RowScope, Selection, ViewId, object_tree};
 use console::{App, AppOptions, render_text};
 use model::base::Name;
+use model::fleet::queue::QueueKind;
 use table::Facts;
 
 use crate::frames::{LARGE, SMALL, console, press};
@@ -109,8 +110,13 @@ fn a_node_has_each_of_its_devices_and_a_pool_its_nodes() {
 fn a_queue_has_the_jobs_of_all_queues_below_it() {
     let mut seen = 0;
     for queue in LARGE.fleet.queues.iter() {
-        let lines = tree(&LARGE, Selection::Queue(queue.name().clone()));
-        assert_eq!(lines[0], Selection::Queue(queue.name().clone()));
+        let name = queue.name().clone();
+        let root = match queue.key.kind {
+            QueueKind::Cohort => Selection::Cohort(name),
+            QueueKind::Queue => Selection::Queue(name),
+        };
+        let lines = tree(&LARGE, root.clone());
+        assert_eq!(lines[0], root);
         for line in &lines {
             if let Selection::Job(id) = line {
                 let job = LARGE.fleet.job(id).expect("it is there");

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::view::{ViewId, devices, jobs};
+use console::view::{RowScope, ViewId, cost, devices, jobs};
 use console::widget::Value;
 use console::{App, AppOptions, render_text};
-use model::base::Name;
+use model::base::{Name, Rate};
+use model::cost::{Scope, Spend};
 use model::fleet::device::Device;
+use model::fleet::history::History;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::node::Node;
-use model::fleet::observe::{Failure, SourceState};
+use model::fleet::observe::{SourceState, WorkloadFailure};
 use model::fleet::pool::Unusable;
+use model::fleet::signal::Signal;
 use table::Facts;
 
 use crate::frames::{LARGE, SMALL, console, press};
@@ -38,7 +41,7 @@ fn place(facts: &Facts, at: usize) -> String {
 }
 
 #[test]
-fn a_new_pods_row_shows_no_reading_of_who_held_the_device_before() {
+fn a_new_pod_shows_no_reading_of_the_previous_holder() {
     let mut facts = SMALL.clone();
     let fleet = Arc::make_mut(&mut facts.fleet);
     let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
@@ -67,12 +70,12 @@ fn what_restarted_is_over_and_what_failed_says_when() {
     let of = |state: JobState| SMALL.fleet.jobs.iter().position(|job| job.state == state);
     let at = of(JobState::Running).expect("one runs");
     let ago = |seconds| SMALL.now.minus(Duration::from_secs(seconds));
-    let failure = Failure {
+    let failure = WorkloadFailure {
         message: Name::new("OOMKilled"),
         exit_code: Some(137),
         restarts: 1,
         restarted: Some(ago(720)),
-        ..Failure::default()
+        ..WorkloadFailure::default()
     };
     let facts = with_job(&SMALL, at, |job| job.failure = Some(failure.clone()));
     let words = place(&facts, at);
@@ -83,7 +86,7 @@ fn what_restarted_is_over_and_what_failed_says_when() {
     let facts = with_job(&SMALL, at, |job| {
         job.state = JobState::Failed;
         job.finished = Some(ago(720));
-        job.failure = Some(Failure {
+        job.failure = Some(WorkloadFailure {
             restarted: None,
             restarts: 0,
             ..failure
@@ -136,7 +139,7 @@ fn the_header_says_what_is_lost() {
 }
 
 #[test]
-fn a_pools_page_tells_the_unhealthy_once() {
+fn a_pool_page_lists_unhealthy_devices_once() {
     let with = |unhealthy: u32| {
         let mut facts = SMALL.clone();
         let fleet = Arc::make_mut(&mut facts.fleet);
@@ -219,9 +222,9 @@ fn faulty_jobs_are_those_that_fail_or_failed_lately() {
     let is_listed = |minutes: u64, state: JobState| {
         let facts = with_job(&LARGE, at, |job| {
             job.state = state;
-            job.failure = Some(Failure {
+            job.failure = Some(WorkloadFailure {
                 restarted: Some(LARGE.now.minus(Duration::from_secs(60 * minutes))),
-                ..Failure::default()
+                ..WorkloadFailure::default()
             });
         });
         let row = (0, at as u32);
@@ -258,4 +261,109 @@ fn the_panel_of_sources_is_that_of_the_cursor() {
         );
         press(&mut app, "j");
     }
+}
+
+/// The largest waste of all reads a few percent, and no device of it is idle.
+#[test]
+fn a_gang_that_stands_still_is_among_the_waste_with_all_its_money() {
+    let mut facts = LARGE.clone();
+    let rows = facts.spend_rates.rows.get(&Scope::Job).expect("jobs cost");
+    let busy = rows.iter().filter(|row| {
+        let none = |spend: Spend| spend.idle_allocated == Some(Rate::ZERO);
+        row.known().is_some_and(none) && facts.fleet.job_named(&row.name).is_some()
+    });
+    let most = busy.max_by_key(|row| row.known().map(|spend| spend.rate));
+    let job = facts
+        .fleet
+        .job_named(&most.expect("one works").name)
+        .expect("a job")
+        .id
+        .key
+        .clone();
+    let waste = |facts: &Facts| screen(facts, ViewId::Fleet, "$", (160, 60));
+    let row_of = |screen: String| {
+        let mut lines = screen.lines();
+        let line = lines.find(|line| line.contains(&job.to_string()));
+        line.map(str::to_owned)
+    };
+    assert_eq!(row_of(waste(&facts)), None, "it works");
+    let mut stalled = facts.fleet.findings[0].clone();
+    stalled.code = Name::new("gang-stalled");
+    stalled.subject.kind = "Job";
+    stalled.subject.key = job.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let others = fleet.findings.iter().cloned();
+    fleet.findings = others.chain([stalled]).collect();
+    let row = row_of(waste(&facts)).expect("it is listed");
+    assert!(row.contains("gang-stalled"), "{row}");
+}
+
+/// A job of slices holds a part of a device, not none, in whichever list it stands.
+#[test]
+fn the_waste_says_the_same_of_a_job_as_the_cost() {
+    let mut facts = LARGE.clone();
+    let burn = Arc::make_mut(&mut facts.spend_rates);
+    let of_jobs = burn.rows.get_mut(&Scope::Job).expect("jobs cost");
+    of_jobs.iter_mut().for_each(|row| row.shared = row.devices);
+    let rows = (cost::IDLE.collect)(&facts, &RowScope::Idle);
+    assert!(!rows.is_empty(), "jobs have idle devices");
+    for row in rows {
+        for column in cost::IDLE.columns {
+            let value = (column.cell)(&facts, row).value;
+            if column.id == "devices" {
+                assert_eq!(value, Value::text(table::cost::PART));
+            }
+            if let Some(twin) = cost::KIND.columns.iter().find(|it| it.id == column.id) {
+                assert_eq!(value, (twin.cell)(&facts, row).value, "{}", column.id);
+            }
+        }
+    }
+}
+
+/// The alert waits for it to last; what the readings say already is not called idle.
+#[test]
+fn a_gang_that_has_stopped_is_waste_before_its_alert_fires() {
+    let jobs = LARGE.fleet.jobs.iter().enumerate();
+    let running = jobs.filter(|(_, job)| job.state == JobState::Running);
+    let most = running.max_by_key(|(_, job)| job.devices_allocated);
+    let (at, job) = most.expect("a job runs");
+    let id = job.id.clone();
+    let mut facts = with_job(&LARGE, at, |job| job.gang = Some(Gang { min: 2, size: 2 }));
+    let end = facts.fleet.at;
+    let mut history = History::default();
+    // Half an hour at work, and then six minutes of next to nothing.
+    for seconds in (0..2400).step_by(15) {
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        fleet.at = end.plus(Duration::from_secs(seconds));
+        let util = if seconds < 2000 { 0.9 } else { 0.03 };
+        let mut nodes = fleet.nodes.to_vec();
+        for node in &mut nodes {
+            let held = |device: &Device| {
+                let mut holders = device.holders();
+                holders.any(|(pod, _)| pod.job == id)
+            };
+            if node.devices.iter().any(held) {
+                for device in Arc::make_mut(node).devices.iter_mut().filter(|it| held(it)) {
+                    device.read_at = Some(fleet.at);
+                    device.signals = [(Signal::Util, util)].into_iter().collect();
+                }
+            }
+        }
+        fleet.nodes = nodes.into();
+        history.record(fleet, &|_| (0.0, 0.0));
+    }
+    history.judge(&facts.fleet);
+    let row_of = |facts: &Facts| {
+        let screen = screen(facts, ViewId::Fleet, "$", (160, 60));
+        let mut lines = screen.lines();
+        let line = lines.find(|line| line.contains(&id.key.to_string()));
+        line.map_or_else(String::new, str::to_owned)
+    };
+    assert!(!row_of(&facts).contains("gang-stalled"));
+    facts.history = Arc::new(history);
+    assert!(
+        row_of(&facts).contains("gang-stalled"),
+        "{}",
+        row_of(&facts)
+    );
 }

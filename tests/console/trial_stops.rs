@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Msg, render_text};
-use engine::explain::{Change, Unblock};
+use engine::explain::{Unblock, UnblockChange};
 use engine::explanations::Later;
 use engine::forecast::{Basis, Start};
 use model::base::{Moment, Name, ObjectKey};
@@ -47,10 +47,11 @@ fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow 
         state: RunState::Done,
         words: String::new(),
         steps: Vec::new(),
+        no_undo: None,
         cordons: Vec::new(),
         starts,
         stopped,
-        holds: Vec::new(),
+        suspended_jobs: Vec::new(),
     }
 }
 
@@ -90,13 +91,20 @@ fn a_run_says_what_became_of_the_jobs_that_it_started_and_stopped() {
         assert!(shown.contains(&words), "{words}\n{shown}");
     }
     // The pods that run were there before the run: it has not stopped them.
-    let mut app = with_run(&LARGE, run(LARGE.now, None, stopped));
+    let mut app = with_run(&LARGE, run(LARGE.now, None, stopped.clone()));
     press(&mut app, "d");
+    let shown = text(&app);
     assert!(
-        text(&app).contains("running with the pods that it had"),
-        "{}",
-        text(&app)
+        shown.contains(&format!("{running}: not stopped yet")),
+        "{shown}"
     );
+    // It is no news after a minute. Who made its pods since is not told here.
+    let began = LARGE.now.minus(Duration::from_secs(90));
+    let mut app = with_run(&LARGE, run(began, None, stopped));
+    press(&mut app, "d");
+    let shown = text(&app);
+    let kept = format!("{running}: running with the pods that it had");
+    assert!(shown.contains(&kept), "{shown}");
 }
 
 #[test]
@@ -152,10 +160,16 @@ fn the_prompt_of_a_priority_offers_what_the_job_accepts() {
     assert!(hint.contains("type a number"), "{hint}");
     assert!(after.contains("computing plan"), "{after}");
     let (hint, _) = asked(QueueSystem::None, "");
+    assert!(hint.contains("no queueing system orders"), "{hint}");
     assert!(
-        hint.contains("no queueing system is seen to order this job"),
-        "{hint}"
+        !hint.contains("priority of"),
+        "nothing is asked for: {hint}"
     );
+    // A number that no priority can be is refused where it is typed, and so is a word where only numbers are taken.
+    let (_, after) = asked(QueueSystem::Kueue, "99999999999");
+    assert!(after.contains("type a whole number from"), "{after}");
+    let (_, after) = asked(QueueSystem::Stokehold, "high");
+    assert!(after.contains("type a whole number from"), "{after}");
 }
 
 #[test]
@@ -198,7 +212,7 @@ fn a_job_that_a_starts_is_marked_at_every_size() {
 }
 
 #[test]
-fn the_gravest_stand_first_among_faults() {
+fn the_most_severe_faults_are_listed_first() {
     let mut nodes = app(&LARGE, ViewId::Nodes);
     press(&mut nodes, "z");
     let shown = text(&nodes);
@@ -295,7 +309,10 @@ fn the_palette_says_what_is_unknown_and_takes_nothing_that_was_not_meant() {
     );
     assert!(effects.is_empty() && view == ViewId::Fleet);
     let (offered, effects, after, _) = palette("ndoes");
-    assert!(offered.contains("unknown; enter types nodes"), "{offered}");
+    assert!(
+        offered.contains("unknown; did you mean nodes?"),
+        "{offered}"
+    );
     assert!(effects.is_empty() && after.contains(": nodes"), "{after}");
 }
 
@@ -333,8 +350,8 @@ fn the_box_of_a_run_says_what_became_of_its_jobs_at_every_size() {
 }
 
 #[test]
-fn a_return_that_nobody_knows_is_said_in_plain_words() {
-    use model::plan::{Displaced, Effect as Planned, Forecast, Intent, Loss, Plan};
+fn an_unknown_return_is_reported_as_unknown() {
+    use model::plan::{Displaced, Forecast, Intent, Loss, Plan, PlanEffect as Planned};
     let intent = Intent::Rebalance { pool: None };
     let mut plan = Plan::new("rebalance", intent, SMALL.now);
     plan.effect = Planned::Forecast(Forecast {
@@ -343,6 +360,8 @@ fn a_return_that_nobody_knows_is_said_in_plain_words() {
             devices: 8,
             loss: Loss::default(),
             back: None,
+            back_p10: None,
+            back_p90: None,
         }],
         ..Forecast::default()
     });
@@ -386,7 +405,7 @@ fn alerts_stand_in_order_after_a_return_from_a_page() {
 fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
     let victims = ["a", "b"].map(|name| JobName(ObjectKey::new("ml", name)));
     let mut answers = crate::keys::answer_for("llm-70b-sft-next");
-    let quota = |add: i64| Change::Quota {
+    let quota = |add: i64| UnblockChange::Quota {
         queue: "research".into(),
         flavor: "h100".into(),
         resource: "nvidia.com/gpu".into(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cluster::mutations::rights;
 use exec::request::missing;
-use exec::{End, Looker, Probe, checks};
+use exec::{Looker, Probe, RunEnd, checks};
 use http::Method;
 use model::plan::Outcome;
 use plan::{ActionTarget, hold, reprioritise, resume};
@@ -14,16 +14,16 @@ use source::client::{Connection, client_for as reading};
 use super::*;
 
 /// The simulated fleet; its time runs a hundred times as fast.
-fn fleet() -> Road {
+fn fleet() -> FaultyService {
     let at = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
     let mut options = Options::new(at);
     options.nodes = Some(24);
     let world = World::new(options);
     let clock = stokehold::runtime::clock::shared();
-    Road::new(embed(Box::new(world), clock, 100.0, 1).expect("a cluster"))
+    FaultyService::new(embed(Box::new(world), clock, 100.0, 1).expect("a cluster"))
 }
 
-fn connection(road: &Road) -> Connection {
+fn connection(road: &FaultyService) -> Connection {
     reading(
         road.clone(),
         "tiny",
@@ -33,7 +33,7 @@ fn connection(road: &Road) -> Connection {
 }
 
 /// A job under Kueue that runs, and one that waits: `NAMESPACE/NAME` each.
-async fn workloads(road: &Road) -> (String, String) {
+async fn workloads(road: &FaultyService) -> (String, String) {
     let list = road.get("/apis/kueue.x-k8s.io/v1beta1/workloads").await;
     let items = list["items"].as_array().expect("workloads");
     let with = |status: &str| {
@@ -56,7 +56,7 @@ async fn workloads(road: &Road) -> (String, String) {
     (with("True"), with("False"))
 }
 
-async fn look(road: &Road, name: &str) -> ActionTarget {
+async fn look(road: &FaultyService, name: &str) -> ActionTarget {
     let looker = Looker::new(connection(road).client, "default");
     match looker.target(name).await {
         Ok(target) => target,
@@ -72,7 +72,7 @@ fn subject(target: &ActionTarget) -> &plan::Subject {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
+async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     let road = fleet();
     let operator = Operator::new(&road);
     let (running, waiting) = workloads(&road).await;
@@ -80,7 +80,7 @@ async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
     let before = look(&road, &running).await;
     let plan = hold::plan(&before, &running, now).expect("can be held");
     let (run, end) = operator.carry_out(plan).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     let held = look(&road, &running).await;
     assert!(!subject(&held).is_running(), "its quota is free");
     let workload = subject(&held).workload.as_ref().expect("has one");
@@ -89,7 +89,7 @@ async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
     let past = operator.runs().into_iter().find(|known| known.name == run);
     let undo = past.expect("a run").undo(now).expect("can be taken back");
     let (_, end) = operator.carry_out(undo).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     let after = look(&road, &running).await;
     let spec = |target: &ActionTarget| {
         let workload = subject(target).workload.as_ref().expect("has one");
@@ -100,17 +100,17 @@ async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
     let target = look(&road, &waiting).await;
     let plan = reprioritise::plan(subject(&target), "4321", now).expect("can be changed");
     let (_, end) = operator.carry_out(plan).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     let target = look(&road, &waiting).await;
     assert_eq!(spec(&target)["priority"], 4321);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_is_held_and_goes_on() {
+async fn a_queue_is_put_on_hold_and_resumed() {
     let road = fleet();
     let operator = Operator::new(&road);
     let now = road.inner.cluster().now();
-    let stop = async |road: &Road| match look(road, "nlp").await {
+    let stop = async |road: &FaultyService| match look(road, "nlp").await {
         ActionTarget::Queue(queue) => {
             assert_eq!(&*queue.object.kind, "ClusterQueue");
             queue.now["spec"]["stopPolicy"].clone()
@@ -119,16 +119,22 @@ async fn a_queue_is_held_and_goes_on() {
     };
     let target = look(&road, "nlp").await;
     let plan = hold::plan(&target, "nlp", now).expect("can be held");
-    assert_eq!(operator.carry_out(plan).await.1.expect("runs"), End::Done);
+    assert_eq!(
+        operator.carry_out(plan).await.1.expect("runs"),
+        RunEnd::Done
+    );
     assert_eq!(stop(&road).await, "Hold");
     let target = look(&road, "nlp").await;
     let plan = resume::plan(&target, "nlp", now).expect("can go on");
-    assert_eq!(operator.carry_out(plan).await.1.expect("runs"), End::Done);
+    assert_eq!(
+        operator.carry_out(plan).await.1.expect("runs"),
+        RunEnd::Done
+    );
     assert_eq!(stop(&road).await, "None");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn checks_say_what_would_fail_and_what_nobody_may_ask() {
+async fn checks_list_what_would_fail_and_what_rbac_hides() {
     let road = fleet();
     let operator = Operator::new(&road);
     let (running, _) = workloads(&road).await;
@@ -136,7 +142,7 @@ async fn checks_say_what_would_fail_and_what_nobody_may_ask() {
     let plan = hold::plan(&look(&road, &running).await, &running, now).expect("can be held");
     let client = connection(&road).client;
     let probe = Probe::new(&operator.grant, operator.client.clone());
-    let outcomes = |checks: &[model::plan::Check]| {
+    let outcomes = |checks: &[model::plan::PlanCheck]| {
         checks.iter().map(|check| check.outcome).collect::<Vec<_>>()
     };
     let all = checks(&plan, &client, Some(&probe)).await;

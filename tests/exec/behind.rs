@@ -8,7 +8,7 @@ use super::stage::{planned, pods, snapshot, world};
 use super::*;
 
 #[tokio::test]
-async fn a_drain_tells_of_the_pods_that_are_still_there() {
+async fn a_drain_reports_the_remaining_pods() {
     let clock = stokehold::runtime::clock::shared();
     let service = embed(Box::new(world(1, 12, false)), clock, 0.0, 1).expect("a cluster");
     let reader = source::client::client_for(

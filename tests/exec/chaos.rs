@@ -13,7 +13,7 @@ use exec::record::Record;
 use model::fleet::{Fleet, Known};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::faults::Faults;
+use sim::faults::InjectedFaults;
 use table::actions::RunState;
 
 use super::keyboard::Keyboard;
@@ -168,7 +168,7 @@ impl Day {
     fn apply(&mut self) {
         let now = self.now();
         self.faults.retain(|(_, until)| *until > now);
-        let mut state = Faults {
+        let mut state = InjectedFaults {
             latency_ms: 0,
             tokens_expired: false,
             silent: false,
@@ -488,7 +488,7 @@ impl Day {
         self.mend().await;
         self.keyboard = None;
         pass(5).await;
-        let road = Road::new(self.service.clone());
+        let road = FaultyService::new(self.service.clone());
         let mut operator = Operator::at(&road, self.service.cluster().machine_clock());
         operator.journal = Journal::new(self.folder.path());
         for _ in 0..3 {

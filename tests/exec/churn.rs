@@ -8,7 +8,7 @@ use std::time::Duration;
 use console::action_keys::PlanOutcome;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::ObjectKey;
-use sim::change::{Change, Request, Resource, Scene, Served};
+use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
 use sim::world::World;
 use table::Facts;
 use table::actions::{ActionState, May};
@@ -45,8 +45,8 @@ impl Churning {
     }
 }
 
-impl Scene for Churning {
-    fn start(&mut self) -> Vec<Change> {
+impl SimBackend for Churning {
+    fn start(&mut self) -> Vec<WorldChange> {
         self.world.start()
     }
 
@@ -54,26 +54,26 @@ impl Scene for Churning {
         self.world.now()
     }
 
-    fn advance(&mut self, to: Moment) -> Vec<Change> {
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange> {
         let mut all = self.world.advance(to);
         let second = to.millis().div_euclid(1000);
         for _ in self.second..second {
             for _ in 0..EACH {
                 self.made += 1;
                 let key = ObjectKey::new("nlp", format!("churn-{}", self.made));
-                all.push(Change::Put(Resource::Pods, self.pod(&key)));
+                all.push(WorldChange::Put(Resource::Pods, self.pod(&key)));
                 self.there.push_back(key);
             }
             while self.there.len() > EACH {
                 let gone = self.there.pop_front().expect("there are more");
-                all.push(Change::Remove(Resource::Pods, gone));
+                all.push(WorldChange::Remove(Resource::Pods, gone));
             }
         }
         self.second = second;
         all
     }
 
-    fn request(&mut self, request: Request) -> Vec<Change> {
+    fn request(&mut self, request: Request) -> Vec<WorldChange> {
         self.world.request(request)
     }
 
@@ -124,7 +124,7 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
         there: VecDeque::new(),
     };
     let service = embed(Box::new(scene), clock.clone(), 1.0, 1).expect("a cluster");
-    let road = Road::new(service.clone());
+    let road = FaultyService::new(service.clone());
     let operator = Operator::at(&road, clock);
     let facts = || {
         let fleet = Arc::new(stage::fleet(&service));
@@ -200,11 +200,11 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
         _ => None,
     });
     let order = order.unwrap_or_else(|| panic!("{}", render_text(&app, 160, 50)));
-    assert_eq!(order.consent.reason, "maintenance");
+    assert_eq!(order.confirmation.reason, "maintenance");
     let mut first = first.expect("was made");
     first.say_why("maintenance");
     assert_eq!(substance(&order.plan), substance(&first));
     // Even the plan of a minute ago can be carried out: what it relied on has not changed.
     let (_, end) = operator.carry_out(first).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
 }

@@ -101,6 +101,20 @@ async fn each_action_by_the_command_line_and_back() {
     assert_eq!(priority(), 4321);
     undo(&bench, &run).await;
     assert_eq!(priority(), before);
+    // The name alone names the only job that has it, whatever its namespace.
+    for (job, more) in [
+        (name(waits), &["reprioritise", "4321"][..]),
+        (name(gang), &["requeue"]),
+    ] {
+        let mut arguments = more.to_vec();
+        arguments.insert(1, &job.0.name);
+        let output = bench.run(&arguments).wait_with_output().await;
+        let output = output.expect("ends");
+        // (Meanwhile the job may wait, or have ended: the plan is refused then, of that job all the same.)
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_found = !answer.contains("there is no job") || !answer.contains("did you mean");
+        assert!(is_found && answer.contains(&job.to_string()), "{answer}");
+    }
 
     // A Deployment that no autoscaler owns is scaled, and back; one that has an autoscaler is refused with its name.
     let replicas =
@@ -163,7 +177,18 @@ async fn each_action_by_the_command_line_and_back() {
             found.is_none_or(|work| work.status == Status::Running),
             "{job}"
         );
-        undo(&bench, &run).await;
+        // A priority that was raised for it has been put back by then: nothing of the run is left to be undone.
+        let mut put_back = document["plan"]["steps"].as_array().into_iter().flatten();
+        let last = put_back.next_back().expect("steps");
+        if last["verb"] == "reprioritise" {
+            let all = ["undo", run.as_str(), "--apply", "--yes"];
+            let output = bench.run(&all).wait_with_output().await.expect("ends");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            assert!(said.contains("nothing to undo"), "{said}");
+        } else {
+            undo(&bench, &run).await;
+        }
         break;
     }
     // The journal tells of all of it.

@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use exec::{End, StepResult};
+use exec::{RunEnd, StepResult};
 use http::Method;
 use model::plan::{Intent, Mutation, Object, Plan, Step, Until, Verb, Wait, When};
 use serde_json::json;
 
 use super::*;
 
-fn failed(end: Result<End, RunError>) -> (u32, String) {
+fn failed(end: Result<RunEnd, RunError>) -> (u32, String) {
     match end {
-        Ok(End::Failed { step, words }) => (step, words),
+        Ok(RunEnd::Failed { step, words }) => (step, words),
         other => panic!("{other:?} is no failure"),
     }
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_and_told_to_the_cluster_and_the_journal() {
+async fn a_plan_is_executed_with_events_and_journal_entries() {
     let road = tiny();
     let operator = Operator::new(&road);
     let plan = jobs(&road, &["a", "b"]).await;
     let (run, end) = operator.carry_out(plan).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     assert!(is_suspended(&road, "a").await && is_suspended(&road, "b").await);
     let past = operator.runs().pop().expect("a run");
-    assert_eq!((&past.name, &past.end), (&run, &Some(End::Done)));
+    assert_eq!((&past.name, &past.end), (&run, &Some(RunEnd::Done)));
     assert_eq!(
         (past.reason.as_str(), past.who.local.as_str()),
         ("a test", "tester")
@@ -85,7 +85,7 @@ async fn a_403_half_way_stops_and_what_was_done_can_be_taken_back() {
     assert_eq!(undo.steps.len(), 1);
     road.rule(|_, _| Fate::Pass);
     let (_, end) = operator.carry_out(undo).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     assert!(!is_suspended(&road, "a").await);
 }
 
@@ -116,7 +116,7 @@ async fn conflicts_and_a_busy_server_are_waited_out() {
         }
     });
     let (_, end) = operator.carry_out(plan).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     assert_eq!(road.writes().len(), 1, "{:?}", road.writes());
 }
 
@@ -134,7 +134,10 @@ async fn an_object_that_has_gone_stops_the_run() {
     .await;
     let (_, end) = operator.carry_out(plan.clone()).await;
     let (step, words) = failed(end);
-    assert!(step == 2 && words.contains("has gone"), "{step} {words}");
+    assert!(
+        step == 2 && words.contains("no longer exists"),
+        "{step} {words}"
+    );
     // Made again under the same name, it is another job.
     let again = jobs(&road, &["b"]).await;
     let mut old = plan;
@@ -185,7 +188,7 @@ async fn a_fleet_that_has_changed_since_stops_the_run_where_it_has() {
         .undo(Moment::from_seconds(0))
         .expect("can be taken back");
     let (_, end) = operator.carry_out(undo).await;
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     assert!(!is_suspended(&road, "a").await && is_suspended(&road, "b").await);
 }
 
@@ -208,14 +211,14 @@ async fn a_server_that_dies_and_comes_back_is_waited_for_and_nothing_is_done_twi
             Fate::Pass
         });
         let (_, end) = operator.carry_out(plan).await;
-        assert_eq!(end.expect("runs"), End::Done);
+        assert_eq!(end.expect("runs"), RunEnd::Done);
         assert_eq!(road.writes().len(), 2, "{:?}", road.writes());
         assert!(is_suspended(&road, "a").await && is_suspended(&road, "b").await);
     }
 }
 
 #[tokio::test]
-async fn of_two_operators_at_once_one_wins_and_the_other_is_told() {
+async fn of_two_concurrent_operators_one_fails_with_a_reason() {
     let road = tiny();
     let (first, second) = (Operator::new(&road), Operator::new(&road));
     for name in ["a", "b", "c", "d", "e"] {
@@ -223,10 +226,10 @@ async fn of_two_operators_at_once_one_wins_and_the_other_is_told() {
         let ((_, one), (_, other)) =
             tokio::join!(first.carry_out(plan.clone()), second.carry_out(plan));
         let ends = [one.expect("runs"), other.expect("runs")];
-        let won = ends.iter().filter(|end| **end == End::Done).count();
+        let won = ends.iter().filter(|end| **end == RunEnd::Done).count();
         assert_eq!(won, 1, "{ends:?}");
         let told = ends.iter().any(|end| {
-            matches!(end, End::Failed { words, .. } if words.contains("/spec/suspend is true and was false"))
+            matches!(end, RunEnd::Failed { words, .. } if words.contains("/spec/suspend is true and was false"))
         });
         assert!(told, "{ends:?}");
         assert!(is_suspended(&road, name).await);
@@ -295,7 +298,7 @@ async fn a_blocked_eviction_waits_while_others_go_on() {
         helper.send(Method::PATCH, budget, &healthy(3)).await;
     };
     let ((_, end), ()) = tokio::join!(operator.carry_out(plan), controller);
-    assert_eq!(end.expect("runs"), End::Done);
+    assert_eq!(end.expect("runs"), RunEnd::Done);
     let writes = road.writes();
     assert_eq!(writes.len(), 3, "{writes:?}");
     assert!(writes[2].contains("serve-1/eviction"), "{writes:?}");
@@ -340,9 +343,9 @@ async fn a_stop_comes_after_the_step_under_way_and_the_run_goes_on_later() {
             hands.carry_out(&approved, "r1").await
         })
         .await;
-    assert_eq!(end.expect("runs"), End::Stopped);
+    assert_eq!(end.expect("runs"), RunEnd::Stopped);
     assert!(is_suspended(&road, "b").await && !is_suspended(&road, "c").await);
-    assert_eq!(operator.take_up("r1").await.expect("goes on"), End::Done);
+    assert_eq!(operator.take_up("r1").await.expect("goes on"), RunEnd::Done);
     assert!(is_suspended(&road, "c").await);
     assert_eq!(road.writes().len(), 3);
     let over = operator.take_up("r1").await.expect_err("nothing is left");

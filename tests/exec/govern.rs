@@ -23,14 +23,14 @@ use table::Facts;
 use tokio::sync::watch;
 
 use super::stage::{self, cluster, settings, ticking, world};
-use super::{Fate, Road, grant};
+use super::{Fate, FaultyService, grant};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/nlp/jobs";
 
 /// A simulated cluster without a queueing system for its free devices, and what was said about them.
 struct Stage {
     service: Service,
-    road: Road,
+    road: FaultyService,
     clock: Clock,
     /// A class of devices, of which so many are free.
     class: String,
@@ -50,7 +50,7 @@ impl Stage {
     async fn new() -> Self {
         let clock = ticking();
         let service = cluster(world(3, 40, false), clock.clone());
-        let road = Road::new(service.clone());
+        let road = FaultyService::new(service.clone());
         let fleet = stage::fleet(&service);
         let mut free: BTreeMap<String, u32> = BTreeMap::new();
         for node in fleet.nodes.iter().filter(|node| !node.seen.unschedulable) {
@@ -199,7 +199,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_are_suspended_admitted_by_priority_and_quota_run_and_end_whoever_leads() {
+async fn jobs_are_suspended_admitted_run_and_end_across_leaders() {
     let mut stage = Stage::new().await;
     assert!(stage.free >= 7, "{} free of {}", stage.free, stage.class);
     stage.quota(4).await;
@@ -279,14 +279,14 @@ async fn who_does_not_lead_writes_nothing_and_who_ceases_to_lead_stops() {
     let mut stage = Stage::new().await;
     stage.quota(4).await;
     stage.submit("one", Some("a"), 0, 2).await;
-    let other = Leadership::held("other".into(), None, 0);
+    let other = Leadership::held_by("other".into(), None, 0);
     let (leads, leadership) = watch::channel(other.clone());
     stage.lead = Lead::by(leadership);
     stage.govern(30, true).await;
     assert_eq!(stage.writes().len(), 0, "{}", stage.said.join("\n"));
     let now = tokio::time::Instant::now();
     let soon = Some(now + Duration::from_secs(20));
-    leads.send_replace(Leadership::held("own".into(), soon, 1));
+    leads.send_replace(Leadership::held_by("own".into(), soon, 1));
     stage.govern(15, true).await;
     let log = stage.said.join("\n");
     assert!(!stage.suspended("one").await, "{log}");
@@ -308,12 +308,12 @@ async fn a_write_is_not_sent_once_another_may_govern() {
     stage.submit("one", Some("a"), 0, 2).await;
     let now = tokio::time::Instant::now();
     let soon = Some(now + Duration::from_secs(600));
-    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon, 1));
+    let (leads, leadership) = watch::channel(Leadership::held_by("own".into(), soon, 1));
     stage.lead = Lead::by(leadership);
     let ceases = leads.clone();
     stage.road.rule(move |method: &Method, path: &str| {
         if *method == Method::GET && path.contains("/jobs/one") {
-            ceases.send_replace(Leadership::held("other".into(), None, 0));
+            ceases.send_replace(Leadership::held_by("other".into(), None, 0));
         }
         Fate::Pass
     });
@@ -330,14 +330,14 @@ async fn who_lost_the_lease_and_holds_it_again_takes_over_anew() {
     stage.quota(4).await;
     stage.submit("one", Some("a"), 0, 2).await;
     let soon = Some(tokio::time::Instant::now() + Duration::from_secs(600));
-    let (leads, leadership) = watch::channel(Leadership::held("own".into(), soon, 1));
+    let (leads, leadership) = watch::channel(Leadership::held_by("own".into(), soon, 1));
     stage.lead = Lead::by(leadership);
     let again = Arc::new(std::sync::Mutex::new(None));
     let (told, clock) = (Arc::clone(&again), stage.clock.clone());
     stage.road.rule(move |method: &Method, path: &str| {
         if *method == Method::GET && path.contains("/jobs/one") {
             told.lock().unwrap().get_or_insert_with(|| {
-                leads.send_replace(Leadership::held("own".into(), soon, 2));
+                leads.send_replace(Leadership::held_by("own".into(), soon, 2));
                 clock()
             });
         }
@@ -442,7 +442,7 @@ async fn a_kind_is_written_on_in_the_version_that_has_it() {
 
 /// What is undone at once has been seen all the same.
 #[tokio::test(start_paused = true)]
-async fn who_suspends_what_was_admitted_delays_nobody_else() {
+async fn suspending_an_admitted_job_delays_no_other_job() {
     let mut stage = Stage::new().await;
     stage.quota(4).await;
     stage.submit("first", Some("a"), 9, 4).await;

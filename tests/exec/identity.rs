@@ -2,7 +2,7 @@
 
 use exec::look::Unseen;
 use exec::record::{Record, Who};
-use exec::{Cluster, End};
+use exec::{ClusterIdentity, RunEnd};
 use model::base::Exit;
 use model::plan::{Intent, RefusalCode};
 use stokehold::runtime::action_service::{ActionService, unwatched};
@@ -23,7 +23,13 @@ fn action_service(folder: &std::path::Path, identity: u64) -> ActionService {
 }
 
 /// Writes a run that is over into a journal: it suspended a job.
-fn write(journal: &Journal, run: &str, cluster: &Cluster, intent: Intent, end: Option<End>) {
+fn write(
+    journal: &Journal,
+    run: &str,
+    cluster: &ClusterIdentity,
+    intent: Intent,
+    end: Option<RunEnd>,
+) {
     let mut plan = Plan::new("suspend it", intent, begin());
     let suspend = Mutation::Suspend { value: true };
     plan.steps
@@ -73,14 +79,14 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
         ("demo", "", None)
     );
     assert!(!here.uid.is_empty());
-    write(&journal, "done", &here, hold(), Some(End::Done));
-    write(&journal, "stopped", &here, hold(), Some(End::Stopped));
+    write(&journal, "done", &here, hold(), Some(RunEnd::Done));
+    write(&journal, "stopped", &here, hold(), Some(RunEnd::Stopped));
     // One that an earlier version wrote, which knew no identity.
-    let old = Cluster {
+    let old = ClusterIdentity {
         uid: String::new(),
         ..here.clone()
     };
-    write(&journal, "old", &old, hold(), Some(End::Done));
+    write(&journal, "old", &old, hold(), Some(RunEnd::Done));
     assert_eq!(names(&one).await, ["done", "stopped"]);
     assert!(names(&two).await.is_empty());
     let refuse = |sentence| Unseen::Failed(model::base::Failure::new(Exit::Refused, sentence));
@@ -105,8 +111,8 @@ async fn a_run_is_taken_back_once() {
     let action_service = action_service(folder.path(), 1);
     let (here, _) = action_service.cluster().await;
     let undo = |run: &str| Intent::Undo { run: run.into() };
-    write(&journal, "r1", &here, hold(), Some(End::Done));
-    write(&journal, "r2", &here, undo("r1"), Some(End::Stopped));
+    write(&journal, "r1", &here, hold(), Some(RunEnd::Done));
+    write(&journal, "r2", &here, undo("r1"), Some(RunEnd::Stopped));
     let refused = |sentence: String| -> Unseen { panic!("{sentence}") };
     let again = async |run: &str| match action_service.undo(run, refused).await {
         Err(Unseen::Refused(refusal)) => {
@@ -117,11 +123,11 @@ async fn a_run_is_taken_back_once() {
     };
     let said = again("r1").await;
     assert!(!said.contains("undone by"), "half of it is not all: {said}");
-    write(&journal, "r3", &here, undo("r1"), Some(End::Done));
+    write(&journal, "r3", &here, undo("r1"), Some(RunEnd::Done));
     let said = again("r1").await;
     assert!(said.contains("r1 was undone by r3"), "{said}");
     // The undoing is taken back in its turn: then the first stands again.
-    write(&journal, "r4", &here, undo("r3"), Some(End::Done));
+    write(&journal, "r4", &here, undo("r3"), Some(RunEnd::Done));
     assert!(!again("r1").await.contains("undone by"));
     assert!(again("r3").await.contains("r3 was undone by r4"));
 }

@@ -1,6 +1,6 @@
 //! The process is killed at random points, a hundred times: the run is taken up, and nothing is done twice.
 
-use exec::{End, StepResult};
+use exec::{RunEnd, StepResult};
 use rand::{RngExt, SeedableRng};
 
 use super::*;
@@ -72,7 +72,7 @@ async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
                     .expect("runs")
             }
         };
-        assert_eq!(end, End::Done, "case {case}");
+        assert_eq!(end, RunEnd::Done, "case {case}");
         let mut writes = road.writes();
         writes.sort();
         assert_eq!(writes.len(), 3, "case {case}: {writes:?}");

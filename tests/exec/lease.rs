@@ -64,7 +64,7 @@ impl Server {
 
 /// What the road of one process does to its requests: how long each takes there and back, and whether it arrives at all.
 #[derive(Clone, Copy, Default)]
-struct Road {
+struct NetworkPath {
     there: u64,
     back: u64,
     cut: bool,
@@ -73,7 +73,12 @@ struct Road {
 
 type Shared<T> = Arc<Mutex<T>>;
 
-fn elector(server: &Shared<Server>, road: &Shared<Road>, name: &str, skew_seconds: i64) -> Elector {
+fn elector(
+    server: &Shared<Server>,
+    road: &Shared<NetworkPath>,
+    name: &str,
+    skew_seconds: i64,
+) -> Elector {
     let (server, road) = (Arc::clone(server), Arc::clone(road));
     let service = service_fn(move |request: Request<Body>| {
         let (server, road) = (Arc::clone(&server), Arc::clone(&road));
@@ -111,7 +116,7 @@ struct Process {
     leadership: watch::Receiver<Leadership>,
     task: tokio::task::JoinHandle<()>,
     end: Option<tokio::sync::oneshot::Sender<()>>,
-    road: Shared<Road>,
+    road: Shared<NetworkPath>,
 }
 
 impl Process {
@@ -234,7 +239,7 @@ async fn a_leader_that_is_cut_off_ceases_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_roads_do_two_never_lead() {
+async fn two_processes_never_lead_over_any_network_fault() {
     for seed in 0..20_u64 {
         let server = server();
         let all: Vec<Process> = (0..3_u8)
@@ -251,7 +256,7 @@ async fn whatever_roads_do_two_never_lead() {
         for step in 0..6000 {
             if step % 150 == 0 {
                 for process in &all {
-                    *process.road.lock().unwrap() = Road {
+                    *process.road.lock().unwrap() = NetworkPath {
                         there: next(3000),
                         back: next(3000),
                         cut: next(5) == 0,
@@ -276,7 +281,7 @@ async fn whatever_roads_do_two_never_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_it_from_being_held_is_said_once() {
+async fn the_reason_for_not_acquiring_the_lease_is_reported_once() {
     let server = server();
     server.lock().unwrap().refuses = Some((403, "leases is forbidden"));
     let elector = elector(&server, &Shared::default(), "a", 0);
@@ -291,7 +296,7 @@ async fn what_keeps_it_from_being_held_is_said_once() {
         *said.borrow(),
         [
             "does not lead: waits for the Lease ops/watch",
-            "the Lease ops/watch cannot be held: leases is forbidden",
+            "the Lease ops/watch cannot be acquired or renewed: leases is forbidden",
         ]
     );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{explanations, live};
 use model::fleet::job::JobState;
-use sim::faults::Faults;
+use sim::faults::InjectedFaults;
 use sim::world::{Options, World};
 use stokehold::runtime::session::{self, ClusterTarget};
 use table::{Facts, Format, Kind, Needs, Query, render, silent};
@@ -32,7 +32,7 @@ async fn look(service: &Service, needs: &Needs) -> Facts {
 
 /// The look, and how many pages of exporters it asked for.
 async fn counted(service: &Service, needs: &Needs) -> (Facts, u64) {
-    let pages = || service.cluster().audit().asked("GET pods/proxy");
+    let pages = || service.cluster().audit().request_count("GET pods/proxy");
     let before = pages();
     let facts = look(service, needs).await;
     (facts, pages() - before)
@@ -114,10 +114,10 @@ async fn nodes_alone_are_not_a_list_of_every_kind() {
     look(&service, &needs).await;
     let audit = service.cluster().audit();
     assert_eq!(
-        audit.asked("WATCH workloads") + audit.asked("GET workloads"),
+        audit.request_count("WATCH workloads") + audit.request_count("GET workloads"),
         0
     );
-    assert!(audit.asked("WATCH nodes") + audit.asked("GET nodes") > 0);
+    assert!(audit.request_count("WATCH nodes") + audit.request_count("GET nodes") > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,8 +127,8 @@ async fn what_the_engine_decides_by_needs_no_exporter() {
     let (facts, pages) = counted(&service, &Needs::decision()).await;
     assert_eq!(pages, 0);
     let (quick, slow) = (
-        live::snapshot(&facts.fleet, &facts.burn),
-        live::snapshot(&whole.fleet, &whole.burn),
+        live::snapshot(&facts.fleet, &facts.spend_rates),
+        live::snapshot(&whole.fleet, &whole.spend_rates),
     );
     let waiting = whole.fleet.jobs.iter();
     let waiting = waiting.filter(|job| job.state == JobState::Waiting).take(4);
@@ -150,9 +150,9 @@ async fn a_hung_exporter_holds_no_look_up_and_is_named() {
         .find(|row| row.kind.as_str() == "dcgm");
     let row = row.expect("an exporter").name.clone();
     let pod = row.rsplit('/').next().expect("a pod").to_owned();
-    service.cluster().set_faults(Faults {
+    service.cluster().set_faults(InjectedFaults {
         hung: vec![pod.clone()],
-        ..Faults::default()
+        ..InjectedFaults::default()
     });
     let begun = std::time::Instant::now();
     let facts = look(

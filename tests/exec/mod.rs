@@ -14,6 +14,7 @@ mod killed;
 mod lease;
 mod looks;
 mod on_screen;
+mod plan_outcomes;
 mod program;
 mod randomly;
 mod rewind;
@@ -21,14 +22,14 @@ mod rewind;
 mod scene;
 mod sigkill;
 mod stage;
-mod told;
 mod unblock;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use exec::{
-    End, Journal, Run, RunContext, RunError, Writer, WritingClient, client_for, name_of_run, runs,
+    Journal, Run, RunContext, RunEnd, RunError, Writer, WritingClient, client_for, name_of_run,
+    runs,
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -59,7 +60,7 @@ type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
 
 /// A road to the simulated cluster.
 #[derive(Clone)]
-struct Road {
+struct FaultyService {
     inner: Service,
     rule: Arc<Mutex<Rule>>,
     /// Every request that arrived, with its answer's code.
@@ -68,7 +69,7 @@ struct Road {
     hung: watch::Sender<bool>,
 }
 
-impl Road {
+impl FaultyService {
     fn new(inner: Service) -> Self {
         Self {
             inner: inner.signed(User::Admin),
@@ -121,7 +122,7 @@ impl Road {
     }
 }
 
-impl tower::Service<Request<Body>> for Road {
+impl tower::Service<Request<Body>> for FaultyService {
     type Response = Response<sim::api::Body>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
@@ -168,9 +169,9 @@ impl tower::Service<Request<Body>> for Road {
 }
 
 /// A tiny cluster whose clock stands still until it is moved.
-fn tiny() -> Road {
+fn tiny() -> FaultyService {
     let clock = Arc::new(|| Moment::from_seconds(0));
-    Road::new(embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
+    FaultyService::new(embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
 }
 
 fn grant() -> Grant {
@@ -191,12 +192,12 @@ struct Operator {
 }
 
 impl Operator {
-    fn new(road: &Road) -> Self {
+    fn new(road: &FaultyService) -> Self {
         Self::at(road, stokehold::runtime::clock::shared())
     }
 
     /// One whose machine has this clock.
-    fn at(road: &Road, clock: source::api_stats::Clock) -> Self {
+    fn at(road: &FaultyService, clock: source::api_stats::Clock) -> Self {
         let grant = grant();
         let client = client_for(&grant, road.clone(), ApiStats::new(clock));
         let folder = tempfile::TempDir::new().expect("a folder");
@@ -234,7 +235,7 @@ impl Operator {
     }
 
     /// Carries out a plan; the run's name and its end.
-    async fn carry_out(&self, plan: Plan) -> (String, Result<End, RunError>) {
+    async fn carry_out(&self, plan: Plan) -> (String, Result<RunEnd, RunError>) {
         let approved = self.approve(plan);
         let run = name_of_run(stokehold::runtime::clock::now());
         let (_stop, stopped) = watch::channel(false);
@@ -246,7 +247,7 @@ impl Operator {
         (run, end)
     }
 
-    async fn take_up(&self, run: &str) -> Result<End, RunError> {
+    async fn take_up(&self, run: &str) -> Result<RunEnd, RunError> {
         let (_stop, stopped) = watch::channel(false);
         self.hands(stopped, async |hands| hands.take_up(&self.grant, run).await)
             .await
@@ -262,7 +263,7 @@ fn job(name: &str) -> Object {
 }
 
 /// Makes jobs, and the plan that suspends each in turn.
-async fn jobs(road: &Road, names: &[&str]) -> Plan {
+async fn jobs(road: &FaultyService, names: &[&str]) -> Plan {
     let mut steps = Vec::new();
     for name in names {
         let body = json!({
@@ -298,7 +299,7 @@ async fn jobs(road: &Road, names: &[&str]) -> Plan {
     plan
 }
 
-async fn is_suspended(road: &Road, name: &str) -> bool {
+async fn is_suspended(road: &FaultyService, name: &str) -> bool {
     let now = road
         .get(&format!("/apis/batch/v1/namespaces/nlp/jobs/{name}"))
         .await;

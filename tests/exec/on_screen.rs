@@ -175,3 +175,17 @@ async fn every_action_from_the_keyboard_and_back() {
     assert!(begin() < service.cluster().now());
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
+
+/// What another program of the same user does is among the runs, without a key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_program_does_is_among_the_runs() {
+    let service = fleet(world(1, 24, false), 20.0);
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let mut one = Keyboard::open_with(&service, &[], folder.path()).await;
+    assert!(one.app.facts().acts.runs.is_empty());
+    let mut other = Keyboard::open_with(&service, &[], folder.path()).await;
+    stand_on(&mut other, '4', "nlp").await;
+    act(&mut other, "H", "hold").await;
+    one.until("the run", |it| !it.app.facts().acts.runs.is_empty())
+        .await;
+}

@@ -8,7 +8,7 @@ use console::view::ViewId;
 use console::{Key, KeyPress};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::audit::Entry;
+use sim::audit::AuditEntry;
 
 use super::keyboard::Keyboard;
 use super::stage::world;
@@ -91,7 +91,7 @@ async fn ten_thousand_keys_change_nothing_without_the_right_and_something_with_i
         let service = embed(Box::new(world(1, 12, true)), clock(), 1.0, 1).expect("a cluster");
         let (views, capitals) = type_all(&service.clone().signed(user), flags).await;
         let audit = service.cluster().audit();
-        let words = |entry: &Entry| format!("{} {} {}", entry.method, entry.path, entry.code);
+        let words = |entry: &AuditEntry| format!("{} {} {}", entry.method, entry.path, entry.code);
         let forbidden = audit.entries().filter(|entry| entry.is_reading());
         let forbidden: Vec<String> = forbidden.map(words).collect();
         assert!(forbidden.is_empty(), "{user:?} may not: {forbidden:?}");

@@ -102,7 +102,7 @@ async fn kill(times: usize, seed: u64) -> usize {
             lines = bench.lines();
             child = bench.run(&["continue", &run.name, "--apply"]);
         };
-        assert_eq!(run.end, Some(End::Done), "{run:?}");
+        assert_eq!(run.end, Some(RunEnd::Done), "{run:?}");
         let done = |trace: &Trace| trace.over == Some(StepResult::Done);
         assert!(run.steps.iter().all(done), "{run:?}");
         let all = writes(&bench, since);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::live;
 use engine::snapshot::{Snapshot, Status, Workload};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::accelerator::Catalog;
 use model::fleet::policy::Policy;
@@ -76,7 +76,7 @@ pub fn cluster(world: World, clock: Clock) -> Service {
 
 /// The fleet as it stands, for the engine: every object of the cluster read at one moment.
 pub fn snapshot(service: &Service) -> Snapshot {
-    live::snapshot(&fleet(service), &Burn::default())
+    live::snapshot(&fleet(service), &SpendRates::default())
 }
 
 /// The fleet as it stands.
@@ -112,7 +112,7 @@ pub fn whole_gang(fleet: &Snapshot) -> &Workload {
     let all = fleet.workloads.iter().filter(|work| runs_now(work));
     all.filter(|work| work.admission.is_some())
         .filter(|work| work.sets.iter().map(|set| set.min).sum::<u32>() > 1)
-        .find(|work| work.sets.iter().all(|set| set.ask.device_count() >= 8))
+        .find(|work| work.sets.iter().all(|set| set.requests.device_count() >= 8))
         .expect("a gang of whole nodes runs")
 }
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::explain::{Change, StartState, TaintName, Unblock};
-use engine::explanations::{self, Answer};
+use engine::explain::{StartState, TaintName, Unblock, UnblockChange};
+use engine::explanations::{self, WorkloadExplanation};
 use engine::snapshot::{Snapshot, Status, Workload};
-use sim::change::Scene;
+use sim::change::SimBackend;
 use sim::world::{Options, World};
 
 use super::stage::{self, begin, pass};
@@ -51,13 +51,13 @@ fn template<'a>(object: &'a mut Value, kind: &str) -> &'a mut Value {
     object.pointer_mut(pointer).expect("a template")
 }
 
-async fn must(road: &Road, method: Method, path: &str, body: &Value) {
+async fn must(road: &FaultyService, method: Method, path: &str, body: &Value) {
     let (code, answer) = road.send(method.clone(), path, body).await;
     assert!(code < 300, "{method} {path}: {code} {answer}");
 }
 
 /// Changes a controller's template as its owner would: in place while it is suspended, else by making it anew.
-async fn retemplate(road: &Road, work: &Workload, edit: impl Fn(&mut Value)) {
+async fn retemplate(road: &FaultyService, work: &Workload, edit: impl Fn(&mut Value)) {
     let path = owner(work);
     let kind = work.key.kind.as_str();
     let mut object = road.get(&path).await;
@@ -92,13 +92,13 @@ fn toleration(taint: &TaintName) -> Value {
 }
 
 /// Does one change to the cluster, as an operator would through its API.
-async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) {
+async fn carry(road: &FaultyService, change: &UnblockChange, work: &Workload, fleet: &Snapshot) {
     match change {
-        Change::Wait { at } => {
+        UnblockChange::Wait { at } => {
             let seconds = (at.millis() - begin().millis()) / 1_000;
             pass(seconds.max(0).unsigned_abs()).await;
         }
-        Change::Tolerate { taints } => {
+        UnblockChange::Tolerate { taints } => {
             let more: Vec<Value> = taints.iter().map(toleration).collect();
             retemplate(road, work, |pod| {
                 let spec = &mut pod["spec"];
@@ -108,13 +108,13 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             })
             .await;
         }
-        Change::RelaxTopology { level } => {
+        UnblockChange::RelaxTopology { level } => {
             panic!(
                 "{}: {level} is asked for, and no job here insists on a level",
                 work.key
             )
         }
-        Change::Flavor { flavor } => {
+        UnblockChange::Flavor { flavor } => {
             let found = fleet.flavors.iter().find(|one| one.name == *flavor);
             let labels = &found.expect("the flavor").labels;
             let labels: BTreeMap<&str, &str> = labels
@@ -126,7 +126,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             })
             .await;
         }
-        Change::Labels { .. } => {
+        UnblockChange::Labels { .. } => {
             retemplate(road, work, |pod| {
                 let spec = pod["spec"].as_object_mut().expect("a spec");
                 spec.remove("nodeSelector");
@@ -134,7 +134,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             })
             .await;
         }
-        Change::Ask { to, .. } => {
+        UnblockChange::Ask { to, .. } => {
             retemplate(road, work, |pod| {
                 for list in ["requests", "limits"] {
                     let path = format!("/spec/containers/0/resources/{list}/memory");
@@ -145,7 +145,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             })
             .await;
         }
-        Change::Priority { to, .. } => {
+        UnblockChange::Priority { to, .. } => {
             let handle = work.admission.as_ref().expect("a Workload of Kueue's");
             let path = path(KUEUE, &work.key.key.namespace, "workloads", &handle.name);
             must(
@@ -156,7 +156,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             )
             .await;
         }
-        Change::Quota {
+        UnblockChange::Quota {
             queue,
             flavor,
             resource,
@@ -179,7 +179,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
                 json!((nominal / 1_000).to_string());
             must(road, Method::PUT, &path, &object).await;
         }
-        Change::Nodes { like, count, .. } => {
+        UnblockChange::Nodes { like, count, .. } => {
             let like = road.get(&path("api/v1", "", "nodes", like)).await;
             for at in 0..*count {
                 let name = format!("more-{at}");
@@ -192,12 +192,12 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
                 must(road, Method::POST, "/api/v1/nodes", &node).await;
             }
         }
-        Change::ResumeQueue { queue } => {
+        UnblockChange::ResumeQueue { queue } => {
             let path = path(KUEUE, "", "clusterqueues", queue);
             let open = json!({"spec": {"stopPolicy": "None"}});
             must(road, Method::PATCH, &path, &open).await;
         }
-        Change::Preempt { jobs } => {
+        UnblockChange::Preempt { jobs } => {
             for on in [true, false] {
                 for job in jobs {
                     stop(road, fleet, &job.0, on).await;
@@ -206,7 +206,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
                 pass(if on { 150 } else { 5 }).await;
             }
         }
-        Change::Uncordon { nodes } => {
+        UnblockChange::Uncordon { nodes } => {
             for node in nodes {
                 let path = path("api/v1", "", "nodes", node);
                 let open = json!({"spec": {"unschedulable": false}});
@@ -217,7 +217,7 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
 }
 
 /// Stops a job, or lets it go on.
-async fn stop(road: &Road, fleet: &Snapshot, key: &model::base::ObjectKey, on: bool) {
+async fn stop(road: &FaultyService, fleet: &Snapshot, key: &model::base::ObjectKey, on: bool) {
     let mut all = fleet.workloads.iter();
     let work = all.find(|work| work.key.key == *key).expect("the job");
     match &work.admission {
@@ -234,25 +234,25 @@ async fn stop(road: &Road, fleet: &Snapshot, key: &model::base::ObjectKey, on: b
 }
 
 /// The name of a change's kind.
-fn kind(change: &Change) -> &'static str {
+fn kind(change: &UnblockChange) -> &'static str {
     match change {
-        Change::Wait { .. } => "wait",
-        Change::Tolerate { .. } => "tolerate",
-        Change::RelaxTopology { .. } => "relax-topology",
-        Change::Flavor { .. } => "flavor",
-        Change::Labels { .. } => "labels",
-        Change::Ask { .. } => "ask",
-        Change::Priority { .. } => "priority",
-        Change::Quota { .. } => "quota",
-        Change::Nodes { .. } => "nodes",
-        Change::ResumeQueue { .. } => "resume-queue",
-        Change::Preempt { .. } => "preempt",
-        Change::Uncordon { .. } => "uncordon",
+        UnblockChange::Wait { .. } => "wait",
+        UnblockChange::Tolerate { .. } => "tolerate",
+        UnblockChange::RelaxTopology { .. } => "relax-topology",
+        UnblockChange::Flavor { .. } => "flavor",
+        UnblockChange::Labels { .. } => "labels",
+        UnblockChange::Ask { .. } => "ask",
+        UnblockChange::Priority { .. } => "priority",
+        UnblockChange::Quota { .. } => "quota",
+        UnblockChange::Nodes { .. } => "nodes",
+        UnblockChange::ResumeQueue { .. } => "resume-queue",
+        UnblockChange::Preempt { .. } => "preempt",
+        UnblockChange::Uncordon { .. } => "uncordon",
     }
 }
 
 /// The pods of a workload.
-async fn pods(road: &Road, work: &Workload) -> Vec<Value> {
+async fn pods(road: &FaultyService, work: &Workload) -> Vec<Value> {
     let key = &work.key.key;
     let mut all = road
         .get(&format!("/api/v1/namespaces/{}/pods", key.namespace))
@@ -269,13 +269,13 @@ async fn pods(road: &Road, work: &Workload) -> Vec<Value> {
 }
 
 /// Whether a workload has pods on nodes, or had them.
-async fn has_started(road: &Road, work: &Workload) -> bool {
+async fn has_started(road: &FaultyService, work: &Workload) -> bool {
     let pods = pods(road, work).await;
     pods.iter().any(|pod| !pod["spec"]["nodeName"].is_null())
 }
 
 /// What the cluster says itself of why a job waits: its Workload's condition, or its pods'.
-async fn said(road: &Road, work: &Workload) -> String {
+async fn said(road: &FaultyService, work: &Workload) -> String {
     let namespace = &work.key.key.namespace;
     if let Some(handle) = &work.admission {
         let object = road
@@ -336,14 +336,14 @@ fn codes(said: &str) -> &'static [&'static str] {
     }
 }
 
-struct Told {
+struct UnblockCase {
     seed: u64,
     name: String,
     said: String,
-    answer: Answer,
+    answer: WorkloadExplanation,
 }
 
-impl Told {
+impl UnblockCase {
     fn words(&self) -> String {
         let answer = &self.answer.explanation;
         let unblock = answer.unblock.as_ref().map(|it| &it.sentence);
@@ -368,14 +368,14 @@ fn fleet(seed: u64, nodes: Option<u32>) -> World {
 }
 
 /// A cluster of a copy of the world.
-fn copy(world: &World) -> Road {
+fn copy(world: &World) -> FaultyService {
     let start = tokio::time::Instant::now();
     let clock = std::sync::Arc::new(move || {
         begin()
             .plus(std::time::Duration::from_secs(SETTLED))
             .plus(start.elapsed())
     });
-    Road::new(stage::cluster(world.clone(), clock))
+    FaultyService::new(stage::cluster(world.clone(), clock))
 }
 
 #[derive(Default)]
@@ -405,7 +405,7 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     for (work, said_now) in words {
         sum.waiting += 1;
         let name = work.key.key.to_string();
-        let told = Told {
+        let told = UnblockCase {
             seed,
             said: said_now,
             answer: answers.remove(&work.key).expect("it waits"),
@@ -445,7 +445,7 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
         }
         pass(PATIENCE).await;
         let runs = has_started(&twin, work).await;
-        let waited = matches!(changes[..], [Change::Wait { .. }]);
+        let waited = matches!(changes[..], [UnblockChange::Wait { .. }]);
         match (runs, waited) {
             (true, _) => {}
             (false, true) => sum.late.push(told.words()),

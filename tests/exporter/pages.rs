@@ -404,7 +404,7 @@ fn a_first_choice_without_value_does_not_block_the_second() {
 }
 
 #[test]
-fn duplicates_keep_the_last_and_are_told() {
+fn duplicates_keep_the_last_and_are_reported() {
     let read = page(
         r#"DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1"} 90
 DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",gpu="0",pod=""} 40
@@ -694,7 +694,7 @@ fn tpu_chips_and_their_node_twins() {
 }
 
 #[test]
-fn gke_gpu_is_told_from_tpu_by_its_make() {
+fn gke_gpu_and_tpu_are_distinguished_by_make() {
     let read = page(include_str!("pages/gke-gpu.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("gke-gpu"));
     let [busy, idle] = &*read.readings else {
@@ -763,7 +763,7 @@ fn pages_that_are_no_metrics() {
 }
 
 #[test]
-fn a_named_dialect_is_taken_and_a_misspelt_one_told() {
+fn a_named_dialect_is_used_and_an_unknown_one_is_an_error() {
     let target = |dialect| PageSource {
         dialect: Some(dialect),
         ..PageSource::default()

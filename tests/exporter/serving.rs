@@ -113,7 +113,7 @@ fn buckets_of_latencies_are_read_and_engines_added_up() {
 }
 
 #[test]
-fn times_for_a_token_are_told_of_requests_and_of_tokens() {
+fn time_per_token_is_read_per_request_and_per_token() {
     let labels = "model_name=\"m\"";
     let all = [("0.05", 1.0), ("+Inf", 2.0)];
     let read = page(
@@ -176,7 +176,7 @@ fn bounds_in_milliseconds_become_seconds() {
 }
 
 #[test]
-fn pods_of_one_prometheus_page_are_told_apart() {
+fn pods_of_one_prometheus_page_are_distinct() {
     let read = page(
         "vllm:num_requests_running{model_name=\"m\",namespace=\"a\",pod=\"p-0\",engine=\"0\"} 1\n\
          vllm:num_requests_running{model_name=\"m\",namespace=\"a\",pod=\"p-1\",engine=\"0\"} 2\n\
@@ -233,7 +233,7 @@ fn only(page: &Read) -> (Vec<Named>, Vec<(S, u64)>) {
 }
 
 #[test]
-fn sglang_tells_tokens_and_no_preemptions() {
+fn sglang_gives_tokens_and_no_preemptions() {
     let read = page(include_str!("pages/sglang.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("sglang"));
     assert_eq!(served(&read)[0].model.as_deref(), Some("org/model-8b"));
@@ -281,7 +281,7 @@ fn tgi_counts_tokens_by_its_histograms_and_names_no_model() {
 }
 
 #[test]
-fn trtllm_serve_tells_latencies_under_both_of_its_prefixes() {
+fn trtllm_serve_gives_latencies_under_both_of_its_prefixes() {
     let text = include_str!("pages/trtllm.prom");
     for text in [text.to_owned(), text.replace("trtllm_", "trtllm:")] {
         let read = page(&text);

@@ -1,6 +1,6 @@
 //! The exposition parser: what it takes, what it counts as bad, and that nothing makes it panic.
 
-use exporter::exposition::{BAD_LINES_KEPT, Fault, Limits, Nature, Scan, scan};
+use exporter::exposition::{BAD_LINES_KEPT, Limits, LineFault, Nature, Scan, scan};
 use proptest::prelude::*;
 
 type Row = (String, Vec<(String, String)>, f64, Option<i64>);
@@ -104,29 +104,29 @@ fn lines_that_are_series() {
 #[test]
 fn lines_that_are_not() {
     for (line, fault) in [
-        ("{a=\"b\"} 1", Fault::NoName),
-        ("9a 1", Fault::NoName),
-        ("é 1", Fault::NoName),
-        ("a", Fault::NoValue),
-        ("a{b=\"c\"}", Fault::NoValue),
-        ("a{b=\"c\"} # 1", Fault::NoValue),
-        ("a{b=\"c\"} ERROR - FAILED", Fault::NotANumber),
-        ("a 1,5", Fault::NotANumber),
-        ("a 0x10", Fault::NotANumber),
-        ("a 1 now", Fault::BadTimestamp),
-        ("a 1 2 3", Fault::Trailing),
-        ("a{b=\"c\" 1", Fault::BadLabel),
-        ("a{b=c} 1", Fault::BadLabel),
-        ("a{b} 1", Fault::BadLabel),
-        ("a{=\"c\"} 1", Fault::BadLabel),
-        ("a{b=\"c\"d=\"e\"} 1", Fault::BadLabel),
-        ("a{\"x\",\"y\"} 1", Fault::BadLabel),
-        ("a{b=\"c} 1", Fault::OpenQuote),
-        ("a{b=\"c\\", Fault::OpenQuote),
-        ("a{b=\"c\",", Fault::OpenBrace),
-        ("a{", Fault::OpenBrace),
-        ("a{b", Fault::OpenBrace),
-        ("a{b=", Fault::OpenBrace),
+        ("{a=\"b\"} 1", LineFault::NoName),
+        ("9a 1", LineFault::NoName),
+        ("é 1", LineFault::NoName),
+        ("a", LineFault::NoValue),
+        ("a{b=\"c\"}", LineFault::NoValue),
+        ("a{b=\"c\"} # 1", LineFault::NoValue),
+        ("a{b=\"c\"} ERROR - FAILED", LineFault::NotANumber),
+        ("a 1,5", LineFault::NotANumber),
+        ("a 0x10", LineFault::NotANumber),
+        ("a 1 now", LineFault::BadTimestamp),
+        ("a 1 2 3", LineFault::Trailing),
+        ("a{b=\"c\" 1", LineFault::BadLabel),
+        ("a{b=c} 1", LineFault::BadLabel),
+        ("a{b} 1", LineFault::BadLabel),
+        ("a{=\"c\"} 1", LineFault::BadLabel),
+        ("a{b=\"c\"d=\"e\"} 1", LineFault::BadLabel),
+        ("a{\"x\",\"y\"} 1", LineFault::BadLabel),
+        ("a{b=\"c} 1", LineFault::OpenQuote),
+        ("a{b=\"c\\", LineFault::OpenQuote),
+        ("a{b=\"c\",", LineFault::OpenBrace),
+        ("a{", LineFault::OpenBrace),
+        ("a{b", LineFault::OpenBrace),
+        ("a{b=", LineFault::OpenBrace),
     ] {
         let (rows, scan) = rows(line.as_bytes(), Limits::default());
         assert_eq!((rows.len(), scan.bad), (0, 1), "{line}");
@@ -188,7 +188,7 @@ fn limits_hold() {
     // The third line would be cut within its number: it is left out whole.
     let (read, scan) = rows(b"a 1\nlong_name_here 2\nb 123456789\n", limits);
     assert_eq!(read.len(), 1);
-    assert_eq!(scan.first_bad[0].fault, Fault::TooLong);
+    assert_eq!(scan.first_bad[0].fault, LineFault::TooLong);
     assert_eq!(scan.left_out, 12);
     let (_, scan) = rows(
         b"a{b=\"\",c=\"\"} 1",
@@ -197,7 +197,7 @@ fn limits_hold() {
             ..Limits::default()
         },
     );
-    assert_eq!(scan.first_bad[0].fault, Fault::TooManyLabels);
+    assert_eq!(scan.first_bad[0].fault, LineFault::TooManyLabels);
     // A body without any line end.
     let (read, scan) = rows(&[b'a'; 100], limits);
     assert_eq!((read.len(), scan.left_out), (0, 100));

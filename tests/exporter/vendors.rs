@@ -385,7 +385,7 @@ fn a_uuid_of_zeros_still_tells_rows_of_one_device() {
 }
 
 #[test]
-fn all_smi_speaks_of_many_vendors() {
+fn all_smi_covers_many_vendors() {
     let read = well("all-smi", include_str!("pages/all-smi.prom"));
     let [nvidia, gaudi] = &*of(&read, Scope::Device) else {
         panic!("{:?}", read.readings)
@@ -432,7 +432,7 @@ fn all_smi_through_prometheus_keeps_its_host() {
 }
 
 #[test]
-fn hami_tells_the_device_from_its_sharers() {
+fn hami_rows_of_a_device_and_of_its_sharers_differ() {
     let read = well("hami", include_str!("pages/hami.prom"));
     let [device] = &*of(&read, Scope::Device) else {
         panic!("{:?}", read.readings)

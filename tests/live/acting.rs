@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, acts, kubectl, stokehold};
+use super::plane::{HttpAnswer, PATIENCE, acts, kubectl, stokehold};
 use super::truth::{holds, list, text};
 use super::turns::PlaneTurn;
-
-/// How long controllers may take.
-const SOON: Duration = Duration::from_secs(40);
 
 /// The mark of all that a test makes outside its namespace, and the taint that keeps others off its node.
 const MARK: &str = "stokehold-test";
@@ -24,7 +21,7 @@ const MARK: &str = "stokehold-test";
 static STAGES: AtomicU8 = AtomicU8::new(0);
 
 /// What one test works on; all of it goes with the value.
-struct Stage {
+pub struct Stage {
     /// Namespace, node, flavor and ClusterQueue are named so.
     name: &'static str,
     journal: tempfile::TempDir,
@@ -33,7 +30,7 @@ struct Stage {
 
 impl Stage {
     /// A namespace and a node with eight devices, on which only this test's pods run.
-    fn new(name: &'static str) -> Self {
+    pub fn new(name: &'static str) -> Self {
         let stage = Self {
             name,
             _plane: acts(),
@@ -90,7 +87,7 @@ impl Stage {
         stage
     }
 
-    fn create(&self, objects: &[Value]) {
+    pub fn create(&self, objects: &[Value]) {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let all = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         std::fs::write(file.path(), all.to_string()).expect("written");
@@ -102,7 +99,7 @@ impl Stage {
     }
 
     /// What runs on this test's node alone.
-    fn pods(&self, labels: &Value, devices: u32) -> Value {
+    pub fn pods(&self, labels: &Value, devices: u32) -> Value {
         let limits = match devices {
             0 => json!({}),
             devices => json!({"nvidia.com/gpu": devices.to_string()}),
@@ -136,7 +133,7 @@ impl Stage {
         serde_json::from_str(&got).expect("an object")
     }
 
-    fn all(&self, kind: &str) -> Vec<Value> {
+    pub fn all(&self, kind: &str) -> Vec<Value> {
         let got = kubectl(&["-n", self.name, "get", kind, "-o", "json"]);
         let got: Value = serde_json::from_str(&got).expect("a list");
         list(&got, "/items").to_vec()
@@ -179,13 +176,13 @@ impl Stage {
         used.parse().unwrap_or(0)
     }
 
-    fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let end = Instant::now() + SOON;
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let end = Instant::now() + PATIENCE;
         while !holds() {
             if Instant::now() >= end {
                 let seen = kubectl(&["-n", self.name, "get", "jobs,pods", "-o", "wide"]);
                 let kept = self.all("workloads.kueue.x-k8s.io");
-                panic!("waited {SOON:?} in vain: {what}\n{seen}\n{kept:#?}");
+                panic!("waited {PATIENCE:?} in vain: {what}\n{seen}\n{kept:#?}");
             }
             sleep(Duration::from_millis(200));
         }
@@ -212,12 +209,12 @@ impl Stage {
 
     /// Carries an action out; the name of its run.
     fn act(&self, arguments: &[&str]) -> String {
-        done(arguments, &Answer::of(&mut self.plan(arguments)))
+        done(arguments, &HttpAnswer::of(&mut self.plan(arguments)))
     }
 }
 
 /// The run of an action that was carried out to its end.
-fn done(arguments: &[&str], answer: &Answer) -> String {
+fn done(arguments: &[&str], answer: &HttpAnswer) -> String {
     assert_eq!(answer.code, Some(0), "plan {arguments:?}: {answer:?}");
     let document: Value = serde_json::from_str(&answer.out).expect("a document");
     assert_eq!(document["end"]["outcome"], "done", "{arguments:?}");
@@ -230,7 +227,7 @@ impl Drop for Stage {
         let on = format!("--field-selector=spec.nodeName={name}");
         let gone = |arguments: &[&str]| {
             let done = Command::new("kubectl")
-                .args(["--context=live-admin", "delete", "--timeout=40s"])
+                .args(["--context=live-admin", "delete", "--timeout=180s"])
                 .arg("--ignore-not-found")
                 .args(arguments)
                 .stdout(Stdio::null())
@@ -264,7 +261,7 @@ impl Drop for Ends {
 /// Of two that wait, the younger gets a higher priority and is admitted first.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn a_higher_priority_is_let_in_first() {
+fn a_higher_priority_is_admitted_first() {
     let stage = Stage::with_queue("act-priority", 1);
     stage.job("holder", 1, true);
     stage.until("the first is let in", || stage.admitted("holder"));
@@ -472,7 +469,7 @@ fn a_drain_waits_for_a_budget() {
     stage.until("the last has gone", || movable().is_empty());
     let output = drain.0.take().expect("it runs").wait_with_output();
     let output = output.expect("it ends");
-    let answer = Answer {
+    let answer = HttpAnswer {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).expect("a text"),
         err: String::from_utf8(output.stderr).expect("a text"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::plane::{alone, apply, items, kubectl, rows};
+use super::plane::{PATIENCE, alone, apply, items, kubectl, rows};
 use super::truth::{Truth, list, text};
 
 /// The ConfigMap of the cluster autoscaler, as YAML and as the text of older ones: the same group, grown by two in between.
@@ -116,7 +116,7 @@ fn pools_go_as_far_as_their_autoscalers_say() {
 /// What the console says of a pool that is at the end of its autoscaler: the claim that finds no machine, with its reason.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn a_claim_without_capacity_is_told_of_its_pool() {
+fn a_claim_without_capacity_is_shown_at_its_pool() {
     let _plane = super::plane::calm();
     let claims = items("nodeclaims.karpenter.sh");
     let failing = claims
@@ -132,21 +132,22 @@ fn a_claim_without_capacity_is_told_of_its_pool() {
         .expect("its node pool");
     let mut terminal =
         super::terminal::Terminal::start(&super::plane::kubeconfig(), "live-viewer", (170, 60));
-    let soon = std::time::Duration::from_secs(60);
-    terminal.wait("the whole fleet", soon, super::terminal::is_live);
+    terminal.wait("the whole fleet", PATIENCE, super::terminal::is_live);
     terminal.keys("2");
-    terminal.wait("the pools", soon, |text| text.contains(pool));
+    terminal.wait("the pools", PATIENCE, |text| text.contains(pool));
     terminal.keys(&format!("/{pool}\r"));
-    terminal.wait("one pool", soon, |text| !text.contains("gb200"));
+    terminal.wait("one pool", PATIENCE, |text| !text.contains("gb200"));
     terminal.keys("d");
     let name = text(failing, "/metadata/name");
-    terminal.wait("the claim and why", soon, |text| {
+    terminal.wait("the claim and why", PATIENCE, |text| {
         text.contains(name) && text.contains("InsufficientCapacityError")
     });
     // The first leaves what is described, the second the program.
     terminal.keys("q");
     // (Below the table stand the facts of the pool under the cursor, the claim among them.)
-    terminal.wait("the pools again", soon, |text| text.contains("FREE/TOTAL"));
+    terminal.wait("the pools again", PATIENCE, |text| {
+        text.contains("FREE/TOTAL")
+    });
     terminal.keys("q");
-    assert!(terminal.end(soon).success());
+    assert!(terminal.end(PATIENCE).success());
 }

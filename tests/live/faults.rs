@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::outages::{Program, server_is_ready};
 use super::plane::{
-    Answer, Watch, alone, beside, kubeconfig, kubectl, place, placement, stokehold,
+    HttpAnswer, PATIENCE, Watch, alone, beside, home, kubeconfig, kubectl, place, placement,
+    stokehold,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
@@ -21,7 +22,7 @@ const WIDE: (u16, u16) = (170, 44);
 
 fn complete(kubeconfig: &Path, context: &str) -> Terminal {
     let mut terminal = Terminal::start(kubeconfig, context, WIDE);
-    terminal.wait("the whole fleet", Duration::from_secs(40), is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     terminal
 }
 
@@ -66,12 +67,12 @@ fn the_api_server_dies_and_comes_back() {
         "live-viewer",
         &["get", "nodes", "--watch", "-o", "json"],
     ));
-    nodes.wait("the last node", Duration::from_secs(40), |line| {
+    nodes.wait("the last node", PATIENCE, |line| {
         line["object"]["name"] == "l4-5"
     });
     let server = Program::running("kube-apiserver");
     server.kill();
-    let text = terminal.wait("the loss", Duration::from_secs(40), |text| {
+    let text = terminal.wait("the loss", PATIENCE, |text| {
         header(text).contains("unreachable")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
@@ -82,7 +83,7 @@ fn the_api_server_dies_and_comes_back() {
         terminal.text()
     );
     // Who asks now is told where nobody answers.
-    let answer = Answer::of(&mut stokehold(
+    let answer = HttpAnswer::of(&mut stokehold(
         "live-viewer",
         &["get", "nodes", "-o", "json"],
     ));
@@ -90,14 +91,14 @@ fn the_api_server_dies_and_comes_back() {
     assert!(answer.err.contains("10.255.0.1:6443"), "{answer:?}");
     server.start();
     server_is_ready();
-    terminal.wait("the recovery", Duration::from_secs(60), is_live);
+    terminal.wait("the recovery", PATIENCE, is_live);
     // What happens now is seen, by a watch that never ended.
     kubectl(&["cordon", "l4-3"]);
     let is_cordoned =
         |line: &Value| line["object"]["name"] == "l4-3" && line["object"]["cordoned"].is_object();
-    nodes.wait("the cordon", Duration::from_secs(60), is_cordoned);
+    nodes.wait("the cordon", PATIENCE, is_cordoned);
     kubectl(&["uncordon", "l4-3"]);
-    nodes.wait("its end", Duration::from_secs(30), |line| {
+    nodes.wait("its end", PATIENCE, |line| {
         line["object"]["name"] == "l4-3" && line["object"]["cordoned"].is_null()
     });
     let gone: Vec<_> = nodes
@@ -108,7 +109,7 @@ fn the_api_server_dies_and_comes_back() {
     assert_eq!(gone, Vec::<&Value>::new(), "no node ever went");
     assert_eq!(nodes.now().len(), 200);
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
     assert_eq!(terminal.changed(), [""; 0]);
 }
 
@@ -128,24 +129,16 @@ fn exporters_fail() {
     let (stopped, _) = exporter("l4-2");
     let (hung, address) = exporter("l4-3");
     // What the plane's Prometheus has would not be asked of the exporters.
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
-    fs::write(
-        home.path().join("stokehold/stokehold.toml"),
-        "[prometheus]\ndiscover = false\n[scrape]\ntimeout = \"3s\"\n",
-    )
-    .expect("written");
+    let home = home("[prometheus]\ndiscover = false\n[scrape]\ntimeout = \"3s\"\n");
     let settings = [("XDG_CONFIG_HOME", home.path())];
     let mut terminal = Terminal::start_with(&settings, &kubeconfig(), "live-viewer", WIDE);
-    terminal.wait("the whole fleet", Duration::from_secs(40), is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     let mut sources = Watch::start(
         stokehold("live-viewer", &["get", "sources", "--watch", "-o", "json"]).envs(settings),
     );
     let of = |pod: &str, object: &Value| text(object, "/name").contains(pod);
     let is_page = |object: &Value| object["kind"] == "dcgm";
-    sources.wait_all("every source", Duration::from_secs(60), |object| {
-        object["state"] == "live"
-    });
+    sources.wait_all("every source", PATIENCE, |object| object["state"] == "live");
     assert_eq!(
         sources
             .now()
@@ -162,7 +155,7 @@ fn exporters_fail() {
     place();
     let held = AtomicBool::new(true);
     // (The exposition server looks at its placement twice a second.)
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     let listener = loop {
         match TcpListener::bind(&address) {
             Ok(listener) => break listener,
@@ -182,14 +175,10 @@ fn exporters_fail() {
             }
         });
         let failed = |object: &Value| object["state"] != "live" && object["message"].is_string();
-        sources.wait_all(
-            "the silence of both exporters",
-            Duration::from_secs(120),
-            |object| {
-                let fails = of(&stopped, object) || of(&hung, object);
-                !fails || failed(object) && object["errors"].as_u64() > Some(0)
-            },
-        );
+        sources.wait_all("the silence of both exporters", PATIENCE, |object| {
+            let fails = of(&stopped, object) || of(&hung, object);
+            !fails || failed(object) && object["errors"].as_u64() > Some(0)
+        });
         let now = sources.now();
         let of_both = |object: &&Value| of(&stopped, object) || of(&hung, object);
         assert_eq!(now.iter().filter(of_both).count(), 2, "{now:?}");
@@ -201,7 +190,7 @@ fn exporters_fail() {
             assert_eq!(object["state"], "live", "{object}");
             assert!(object["age_seconds"].as_u64() < Some(60), "{object}");
         }
-        let text = terminal.wait("the fault in the header", Duration::from_secs(30), |text| {
+        let text = terminal.wait("the fault in the header", PATIENCE, |text| {
             !header(text).ends_with("live")
         });
         assert!(shows_the_fleet(&text), "what was known stays: {text}");
@@ -210,13 +199,11 @@ fn exporters_fail() {
     silence(&stopped, false);
     silence(&hung, false);
     place();
-    sources.wait_all(
-        "the recovery of every source",
-        Duration::from_secs(120),
-        |object| object["state"] == "live",
-    );
+    sources.wait_all("the recovery of every source", PATIENCE, |object| {
+        object["state"] == "live"
+    });
     // It asks at times of its own: one that failed it twice is asked again after two intervals.
-    terminal.wait("the recovery", Duration::from_secs(100), is_live);
+    terminal.wait("the recovery", PATIENCE, is_live);
 }
 
 /// What a credential plugin prints.
@@ -297,17 +284,13 @@ fn a_token_ends() {
 
     let mut terminal = complete(&own, "stoker");
     kubectl(&["delete", "secret", "stoker-one", "-n", "default"]);
-    let text = terminal.wait("the end of the token", Duration::from_secs(90), |text| {
+    let text = terminal.wait("the end of the token", PATIENCE, |text| {
         header(text).contains("unreachable") || header(text).contains("stale")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
     fs::write(&printed, credential(&bound_token("stoker-two"))).expect("written");
-    terminal.wait(
-        "the recovery with a new token",
-        Duration::from_secs(120),
-        is_live,
-    );
+    terminal.wait("the recovery with a new token", PATIENCE, is_live);
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
     forget();
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, audit, calm, kubeconfig, rows, stokehold};
+use super::plane::{HttpAnswer, audit, calm, kubeconfig, rows, stokehold};
 use super::truth::{Key, Truth, devices, holders, holds, key, list, text};
 
 /// The users who may see the whole fleet.
@@ -352,10 +352,10 @@ fn pools_are_the_sums_of_their_nodes() {
 
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn who_may_see_nothing_is_told_what_is_missing() {
+fn a_user_without_rights_sees_what_is_missing() {
     let _plane = calm();
     for kind in ["nodes", "jobs", "devices", "pools"] {
-        let answer = Answer::of(&mut stokehold("live-nobody", &["get", kind, "-o", "json"]));
+        let answer = HttpAnswer::of(&mut stokehold("live-nobody", &["get", kind, "-o", "json"]));
         assert_eq!(answer.code, Some(3), "get {kind}: {answer:?}");
         for said in ["not visible to you", "nodes", "pods", "rbac viewer"] {
             assert!(
@@ -368,11 +368,11 @@ fn who_may_see_nothing_is_told_what_is_missing() {
 
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn a_team_sees_its_own_and_is_told_what_is_missing() {
+fn a_team_sees_its_own_objects_and_what_is_missing() {
     let _plane = calm();
     let own = |(namespace, _): &(String, String)| namespace == "nlp";
     let expected: BTreeSet<_> = Truth::now().jobs().into_keys().filter(own).collect();
-    let answer = Answer::of(&mut stokehold(
+    let answer = HttpAnswer::of(&mut stokehold(
         "live-team",
         &["get", "jobs", "-n", "nlp", "-o", "json"],
     ));
@@ -399,12 +399,12 @@ fn a_team_sees_its_own_and_is_told_what_is_missing() {
 
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn where_nobody_listens_nothing_is_reached() {
+fn a_closed_port_is_unreachable() {
     let _plane = calm();
     let text = std::fs::read_to_string(kubeconfig()).expect("a kubeconfig");
     let wrong = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(wrong.path(), text.replace(":6443", ":6444")).expect("written");
-    let answer = Answer::of(
+    let answer = HttpAnswer::of(
         Command::new(env!("CARGO_BIN_EXE_stokehold"))
             .arg("--kubeconfig")
             .arg(wrong.path())

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, alone, apply, items, kubectl, rows, stokehold};
+use super::plane::{HttpAnswer, PATIENCE, alone, apply, items, kubectl, rows, stokehold};
 use super::truth::text;
-
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process that ends with the test, whatever becomes of that.
 struct Governing(Child);
@@ -137,7 +135,7 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     let class = text(pool, "/classes/0/class").to_owned();
 
     // What it prints is taken by a real API server, and its policies work.
-    let manifests = Answer::of(&mut stokehold("live-admin", &["govern", "manifests"]));
+    let manifests = HttpAnswer::of(&mut stokehold("live-admin", &["govern", "manifests"]));
     assert_eq!(manifests.code, Some(0), "{manifests:?}");
     apply(&manifests.out);
     kubectl(&[

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, acts, acts_for_long, kubectl, stokehold};
+use super::plane::{HttpAnswer, acts, acts_for_long, kubectl, stokehold};
 use super::truth::{list, text};
 use super::turns::PlaneTurn;
 
@@ -164,13 +164,13 @@ impl TestNamespace {
         kubectl(&[&["-n", self.name, "patch", kind, name], &merge[..]].concat());
     }
 
-    fn plan(&self, arguments: &[&str]) -> Answer {
+    fn plan(&self, arguments: &[&str]) -> HttpAnswer {
         let how = "--apply --yes --reason test -o json --write";
         let mut all = vec!["plan"];
         all.extend(arguments);
         all.extend(how.split(' '));
         let mut command = stokehold("live-admin", &all);
-        Answer::of(command.env("STOKEHOLD_JOURNAL_DIR", self.journal.path()))
+        HttpAnswer::of(command.env("STOKEHOLD_JOURNAL_DIR", self.journal.path()))
     }
 
     /// Carries it out while the controller's part is played, until that says that it has done it; the name of the run.
@@ -219,7 +219,7 @@ impl Drop for TestNamespace {
 
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn every_kind_is_held_by_its_own_field() {
+fn every_kind_is_put_on_hold_by_its_own_field() {
     let here = &TestNamespace::new("act-fields", acts_for_long());
     for kind in kinds() {
         let [typed, kubernetes] = kind.names;

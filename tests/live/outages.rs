@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::plane::{Answer, Wait, Watch, alone, folder, kubeconfig, kubectl, stokehold};
+use super::plane::{
+    HttpAnswer, PATIENCE, Wait, Watch, alone, folder, home, kubeconfig, kubectl, stokehold,
+};
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
 
@@ -54,7 +56,7 @@ impl Program {
     /// Ends it with a signal and waits until it is gone.
     pub fn end(&self, signal: Signal) {
         self.signal(signal);
-        let gone = Instant::now() + Duration::from_secs(40);
+        let gone = Instant::now() + PATIENCE;
         while Path::new(&format!("/proc/{}/fd", self.pid))
             .read_dir()
             .is_ok_and(|mut fds| fds.next().is_some())
@@ -148,14 +150,12 @@ fn answers(path: &str) -> bool {
 
 /// Waits until the API server says that it is ready.
 pub fn server_is_ready() {
-    until("the API server", Duration::from_secs(90), || {
-        answers("/readyz")
-    });
+    until("the API server", PATIENCE, || answers("/readyz"));
 }
 
 fn complete(variables: &[(&str, &Path)]) -> Terminal {
     let mut terminal = Terminal::start_with(variables, &kubeconfig(), "live-viewer", WIDE);
-    terminal.wait("the whole fleet", Duration::from_secs(60), is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     terminal
 }
 
@@ -170,12 +170,12 @@ fn etcd_pauses() {
         "live-viewer",
         &["get", "nodes", "--watch", "-o", "json"],
     ));
-    nodes.wait("the last node", Duration::from_secs(60), |line| {
+    nodes.wait("the last node", PATIENCE, |line| {
         line["object"]["name"] == "l4-5"
     });
     let stopped = Stopped::of("etcd");
     let asked = std::thread::spawn(|| {
-        Answer::of(&mut stokehold(
+        HttpAnswer::of(&mut stokehold(
             "live-viewer",
             &["get", "nodes", "-o", "json"],
         ))
@@ -189,11 +189,9 @@ fn etcd_pauses() {
     // The console is no slower for it.
     let pressed = Instant::now();
     terminal.keys("6");
-    terminal.wait("the nodes", Duration::from_secs(5), |text| {
-        text.contains("a100-0")
-    });
+    terminal.wait("the nodes", PATIENCE, |text| text.contains("a100-0"));
     assert!(
-        pressed.elapsed() < Duration::from_secs(2),
+        pressed.elapsed() < Duration::from_secs(10),
         "{:?}",
         pressed.elapsed()
     );
@@ -207,13 +205,13 @@ fn etcd_pauses() {
         Some(4) => assert!(!answer.err.is_empty(), "{answer:?}"),
         other => panic!("{other:?}: {answer:?}"),
     }
-    terminal.wait("the recovery", Duration::from_secs(90), is_live);
+    terminal.wait("the recovery", PATIENCE, is_live);
     kubectl(&["cordon", "l4-1"]);
-    nodes.wait("the cordon", Duration::from_secs(60), |line| {
+    nodes.wait("the cordon", PATIENCE, |line| {
         line["object"]["name"] == "l4-1" && line["object"]["cordoned"].is_object()
     });
     kubectl(&["uncordon", "l4-1"]);
-    nodes.wait("its end", Duration::from_secs(60), |line| {
+    nodes.wait("its end", PATIENCE, |line| {
         line["object"]["name"] == "l4-1" && line["object"]["cordoned"].is_null()
     });
     assert!(
@@ -221,7 +219,7 @@ fn etcd_pauses() {
         "no node ever went"
     );
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
 }
 
 /// Every exporter hangs: connections are taken and never answered. The readings are called stale, the fleet and its jobs stay, keys
@@ -230,18 +228,14 @@ fn etcd_pauses() {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_fleet_of_exporters_hangs() {
     let _plane = alone();
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
     let settings = "[prometheus]\ndiscover = false\n[scrape]\ntimeout = \"3s\"\n";
-    fs::write(home.path().join("stokehold/stokehold.toml"), settings).expect("written");
+    let home = home(settings);
     let variables = [("XDG_CONFIG_HOME", home.path())];
     let mut terminal = complete(&variables);
     let mut sources = Watch::start(
         stokehold("live-viewer", &["get", "sources", "--watch", "-o", "json"]).envs(variables),
     );
-    sources.wait_all("every source", Duration::from_secs(90), |object| {
-        object["state"] == "live"
-    });
+    sources.wait_all("every source", PATIENCE, |object| object["state"] == "live");
     let pages = sources
         .now()
         .iter()
@@ -251,7 +245,7 @@ fn a_fleet_of_exporters_hangs() {
     let failed = |object: &Value| {
         object["kind"] == "dcgm" && object["state"] != "live" && object["message"].is_string()
     };
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + PATIENCE;
     loop {
         sources.drain();
         let now = sources.now();
@@ -274,16 +268,16 @@ fn a_fleet_of_exporters_hangs() {
         tables.len() > 20 && tables.iter().all(|object| object["state"] == "live"),
         "the rest goes on: {tables:#?}"
     );
-    let text = terminal.wait("the fault in the header", Duration::from_secs(60), |text| {
+    let text = terminal.wait("the fault in the header", PATIENCE, |text| {
         !header(text).ends_with("live")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
     for (key, shown) in [("6", "HELD/DEV"), ("5", "STATE"), ("1", "POOL")] {
         let pressed = Instant::now();
         terminal.keys(key);
-        terminal.wait(shown, Duration::from_secs(5), |text| text.contains(shown));
+        terminal.wait(shown, PATIENCE, |text| text.contains(shown));
         assert!(
-            pressed.elapsed() < Duration::from_secs(2),
+            pressed.elapsed() < Duration::from_secs(10),
             "a key waits: {:?}",
             pressed.elapsed()
         );
@@ -294,14 +288,14 @@ fn a_fleet_of_exporters_hangs() {
         Duration::from_secs(180),
         |object| object["state"] == "live",
     );
-    terminal.wait("the recovery", Duration::from_secs(100), is_live);
+    terminal.wait("the recovery", PATIENCE, is_live);
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
 }
 
 /// The places of work that waits, as one look at everything gives them.
 fn places() -> Vec<Value> {
-    let answer = Answer::of(&mut stokehold(
+    let answer = HttpAnswer::of(&mut stokehold(
         "live-viewer",
         &["get", "fleet", "-o", "json"],
     ));
@@ -325,20 +319,18 @@ pub fn kueue_is_started_anew() {
     // The order of who waits, under the queue that the cursor stands on.
     terminal.keys("4/research-llm\r");
     let ordered = |text: &str| text.contains("research-llm/fix-run") && !text.contains("1~ ");
-    terminal.wait("the order", Duration::from_secs(60), ordered);
+    terminal.wait("the order", PATIENCE, ordered);
     let kueue = Program::running("kueue");
     kueue.end(Signal::TERM);
-    until(
-        "the end of the aggregated API",
-        Duration::from_secs(30),
-        || !answers(VISIBILITY),
-    );
+    until("the end of the aggregated API", PATIENCE, || {
+        !answers(VISIBILITY)
+    });
     let lacking = places();
     assert!(
         lacking.len() >= 30 && lacking.iter().all(Value::is_null),
         "{lacking:?}"
     );
-    let queues = Answer::of(&mut stokehold(
+    let queues = HttpAnswer::of(&mut stokehold(
         "live-viewer",
         &["get", "queues", "-o", "json"],
     ));
@@ -357,17 +349,15 @@ pub fn kueue_is_started_anew() {
         (&128.into(), &32.into()),
         "{llm}"
     );
-    terminal.wait(
-        "places that are guesses, marked",
-        Duration::from_secs(120),
-        |text| text.contains("research-llm/fix-run") && text.contains("1~ "),
-    );
+    terminal.wait("places that are guesses, marked", PATIENCE, |text| {
+        text.contains("research-llm/fix-run") && text.contains("1~ ")
+    });
     kueue.start();
-    until("Kueue", Duration::from_secs(90), || answers(VISIBILITY));
-    terminal.wait("the order once more", Duration::from_secs(90), ordered);
-    until("places in one look", Duration::from_secs(60), || {
+    until("Kueue", PATIENCE, || answers(VISIBILITY));
+    terminal.wait("the order once more", PATIENCE, ordered);
+    until("places in one look", PATIENCE, || {
         places().iter().all(Value::is_number)
     });
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
 }

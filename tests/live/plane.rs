@@ -11,6 +11,10 @@ use serde_json::Value;
 
 pub use super::turns::{Wait, acts, acts_for_long, alone, beside, calm};
 
+/// How long anything is waited for that is not held to a time: tests say what comes, and on a machine that is busy with other
+/// things all of it comes late.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
 /// The plane's state folder.
 pub fn folder() -> PathBuf {
     variable("STOKEHOLD_LIVE_DIR")
@@ -58,6 +62,24 @@ pub fn kubectl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("a text")
 }
 
+/// A configuration home (`XDG_CONFIG_HOME`) with these settings.
+pub fn home(settings: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("stokehold");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("stokehold.toml"), settings).expect("written");
+    home
+}
+
+/// What curl prints.
+pub fn curl(arguments: &[&str]) -> String {
+    let output = Command::new("curl").arg("-sSf").args(arguments).output();
+    let output = output.expect("curl runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "curl {arguments:?}: {said}");
+    String::from_utf8(output.stdout).expect("a text")
+}
+
 /// `kubectl apply` of these objects.
 pub fn apply(objects: &str) {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -68,7 +90,7 @@ pub fn apply(objects: &str) {
 
 /// Gives a user exactly the role that `stokehold rbac viewer` prints.
 pub fn listed_role(user: &str) {
-    let role = Answer::of(&mut stokehold("live-admin", &["rbac", "viewer"]));
+    let role = HttpAnswer::of(&mut stokehold("live-admin", &["rbac", "viewer"]));
     assert_eq!(role.code, Some(0), "{role:?}");
     apply(&role.out);
     apply(&format!(
@@ -130,7 +152,7 @@ pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
 }
 
 /// What the program printed, and how it ended.
-pub struct Answer {
+pub struct HttpAnswer {
     /// Exit code; `None` when a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
@@ -139,14 +161,14 @@ pub struct Answer {
     pub err: String,
 }
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for HttpAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let out: String = self.out.chars().take(2000).collect();
         write!(f, "exit code {:?}\n{}\n{out}", self.code, self.err)
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Runs a command to its end.
     pub fn of(command: &mut Command) -> Self {
         let output = command.output().expect("stokehold runs");
@@ -166,7 +188,7 @@ impl Answer {
 /// The rows of a kind, as a context that may see everything. Where a busy machine's exporters were late, which is told, it is
 /// asked again.
 pub fn rows(context: &str, kind: &str) -> Vec<Value> {
-    let ask = || Answer::of(&mut stokehold(context, &["get", kind, "-o", "json"]));
+    let ask = || HttpAnswer::of(&mut stokehold(context, &["get", kind, "-o", "json"]));
     let mut answer = ask();
     for _ in 0..2 {
         if answer.err.starts_with("readings: ") {

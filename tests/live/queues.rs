@@ -1,15 +1,13 @@
 //! Queues and what they let in: quotas, use, borrowing, admission and places are what Kueue's own status says, over every object.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, calm, items, kubeconfig, kubectl, rows, stokehold};
+use super::plane::{HttpAnswer, PATIENCE, calm, items, kubeconfig, kubectl, rows, stokehold};
 use super::terminal::{Terminal, is_live};
 use super::truth::{Key, Truth, holds, key, list, text};
-
-const SOON: Duration = Duration::from_secs(40);
 
 /// A list's objects by namespace and name.
 fn by_key(what: &str) -> BTreeMap<Key, Value> {
@@ -143,9 +141,9 @@ fn queues_are_what_kueue_says() {
 
 /// The document with places in it. Kueue tells places queue by queue, a moment after the rest is known.
 fn document(user: &str) -> Value {
-    let end = Instant::now() + 3 * SOON;
+    let end = Instant::now() + 3 * PATIENCE;
     loop {
-        let answer = Answer::of(&mut stokehold(user, &["get", "fleet", "-o", "json"]));
+        let answer = HttpAnswer::of(&mut stokehold(user, &["get", "fleet", "-o", "json"]));
         assert_eq!(answer.code, Some(0), "as {user}: {answer:?}");
         let found: Value = serde_json::from_str(&answer.out).expect("a document");
         let document = found.as_array().map_or(&found, |one| &one[0]).clone();
@@ -374,9 +372,9 @@ fn the_console_shows_queues_as_kueue_does() {
     let _plane = calm();
     let truth = Truth::now();
     let mut terminal = Terminal::start(&kubeconfig(), "live-viewer", (200, 50));
-    terminal.wait("the whole fleet", SOON, is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     terminal.keys("4");
-    terminal.wait("every queue", SOON, |text| {
+    terminal.wait("every queue", PATIENCE, |text| {
         [
             "research-llm",
             "research-vision",
@@ -404,7 +402,7 @@ fn the_console_shows_queues_as_kueue_does() {
     assert!(order.len() >= 4, "{order:?}");
     terminal.keys("/research-llm\r");
     let wanted: Vec<String> = order.into_iter().map(|(_, job)| job).collect();
-    terminal.wait(&format!("the order {wanted:?}"), SOON, |text| {
+    terminal.wait(&format!("the order {wanted:?}"), PATIENCE, |text| {
         let mut at = 0;
         wanted.iter().all(
             |job| match text[at..].find(&format!("research-llm/{job}")) {
@@ -417,5 +415,5 @@ fn the_console_shows_queues_as_kueue_does() {
         )
     });
     terminal.keys("q");
-    assert!(terminal.end(SOON).success());
+    assert!(terminal.end(PATIENCE).success());
 }

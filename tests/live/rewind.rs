@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use stokehold::runtime::session::ClusterTarget;
 use tempfile::TempDir;
 
@@ -14,10 +14,10 @@ use crate::cli::{Home, frames};
 fn a_record_shows_of_ten_moments_what_the_console_showed() {
     let _plane = calm();
     let folder = TempDir::new().expect("a folder");
-    let target = ClusterTarget::Cluster(Choice {
+    let target = ClusterTarget::Cluster(ContextChoice {
         kubeconfig: Some(kubeconfig()),
         context: Some("live-viewer".to_owned()),
-        ..Choice::default()
+        ..ContextChoice::default()
     });
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let place = folder.path().join("r");

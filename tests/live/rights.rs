@@ -1,16 +1,14 @@
 //! What each kind of user sees: with the role that `stokehold rbac viewer` prints and no more, bound to a namespace, or with nothing.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::plane::{Answer, apply, calm, items, kubeconfig, kubectl, listed_role, stokehold};
+use super::plane::{
+    HttpAnswer, PATIENCE, apply, calm, home, items, kubeconfig, kubectl, listed_role, stokehold,
+};
 use super::terminal::{Terminal, header, is_live};
 use super::truth::{Truth, list, text};
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// The viewer's role, bound to a user who has nothing else, is enough for every kind: nothing is missing on the way.
 #[test]
@@ -21,7 +19,7 @@ fn the_role_that_rbac_prints_suffices() {
     for kind in [
         "pools", "nodes", "devices", "queues", "jobs", "cost", "alerts", "fleet",
     ] {
-        let own = Answer::of(&mut stokehold("live-role", &["get", kind, "-o", "json"]));
+        let own = HttpAnswer::of(&mut stokehold("live-role", &["get", kind, "-o", "json"]));
         assert_eq!(
             (own.code, own.err.as_str()),
             (Some(0), ""),
@@ -29,8 +27,8 @@ fn the_role_that_rbac_prints_suffices() {
         );
         if kind != "alerts" {
             // As much as who may do everything: alerts come and go by themselves.
-            let all = Answer::of(&mut stokehold("live-admin", &["get", kind, "-o", "json"]));
-            let count = |answer: &Answer| {
+            let all = HttpAnswer::of(&mut stokehold("live-admin", &["get", kind, "-o", "json"]));
+            let count = |answer: &HttpAnswer| {
                 let value: Value = serde_json::from_str(&answer.out).expect("a document");
                 value
                     .as_array()
@@ -40,9 +38,9 @@ fn the_role_that_rbac_prints_suffices() {
         }
     }
     let mut terminal = Terminal::start(&kubeconfig(), "live-role", (170, 44));
-    terminal.wait("the whole fleet", SOON, is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     terminal.keys("q");
-    assert!(terminal.end(SOON).success());
+    assert!(terminal.end(PATIENCE).success());
 }
 
 /// A team lead, with the printed role in one namespace only (`rbac viewer -n`): jobs and their states are there, what only the
@@ -51,7 +49,7 @@ fn the_role_that_rbac_prints_suffices() {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_team_lead_sees_the_team() {
     let _plane = calm();
-    let role = Answer::of(&mut stokehold(
+    let role = HttpAnswer::of(&mut stokehold(
         "live-admin",
         &["rbac", "viewer", "-n", "nlp"],
     ));
@@ -69,7 +67,7 @@ fn a_team_lead_sees_the_team() {
         .filter(|((namespace, _), _)| namespace == "nlp")
         .map(|((_, name), job)| (name, job.state.to_owned()))
         .collect();
-    let jobs = Answer::of(&mut stokehold(
+    let jobs = HttpAnswer::of(&mut stokehold(
         "live-lead",
         &["get", "jobs", "-n", "nlp", "-o", "json"],
     ));
@@ -96,7 +94,7 @@ fn a_team_lead_sees_the_team() {
         "{jobs:?}"
     );
     for kind in ["pools", "nodes", "devices", "queues", "cost", "alerts"] {
-        let answer = Answer::of(&mut stokehold(
+        let answer = HttpAnswer::of(&mut stokehold(
             "live-lead",
             &["get", kind, "-n", "nlp", "-o", "json"],
         ));
@@ -104,12 +102,10 @@ fn a_team_lead_sees_the_team() {
         answer.rows();
     }
     // With Prometheus at an address, the readings of devices come without any right in the cluster.
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
     let settings =
         "[scope]\nnamespaces = [\"nlp\"]\n[prometheus]\nurl = \"http://10.255.0.1:9090\"\n";
-    fs::write(home.path().join("stokehold/stokehold.toml"), settings).expect("written");
-    let devices = Answer::of(
+    let home = home(settings);
+    let devices = HttpAnswer::of(
         stokehold("live-lead", &["get", "devices", "-o", "json"])
             .env("XDG_CONFIG_HOME", home.path()),
     );
@@ -148,26 +144,26 @@ fn a_team_lead_sees_the_team() {
         ("0", "not-visible"),
     ] {
         terminal.keys(key);
-        let text = terminal.wait(&format!("{what:?} on view {key}"), SOON, |text| {
+        let text = terminal.wait(&format!("{what:?} on view {key}"), PATIENCE, |text| {
             text.contains(what) && !header(text).is_empty()
         });
         assert!(!text.contains("panicked"), "{text}");
     }
     terminal.keys("q");
-    assert!(terminal.end(SOON).success());
+    assert!(terminal.end(PATIENCE).success());
 }
 
 /// Who may see nothing gets every missing right named, on every kind, and rows of none.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn nobody_is_told_every_right_that_is_missing() {
+fn a_user_without_rights_sees_every_missing_right() {
     let _plane = calm();
-    let answer = Answer::of(&mut stokehold(
+    let answer = HttpAnswer::of(&mut stokehold(
         "live-nobody",
         &["get", "queues", "-o", "json"],
     ));
     assert_eq!(answer.code, Some(3), "{answer:?}");
-    let doctor = Answer::of(&mut stokehold("live-nobody", &["doctor"]));
+    let doctor = HttpAnswer::of(&mut stokehold("live-nobody", &["doctor"]));
     assert_ne!(doctor.code, Some(0), "{doctor:?}");
     assert!(
         doctor.out.contains("rbac viewer") || doctor.err.contains("rbac viewer"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::plane::{audit, beside, items, kubeconfig, listed_role};
+use super::plane::{PATIENCE, audit, beside, home, items, kubeconfig, listed_role};
 use super::terminal::{Terminal, is_live};
 use super::truth::text;
 
@@ -71,7 +71,7 @@ fn a_console_at_rest_asks_for_little() {
     listed_role("live-steady");
     let begin = fs::metadata(audit()).expect("an audit log").len();
     let mut terminal = Terminal::start(&kubeconfig(), "live-steady", (170, 44));
-    terminal.wait("the whole fleet", Duration::from_secs(60), is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     // What a start asks for once comes to an end first.
     sleep(Duration::from_secs(10));
     let from = fs::metadata(audit()).expect("an audit log").len();
@@ -79,7 +79,7 @@ fn a_console_at_rest_asks_for_little() {
     let entries = asked("live-steady", from);
     let minutes = WINDOW.as_secs_f64() / 60.0;
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
 
     let start = asked("live-steady", begin);
     for entry in &start {
@@ -155,18 +155,16 @@ fn a_fleet_of_exporters_is_read_within_the_budget() {
     let _plane = beside();
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     listed_role("live-steady");
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
     let settings =
         "[prometheus]\ndiscover = false\n[scrape]\nper_second = 10\nburst = 0\nmode = \"proxy\"\n";
-    fs::write(home.path().join("stokehold/stokehold.toml"), settings).expect("written");
+    let home = home(settings);
     let from = fs::metadata(audit()).expect("an audit log").len();
     let variables = [("XDG_CONFIG_HOME", home.path())];
     let mut terminal = Terminal::start_with(&variables, &kubeconfig(), "live-steady", (170, 44));
-    terminal.wait("the whole fleet", Duration::from_secs(90), is_live);
+    terminal.wait("the whole fleet", PATIENCE, is_live);
     sleep(Duration::from_secs(25));
     terminal.keys("q");
-    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert!(terminal.end(PATIENCE).success());
     let pages: Vec<Value> = asked("live-steady", from)
         .into_iter()
         .filter(|entry| is_scrape(entry) && text(entry, "/objectRef/resource") == "pods")

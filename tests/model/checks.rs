@@ -482,7 +482,7 @@ fn time_in_a_gap_does_not_count_towards_firing() {
 }
 
 #[test]
-fn a_rack_speaks_for_its_devices() {
+fn a_finding_of_a_rack_replaces_those_of_its_devices() {
     let mut watch = Watch::new();
     let mut found = Vec::new();
     for _ in 0..10 {

@@ -105,7 +105,7 @@ fn what_another_fault_explains_is_not_swallowed() {
 }
 
 #[test]
-fn an_exporter_that_never_answered_fails_since_its_node_is_down_or_nobody_knows() {
+fn an_exporter_that_never_responded_fails_since_its_node_failed_or_since_unknown() {
     let message = "503: no way to the pod; check its port (refused)";
     let fail = |parts: &mut Parts| {
         let source = &mut parts.sources[1];

@@ -7,3 +7,4 @@ mod checks;
 mod faults;
 mod history;
 mod parts;
+mod recalled;

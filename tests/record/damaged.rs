@@ -65,7 +65,7 @@ fn small() -> Small {
 }
 
 #[test]
-fn cut_at_any_byte_it_says_all_that_was_written_whole_and_nothing_twice() {
+fn a_file_cut_at_any_byte_gives_every_complete_entry_once() {
     let Small {
         bytes,
         steps,
@@ -135,8 +135,10 @@ fn a_byte_that_changed_is_noticed_and_the_rest_is_read() {
         let end = at(1000);
         player
             .until(end, |step| match step {
-                Step::Entry((at, Said::Seen(observation))) => read.push(told(at, &observation)),
-                Step::Entry((_, Said::Judged)) => {}
+                Step::Entry((at, RecordedEvent::Seen(observation))) => {
+                    read.push(told(at, &observation))
+                }
+                Step::Entry((_, RecordedEvent::Judged)) => {}
                 Step::Restart(_) => restarted = true,
             })
             .expect("can be read");
@@ -152,7 +154,7 @@ fn a_byte_that_changed_is_noticed_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_later_version_and_a_foreign_file_are_told_of_and_left_alone() {
+fn a_later_version_and_a_foreign_file_are_reported_and_not_changed() {
     let Small {
         bytes, all, name, ..
     } = small();

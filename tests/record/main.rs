@@ -2,7 +2,7 @@
 
 mod damaged;
 mod kept;
-mod said;
+mod round_trip;
 mod usage;
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use model::fleet::observe::{
 };
 use model::fleet::reading::{Page, Reading, Scope};
 use model::fleet::signal::Signal;
-use record::{Archive, RecordFault, RecordOptions, Recorder, Said, Saved, Step};
+use record::{Archive, RecordFault, RecordOptions, RecordedEvent, Recorder, Saved, Step};
 
 const START: Moment = Moment::from_seconds(1_800_000_000);
 
@@ -120,8 +120,8 @@ fn everything(archive: &Archive) -> Vec<String> {
     let end = archive.end().plus(Duration::from_secs(86_400 * 365));
     player
         .until(end, |step| match step {
-            Step::Entry((at, Said::Seen(observation))) => all.push(told(at, &observation)),
-            Step::Entry((at, Said::Judged)) => all.push(format!("{} judged", at.millis())),
+            Step::Entry((at, RecordedEvent::Seen(observation))) => all.push(told(at, &observation)),
+            Step::Entry((at, RecordedEvent::Judged)) => all.push(format!("{} judged", at.millis())),
             Step::Restart(keyframe) => {
                 all.push(format!("restart with {}", keyframe.observations.len()));
             }
@@ -136,8 +136,8 @@ fn known(archive: &Archive, when: Moment) -> Vec<String> {
     let mut all = keyframe.observations;
     player
         .until(when, |step| match step {
-            Step::Entry((_, Said::Seen(observation))) => all.push(*observation),
-            Step::Entry((_, Said::Judged)) => {}
+            Step::Entry((_, RecordedEvent::Seen(observation))) => all.push(*observation),
+            Step::Entry((_, RecordedEvent::Judged)) => {}
             Step::Restart(keyframe) => all = keyframe.observations,
         })
         .expect("can be read");

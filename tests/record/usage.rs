@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use model::base::{Name, Rate};
-use model::cost::sample::{device, fleet, held, node, now, pod};
+use model::cost::sample::{allocated_to, device, fleet, node, now, pod};
 use model::cost::{PoolPrice, Prices};
 use model::fleet::Fleet;
 use model::fleet::fleet::Known;
@@ -33,7 +33,7 @@ fn usage(teams: &[&str], minutes: u64) -> UsageFold {
             Some("q"),
             teams[minute as usize % teams.len()],
         );
-        let mut first = held(device("n1", 0, "H100"), &worker);
+        let mut first = allocated_to(device("n1", 0, "H100"), &worker);
         first.read_at = Some(at);
         let devices = vec![first, device("n1", 1, "H100")];
         let mut fleet: Fleet = fleet(vec![node("n1", "a", None, devices)]);

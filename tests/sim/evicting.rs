@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use sim::Service;
 
-use super::{Told, cluster, get, patch, post};
+use super::{TestResponse, cluster, get, patch, post};
 
 const PODS: &str = "/api/v1/namespaces/nlp/pods";
 const BUDGET: &str = "/apis/policy/v1/namespaces/nlp/poddisruptionbudgets/serve";
 
-async fn evict(service: &Service, pod: &str, options: Value) -> Told {
+async fn evict(service: &Service, pod: &str, options: Value) -> TestResponse {
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "nlp"}, "deleteOptions": options});
     post(service, &format!("{PODS}/{pod}/eviction"), &body).await
 }

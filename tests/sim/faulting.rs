@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sim::{Faults, Service, User};
+use sim::{InjectedFaults, Service, User};
 
 use super::{as_user, cluster, get, send};
 
-fn set(service: &Service, faults: Faults) {
+fn set(service: &Service, faults: InjectedFaults) {
     service.cluster().set_faults(faults);
 }
 
@@ -16,12 +16,12 @@ async fn errors_come_as_often_as_asked_for() {
     let service = cluster();
     set(
         &service,
-        Faults {
+        InjectedFaults {
             too_many: 1,
             retry_after_seconds: 2,
             html: 1,
             server_errors: 1,
-            ..Faults::default()
+            ..InjectedFaults::default()
         },
     );
     let html = get(&service, "/api/v1/nodes").await;
@@ -44,9 +44,9 @@ async fn tokens_expire_and_come_back() {
     let service = cluster();
     set(
         &service,
-        Faults {
+        InjectedFaults {
             tokens_expired: true,
-            ..Faults::default()
+            ..InjectedFaults::default()
         },
     );
     assert_eq!(get(&service, "/api/v1/nodes").await.code, 401);
@@ -94,13 +94,13 @@ async fn faults_are_set_over_the_wire_by_the_admin_only() {
 }
 
 #[tokio::test]
-async fn a_silent_server_answers_when_it_is_heard_again() {
+async fn a_hung_server_responds_after_the_fault_ends() {
     let service = cluster();
     set(
         &service,
-        Faults {
+        InjectedFaults {
             silent: true,
-            ..Faults::default()
+            ..InjectedFaults::default()
         },
     );
     let waiting = tokio::spawn({
@@ -109,7 +109,7 @@ async fn a_silent_server_answers_when_it_is_heard_again() {
     });
     tokio::time::sleep(Duration::from_millis(30)).await;
     assert!(!waiting.is_finished());
-    set(&service, Faults::default());
+    set(&service, InjectedFaults::default());
     assert_eq!(waiting.await.expect("no panic"), 200);
 }
 
@@ -134,7 +134,7 @@ async fn watches_drop_and_expire_on_request() {
     assert_eq!(dropped.await.expect("no panic").text, "");
     set(
         &service,
-        Faults {
+        InjectedFaults {
             expired_watches: 1,
             ..service.cluster().faults()
         },

@@ -22,13 +22,13 @@ use sim::api::Body;
 use sim::{Service, User, embed};
 
 /// What a client is told.
-struct Told {
+struct TestResponse {
     code: u16,
     headers: http::HeaderMap,
     text: String,
 }
 
-impl Told {
+impl TestResponse {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {}", self.text))
     }
@@ -62,7 +62,7 @@ async fn send(
     path: &str,
     headers: &[(&str, &str)],
     body: impl Into<bytes::Bytes>,
-) -> Told {
+) -> TestResponse {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -70,18 +70,18 @@ async fn send(
     let request = request.body(Full::new(body.into())).expect("a request");
     let (parts, body) = open(service, request).await.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
-    Told {
+    TestResponse {
         code: parts.status.as_u16(),
         headers: parts.headers,
         text: String::from_utf8_lossy(&bytes).into_owned(),
     }
 }
 
-async fn get(service: &Service, path: &str) -> Told {
+async fn get(service: &Service, path: &str) -> TestResponse {
     send(service, "GET", path, &[], "").await
 }
 
-async fn post(service: &Service, path: &str, body: &Value) -> Told {
+async fn post(service: &Service, path: &str, body: &Value) -> TestResponse {
     send(
         service,
         "POST",
@@ -92,7 +92,7 @@ async fn post(service: &Service, path: &str, body: &Value) -> Told {
     .await
 }
 
-async fn patch(service: &Service, path: &str, kind: &str, body: &Value) -> Told {
+async fn patch(service: &Service, path: &str, kind: &str, body: &Value) -> TestResponse {
     let kind = format!("application/{kind}+json");
     send(
         service,

@@ -290,7 +290,7 @@ async fn metadata_alone_and_yaml_are_offered() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_as_the_real_server_says_it() {
+async fn not_found_responses_equal_those_of_the_real_server() {
     let service = cluster();
     let missing = get(&service, "/api/v1/namespaces/nlp/pods/nope").await;
     assert_eq!(

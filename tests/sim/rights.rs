@@ -157,7 +157,7 @@ async fn self_reviews_answer_in_protocol_buffers_too() {
 }
 
 #[tokio::test]
-async fn rules_and_identity_are_told() {
+async fn rules_and_identity_reviews_are_answered() {
     let service = cluster();
     let team = as_user(&service, User::Team);
     let body = json!({"spec": {"namespace": "nlp"}});

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::base::{Moment, ObjectKey};
 use serde_json::{Value, json};
-use sim::change::{Change, Request, Resource, Scene, Served};
+use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
 
 /// When the tiny world begins.
 pub const START: &str = "2026-11-21T08:00:00Z";
@@ -30,11 +30,11 @@ impl Tiny {
         }
     }
 
-    fn keep(&mut self, resource: Resource, object: Value) -> Change {
+    fn keep(&mut self, resource: Resource, object: Value) -> WorldChange {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or("").to_owned();
         let key = (resource, text("namespace"), text("name"));
         self.objects.insert(key, object.clone());
-        Change::Put(resource, object)
+        WorldChange::Put(resource, object)
     }
 }
 
@@ -91,8 +91,8 @@ fn node(name: &str) -> Value {
     })
 }
 
-impl Scene for Tiny {
-    fn start(&mut self) -> Vec<Change> {
+impl SimBackend for Tiny {
+    fn start(&mut self) -> Vec<WorldChange> {
         let mut changes = Vec::new();
         for name in ["default", "kube-system", "nlp", "vision", "monitoring"] {
             let labels = match name {
@@ -143,7 +143,7 @@ impl Scene for Tiny {
         self.now
     }
 
-    fn advance(&mut self, to: Moment) -> Vec<Change> {
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange> {
         self.now = self.now.max(to);
         let now = self.now;
         let mut changes = Vec::new();
@@ -155,7 +155,7 @@ impl Scene for Tiny {
                 key.namespace.to_string(),
                 key.name.to_string(),
             ));
-            changes.push(Change::Remove(Resource::Pods, key));
+            changes.push(WorldChange::Remove(Resource::Pods, key));
         }
         let ticks = self.now.millis() / 60_000;
         if ticks != self.ticks {
@@ -169,7 +169,7 @@ impl Scene for Tiny {
         changes
     }
 
-    fn request(&mut self, request: Request) -> Vec<Change> {
+    fn request(&mut self, request: Request) -> Vec<WorldChange> {
         match request {
             Request::Write(resource, object) => vec![self.keep(resource, object)],
             Request::Delete(resource, key, grace) => {
@@ -185,7 +185,7 @@ impl Scene for Tiny {
                     }
                     _ => {
                         self.objects.remove(&id);
-                        vec![Change::Remove(resource, key)]
+                        vec![WorldChange::Remove(resource, key)]
                     }
                 }
             }

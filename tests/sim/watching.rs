@@ -93,7 +93,7 @@ fn pair(kind: &str, name: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_watch_tells_each_change_once_from_any_revision() {
+async fn a_watch_sends_each_change_once_from_any_revision() {
     let service = cluster();
     let from = newest(&service).await;
     let path = format!("/api/v1/namespaces/nlp/pods?watch=true&resourceVersion={from}");

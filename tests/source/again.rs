@@ -27,7 +27,7 @@ async fn a_table_that_is_watched_is_listed_anew_and_no_sooner_than_allowed() {
     shelf.set(vec![node("a"), node("c")]);
     assert_eq!(bench.sources.read_again(), Ok(()));
     bench.end(Table::Nodes).await;
-    let told = story(&bench.told);
+    let told = story(&bench.observations);
     assert_eq!(
         told,
         ["begin", "+a", "+b", "end", "begin", "+a", "+c", "end"]

@@ -44,13 +44,13 @@ pub enum Reply {
 
 /// A request as a handler sees it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SeenRequest {
     pub method: String,
     pub path: String,
     pub query: String,
 }
 
-impl Asked {
+impl SeenRequest {
     pub fn is_watch(&self) -> bool {
         self.query.contains("watch=true")
     }
@@ -62,24 +62,24 @@ impl Asked {
     }
 }
 
-type Handler = dyn Fn(&Asked) -> Reply + Send + Sync;
+type Handler = dyn Fn(&SeenRequest) -> Reply + Send + Sync;
 
 /// The server.
 #[derive(Clone)]
 pub struct Server {
     handler: Arc<Handler>,
-    pub log: Arc<Mutex<Vec<(Instant, Asked)>>>,
+    pub log: Arc<Mutex<Vec<(Instant, SeenRequest)>>>,
 }
 
 impl Server {
-    pub fn new(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn new(handler: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self {
             handler: Arc::new(handler),
             log: Arc::default(),
         }
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<SeenRequest> {
         self.log
             .lock()
             .unwrap()
@@ -110,7 +110,7 @@ impl tower::Service<Request<Body>> for Server {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let asked = Asked {
+        let asked = SeenRequest {
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
             query: request.uri().query().unwrap_or("").to_owned(),
@@ -235,7 +235,7 @@ impl ServedTable {
         inner.watches.len()
     }
 
-    pub fn answer(&self, asked: &Asked) -> Reply {
+    pub fn answer(&self, asked: &SeenRequest) -> Reply {
         let mut inner = self.0.lock().unwrap();
         if asked.is_watch() {
             if let Some(reply) = inner.opens.pop_front() {
@@ -288,7 +288,7 @@ pub fn clock() -> Clock {
 /// Running sources and what they say.
 pub struct Bench {
     pub seen: mpsc::Receiver<Vec<Observation>>,
-    pub told: Vec<Observation>,
+    pub observations: Vec<Observation>,
     pub sources: Sources,
     pub screen: watch::Sender<std::collections::BTreeSet<model::base::Name>>,
     pub reach: watch::Sender<Reach>,
@@ -341,7 +341,7 @@ pub fn run_all(
     });
     Bench {
         seen,
-        told: Vec::new(),
+        observations: Vec::new(),
         sources,
         screen,
         reach,
@@ -360,11 +360,14 @@ impl Bench {
             let batch = match tokio::time::timeout_at(limit, self.seen.recv()).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => panic!("the sources ended before {what}"),
-                Err(_) => panic!("no {what} within ten seconds; told: {:#?}", self.told),
+                Err(_) => panic!(
+                    "no {what} within ten seconds; told: {:#?}",
+                    self.observations
+                ),
             };
             assert!(!batch.is_empty() && batch.len() <= 256);
             let found = batch.iter().position(&mut enough);
-            self.told.extend(batch.iter().cloned());
+            self.observations.extend(batch.iter().cloned());
             if let Some(at) = found {
                 return batch[at].clone();
             }
@@ -378,7 +381,7 @@ impl Bench {
         while let Ok(Some(batch)) = tokio::time::timeout_at(limit, self.seen.recv()).await {
             all.extend(batch);
         }
-        self.told.extend(all.iter().cloned());
+        self.observations.extend(all.iter().cloned());
         all
     }
 

@@ -150,7 +150,7 @@ async fn fleet(version: &'static str, refuses: Option<&'static str>) -> Fleet {
     };
     bench.until("every table", heard).await;
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
-    for observation in bench.told.drain(..) {
+    for observation in bench.observations.drain(..) {
         ledger.apply(observation);
     }
     ledger.publish(Moment::from_seconds(1_800_000_000))

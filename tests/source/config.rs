@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use source::kubeconfig::{Choice, contexts, resolve};
+use source::kubeconfig::{ContextChoice, contexts, resolve};
 
 fn config(current: &str, contexts: &[(&str, &str)], clusters: &[(&str, &str)]) -> String {
     let mut out = format!("apiVersion: v1\nkind: Config\ncurrent-context: {current}\ncontexts:\n");
@@ -21,19 +21,19 @@ fn config(current: &str, contexts: &[(&str, &str)], clusters: &[(&str, &str)]) -
     out + "users:\n- name: me\n  user: {token: t}\n"
 }
 
-fn choice(variables: &[(&str, &Path)], context: Option<&str>) -> Choice {
+fn choice(variables: &[(&str, &Path)], context: Option<&str>) -> ContextChoice {
     let variables: BTreeMap<String, OsString> = variables
         .iter()
         .map(|(key, value)| ((*key).to_owned(), value.as_os_str().to_owned()))
         .collect();
-    Choice {
+    ContextChoice {
         context: context.map(str::to_owned),
         environment: Arc::new(move |name| variables.get(name).cloned()),
-        ..Choice::default()
+        ..ContextChoice::default()
     }
 }
 
-fn fault(choice: &Choice) -> String {
+fn fault(choice: &ContextChoice) -> String {
     resolve(choice).expect_err("a fault").to_string()
 }
 
@@ -84,7 +84,7 @@ fn files_are_merged_as_kubectl_does() {
         contexts(&both),
         Ok((vec!["prod".into(), "test".into()], Some("prod".into())))
     );
-    let named = Choice {
+    let named = ContextChoice {
         kubeconfig: Some(two),
         ..both
     };
@@ -101,7 +101,7 @@ fn a_byte_order_mark_is_no_fault() {
     );
     std::fs::write(&file, text).unwrap();
     assert!(
-        resolve(&Choice {
+        resolve(&ContextChoice {
             kubeconfig: Some(file),
             ..choice(&[], None)
         })
@@ -114,7 +114,7 @@ fn every_fault_names_the_file_the_place_and_the_mend() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
-    let named = |context: Option<&str>| Choice {
+    let named = |context: Option<&str>| ContextChoice {
         kubeconfig: Some(file.clone()),
         ..choice(&[], context)
     };
@@ -228,7 +228,7 @@ fn impersonation_and_proxies_are_taken_over() {
     )
     .unwrap();
     let resolved = |variables: &[(&str, &Path)]| {
-        let chosen = Choice {
+        let chosen = ContextChoice {
             kubeconfig: Some(file.clone()),
             impersonate: Some("mara".into()),
             impersonate_groups: vec!["ops".into()],

@@ -63,7 +63,7 @@ async fn a_kind_that_is_installed_later_is_found_and_one_removed_is_absent() {
     assert!(told.iter().any(absent));
     let lost = |one: &Observation| matches!(one, Observation::Lost(..));
     assert!(
-        !bench.told.iter().any(lost),
+        !bench.observations.iter().any(lost),
         "to have gone is not to be lost"
     );
 }

@@ -9,7 +9,7 @@ use http::Request;
 use model::base::Moment;
 use source::api_stats::Clock;
 use source::client::connect;
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use super::api::clock;
@@ -75,7 +75,7 @@ async fn gatekeeper(accepts: &str) -> Gatekeeper {
     }
 }
 
-fn write_config(folder: &Path, port: u16, user: &str) -> Choice {
+fn write_config(folder: &Path, port: u16, user: &str) -> ContextChoice {
     let file = folder.join("config");
     std::fs::write(
         &file,
@@ -85,10 +85,10 @@ fn write_config(folder: &Path, port: u16, user: &str) -> Choice {
         ),
     )
     .unwrap();
-    Choice {
+    ContextChoice {
         kubeconfig: Some(file),
         environment: Arc::new(|_| None),
-        ..Choice::default()
+        ..ContextChoice::default()
     }
 }
 
@@ -107,7 +107,7 @@ fn exec(plugin: &Path, more: &str) -> String {
     )
 }
 
-async fn version(choice: &Choice) -> Result<String, String> {
+async fn version(choice: &ContextChoice) -> Result<String, String> {
     let connection = connect(choice.clone(), clock(), [], false).expect("a config");
     ask(&connection.client).await
 }
@@ -177,7 +177,7 @@ async fn a_plugin_has_no_terminal_and_its_words_go_into_the_error() {
 }
 
 #[tokio::test]
-async fn what_plugins_do_wrong_is_said() {
+async fn plugin_faults_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let server = gatekeeper("one").await;
     for (body, more, words) in [
@@ -425,7 +425,7 @@ async fn a_server_that_says_nothing_is_known_by_it() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_once_and_whoever_asked_decides_when_again() {
+async fn a_busy_server_gets_one_request_and_the_caller_retries() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::new(AtomicI64::new(0));

@@ -107,8 +107,8 @@ async fn an_answer_says_whether_it_may_be_sent_again() {
     for (answer, again, said) in [
         ("500 Internal Server Error", true, "answered 500; it failed"),
         ("503 Service Unavailable", true, "answered 503"),
-        ("429 Too Many Requests", true, "it takes no more for now"),
-        ("400 Bad Request", false, "it does not take the message"),
+        ("429 Too Many Requests", true, "it is throttling"),
+        ("400 Bad Request", false, "it does not accept the message"),
         ("403 Forbidden", false, "check token_file"),
         ("404 Not Found", false, "check the address"),
     ] {
@@ -172,7 +172,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused_until_its_ca_is_named(
     );
     std::fs::write(&file, "no certificate").expect("is written");
     let why = again(send(&options).await);
-    assert!(why.contains("holds no certificate"), "{why}");
+    assert!(why.contains("contains no certificate"), "{why}");
 }
 
 #[tokio::test]

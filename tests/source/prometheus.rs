@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sim::serve::{Options, Running, Server as Sim};
 use sim::world;
 use source::client::connect;
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
@@ -35,7 +35,7 @@ fn wide() -> Namespaces {
 
 fn at_url(url: &str) -> PrometheusOptions {
     PrometheusOptions {
-        road: Some(PrometheusEndpoint::Direct(Endpoint {
+        endpoint: Some(PrometheusEndpoint::Direct(Endpoint {
             name: "prometheus".into(),
             url: url.into(),
             ..Endpoint::default()
@@ -76,11 +76,11 @@ fn observe(
 ) -> Bench {
     let config = folder.join("config");
     std::fs::write(&config, &sim.kubeconfig).unwrap();
-    let choice = Choice {
+    let choice = ContextChoice {
         kubeconfig: Some(config),
         context: Some("sim-viewer".into()),
         environment: Arc::new(|_| None),
-        ..Choice::default()
+        ..ContextChoice::default()
     };
     let dialects = Dialects::builtin();
     let start_at = tokio::time::Instant::now();
@@ -104,7 +104,7 @@ fn observe(
     });
     Bench {
         seen,
-        told: Vec::new(),
+        observations: Vec::new(),
         sources,
         screen,
         reach,
@@ -129,7 +129,7 @@ async fn readings(mut bench: Bench, exporters: usize) -> BTreeMap<Key, Reading> 
         bench
             .until("pages", |one| matches!(one, Observation::Page(_)))
             .await;
-        for one in std::mem::take(&mut bench.told) {
+        for one in std::mem::take(&mut bench.observations) {
             if let Observation::Page(page) = one {
                 let dialect = page.readings[0].dialect.clone();
                 pages.entry((page.node.clone(), dialect)).or_insert(*page);
@@ -166,7 +166,7 @@ fn assert_same(found: &BTreeMap<Key, Reading>, wanted: &BTreeMap<Key, Reading>, 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_every_road_the_readings_are_the_same() {
+async fn readings_are_the_same_over_prometheus_and_scrapes() {
     let folder = tempfile::tempdir().unwrap();
     let sim = fleet(false).await;
     let served: Vec<(String, u16)> = {
@@ -270,7 +270,7 @@ async fn the_past_is_filled_in_behind_the_present() {
         bench
             .until("the past", |one| matches!(one, Observation::Past(_)))
             .await;
-        for one in std::mem::take(&mut bench.told) {
+        for one in std::mem::take(&mut bench.observations) {
             if let Observation::Past(found) = one {
                 past.push(*found);
             }
@@ -403,7 +403,7 @@ fn watched() -> (Server, Arc<Watched>) {
 
 fn through_service() -> PrometheusOptions {
     PrometheusOptions {
-        road: Some(PrometheusEndpoint::Service(Service {
+        endpoint: Some(PrometheusEndpoint::Service(Service {
             namespace: "monitoring".into(),
             name: "prometheus".into(),
             port: "9090".into(),
@@ -452,7 +452,7 @@ async fn what_prometheus_reads_is_not_asked_for_until_it_is_lost() {
     assert_eq!(&*live.name, "prometheus monitoring/prometheus:9090");
     assert_eq!(live.series_used, Some(2), "{live:?}");
     assert!(live.message.contains("1 of dcgm"), "{}", live.message);
-    let page = bench.told.iter().find_map(|one| match one {
+    let page = bench.observations.iter().find_map(|one| match one {
         Observation::Page(page) if page.node.as_deref() == Some("gpu-a") => Some(page.clone()),
         _ => None,
     });
@@ -478,7 +478,7 @@ async fn what_prometheus_reads_is_not_asked_for_until_it_is_lost() {
         )
         .await;
     let names = |bench: &Bench| -> Vec<String> {
-        let rows = bench.told.iter().filter_map(|one| match one {
+        let rows = bench.observations.iter().filter_map(|one| match one {
             Observation::Source(row) if &*row.kind == "dcgm" => Some(row.name.to_string()),
             _ => None,
         });
@@ -491,11 +491,11 @@ async fn what_prometheus_reads_is_not_asked_for_until_it_is_lost() {
     );
     assert_eq!(state.scraped.load(Ordering::SeqCst), 1);
     // The same scrape again is no news, and the halves are remembered.
-    bench.told.clear();
+    bench.observations.clear();
     bench.during(Duration::from_secs(1)).await;
     assert!(
         !bench
-            .told
+            .observations
             .iter()
             .any(|one| matches!(one, Observation::Page(_)))
     );
@@ -521,13 +521,13 @@ async fn what_prometheus_reads_is_not_asked_for_until_it_is_lost() {
             |one| matches!(one, Observation::Page(page) if page.node.as_deref() == Some("gpu-a")),
         )
         .await;
-    let lost = bench.told.iter().rev().find_map(|one| match one {
+    let lost = bench.observations.iter().rev().find_map(|one| match one {
         Observation::Source(row) if &*row.kind == "prometheus" => Some(row.message.clone()),
         _ => None,
     });
     assert!(
         lost.as_ref()
-            .is_some_and(|words| words.contains("asked themselves")),
+            .is_some_and(|words| words.contains("scraped instead")),
         "{lost:?}"
     );
     // Back: its row goes again.
@@ -550,7 +550,7 @@ async fn prometheus_is_asked_at_once_when_the_api_server_answers_again() {
     let mut bench = bench(&server, options);
     row(&mut bench, SourceState::Live).await;
     let last_state = |bench: &Bench| {
-        let rows = bench.told.iter().rev().filter_map(|one| match one {
+        let rows = bench.observations.iter().rev().filter_map(|one| match one {
             Observation::Source(row) if &*row.kind == "prometheus" => Some(row.state),
             _ => None,
         });
@@ -558,7 +558,7 @@ async fn prometheus_is_asked_at_once_when_the_api_server_answers_again() {
     };
     let tries = || {
         let log = server.log.lock().unwrap();
-        let of_prometheus = |one: &&(_, Asked)| one.1.path.contains("prometheus:9090");
+        let of_prometheus = |one: &&(_, SeenRequest)| one.1.path.contains("prometheus:9090");
         log.iter().filter(of_prometheus).count()
     };
     state.down.store(true, Ordering::SeqCst);
@@ -584,7 +584,7 @@ async fn a_prometheus_of_the_cluster_is_found_by_its_service() {
     let mut bench = bench(
         &server,
         PrometheusOptions {
-            road: None,
+            endpoint: None,
             ..through_service()
         },
     );
@@ -610,7 +610,7 @@ async fn where_services_may_not_be_listed_exporters_are_asked_at_once() {
         .await;
     let gone =
         |one: &Observation| matches!(one, Observation::SourceGone(name) if &**name == "prometheus");
-    if !bench.told.iter().any(gone) {
+    if !bench.observations.iter().any(gone) {
         bench.until("the end of looking", gone).await;
     }
     let services = server
@@ -622,7 +622,7 @@ async fn where_services_may_not_be_listed_exporters_are_asked_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_prometheus_is_said_with_its_mend() {
+async fn prometheus_faults_are_reported_with_the_fix() {
     for (reply, words) in [
         (
             Reply::Json(
@@ -720,7 +720,7 @@ async fn matchers_and_credentials_go_with_every_question() {
     let token = folder.path().join("token");
     std::fs::write(&token, "s3cret\n").unwrap();
     let mut options = at_url(&url);
-    if let Some(PrometheusEndpoint::Direct(endpoint)) = &mut options.road {
+    if let Some(PrometheusEndpoint::Direct(endpoint)) = &mut options.endpoint {
         endpoint.bearer_file = Some(token);
         endpoint
             .headers

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::{Asked, Reply, Server, clock};
+use super::api::{Reply, SeenRequest, Server, clock};
 use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogWant, ObjectNews, ObjectRef};
 use serde_json::json;
@@ -164,7 +164,7 @@ async fn logs_of_a_gang_come_as_they_are_written() {
 }
 
 /// A pod whose log never ends, in one line or in many, and which as an object never ends.
-fn endless(asked: &Asked, line: &'static [u8]) -> Reply {
+fn endless(asked: &SeenRequest, line: &'static [u8]) -> Reply {
     let is_log = asked.path.ends_with("/log");
     if !is_log && !asked.path.ends_with("/endless") {
         return Reply::Json(200, json!({"spec": {"containers": [{"name": "main"}]}}));
@@ -228,8 +228,8 @@ async fn logs_and_objects_without_an_end_are_cut() {
 }
 
 #[tokio::test]
-async fn a_container_without_an_earlier_run_is_told_in_a_sentence() {
-    let server = Server::new(|asked: &Asked| match asked.path.ends_with("/log") {
+async fn a_container_without_a_previous_run_gives_a_message() {
+    let server = Server::new(|asked: &SeenRequest| match asked.path.ends_with("/log") {
         true => Reply::Json(
             400,
             json!({

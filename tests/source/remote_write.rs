@@ -181,7 +181,7 @@ async fn a_failure_is_tried_again_and_a_refusal_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_is_not_there_holds_nobody_up() {
+async fn an_absent_receiver_delays_no_other() {
     // Nothing listens on a port that was just given back.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("has one"));

@@ -85,13 +85,13 @@ fn page() -> Reply {
 }
 
 #[tokio::test]
-async fn all_exporters_are_told_of_before_it_is_said_that_they_are_found() {
+async fn all_exporters_are_reported_before_discovery_is_complete() {
     let shelf = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
     let server = serving(&shelf, |_| page());
     let mut bench = bench(&server, options(Mode::Auto));
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     bench.until("the end of the list", found).await;
-    let before = bench.told.iter().take_while(|one| !found(one));
+    let before = bench.observations.iter().take_while(|one| !found(one));
     let rows: std::collections::BTreeSet<&str> = before
         .filter_map(|one| match one {
             Observation::Source(row) => row.name.strip_prefix("dcgm gpu-operator/"),
@@ -126,7 +126,7 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
     assert_eq!(page.readings.len(), 2);
     assert_eq!(page.readings[0].signals.get(Signal::Util), Some(0.73));
     assert_eq!(page.readings[1].signals.get(Signal::Util), Some(0.0));
-    let row = bench.told.iter().find_map(|one| match one {
+    let row = bench.observations.iter().find_map(|one| match one {
         Observation::Source(row)
             if row.name.starts_with("dcgm ") && row.state != SourceState::Stale =>
         {
@@ -156,7 +156,7 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
 }
 
 #[tokio::test]
-async fn what_exporters_do_wrong_is_said_with_its_mend() {
+async fn exporter_faults_are_reported_with_the_fix() {
     let shelf = ServedTable::new(
         [
             "good", "absent", "broken", "html", "bomb", "hung", "unready", "noise",
@@ -205,7 +205,7 @@ async fn what_exporters_do_wrong_is_said_with_its_mend() {
         if let Observation::Source(row) = found {
             rows.insert(row.name.rsplit('/').next().unwrap().to_owned(), row);
         }
-        for one in std::mem::take(&mut bench.told) {
+        for one in std::mem::take(&mut bench.observations) {
             if let Observation::Source(row) = one
                 && row.name.starts_with("dcgm ")
                 && row.state != SourceState::Stale
@@ -241,7 +241,7 @@ async fn an_exporter_that_has_just_come_is_not_lost_yet() {
     for (name, state) in [("old", SourceState::Lost), ("young", SourceState::Stale)] {
         let name = format!("dcgm gpu-operator/{name}");
         let tried = |one: &Observation| matches!(one, Observation::Source(row) if *row.name == *name && row.errors > 0);
-        let told = bench.told.iter().find(|one| tried(one)).cloned();
+        let told = bench.observations.iter().find(|one| tried(one)).cloned();
         let found = match told {
             Some(found) => found,
             None => bench.until(&name, tried).await,
@@ -286,7 +286,7 @@ async fn hung_exporters_hold_no_other_up() {
         bench
             .until("page", |one| matches!(one, Observation::Page(_)))
             .await;
-        for one in std::mem::take(&mut bench.told) {
+        for one in std::mem::take(&mut bench.observations) {
             if let Observation::Page(page) = one {
                 nodes.insert(page.node.expect("from a pod"));
             }
@@ -421,7 +421,10 @@ async fn only_exporters_whose_readings_are_needed_are_asked() {
     bench.reach.send_replace(Reach::Undecided);
     bench.end(Table::Pods).await;
     bench.during(Duration::from_millis(300)).await;
-    assert!(!bench.told.iter().any(found), "who is asked is not decided");
+    assert!(
+        !bench.observations.iter().any(found),
+        "who is asked is not decided"
+    );
     let none = std::collections::BTreeSet::new();
     bench.reach.send_replace(Reach::Nodes(none));
     bench.until("the end of the list", found).await;
@@ -519,7 +522,7 @@ async fn endpoints_of_the_settings_are_read_with_their_headers() {
     );
     let mut rows: BTreeMap<String, SourceHealth> = BTreeMap::new();
     while rows.len() < 4 {
-        for one in std::mem::take(&mut bench.told) {
+        for one in std::mem::take(&mut bench.observations) {
             if let Observation::Source(row) = one
                 && !row.name.starts_with("api")
                 && row.state != SourceState::Stale

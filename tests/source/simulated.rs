@@ -8,12 +8,12 @@ use exporter::Dialects;
 use model::base::{Moment, ObjectKey};
 use model::fleet::observe::{LostKind, Observation, SourceState, Table};
 use serde_json::json;
-use sim::change::{Change, Request, Resource, Scene, Served};
-use sim::faults::Faults;
+use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::faults::InjectedFaults;
 use sim::serve::{Options, Running, Server, embed};
 use source::api_stats::Clock;
 use source::client::{Connection, client_for, connect};
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use source::kubernetes::Namespaces;
 use source::scrape::{Mode, ScrapeOptions};
 use source::scrape_coverage::Reach;
@@ -53,8 +53,8 @@ fn pod(namespace: &str, name: &str, app: &str, gpus: &str) -> serde_json::Value 
             "image": "i", "imageID": "", "state": {"running": {"startedAt": "2026-11-21T07:01:00Z"}}}]}})
 }
 
-impl Scene for Rack {
-    fn start(&mut self) -> Vec<Change> {
+impl SimBackend for Rack {
+    fn start(&mut self) -> Vec<WorldChange> {
         let mut all = Vec::new();
         for (name, labels) in [
             ("default", json!({})),
@@ -62,18 +62,18 @@ impl Scene for Rack {
             ("nlp", json!({"team": "nlp"})),
             ("vision", json!({"team": "vision"})),
         ] {
-            all.push(Change::Put(Resource::Namespaces, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("", name, labels), "status": {"phase": "Active"}})));
+            all.push(WorldChange::Put(Resource::Namespaces, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("", name, labels), "status": {"phase": "Active"}})));
         }
-        all.push(Change::Put(Resource::Nodes, json!({"apiVersion": "v1", "kind": "Node", "metadata": meta("", "gpu-1", json!({})),
+        all.push(WorldChange::Put(Resource::Nodes, json!({"apiVersion": "v1", "kind": "Node", "metadata": meta("", "gpu-1", json!({})),
             "status": {"capacity": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"}, "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"}}})));
         let template = json!({"spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}});
-        all.push(Change::Put(Resource::JobSets, json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta("nlp", "clip", json!({})),
+        all.push(WorldChange::Put(Resource::JobSets, json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta("nlp", "clip", json!({})),
             "spec": {"replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": {"parallelism": 2, "completions": 2, "template": template}}}]}})));
-        all.push(Change::Put(
+        all.push(WorldChange::Put(
             Resource::Pods,
             pod("nlp", "clip-0", "clip", "4"),
         ));
-        all.push(Change::Put(
+        all.push(WorldChange::Put(
             Resource::Pods,
             pod("monitoring", "dcgm-1", "nvidia-dcgm-exporter", "0"),
         ));
@@ -82,14 +82,14 @@ impl Scene for Rack {
     fn now(&self) -> Moment {
         self.now
     }
-    fn advance(&mut self, to: Moment) -> Vec<Change> {
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange> {
         self.now = to;
         Vec::new()
     }
-    fn request(&mut self, request: Request) -> Vec<Change> {
+    fn request(&mut self, request: Request) -> Vec<WorldChange> {
         match request {
-            Request::Write(resource, object) => vec![Change::Put(resource, object)],
-            Request::Delete(resource, key, _) => vec![Change::Remove(resource, key)],
+            Request::Write(resource, object) => vec![WorldChange::Put(resource, object)],
+            Request::Delete(resource, key, _) => vec![WorldChange::Remove(resource, key)],
         }
     }
     fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
@@ -133,7 +133,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
     });
     Bench {
         seen,
-        told: Vec::new(),
+        observations: Vec::new(),
         sources,
         screen,
         reach,
@@ -174,12 +174,12 @@ pub(super) async fn served(options: Options) -> Running {
         .expect("it serves")
 }
 
-fn choice(folder: &std::path::Path, context: &str) -> Choice {
-    Choice {
+fn choice(folder: &std::path::Path, context: &str) -> ContextChoice {
+    ContextChoice {
         kubeconfig: Some(folder.join("config")),
         context: Some(context.into()),
         environment: Arc::new(|_| None),
-        ..Choice::default()
+        ..ContextChoice::default()
     }
 }
 
@@ -214,7 +214,7 @@ async fn in_process_and_over_https_the_same_is_seen() {
     complete(&mut outside).await;
     let named = |bench: &Bench| -> BTreeSet<String> {
         bench
-            .told
+            .observations
             .iter()
             .filter_map(|one| match one {
                 Observation::Node(node) => Some(format!(
@@ -247,7 +247,7 @@ async fn in_process_and_over_https_the_same_is_seen() {
 }
 
 #[tokio::test]
-async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
+async fn a_team_sees_its_namespace_and_a_list_of_missing_rights() {
     let folder = tempfile::tempdir().unwrap();
     let _server = serve(folder.path(), 0).await;
     let connection =
@@ -256,13 +256,13 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
     let mut bench = watching(connection, wide(), &[Table::Nodes, Table::Pods]);
     bench.end(Table::Pods).await;
     if !bench
-        .told
+        .observations
         .iter()
         .any(|one| matches!(one, Observation::Lost(Table::Nodes, _)))
     {
         bench.lost(Table::Nodes).await;
     }
-    let lost = bench.told.iter().find_map(|one| match one {
+    let lost = bench.observations.iter().find_map(|one| match one {
         Observation::Lost(Table::Nodes, lost) => Some(lost.clone()),
         _ => None,
     });
@@ -276,7 +276,7 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
     );
     assert!(
         !bench
-            .told
+            .observations
             .iter()
             .any(|one| matches!(one, Observation::Lost(Table::Pods, _)))
     );
@@ -297,18 +297,18 @@ async fn every_fault_passes_and_nothing_is_lost() {
 }
 
 /// What goes wrong, by name.
-type Fault = (&'static str, fn(&mut Faults));
+type Fault = (&'static str, fn(&mut InjectedFaults));
 
 /// A watch that is dropped into this fault comes back, and tells what happened meanwhile.
-async fn passes(name: &str, change: fn(&mut Faults)) {
+async fn passes(name: &str, change: fn(&mut InjectedFaults)) {
     let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
     let cluster = Arc::clone(service.cluster());
     let connection = client_for(service, "demo", clock(), []);
     let mut bench = watching(connection, wide(), &[Table::Pods]);
     bench.end(Table::Pods).await;
-    let mut faults = Faults {
+    let mut faults = InjectedFaults {
         watch_drops: 1,
-        ..Faults::default()
+        ..InjectedFaults::default()
     };
     change(&mut faults);
     cluster.set_faults(faults);
@@ -322,7 +322,7 @@ async fn passes(name: &str, change: fn(&mut Faults)) {
     let seen = |one: &Observation| matches!(one, Observation::Pod(pod) if pod.labels.get("seen").is_some_and(|seen| &**seen == name));
     bench.until(name, seen).await;
     let gone = bench
-        .told
+        .observations
         .iter()
         .any(|one| matches!(one, Observation::Gone(..)));
     assert!(!gone, "{name}: nothing is taken for gone");
@@ -335,10 +335,10 @@ async fn an_expired_token_is_a_lack_of_rights_and_recovered_from() {
     let connection = client_for(service, "demo", clock(), []);
     let mut bench = watching(connection, wide(), &[Table::Pods]);
     bench.end(Table::Pods).await;
-    cluster.set_faults(Faults {
+    cluster.set_faults(InjectedFaults {
         tokens_expired: true,
         watch_drops: 1,
-        ..Faults::default()
+        ..InjectedFaults::default()
     });
     let lost = bench.lost(Table::Pods).await;
     assert!(
@@ -346,9 +346,9 @@ async fn an_expired_token_is_a_lack_of_rights_and_recovered_from() {
         "{}",
         lost.message
     );
-    cluster.set_faults(Faults {
+    cluster.set_faults(InjectedFaults {
         watch_drops: 1,
-        ..Faults::default()
+        ..InjectedFaults::default()
     });
     bench
         .until("recovery", |one| {

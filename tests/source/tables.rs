@@ -35,7 +35,7 @@ async fn a_list_comes_in_pages_and_goes_on_as_events() {
         .until("deletion", |one| matches!(one, Observation::Gone(..)))
         .await;
     assert_eq!(
-        story(&bench.told),
+        story(&bench.observations),
         [
             "begin", "+a", "+b", "+c", "+d", "+e", "end", "+f", "+a", "-b"
         ]
@@ -90,7 +90,7 @@ async fn a_dropped_watch_goes_on_where_it_was() {
         )
         .await;
     assert_eq!(
-        story(&bench.told),
+        story(&bench.observations),
         ["begin", "+a", "end", "+b", "+c"],
         "no list anew, nothing lost"
     );
@@ -128,7 +128,7 @@ async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
             matches!(one, Observation::Back(Table::Nodes))
         })
         .await;
-    let told = story(&bench.told);
+    let told = story(&bench.observations);
     assert!(
         !told.iter().any(|word| word.starts_with('-'))
             && told.iter().filter(|word| *word == "begin").count() == 1,
@@ -141,7 +141,7 @@ async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
             |one| matches!(one, Observation::Node(seen) if &*seen.name == "b"),
         )
         .await;
-    let row = bench.told.iter().rev().find_map(|one| match one {
+    let row = bench.observations.iter().rev().find_map(|one| match one {
         Observation::Source(row) if &*row.name == "api nodes" => Some(row.clone()),
         _ => None,
     });
@@ -162,7 +162,7 @@ async fn an_expired_revision_lists_anew_and_is_no_failure() {
     shelf.line(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#);
     bench.end(Table::Nodes).await;
     assert_eq!(
-        story(&bench.told),
+        story(&bench.observations),
         ["begin", "+a", "+b", "end", "begin", "+b", "+c", "end"]
     );
 }
@@ -181,7 +181,7 @@ async fn half_a_list_is_no_list() {
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
     assert_eq!(
-        story(&bench.told),
+        story(&bench.observations),
         ["begin", "+a", "+b", "begin", "+a", "+b", "+c", "+d", "end"],
         "one end, after everything"
     );
@@ -256,7 +256,7 @@ async fn refused(reply: Reply, kind: LostKind, words: &str) {
     if words.is_empty() {
         // A list without a revision cannot be trusted; it is asked for again.
         bench.end(Table::Nodes).await;
-        assert_eq!(story(&bench.told), ["begin", "begin", "+a", "end"]);
+        assert_eq!(story(&bench.observations), ["begin", "begin", "+a", "end"]);
         return;
     }
     let lost = bench.lost(Table::Nodes).await;
@@ -264,7 +264,7 @@ async fn refused(reply: Reply, kind: LostKind, words: &str) {
     assert!(lost.message.contains(words), "{words}: {}", lost.message);
     assert!(!lost.message.contains("<html>") && !lost.message.contains('\n'));
     assert!(
-        !story(&bench.told).contains(&"end".to_owned()),
+        !story(&bench.observations).contains(&"end".to_owned()),
         "lost is not empty"
     );
     if kind == LostKind::Unreachable {
@@ -283,7 +283,7 @@ async fn a_busy_server_is_waited_for_and_nothing_is_lost() {
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
-    assert_eq!(story(&bench.told), ["begin", "begin", "+a", "end"]);
+    assert_eq!(story(&bench.observations), ["begin", "begin", "+a", "end"]);
     let log = server.log.lock().unwrap();
     let lists: Vec<_> = log
         .iter()
@@ -332,7 +332,10 @@ async fn nonsense_in_a_watch_costs_itself_and_no_more() {
             |one| matches!(one, Observation::Node(seen) if &*seen.name == "b"),
         )
         .await;
-    assert_eq!(story(&bench.told), ["begin", "+a", "end", "+odd", "+b"]);
+    assert_eq!(
+        story(&bench.observations),
+        ["begin", "+a", "end", "+odd", "+b"]
+    );
     // A part that is no text at all breaks the stream; the watch goes on.
     shelf.raw(Ok(Bytes::from_static(&[0xff, 0xfe, b'\n'])));
     let mut told = false;
@@ -362,7 +365,7 @@ async fn a_table_that_is_not_served_is_absent() {
         .await;
     assert!(
         !bench
-            .told
+            .observations
             .iter()
             .any(|one| matches!(one, Observation::Lost(..)))
     );
@@ -388,7 +391,7 @@ async fn job_sets_are_asked_for_in_the_version_that_is_served() {
     });
     let mut bench = run(&server, &[Table::JobSets]);
     bench.end(Table::JobSets).await;
-    let gang = bench.told.iter().find_map(|one| match one {
+    let gang = bench.observations.iter().find_map(|one| match one {
         Observation::Workload(seen) => seen.gang_min,
         _ => None,
     });
@@ -396,7 +399,7 @@ async fn job_sets_are_asked_for_in_the_version_that_is_served() {
 }
 
 #[tokio::test]
-async fn without_cluster_wide_rights_one_namespace_is_shown_and_said() {
+async fn without_cluster_wide_rights_one_namespace_is_shown_with_a_notice() {
     let shelf = ServedTable::new(
         vec![json!({"metadata": {"name": "p", "namespace": "ml", "resourceVersion": "1"}})],
         0,
@@ -420,7 +423,7 @@ async fn without_cluster_wide_rights_one_namespace_is_shown_and_said() {
     );
     assert!(
         !bench
-            .told
+            .observations
             .iter()
             .any(|one| matches!(one, Observation::Lost(..)))
     );
@@ -454,7 +457,7 @@ async fn streamed_lists_are_used_where_served_and_left_where_not() {
         }
         bench.end(Table::Nodes).await;
         assert_eq!(
-            story(&bench.told),
+            story(&bench.observations),
             ["begin", "+a", "end"].to_vec(),
             "refuses: {refuses}"
         );

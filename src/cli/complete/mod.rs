@@ -1,6 +1,6 @@
-//! Completion: what may stand at the end of a command line. A shell's script asks with `__complete` and the
-//! words so far, the last of them unfinished; the answer is that of cobra's programs, so kubectl asks its plugins the same way:
-//! a value and a tab and its help a line, and `:4`, or `:0` where the shell shall offer files.
+//! Completion: the possible endings of a command line. A shell's script calls `__complete` with the
+//! words so far, the last of them unfinished; the answer has the form of cobra's programs, which kubectl expects of its plugins:
+//! one line per value with a tab and its help, then `:4`, or `:0` where the shell is to offer files.
 
 mod names;
 
@@ -10,12 +10,12 @@ use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 
 use super::flags::Global;
-use names::Cluster;
+use names::CompletionCluster;
 
-/// The word by which a script asks.
+/// The command word of a completion script.
 pub(super) const COMMAND: &str = "__complete";
 
-/// Who completes.
+/// The shell or program that completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Completer {
     /// Completes names of objects, too
@@ -49,16 +49,16 @@ pub(super) fn script(completer: Completer, mut command: Command) -> String {
     }
 }
 
-/// What may stand at the end of these words, the last of which is unfinished. What cannot be completed is not, without a word.
+/// The possible endings of these words, the last of which is unfinished. Nothing, without a message, where there are none.
 pub(super) fn answer(mut command: Command, words: &[OsString]) -> String {
-    // Flags for every command are where they may stand, once it is built.
+    // Global flags are part of each subcommand once the command is built.
     command.build();
     let words: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let line = Line::read(&command, &words);
-    let offers = line.offers(&Cluster::of(&line.global()));
+    let offers = line.offers(&CompletionCluster::of(&line.global()));
     let mut text: String = offers
         .all
         .iter()
@@ -71,7 +71,7 @@ pub(super) fn answer(mut command: Command, words: &[OsString]) -> String {
     text
 }
 
-/// One thing that may stand there.
+/// One possible ending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
     pub value: String,
@@ -95,30 +95,30 @@ impl Offer {
     }
 }
 
-/// What may stand there, and whether files may.
+/// The possible endings, and whether file names are possible.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Offers {
     pub all: Vec<Offer>,
     pub files: bool,
 }
 
-/// A command line as far as it is written.
+/// A command line up to the cursor.
 struct Line<'c> {
-    /// The command that it has come to.
+    /// Its command.
     command: &'c Command,
     /// The names of the commands on the way there, without the program's own.
     path: Vec<&'c str>,
-    /// Every flag that may stand there.
+    /// Every possible flag.
     flags: Vec<&'c Arg>,
     /// Flags that are given, with their values.
     given: Vec<(&'c str, String)>,
-    /// What is given without a flag.
+    /// The positional arguments so far.
     positional: Vec<String>,
     /// The flag whose value is unfinished.
     pending: Option<&'c Arg>,
     /// No flags follow any more.
     escaped: bool,
-    /// What stands before the unfinished value in its word: `--team=`.
+    /// The text before the unfinished value in its word: `--team=`.
     before: String,
     /// The unfinished value.
     value: String,
@@ -227,7 +227,7 @@ impl<'c> Line<'c> {
         given.filter_map(move |(known, value)| (*known == id).then_some(value.as_str()))
     }
 
-    /// Which cluster is meant, and what of it.
+    /// The selected cluster and scope.
     fn global(&self) -> Global {
         let last = |id: &str| self.all_of(id).last().map(str::to_owned);
         let namespaces = self.all_of("namespace").flat_map(|names| names.split(','));
@@ -247,8 +247,8 @@ impl<'c> Line<'c> {
         }
     }
 
-    /// What may stand at its end.
-    fn offers(&self, cluster: &Cluster) -> Offers {
+    /// The possible endings of the line.
+    fn offers(&self, cluster: &CompletionCluster) -> Offers {
         let mut offers = match self.pending {
             Some(arg) => self.values(arg, cluster),
             None if self.value.starts_with('-') && !self.escaped => self.flag_names(),
@@ -296,7 +296,7 @@ impl<'c> Line<'c> {
         Offers { all, files: false }
     }
 
-    fn values(&self, arg: &Arg, cluster: &Cluster) -> Offers {
+    fn values(&self, arg: &Arg, cluster: &CompletionCluster) -> Offers {
         let fixed = arg.get_possible_values();
         let fixed = fixed.iter().filter(|value| !value.is_hide_set());
         let mut all: Vec<Offer> = match takes_value(arg) {

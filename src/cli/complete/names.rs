@@ -1,4 +1,4 @@
-//! The values that only settings, the journal or the cluster know: names of objects, teams, columns, runs.
+//! The values that come from settings, the journal or the cluster: names of objects, teams, columns, runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::cli::top::TopName;
 use crate::cli::{load, look};
 use crate::runtime::journal_place::journal_of;
 
-/// A shell waits for no longer than this.
+/// Longest wait for the cluster's answer.
 const MOST: Duration = Duration::from_secs(2);
 
-/// The cluster that is asked, once a name of it is needed.
-pub(super) enum Cluster {
+/// The cluster to query, once one of its names is needed.
+pub(super) enum CompletionCluster {
     /// By these flags.
     Named(Box<Global>),
     /// Known already.
@@ -31,7 +31,7 @@ pub(super) enum Cluster {
     Known(Box<Facts>),
 }
 
-impl Cluster {
+impl CompletionCluster {
     pub(super) fn of(global: &Global) -> Self {
         Self::Named(Box::new(global.clone()))
     }
@@ -78,7 +78,7 @@ impl Cluster {
             return Vec::new();
         };
         let keys = found.items.into_iter().map(|item| item.key);
-        // A key says the kind of a job and the system of a queue behind the name.
+        // A key has the kind of a job or the system of a queue after the name.
         let names = keys.map(|key| key.split(" (").next().unwrap_or_default().to_owned());
         names.filter(|name| name != table::UNATTRIBUTED).collect()
     }
@@ -131,13 +131,13 @@ impl Cluster {
     }
 }
 
-/// The values of an argument of a command, beside those that the command line itself lists.
+/// The values of an argument of a command, besides those listed by the command line itself.
 pub(super) fn of(
     path: &str,
     argument: &str,
     positional: &[String],
     value: &str,
-    cluster: &Cluster,
+    cluster: &CompletionCluster,
 ) -> Vec<String> {
     let kind = || {
         let word = positional.first()?;
@@ -169,7 +169,7 @@ pub(super) fn of(
         }
         (_, "team") => cluster.of_jobs(|job| Some(job.team.clone())),
         (_, "namespace") => {
-            // Several may stand there, with commas between them.
+            // Several values are possible, separated by commas.
             let before = value.rfind(',').map_or("", |at| &value[..=at]);
             let all = cluster.of_jobs(|job| Some(Name::new(job.namespace())));
             all.iter().map(|name| format!("{before}{name}")).collect()
@@ -220,7 +220,7 @@ fn is_budgets(positional: &[String]) -> bool {
 }
 
 /// The budgets of the settings that may be seen in the scope.
-fn budgets(cluster: &Cluster) -> Vec<String> {
+fn budgets(cluster: &CompletionCluster) -> Vec<String> {
     let settings = cluster.global().map(load::settings);
     let Some(Ok(settings)) = settings else {
         return Vec::new();
@@ -232,7 +232,7 @@ fn budgets(cluster: &Cluster) -> Vec<String> {
 }
 
 /// `KIND/NAME`, once the kind is written; until then the kinds.
-fn objects(value: &str, cluster: &Cluster) -> Vec<String> {
+fn objects(value: &str, cluster: &CompletionCluster) -> Vec<String> {
     let Some((kind, _)) = value.split_once('/') else {
         let kinds = Kind::ALL.iter().map(|kind| kind.singular().to_owned());
         return kinds
@@ -256,7 +256,7 @@ fn columns(kind: Kind) -> Vec<String> {
 }
 
 /// The runs of the journal.
-fn runs(cluster: &Cluster) -> Vec<String> {
+fn runs(cluster: &CompletionCluster) -> Vec<String> {
     let read = || {
         let global = cluster.global()?;
         let settings = load::settings(global).ok()?;

@@ -1,18 +1,18 @@
-//! Completion on a fleet that is known: what is offered where, and that nothing hostile is.
+//! Completion on a known fleet: which endings are offered where, and that no hostile name is offered.
 
 use clap::CommandFactory;
 
-use super::names::Cluster;
+use super::names::CompletionCluster;
 use super::*;
 use crate::cli::Cli;
 use model::base::name::is_hostile;
 
-/// What is offered at the end of this line, which is split at spaces.
+/// The endings offered for this line, which is split at spaces.
 fn offered(line: &str) -> Offers {
     let mut command = Cli::command();
     command.build();
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let cluster = Cluster::Known(Box::new(table::sample::facts()));
+    let cluster = CompletionCluster::Known(Box::new(table::sample::facts()));
     Line::read(&command, &words).offers(&cluster)
 }
 

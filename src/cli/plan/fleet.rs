@@ -1,4 +1,4 @@
-//! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
+//! Plans that need a snapshot of the whole fleet, and the intents of the command line's words.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use table::{self, Facts, Kind, Needs};
 use super::show::{printed, refused};
 use super::{Action, PlanFormat};
 
-/// The fleet as it was looked at.
+/// The fleet at one look.
 pub(in crate::cli) struct Seen {
-    /// For the engine.
+    /// Input of the engine.
     pub(in crate::cli) snapshot: Snapshot,
-    /// What is not known of it.
+    /// What the snapshot lacks.
     pub(in crate::cli) gaps: Vec<String>,
     pub(in crate::cli) facts: Facts,
 }
 
 impl Seen {
-    /// Looks once.
+    /// Reads the fleet once, for a decision.
     ///
     /// # Errors
-    /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
+    /// The cluster cannot be reached, or its nodes or pods are unknown: no plan is made with missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
         let facts = setup::snapshot(&whole(at), &Needs::decision())?;
         let mut gaps = table::gaps(&facts)?;
@@ -44,11 +44,11 @@ impl Seen {
         Ok(Self::with(facts, gaps))
     }
 
-    /// Looks once, where as much may be told as may be seen.
+    /// Reads the fleet once, for a report: with missing facts it shows the known ones.
     ///
     /// # Errors
-    /// The cluster cannot be reached, or nothing of it may be read.
-    pub(in crate::cli) fn told(at: &Situation) -> Result<Self, Failure> {
+    /// The cluster cannot be reached, or nothing may be read.
+    pub(in crate::cli) fn for_decision(at: &Situation) -> Result<Self, Failure> {
         let facts = setup::snapshot(&whole(at), &Needs::decision())?;
         let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
@@ -57,14 +57,14 @@ impl Seen {
 
     fn with(facts: Facts, gaps: Vec<String>) -> Self {
         Self {
-            snapshot: live::snapshot(&facts.fleet, &facts.burn),
+            snapshot: live::snapshot(&facts.fleet, &facts.spend_rates),
             gaps,
             facts,
         }
     }
 
-    /// Who would have to go so that a job could start now, and of the changes that would start it those that the plan would do: nobody
-    /// where the plan that evicts them would not start it.
+    /// The evictions with which a job could start now, and those repairs that a plan would really apply; no evictions
+    /// where the plan with them would not start the job.
     pub(in crate::cli) fn as_planned(&self, explained: &mut Explanation) -> Option<Now> {
         let intent = Intent::Admit {
             job: explained.job.clone(),
@@ -75,22 +75,23 @@ impl Seen {
             key: explained.job.0.clone(),
             kind: explained.kind.clone(),
         };
-        let (fleet, burn) = (&self.facts.fleet, &self.facts.burn);
+        let (fleet, burn) = (&self.facts.fleet, &self.facts.spend_rates);
         let now = plan
             .as_ref()
             .and_then(|_| explanations::now(fleet, burn, &self.snapshot, &key));
         explanations::as_planned(explained, now.as_ref(), |_| plan.is_some());
+        explanations::without_broken(explained, fleet);
         now
     }
 
-    /// What its own queueing system or scheduler says of why a job waits.
+    /// The reason for which the job's queueing system or scheduler keeps it pending.
     pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
         let named = self.facts.fleet.job_named(name);
         let job = named.filter(|job| !job.reason.is_empty())?;
         Some(job.reason.to_string())
     }
 
-    /// The plan of an intent, with what is not known said in it; `known` leave by one that was shown before.
+    /// The plan of an intent, with the gaps of the snapshot as notes; `known` are evictions of a plan that was shown before.
     ///
     /// # Errors
     /// As [`plan::plan_again`].
@@ -108,20 +109,20 @@ impl Seen {
         Ok(plan)
     }
 
-    /// Adds to a plan what keeps the nodes that it opens out of service still.
+    /// Adds to a plan the findings that still keep out of service the nodes that it uncordons.
     pub(super) fn warn(&self, plan: &mut Plan) {
         let faulty = opens_faulty(&self.facts.fleet.findings, plan);
         plan.warnings.extend(faulty);
     }
 
-    /// Adds to a plan what the engine makes of it.
+    /// Adds the engine's forecast to a plan.
     pub(super) fn foretell(&self, plan: &mut Plan) {
         plan::foretell(&self.snapshot, plan);
         table::budgets::foretell(&self.facts, plan);
     }
 }
 
-/// What reads the fleet anew while a run is judged.
+/// A function that reads the fleet again while a run is checked.
 pub(super) fn looking(at: &Situation) -> FleetLook {
     let at = whole(at);
     Arc::new(move || {
@@ -135,7 +136,7 @@ pub(super) fn looking(at: &Situation) -> FleetLook {
     })
 }
 
-/// The same situation, with every namespace that may be read: what is free, and who is before whom, does not end at a
+/// The same situation with every readable namespace: free devices and queue order are not limited to one
 /// namespace.
 fn whole(at: &Situation) -> Situation {
     let mut whole = at.clone();
@@ -143,11 +144,11 @@ fn whole(at: &Situation) -> Situation {
     whole
 }
 
-/// Looks at the fleet where the action needs it, or is told better with it.
+/// Looks at the fleet where the action needs it, or its plan is more complete with it.
 pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Failure> {
     match action {
         Action::Continue { .. } => Ok(None),
-        // These need the journal or one object alone. With the fleet, the plan says more.
+        // These need only the journal or one object. With the fleet, the plan is more complete.
         Action::Undo { .. }
         | Action::Hold { .. }
         | Action::Resume { .. }
@@ -157,22 +158,22 @@ pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Fail
     }
 }
 
-/// Namespace of names that come without, where no kubeconfig says one.
+/// Namespace of names without one, where no kubeconfig sets it.
 const NAMESPACE: &str = "default";
 
-/// What is to be scaled, and to which number of replicas.
+/// The object to scale, and its number of replicas.
 ///
 /// # Errors
-/// It is written otherwise.
+/// The words have another form.
 pub(super) fn scale(words: &[String]) -> Result<(String, u32), Failure> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     words::scale(&words).map_err(|message| Failure::new(Exit::Usage, message))
 }
 
-/// Prints the plan of an action on a moment of a record.
+/// Prints the plan of an action on a past time of a record.
 ///
 /// # Errors
-/// The record cannot be read, or the action needs more than it tells.
+/// The record cannot be read, or lacks what the action needs.
 pub(super) fn on_record(
     at: &Situation,
     action: &Action,
@@ -198,7 +199,15 @@ pub(super) fn on_record(
     }
 }
 
-/// The intent of an action; `namespace` is that of names that come without.
+/// The only job with this bare name, with its namespace, if no job in `namespace` and no queue has the name.
+pub(super) fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
+    let found = engine::explanations::find(snapshot, name).ok()?;
+    let key = &snapshot.workloads[found].key.key;
+    let is_queue = snapshot.queues.iter().any(|queue| *queue.name == *name);
+    (*key.namespace != *namespace && !is_queue).then(|| key.to_string())
+}
+
+/// The intent of an action; `namespace` applies to names without one.
 pub(super) fn intent(
     snapshot: &Snapshot,
     namespace: &str,
@@ -206,10 +215,12 @@ pub(super) fn intent(
 ) -> Result<Intent, Unseen> {
     let usage = |message: String| Unseen::Failed(Failure::new(Exit::Usage, message));
     let job = |text: &str| -> Result<JobName, Unseen> {
-        match text.contains('/') {
-            true => words::job(text).map_err(usage),
-            false => words::job(&format!("{namespace}/{text}")).map_err(usage),
-        }
+        let whole = match text.contains('/') {
+            true => text.to_owned(),
+            false => elsewhere(snapshot, namespace, text)
+                .unwrap_or_else(|| format!("{namespace}/{text}")),
+        };
+        words::job(&whole).map_err(usage)
     };
     let places = |places: &[String]| -> Result<Vec<Name>, Unseen> {
         let mut all = Vec::new();

@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::runtime::clock;
 use crate::runtime::journal_place::journal_of;
 use exec::history::Trace;
-use exec::{End, Journal, Run, StepResult, runs};
+use exec::{Journal, Run, RunEnd, StepResult, runs};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::show::document_text;
 use super::{PlanFlags, PlanFormat};
 use crate::cli::out;
 
-/// Prints what was done.
+/// Prints past runs.
 pub(super) fn log(
     settings: &Settings,
     flags: &PlanFlags,
@@ -28,10 +28,10 @@ pub(super) fn log(
         .read()
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     if pages.unreadable > 0 {
-        out::say(
+        out::print_message(
             err,
             &format!(
-                "{} lines of the journal cannot be read: torn by a crash, or of a later version",
+                "{} lines of the journal cannot be read: cut off by a crash, or written by a later version",
                 pages.unreadable
             ),
         );
@@ -44,7 +44,7 @@ pub(super) fn log(
     }
     let all = runs(&pages);
     if all.is_empty() {
-        out::say(
+        out::print_message(
             err,
             &format!(
                 "nothing has been done yet; the journal is {}",
@@ -55,7 +55,10 @@ pub(super) fn log(
     }
     let text: String = all
         .iter()
-        .map(|run| told(run, journal.is_running(&run.name)))
+        .map(|run| {
+            let undone_by = exec::undone_by(&all, &run.name);
+            status_text(run, undone_by, journal.is_running(&run.name))
+        })
         .collect();
     out::write(out, &text)?;
     Ok(Exit::Done)
@@ -65,7 +68,7 @@ pub(super) fn log(
 ///
 /// # Errors
 /// There is no such run, or its journal cannot be read.
-pub(super) fn standing(
+pub(super) fn print_run(
     journal: &Journal,
     name: &str,
     format: PlanFormat,
@@ -74,7 +77,7 @@ pub(super) fn standing(
 ) -> Result<Exit, Failure> {
     let run = exec::run::find(journal, name)?;
     if format == PlanFormat::Table {
-        out::write(out, &told(&run, journal.is_running(&run.name)))?;
+        out::write(out, &status_text(&run, None, journal.is_running(&run.name)))?;
     } else {
         let steps = run.plan.steps.iter().zip(&run.steps).enumerate();
         let steps = steps.map(|(at, (step, trace))| {
@@ -85,35 +88,36 @@ pub(super) fn standing(
         out::write(out, &document_text(&document, format))?;
     }
     match run.end {
-        None | Some(End::Stopped) => out::say(err, "continue it with --apply"),
-        _ => out::say(err, "it is over: nothing is left to continue"),
+        None | Some(RunEnd::Stopped) => out::print_message(err, "continue it with --apply"),
+        _ => out::print_message(err, "it has ended: there is nothing to continue"),
     }
     Ok(Exit::Done)
 }
 
-/// How a step of a run stands, in words.
+/// The status of a step of a run, in words.
 fn standing_of(trace: &Trace) -> &'static str {
     match trace.over {
         Some(StepResult::Done) => "done",
-        Some(StepResult::Already) => "was so already",
+        Some(StepResult::Already) => "unchanged",
         Some(StepResult::Left) => "left undone",
         Some(StepResult::Failed) => "failed",
-        None if trace.is_unresolved() => "sent, not known whether carried out",
+        None if trace.is_unresolved() => "sent, result unknown",
         None if trace.has_written() => "carried out",
         None => "not done",
     }
 }
 
-fn told(run: &Run, running: bool) -> String {
-    let end = match &run.end {
-        Some(End::Done) => match run.undone() {
+fn status_text(run: &Run, undone_by: Option<&Run>, running: bool) -> String {
+    let end = match (undone_by, &run.end) {
+        (Some(undo), _) => format!("undone by {}", undo.name),
+        (None, Some(RunEnd::Done)) => match run.undone() {
             Some(words) => format!("incomplete: {}", printable(&words)),
             None => "done".to_owned(),
         },
-        Some(End::Stopped) => "stopped".to_owned(),
-        Some(End::Failed { step, .. }) => format!("failed at step {step}"),
-        None if running => "runs".to_owned(),
-        None => "broken off".to_owned(),
+        (None, Some(RunEnd::Stopped)) => "stopped".to_owned(),
+        (None, Some(RunEnd::Failed { step, .. })) => format!("failed at step {step}"),
+        (None, None) if running => "runs".to_owned(),
+        (None, None) => "unfinished".to_owned(),
     };
     let ago = clock::now().since(run.begun);
     let mut text = format!(

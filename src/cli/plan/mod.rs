@@ -16,14 +16,14 @@ use crate::runtime::aftermath::Outcome;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
-use exec::{End, Progress, StepResult, StepStatus};
+use exec::{Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
 use model::plan::{Known, Plan, Refusal, RefusalCode};
 use plan::Author;
 use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
-use source::kubeconfig::Choice;
+use source::kubeconfig::ContextChoice;
 use table::text::hour;
 
 use super::patience::patiently;
@@ -68,7 +68,7 @@ pub struct PlanFlags {
 }
 
 impl PlanFlags {
-    /// The moment of a record, where one is asked about.
+    /// The moment of a record, if one was given.
     pub(super) fn past(&self) -> PastFlags {
         PastFlags {
             at: self.at,
@@ -107,7 +107,7 @@ enum Action {
         #[arg(long, value_name = "TIME")]
         deadline: Option<String>,
     },
-    /// Mark nodes unschedulable, with who and why
+    /// Mark nodes unschedulable, with user and reason
     Cordon {
         /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
         #[arg(required = true)]
@@ -127,17 +127,17 @@ enum Action {
     },
     /// Evict a job so that another can start; it is requeued
     Preempt {
-        /// NAMESPACE/NAME
+        /// NAMESPACE/NAME; the name alone where one job has it
         job: String,
     },
     /// Evict a job and requeue it
     Requeue {
-        /// NAMESPACE/NAME
+        /// NAMESPACE/NAME; the name alone where one job has it
         job: String,
     },
     /// Start a waiting job
     Admit {
-        /// NAMESPACE/NAME
+        /// NAMESPACE/NAME; the name alone where one job has it
         job: String,
         /// Preempt other jobs for it if needed
         #[arg(long)]
@@ -174,13 +174,13 @@ pub enum PlanFormat {
 /// Runs `plan`.
 pub(super) fn run(
     at: &Situation,
-    choice: Choice,
+    choice: ContextChoice,
     plan: &PlanFlags,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if (plan.yes || plan.reason.is_some()) && !plan.apply {
-        let message = "--yes and --reason go with --apply";
+        let message = "--yes and --reason need --apply";
         return Err(Failure::new(Exit::Usage, message));
     }
     if plan
@@ -204,11 +204,11 @@ pub(super) fn run(
     match (&plan.action, plan.log) {
         (None, true) => log::log(settings, plan, out, err),
         (Some(_), true) => {
-            let message = "--log stands alone: it reads what was done";
+            let message = "--log takes no action: it lists past runs";
             Err(Failure::new(Exit::Usage, message))
         }
         (None, false) => {
-            let message = "what is to be planned? drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, scale, rebalance, undo, continue; or --log";
+            let message = "name an action: drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, scale, rebalance, undo, continue; or --log";
             Err(Failure::new(Exit::Usage, message))
         }
         (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out),
@@ -243,17 +243,17 @@ async fn act(
 ) -> Result<Exit, Failure> {
     if let Action::Continue { run } = action {
         if !flags.apply {
-            return log::standing(action_service.journal()?, run, flags.output, out, err);
+            return log::print_run(action_service.journal()?, run, flags.output, out, err);
         }
         if let Some(doubt) = action_service.doubt(run).await? {
-            out::say(err, &doubt);
+            out::print_message(err, &doubt);
         }
         return carry_out(action_service, None, run, flags, out, err).await;
     }
-    let tell = |line: &str| out::say(&mut std::io::stderr(), line);
+    let tell = |line: &str| out::print_message(&mut std::io::stderr(), line);
     let place = shown_plan::place();
     let place = place.as_deref();
-    // What is carried out is what was read: who leaves by the plan that was shown last leaves by this one, too.
+    // The run matches the plan that the operator read: jobs that the last shown plan evicts are evicted by this one, too.
     let shown = match flags.apply {
         true => {
             let (here, _) = action_service.cluster().await;
@@ -261,7 +261,7 @@ async fn act(
         }
         false => None,
     };
-    let making = make(
+    let making = make_plan(
         settings,
         action_service,
         seen,
@@ -307,12 +307,12 @@ async fn act(
             shown_plan::keep(place, &action_service.cluster().await.0, &plan);
             let sentence = format!("the plan has changed since it was shown at {at}: it {more}");
             let refusal = Refusal::new(RefusalCode::Changed, sentence)
-                .instead("read it again; the same command then carries it out");
+                .instead("read it again, then repeat the command");
             return show::changed(&refusal, &plan, action_service.now(), flags.output, out);
         }
-        out::say(err, &format!("changed since {at}: it {more}"));
+        out::print_message(err, &format!("changed since {at}: it {more}"));
     }
-    // Without the right to write nothing is asked.
+    // Without the right to write there is no prompt.
     if let Err(denied) = action_service.grant() {
         return Err(Failure::new(Exit::Refused, denied.to_string()));
     }
@@ -325,7 +325,7 @@ async fn act(
     carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
 }
 
-async fn make(
+async fn make_plan(
     settings: &Settings,
     action_service: &ActionService,
     seen: Option<&Seen>,
@@ -337,12 +337,19 @@ async fn make(
         [one] => Some(one.as_str()),
         _ => None,
     };
+    let named = |name: &str| {
+        let seen = seen.filter(|_| namespace.is_none());
+        let found =
+            seen.and_then(|it| fleet::elsewhere(&it.snapshot, action_service.namespace(), name));
+        found.unwrap_or_else(|| name.to_owned())
+    };
     let mut plan = match action {
-        Action::Hold { target } => action_service.hold(namespace, target).await?,
-        Action::Resume { target } => action_service.resume(namespace, target).await?,
+        Action::Hold { target } => action_service.hold(namespace, &named(target)).await?,
+        Action::Resume { target } => action_service.resume(namespace, &named(target)).await?,
         Action::Reprioritise { job, priority } => {
+            let job = named(job);
             action_service
-                .reprioritise(namespace, job, priority)
+                .reprioritise(namespace, &job, priority)
                 .await?
         }
         Action::Scale { words } => {
@@ -364,7 +371,7 @@ async fn make(
         | Action::Requeue { .. }
         | Action::Admit { .. }
         | Action::Rebalance { .. } => {
-            let seen = seen.expect("the fleet was looked at for these");
+            let seen = seen.expect("the fleet was read for these");
             let own = namespace.unwrap_or_else(|| action_service.namespace());
             let intent = fleet::intent(&seen.snapshot, own, action)?;
             let author = Author {
@@ -382,7 +389,7 @@ async fn make(
     Ok(plan)
 }
 
-/// Asks for what must be typed.
+/// Prompts for the confirmation.
 fn ask(
     plan: &Plan,
     action_service: &ActionService,
@@ -390,7 +397,7 @@ fn ask(
 ) -> Result<Confirmed, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        let message = "no terminal to ask on: give --yes to confirm";
+        let message = "no terminal for the confirmation: give --yes";
         return Err(Failure::new(Exit::Usage, message));
     }
     let wanted = if plan.is_grave() {
@@ -399,7 +406,7 @@ fn ask(
         "yes".to_owned()
     };
     if let Some(evicted) = plan.evicts_words() {
-        out::say(err, &format!("it evicts {}", printable(&evicted)));
+        out::print_message(err, &format!("it evicts {}", printable(&evicted)));
     }
     let _ = write!(err, "type {} to confirm: ", printable(&wanted));
     let _ = err.flush();
@@ -441,7 +448,7 @@ async fn carry_out(
             let now: Option<Progress> = seen.borrow_and_update().clone();
             for (at, step) in now.iter().flat_map(|now| now.steps.iter().enumerate()) {
                 if let Some(line) = news(told.get(at), step) {
-                    out::say(err, &format!("step {}: {line}", at + 1));
+                    out::print_message(err, &format!("step {}: {line}", at + 1));
                 }
             }
             told = now.map(|now| now.steps).unwrap_or_default();
@@ -462,20 +469,20 @@ async fn carry_out(
     }
     let Outcome { run, end, .. } = outcome;
     match end {
-        End::Done => {
+        RunEnd::Done => {
             if let Some(undone) = undone {
                 return Err(Failure::new(Exit::Failed, format!("{undone}; run {run}")));
             }
-            out::say(err, &format!("done; run {run}"));
+            out::print_message(err, &format!("done; run {run}"));
             Ok(Exit::Done)
         }
-        End::Stopped => {
+        RunEnd::Stopped => {
             let words = format!(
                 "stopped after a step; continue with `plan continue {run} --apply`, undo with `plan undo {run} --apply`"
             );
             Err(Failure::new(Exit::Interrupted, words))
         }
-        End::Failed { step, words } => {
+        RunEnd::Failed { step, words } => {
             let words = format!(
                 "step {step} failed: {}; nothing was sent after it. To undo the steps before it: `plan undo {run} --apply`",
                 printable(&words)
@@ -485,7 +492,7 @@ async fn carry_out(
     }
 }
 
-/// What is new about a step; waits are told when their words change.
+/// The news of a step; a wait is printed again when its words change.
 fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Option<String> {
     let same = before.is_some_and(|(stand, words)| {
         *words == now.1 && std::mem::discriminant(stand) == std::mem::discriminant(&now.0)

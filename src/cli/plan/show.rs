@@ -7,7 +7,7 @@ use serde_json::json;
 use model::base::name::printable;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
-use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
+use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal};
 use model::usage::{ASSUMPTION, BudgetChange};
 use model::value::Value;
 use table::text::{back, start_change, with_hours};
@@ -15,10 +15,10 @@ use table::text::{back, start_change, with_hours};
 use super::PlanFormat;
 use crate::cli::out;
 
-/// What a step says that evicts without asking disruption budgets.
-const NOT_ASKED: &str = "disruption budgets are not asked";
+/// Printed for a step that evicts without a check of disruption budgets.
+const NOT_ASKED: &str = "disruption budgets are not checked";
 
-/// A refusal: as a document where one is asked for, and in words on standard error with the contract's code.
+/// A refusal: as a document if one was requested, and in words on standard error with the contract's exit code.
 pub(in crate::cli) fn refused(
     refusal: &Refusal,
     now: Moment,
@@ -28,7 +28,7 @@ pub(in crate::cli) fn refused(
     refused_as(&json!({ "refusal": refusal }), refusal, now, format, out)
 }
 
-/// The same of a plan that is not what was shown before; as a document with the plan, which a table has shown already.
+/// The same for a plan that differs from the one shown before; a document includes the plan, a table has shown it already.
 pub(super) fn changed(
     refusal: &Refusal,
     plan: &Plan,
@@ -57,7 +57,7 @@ fn refused_as(
 }
 
 /// A forecast in lines.
-fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
+fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     const MOST: usize = 12;
     let now = plan.computed_at;
     let mut lines = Vec::new();
@@ -164,9 +164,9 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
         }
     };
     match &plan.effect {
-        Effect::Unknown { why } => line("effect", &format!("unknown: {why}")),
-        Effect::Forecast(forecast) => {
-            for words in told(forecast, plan) {
+        PlanEffect::Unknown { why } => line("effect", &format!("unknown: {why}")),
+        PlanEffect::Forecast(forecast) => {
+            for words in forecast_lines(forecast, plan) {
                 line("effect", &words);
             }
         }
@@ -181,7 +181,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
         let outcome = match check.outcome {
             Checked::Ok => "ok",
             Checked::Failed => "FAILED",
-            Checked::NotCheckableYet => "not checked: depends on earlier steps",
+            Checked::NotCheckableYet => "checked in part",
             Checked::NotChecked => "not checked",
         };
         let words = if check.sentence.is_empty() {
@@ -200,7 +200,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
         line("undo", note);
     }
     for used in &plan.options {
-        line("option", &used.to_string());
+        line("settings", &used.to_string());
     }
     text
 }

@@ -19,7 +19,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The verb that RBAC knows.
+    /// The RBAC verb.
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -44,7 +44,7 @@ impl Method {
     }
 }
 
-/// The subresource that a call goes to.
+/// The subresource that a call addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subresource {
@@ -60,22 +60,22 @@ pub enum Subresource {
 pub struct Call {
     /// How it writes.
     pub method: Method,
-    /// The object that it goes to; for a new object, that object.
+    /// The object that the call addresses; for a create, the new object.
     pub object: Object,
-    /// A subresource of it.
+    /// A subresource.
     pub subresource: Subresource,
-    /// What is sent.
+    /// Request body.
     pub body: Value,
 }
 
-/// True for what may stand in a path without changing its meaning.
+/// True for a segment that needs no escaping in a path.
 fn is_plain(segment: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':' | b'_');
     !segment.is_empty() && segment.bytes().all(plain) && !matches!(segment, "." | "..")
 }
 
-/// The path of a kind of object, its collection in `namespace`, or one object of it. `None` when a part could be read
-/// in two ways, or when the version is not known.
+/// The path of a kind, of its collection in `namespace`, or of one object. `None` when a segment could change the meaning
+/// of the path, or when the version is unknown.
 pub fn path(object: &Object, collection: bool) -> Option<String> {
     let place = &object.place;
     if !is_plain(&place.version) || !is_plain(&place.plural) {
@@ -105,8 +105,8 @@ pub fn path(object: &Object, collection: bool) -> Option<String> {
 }
 
 impl Call {
-    /// The path with its query. `None` when a name cannot stand in a path. With `dry_run` the server is to do
-    /// everything but write.
+    /// The path with its query. `None` when a name is not valid in a path. With `dry_run` the server does
+    /// everything but persist.
     pub fn path(&self, dry_run: bool) -> Option<String> {
         let creates = self.method == Method::Create && self.subresource == Subresource::None;
         let mut path = path(&self.object, creates)?;

@@ -9,7 +9,7 @@ use super::call::{Call, Method, Subresource};
 use super::support::{illegal, supports, suspend_path};
 use super::{CORDONED_BY, CORDONED_WHY, KAI_CLASS, KUEUE_CLASS, entry, text};
 
-/// Which step of which run a call belongs to: new objects are named for it, so that the same call twice is one.
+/// The run and step that a call belongs to. New objects are named after it, so that a repeated call creates nothing new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark<'a> {
     /// The run.
@@ -21,7 +21,7 @@ pub struct Mark<'a> {
 /// The call of a step on its object as it was just read.
 ///
 /// # Errors
-/// The kind has no such lever, or the object is in a state from which there is no way.
+/// The kind does not support the mutation, or the object's state does not allow it.
 pub fn call(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Call, Refusal> {
     supports(&step.object, &step.lever)?;
     illegal(step, object)?;
@@ -93,8 +93,8 @@ fn command(step: &Step, object: &Value, action: &str, mark: Mark<'_>) -> Call {
     }
 }
 
-/// A JSON Patch under construction: tests first, then writes, each on the object as it will stand by then.
-pub(super) struct Draft<'a> {
+/// A JSON Patch under construction: tests first, then writes, each applied to the object as the earlier ones leave it.
+pub(super) struct PatchDraft<'a> {
     object: &'a Value,
     tests: Vec<Value>,
     writes: Vec<Value>,
@@ -105,7 +105,7 @@ pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PatchDraft<'a> {
     /// Of an object as it was just read.
     pub(super) const fn new(object: &'a Value) -> Self {
         Self {
@@ -122,8 +122,8 @@ impl<'a> Draft<'a> {
         self.tests.into()
     }
 
-    /// Makes a map where there is none.
-    pub(super) fn make(&mut self, path: &str) {
+    /// Adds an empty map where there is none.
+    pub(super) fn ensure_path(&mut self, path: &str) {
         let missing = self.object.pointer(path).is_none_or(Value::is_null);
         if missing && !self.made.iter().any(|made| made == path) {
             self.test(path);
@@ -134,9 +134,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Draft<'_> {
-    /// The field is as it was when it was read. What is absent is tested as null, which servers take so as long as
-    /// its parent is there; without a parent, that is what is tested.
+impl PatchDraft<'_> {
+    /// Tests that the field is unchanged since it was read. An absent field is tested as null, which servers accept as long as
+    /// its parent exists; without a parent, the parent is tested.
     pub(super) fn test(&mut self, path: &str) {
         let mut at = path;
         let found = loop {
@@ -159,8 +159,8 @@ impl Draft<'_> {
             return;
         };
         if !parent.is_empty() {
-            // Somebody may make it meanwhile: then ours must not take its place.
-            self.make(parent);
+            // Another client may create it meanwhile; our write must not replace it.
+            self.ensure_path(parent);
         }
         self.writes
             .push(json!({"op": "add", "path": path, "value": value}));
@@ -183,7 +183,7 @@ impl Draft<'_> {
 }
 
 fn patch(step: &Step, object: &Value) -> Result<Value, Refusal> {
-    let mut draft = Draft::new(object);
+    let mut draft = PatchDraft::new(object);
     if step.object.uid.is_some() {
         draft.test("/metadata/uid");
     }
@@ -269,9 +269,9 @@ pub(super) fn is_taint(taint: &Value, key: &str, effect: &str) -> bool {
     text(taint, "/key") == key && text(taint, "/effect") == effect
 }
 
-impl Draft<'_> {
-    /// Takes matching items out of a list and puts one in; the list as it was read is tested, since items are
-    /// named by position.
+impl PatchDraft<'_> {
+    /// Removes matching items from a list and adds one. The list is tested as it was read, because items are
+    /// addressed by index.
     fn list(&mut self, path: &str, matches: impl Fn(&Value) -> bool, put: Option<Value>) {
         let old = self.object.pointer(path).and_then(Value::as_array);
         let mut new: Vec<Value> = old

@@ -1,5 +1,5 @@
-//! What `govern` writes on a job, in one call: whether it is suspended, our annotations, and, before its first start, on which nodes
-//! its pods may go. None of it is a plan's step: where a job stands is on the job itself, so there is nothing to journal or to undo.
+//! Writes of `govern` on a job, in one call: suspension, our annotations, and, before its first start, the nodes that its pods
+//! may run on. They are not plan steps: the job itself records its state, so there is nothing to journal or to undo.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use model::fleet::govern::{ADMITTED, Governed, HOLD, KUEUE_QUEUE, QUEUE};
 use model::plan::{Object, Refusal, RefusalCode};
 
 use super::call::{Call, Method, Subresource};
-use super::compose::{Draft, escaped};
+use super::compose::{PatchDraft, escaped};
 use super::support::{controller, foreign_manager, has_ended, suspend_path, unsuspendable_ray};
 use super::{entry, text};
 
@@ -19,15 +19,15 @@ pub struct GovernWrite {
     pub object: Object,
     /// The job as it was decided on.
     pub seen: GovernSeen,
-    /// Suspend it or let it run; `None` leaves that as it is.
+    /// Suspend (`true`) or resume (`false`); `None` leaves it unchanged.
     pub suspend: Option<bool>,
     /// Annotations: key, and value or nothing to remove it.
     pub notes: Vec<(&'static str, Option<String>)>,
-    /// The nodes that its pods may go to; only while it is suspended and has never run.
+    /// The nodes that its pods may run on; only while it is suspended and has never run.
     pub nodes: Option<NodeRule>,
 }
 
-/// What a decision relied on: a job that is not so any more is not written on.
+/// The state that a decision relied on; a job in another state is not written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GovernSeen {
     queue: Name,
@@ -65,19 +65,19 @@ impl GovernSeen {
             });
         }
         if note(ADMITTED) != self.admitted.as_deref() {
-            return Some("was admitted or suspended by somebody else meanwhile");
+            return Some("was admitted or suspended by another user meanwhile");
         }
         if note(HOLD) != self.hold.as_deref() {
             return Some("was held or released meanwhile");
         }
         if self.generation > 0 && generation > 0 && generation != self.generation {
-            return Some("has another spec than it was decided on");
+            return Some("has changed its spec since the decision");
         }
         None
     }
 }
 
-/// A label of nodes and the values of it that will do.
+/// A node label and its accepted values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeRule {
     /// The label's key.
@@ -86,10 +86,10 @@ pub struct NodeRule {
     pub values: Vec<String>,
 }
 
-/// Names of schedulers that admit jobs themselves.
+/// Names of schedulers that do their own admission.
 const OTHER_SCHEDULERS: [&str; 3] = ["volcano", "kai-scheduler", "runai-scheduler"];
 
-/// True for a scheduler that admits jobs itself.
+/// True for a scheduler that does its own admission.
 pub fn is_other_scheduler(name: &str) -> bool {
     OTHER_SCHEDULERS.contains(&name)
 }
@@ -98,10 +98,10 @@ fn pods(job: &Value) -> Option<&Value> {
     job.pointer("/spec/template/spec")
 }
 
-/// Whether the job as it was just read is ours to write on.
+/// Checks that `govern` may write to the job in its current state.
 ///
 /// # Errors
-/// Why not: it carries no label of ours, another system or controller has it, or it has ended.
+/// Why not: it has no label of `govern`, another system or controller manages it, or it has ended.
 pub fn may_govern(object: &Object, now: &Value) -> Result<(), Refusal> {
     let refuse = |code, words: String| Err(Refusal::new(code, format!("{object} {words}")));
     let foreign = RefusalCode::OwnedByAnother;
@@ -141,12 +141,12 @@ pub fn is_governed_so(write: &GovernWrite, now: &Value) -> bool {
     write.suspend.is_none_or(|wanted| wanted == suspended) && write.notes.iter().all(notes)
 }
 
-/// The call of a write on its job as it was just read. It tests all that was decided on: the job's uid, its queue, whether it is
-/// suspended, admitted or held, and that its spec was not changed.
+/// The call of a write on its job as it was just read. It tests everything that the decision relied on: the job's uid, its queue,
+/// whether it is suspended, admitted or on hold, and that its spec is unchanged.
 ///
 /// # Errors
-/// It is not ours to write on ([`may_govern`]), cannot be suspended, or is not as it was decided on any more, which is
-/// [`RefusalCode::IllegalState`].
+/// We may not write the job ([`may_govern`]), it cannot be suspended, or its state has changed since the decision
+/// ([`RefusalCode::IllegalState`]).
 pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
     let object = &write.object;
     may_govern(object, now)?;
@@ -166,7 +166,7 @@ pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
         let code = RefusalCode::Unsupported;
         return Err(Refusal { code, ..refusal });
     }
-    let mut draft = Draft::new(now);
+    let mut draft = PatchDraft::new(now);
     draft.test("/metadata/uid");
     draft.test(&format!("/metadata/labels/{}", escaped(QUEUE)));
     draft.test(path);
@@ -187,7 +187,7 @@ pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
         }
         restrict(&mut draft, now, rule);
     }
-    // Last, so that nothing of the patch is judged as one of a job that runs.
+    // Last, so that the server validates the rest of the patch against a suspended job.
     if let Some(value) = write.suspend {
         draft.set(path, value.into());
     }
@@ -200,7 +200,7 @@ pub fn govern_call(write: &GovernWrite, now: &Value) -> Result<Call, Refusal> {
 }
 
 /// Restricts the pods of a Job to nodes: one value by the node selector, several by a term of the required node affinity.
-fn restrict(draft: &mut Draft<'_>, now: &Value, rule: &NodeRule) {
+fn restrict(draft: &mut PatchDraft<'_>, now: &Value, rule: &NodeRule) {
     const POD: &str = "/spec/template/spec";
     if let [only] = rule.values.as_slice() {
         let path = format!("{POD}/nodeSelector/{}", escaped(&rule.label));
@@ -212,7 +212,7 @@ fn restrict(draft: &mut Draft<'_>, now: &Value, rule: &NodeRule) {
     let terms = format!("{required}/nodeSelectorTerms");
     let known = pods(now).and_then(|pods| pods.pointer(&terms)?.as_array());
     if let Some(known) = known.filter(|known| !known.is_empty()) {
-        // Any term may hold, so each is to say it.
+        // Terms are ORed, so each one needs the requirement.
         let all: Vec<Value> = known
             .iter()
             .map(|term| {
@@ -230,7 +230,7 @@ fn restrict(draft: &mut Draft<'_>, now: &Value, rule: &NodeRule) {
     }
     let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
     for parent in ["/affinity", "/affinity/nodeAffinity"] {
-        draft.make(&format!("{POD}{parent}"));
+        draft.ensure_path(&format!("{POD}{parent}"));
     }
     draft.set(&format!("{POD}{required}"), term);
 }
@@ -292,7 +292,7 @@ mod tests {
             "NVIDIA-H100"
         );
         assert!(is_governed_so(&admits(), &after));
-        // Once it runs, nobody admits it a second time.
+        // A running job is not admitted a second time.
         assert!(govern_call(&admits(), &after).is_err());
     }
 
@@ -364,7 +364,7 @@ mod tests {
         assert!(may_govern(&pods, &job()).is_err());
     }
 
-    /// What changed between the picture and the write is decided on anew.
+    /// After a change between the snapshot and the write, the decision is made again.
     #[test]
     fn a_job_that_is_not_as_it_was_decided_on_is_not_written_on() {
         type Change = fn(&mut Value);
@@ -372,13 +372,13 @@ mod tests {
             ("was moved to another queue", |job| {
                 job["metadata"]["labels"][QUEUE] = json!("other");
             }),
-            ("was admitted or suspended by somebody else", |job| {
+            ("was admitted or suspended by another user", |job| {
                 job["metadata"]["annotations"] = json!({ADMITTED: "2026-11-21T05:00:00Z"});
             }),
             ("was held or released", |job| {
                 job["metadata"]["annotations"] = json!({HOLD: "true"});
             }),
-            ("has another spec", |job| {
+            ("has changed its spec", |job| {
                 job["metadata"]["generation"] = json!(4);
             }),
         ];
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wrote_in_between_wins() {
+    fn a_write_in_between_fails_the_call() {
         let call = govern_call(&admits(), &job()).expect("a call");
         let changes: [fn(&mut Value); 4] = [
             |job| job["metadata"]["generation"] = json!(4),

@@ -1,9 +1,9 @@
-//! The write side of the dialects: a plan's step becomes the exact API call, or is refused before anybody sees a plan.
+//! The write side of the dialects: turns a plan's step into the exact API call, or refuses it before the plan is shown.
 //!
-//! Pure. [`support`] says whether a kind of object has a lever at all, [`call`] makes the call out of the object as it
-//! was just read, [`is_done`] tells whether the object already is as the step wants it, [`inverse`] how to take it
-//! back. Every patch is a JSON Patch that tests the object's uid and the very fields it relies on, so that whoever wrote
-//! in between wins and we are told. [`rights`] lists what each lever needs, for keys, checks and the operator's role.
+//! Pure. [`support`] says whether a kind supports a mutation, [`call`] builds the call from the object as it was just read,
+//! [`is_done`] whether the object already has the step's target state, [`inverse`] how to undo the step. Every patch is a
+//! JSON Patch that tests the object's uid and the fields that it relies on, so that a concurrent write by another client wins
+//! and our call fails. [`rights`] lists the permissions that each mutation needs, for keys, checks and the operator's role.
 
 mod call;
 mod compose;
@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use model::plan::{Fact, Mutation, Policy, Step, Test, VolcanoAction};
 
-/// The label of a job that names its WorkloadPriorityClass.
+/// The label on a job with the name of its WorkloadPriorityClass.
 pub const KUEUE_CLASS: &str = "kueue.x-k8s.io/priority-class";
 /// The label from which KAI's pod-grouper takes a priority class.
 pub const KAI_CLASS: &str = "priorityClassName";
@@ -46,12 +46,12 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A label or annotation: keys hold slashes, so no pointer is written by hand.
+/// A label or annotation. Keys contain slashes, so this avoids hand-written JSON pointers.
 pub fn entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get(map)?.get(key)?.as_str()
 }
 
-/// True for a pod that only mirrors a static one of its node, which no API call ends.
+/// True for a mirror pod of a static pod, which no API call can end.
 pub fn is_mirror(object: &Value) -> bool {
     entry(object, "annotations", "kubernetes.io/config.mirror").is_some()
 }
@@ -66,7 +66,7 @@ pub fn has_condition(object: &Value, name: &str, status: &str) -> bool {
         .any(|found| text(found, "/type") == name && text(found, "/status") == status)
 }
 
-/// True for what an absent field counts as: null, false, 0 or empty.
+/// True for a value that equals an absent field: null, false, 0 or empty.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -78,7 +78,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Whether a field of an object has a value; an absent field counts as false, 0 or empty.
+/// Whether a field of an object has this value; an absent field equals false, 0 or empty.
 pub fn is_value(object: &Value, path: &str, value: &Value) -> bool {
     match object.pointer(path) {
         Some(found) => found == value || is_nothing(found) && is_nothing(value),
@@ -86,20 +86,20 @@ pub fn is_value(object: &Value, path: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a fact holds of its object as it was just read (`None`: it is not there).
+/// Whether a fact holds for its object as it was just read (`None`: it does not exist).
 ///
 /// # Errors
-/// What is different, in words.
-pub fn holds(fact: &Fact, object: Option<&Value>) -> Result<(), String> {
+/// The difference, in words.
+pub fn check_fact(fact: &Fact, object: Option<&Value>) -> Result<(), String> {
     let name = &fact.object;
     let Some(object) = object else {
-        return Err(format!("{name} has gone"));
+        return Err(format!("{name} no longer exists"));
     };
     if let Some(uid) = &name.uid
         && text(object, "/metadata/uid") != uid.as_str()
     {
         return Err(format!(
-            "{name} is another object now: it was deleted and made again"
+            "{name} is another object now: it was deleted and recreated"
         ));
     }
     let shown = |path: &str| match object.pointer(path) {
@@ -118,13 +118,13 @@ pub fn holds(fact: &Fact, object: Option<&Value>) -> Result<(), String> {
             if text(object, "/metadata/resourceVersion") == resource_version {
                 Ok(())
             } else {
-                Err(format!("{name} has been written since"))
+                Err(format!("{name} has changed since"))
             }
         }
     }
 }
 
-/// Whether the object (`None`: it is not there) already is as the step wants it.
+/// True when the object (`None`: it does not exist) already has the step's target state.
 pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
     let Some(object) = object else {
         return matches!(step.lever, Mutation::Evict { .. });
@@ -135,7 +135,7 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
         .as_ref()
         .is_some_and(|uid| text(object, "/metadata/uid") != uid.as_str());
     if other {
-        // The pod that was to go has gone; anything else under its name is not ours.
+        // The pod to evict is deleted; another object of that name is not the target.
         return matches!(step.lever, Mutation::Evict { .. });
     }
     let is = |path: &str, value: Value| is_value(object, path, &value);
@@ -187,7 +187,7 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
             .into_iter()
             .flatten()
             .any(|found| text(found, "/name") == gate),
-        // An absent number of replicas is one.
+        // An absent `replicas` means one.
         Mutation::Scale { replicas } => {
             let now = object.pointer("/spec/replicas").and_then(Value::as_u64);
             now.unwrap_or(1) == u64::from(*replicas)

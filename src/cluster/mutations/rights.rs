@@ -1,4 +1,4 @@
-//! What each lever needs to be allowed, and everything that may ever be written.
+//! The permissions that each mutation needs, and the list of everything that may be written.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub const OPERATOR: &str = include_str!("../../../config/kubernetes/operator.yam
 /// The least role that suffices for `govern`, besides the viewer's.
 pub const GOVERN: &str = include_str!("../../../config/kubernetes/govern-role.yaml");
 
-/// One right: a verb on a resource, as RBAC and access reviews know it.
+/// One permission: a verb on a resource, as in RBAC and access reviews.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Right {
     /// `get`, `create` or `patch`.
@@ -47,8 +47,8 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// Whether a request is one of [`kinds::writable`]. The write gate lets nothing else through and
-/// `config/kubernetes/operator.yaml` lists exactly these; tests hold both to it.
+/// Whether a request is one of [`kinds::writable`]. The write gate permits nothing else and `config/kubernetes/operator.yaml`
+/// lists exactly these; tests check both.
 pub fn writes(group: &str, plural: &str, subresource: &str, verb: &str) -> bool {
     kinds::writable().any(|known| known == (group, plural, subresource, verb))
 }
@@ -75,7 +75,7 @@ fn right(verb: &'static str, object: &Object, subresource: &'static str) -> Righ
     }
 }
 
-/// What a step needs to be allowed: to read its object and those it relies on, and to write.
+/// The permissions that a step needs: to read its object and those it relies on, and to write.
 pub fn rights(step: &Step) -> Vec<Right> {
     let it = &step.object;
     let mut all = vec![right("get", it, "")];

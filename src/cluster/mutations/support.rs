@@ -28,10 +28,10 @@ fn unsupported(sentence: String) -> Refusal {
     Refusal::new(RefusalCode::Unsupported, sentence)
 }
 
-/// Whether this kind of object has this lever. Asked before a plan is shown.
+/// Whether this kind of object supports this mutation. Checked before a plan is shown.
 ///
 /// # Errors
-/// It has not; with what can be done instead.
+/// It does not; with an alternative.
 pub fn supports(object: &Object, lever: &Mutation) -> Result<(), Refusal> {
     let place = (&*object.place.group, &*object.place.plural);
     let kind = &object.kind;
@@ -145,7 +145,9 @@ pub fn supports(object: &Object, lever: &Mutation) -> Result<(), Refusal> {
             if key.starts_with("stokehold.dev/") {
                 Ok(())
             } else {
-                Err(unsupported(format!("`{key}` is not an annotation of ours")))
+                Err(unsupported(format!(
+                    "`{key}` is not an annotation of Stokehold"
+                )))
             }
         }
     }
@@ -161,7 +163,7 @@ pub(super) fn controller(object: &Value) -> Option<(&str, &str)> {
         .map(|owner| (text(owner, "/kind"), text(owner, "/name")))
 }
 
-/// True once a job has ended: it holds nothing more, and nothing brings it back.
+/// True once a job has ended: it has no allocation and cannot be restarted.
 pub fn has_ended(object: &Value) -> bool {
     ["Complete", "Completed", "Failed", "Finished", "Succeeded"]
         .iter()
@@ -193,12 +195,13 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
                 return over();
             }
             if let Some((kind, name)) = controller(object) {
-                let sentence = format!("{it} belongs to {kind} {name}, which would write it back");
+                let sentence = format!("{it} belongs to {kind} {name}, which would revert it");
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
                     .instead(format!("act on {kind} {name}")));
             }
             if entry(object, "labels", KUEUE_QUEUE).is_some_and(|queue| !queue.is_empty()) {
-                let sentence = format!("{it} is under Kueue, which decides when it is suspended");
+                let sentence =
+                    format!("{it} is managed by Kueue, which decides when it is suspended");
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
                     .instead("set its Workload's spec.active"));
             }
@@ -231,7 +234,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
                 return Ok(());
             }
             let sentence = format!(
-                "{it} runs without a priority class, and Kueue lets none be added to what runs"
+                "{it} runs without a priority class, and Kueue does not allow adding one to a running job"
             );
             Err(Refusal::new(RefusalCode::IllegalState, sentence)
                 .instead("set the priority of its Workload to a number"))
@@ -256,7 +259,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
             match controller(object) {
                 Some(("Job", name)) if place == ("scheduling.volcano.sh", "podgroups") => {
                     let sentence =
-                        format!("{it} belongs to Volcano's job {name}, which writes it back");
+                        format!("{it} belongs to Volcano's job {name}, which reverts it");
                     Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
                         .instead(format!("change the priority class of the job {name}")))
                 }
@@ -265,15 +268,15 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
         }
         Mutation::Evict { .. } => {
             if is_mirror(object) {
-                let sentence = format!("{it} is a static pod of its node, which no API call ends");
+                let sentence = format!("{it} is a static pod: no API call ends it");
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence));
             }
             if let Some(("DaemonSet", name)) = controller(object) {
                 let sentence = format!(
-                    "{it} belongs to the DaemonSet {name}, which would put it back at once"
+                    "{it} belongs to the DaemonSet {name}, which would recreate it at once"
                 );
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
-                    .instead("leave it: a drained node keeps its daemons"));
+                    .instead("leave it: DaemonSet pods stay on a drained node"));
             }
             Ok(())
         }
@@ -289,7 +292,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
     }
 }
 
-/// Why a RayJob cannot be suspended; nothing for one that can, and for every other kind.
+/// Why a RayJob cannot be suspended; `None` for one that can, and for every other kind.
 pub(super) fn unsuspendable_ray(it: &Object, now: &Value) -> Option<Refusal> {
     if (&*it.place.group, &*it.place.plural) != ("ray.io", "rayjobs") {
         return None;
@@ -324,7 +327,7 @@ pub(super) fn foreign_manager<'a>(it: &Object, now: &'a Value) -> Option<&'a str
         .find(|by| !is_own_controller(place, by))
 }
 
-/// Names under which controllers of the cluster itself stand in `.spec.managedBy`.
+/// True for a `.spec.managedBy` value that names the cluster's own controller of this kind.
 pub fn is_own_controller(place: (&str, &str), by: &str) -> bool {
     match place {
         ("batch", _) => by == "kubernetes.io/job-controller",

@@ -1,4 +1,4 @@
-//! Taking a step back: the fields that it writes, and the step that writes back what was there.
+//! Undo of a step: the fields that it writes, and the step that restores their values.
 
 use serde_json::Value;
 
@@ -53,8 +53,8 @@ pub fn fields(step: &Step) -> Vec<String> {
     }
 }
 
-/// How to take a step back, given its object as it was before. What somebody has changed since is not overwritten:
-/// the step back is guarded by what the step wrote.
+/// How to undo a step, given its object as it was before. Later changes by others are not overwritten:
+/// the undo step is guarded by the values that the step wrote.
 pub fn inverse(step: &Step, before: &Value) -> Inverse {
     // Only the fields that it writes need be there, not the uid.
     let mut same = step.clone();
@@ -82,7 +82,7 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
                 Verb::Reprioritise,
                 Mutation::KueuePriorityClass { name: name.into() },
             ),
-            None => return never("Kueue lets no priority class be taken away"),
+            None => return never("Kueue does not allow removing a priority class"),
         },
         Mutation::StopPolicy { .. } => {
             let value = match text(before, "/spec/stopPolicy") {
@@ -161,7 +161,9 @@ pub fn inverse(step: &Step, before: &Value) -> Inverse {
                 effect: effect.clone(),
             },
         ),
-        Mutation::Ungate { .. } => return never("a scheduling gate is never put back on a pod"),
+        Mutation::Ungate { .. } => {
+            return never("Kubernetes does not allow adding a scheduling gate to a pod");
+        }
         Mutation::Scale { .. } => {
             let old = before.pointer("/spec/replicas").and_then(Value::as_u64);
             let replicas = old.and_then(|old| u32::try_from(old).ok()).unwrap_or(1);
@@ -207,7 +209,7 @@ fn taint_before(before: &Value, key: &str, effect: &str) -> Option<String> {
         .map(|taint| text(taint, "/value").to_owned())
 }
 
-/// What a step has written, as facts that hold until somebody else writes.
+/// The values that a step has written, as facts that hold until another client writes.
 fn written(step: &Step) -> Vec<Fact> {
     let value: Value = match &step.lever {
         Mutation::Suspend { value } | Mutation::WorkloadActive { value } => (*value).into(),

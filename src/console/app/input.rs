@@ -18,15 +18,17 @@ use crate::view::subject;
 use crate::view::{CommandOutcome, Destination, RowScope, Selection, ViewId, tree_of};
 use model::object::ObjectPart;
 
+use table::actions::RunState;
 use table::silence::Silence;
 
 use super::App;
 
-/// From so many rows on, a filter is applied only once its letters are on screen.
+/// From this many rows on, a filter is applied only after its letters are drawn.
 const LARGE: usize = 20_000;
 
 impl App {
     pub(super) fn key(&mut self, press: KeyPress, effects: &mut Vec<Effect>) {
+        self.notice.take_if(|notice| notice.of_key);
         let command = self.options.keys.command(press, self.contexts());
         if command == Some(Command::Quit)
             && let Overlay::Plan(dialog) = &self.overlay
@@ -46,11 +48,11 @@ impl App {
         if matches!(overlay, Overlay::None) {
             match command {
                 Some(command) => self.command(command, effects),
-                None => self.notify(format!("{press} does nothing here; ? lists the keys")),
+                None => self.hint(format!("{press} does nothing here; ? lists the keys")),
             }
             return;
         }
-        // A page, or a plan that has come to its end, gives way to a view and to the palette.
+        // From a page or a finished plan, view keys and the palette work directly.
         let global = self.options.keys.command(press, &[Context::Global]);
         let leads = |it: &Command| it.view().is_some() || *it == Command::Palette;
         if let Some(elsewhere) = global.filter(leads)
@@ -107,7 +109,7 @@ impl App {
         }
     }
 
-    /// Does what the palette or a dialog came to.
+    /// Performs a navigation from the palette or a dialog.
     fn obey(&mut self, to: Navigation, effects: &mut Vec<Effect>) {
         match to {
             Navigation::Command(command) => self.command(command, effects),
@@ -118,6 +120,12 @@ impl App {
                 }
             }
             Navigation::Object(selection) => self.go(place_of(selection)),
+            Navigation::Deed(deed, selection) => {
+                match action_keys::action_request(deed, &[selection], &self.facts) {
+                    Ok(wish) => self.plan(wish),
+                    Err(why) => self.hint(why),
+                }
+            }
             Navigation::Destination(place, words) => {
                 match place {
                     Destination::Part(id, RowScope::All) => self.show(id),
@@ -161,7 +169,7 @@ impl App {
         }
     }
 
-    /// Asks for another session. What is shown stays until it is there.
+    /// Requests another session. The current one stays on screen until then.
     fn switch(&mut self, switch: Switch, effects: &mut Vec<Effect>) {
         self.notify(match &switch {
             Switch::Context(name) => format!("opening context {name}…"),
@@ -175,7 +183,7 @@ impl App {
         effects.push(Effect::Switch(switch));
     }
 
-    /// Filters by what is typed so far: a column that is named last waits for what it is compared with.
+    /// Applies the typed filter so far; a trailing column name is ignored until its comparison is typed.
     pub(super) fn filter_so_far(&mut self, words: &str) -> Option<String> {
         let kind = match self.view().table() {
             Some(table) => Some(table.table_model.kind),
@@ -210,7 +218,7 @@ impl App {
         }
     }
 
-    /// Obeys a command of the view in front or of every view.
+    /// Runs a command of the front view or a global one.
     pub(super) fn command(&mut self, command: Command, effects: &mut Vec<Effect>) {
         if let Some(id) = command.view() {
             self.show(id);
@@ -222,7 +230,7 @@ impl App {
                 if matches!(command, Command::Sort | Command::Order)
                     && let Some(table) = self.view().table()
                 {
-                    self.notify(table.table_model.order_words(&facts));
+                    self.hint(table.table_model.order_words(&facts));
                 }
                 return;
             }
@@ -256,14 +264,22 @@ impl App {
             return;
         }
         match command {
-            deed if deed.is_deed() => match self.wish(deed) {
+            deed if deed.is_deed() => match self.action_request(deed) {
                 Ok(wish) => self.plan(wish),
-                Err(why) => self.notify(why),
+                Err(why) => self.hint(why),
             },
             Command::Shell => self.shell(&self.acted_on(), effects),
             Command::PortForward => self.ask_for_ports(&self.acted_on()),
             Command::StopRun => match self.view().selection(&self.facts) {
-                Some(Selection::Run(run)) => self.stop(run.to_string(), effects),
+                Some(Selection::Run(run)) => {
+                    let known = self.facts.acts.run(&run).map(|run| run.state);
+                    match known.filter(|state| *state != RunState::Running) {
+                        Some(state) => {
+                            self.hint(format!("it is {}: there is nothing to stop", state.name()));
+                        }
+                        None => self.stop(run.to_string(), effects),
+                    }
+                }
                 _ => self.notify(String::from("no run is under the cursor")),
             },
             Command::LastView => self.last(),
@@ -282,17 +298,17 @@ impl App {
             },
             Command::Facts => match self.view().selection(&self.facts) {
                 Some(selection) => self.overlay = Overlay::Facts(selection, Default::default()),
-                None => self.notify(String::from("nothing is under the cursor")),
+                None => self.hint(self.nothing_meant()),
             },
             Command::Describe | Command::Yaml | Command::Events | Command::Logs | Command::Tree => {
                 match self.view().selection(&self.facts) {
                     Some(selection) => self.read_of(command, selection),
-                    None => self.notify(String::from("nothing is under the cursor")),
+                    None => self.hint(self.nothing_meant()),
                 }
             }
             Command::Copy => match self.meant().is_empty() {
                 false => self.overlay = Overlay::Copy,
-                true => self.notify(String::from("nothing is under the cursor")),
+                true => self.hint(self.nothing_meant()),
             },
             Command::LongestWait => self.longest_wait(),
             Command::WhatIf => {
@@ -328,7 +344,7 @@ impl App {
         }
     }
 
-    /// How a supposition about what is under the cursor begins.
+    /// The start of a what-if change for the selected object.
     fn supposed_of_cursor(&self) -> String {
         let fleet = &self.facts.fleet;
         let mut meant = self.acted_on().into_iter();
@@ -348,15 +364,23 @@ impl App {
         }
     }
 
-    /// What a capital key asks for; what a finding is about is meant by the finding.
-    fn wish(&self, deed: Command) -> Result<ActionRequest, String> {
-        action_keys::wish(deed, &self.acted_on(), &self.facts)
+    /// The request of an action key; a finding stands for its subject.
+    fn action_request(&self, deed: Command) -> Result<ActionRequest, String> {
+        action_keys::action_request(deed, &self.acted_on(), &self.facts)
     }
 
-    /// The objects that a capital key acts on: what is meant, and of a finding what it is about.
+    /// The objects that an action key applies to: the selected ones, or the subjects of selected findings.
     pub(crate) fn acted_on(&self) -> Vec<Selection> {
         let about = |selection| subject::meant(&self.facts, selection);
         self.meant().into_iter().map(about).collect()
+    }
+
+    /// The message for an action without an object.
+    fn nothing_meant(&self) -> String {
+        String::from(match self.view().counts().0 {
+            0 => "nothing is under the cursor",
+            _ => "this row has several objects: enter lists them",
+        })
     }
 
     /// Opens a plan.
@@ -378,7 +402,7 @@ impl App {
         self.stopping = Some(run);
     }
 
-    /// Takes how a plan's run began; a dialog that was closed meanwhile is told of in words.
+    /// Handles the start of a plan's run; if the dialog was closed meanwhile, a notice says so.
     pub(super) fn began(&mut self, number: u64, run: Result<String, String>) {
         match (&mut self.overlay, &run) {
             (Overlay::Plan(dialog), _) => dialog.began(number, run),
@@ -387,13 +411,13 @@ impl App {
         }
     }
 
-    /// Opens what the cluster says of an object.
+    /// Opens YAML, events or logs of an object.
     pub(super) fn read_of(&mut self, command: Command, selection: Selection) {
         let id = self.view().id();
         if command == Command::Tree {
             match tree_of(&self.facts, &selection) {
                 Some((tab, of)) => self.go(Destination::Part(tab, RowScope::Tree(of))),
-                None => self.notify(format!("{} has no tree", selection.heading(&self.facts))),
+                None => self.hint(format!("{} has no tree", selection.heading(&self.facts))),
             }
             return;
         }
@@ -405,14 +429,14 @@ impl App {
         });
     }
 
-    /// The objects that are meant: the marked ones, or the one under the cursor.
+    /// The selected objects: the marked ones, or the one under the cursor.
     pub fn meant(&self) -> Vec<Selection> {
         self.view().meant(&self.facts)
     }
 
     fn copy(&mut self, what: As, effects: &mut Vec<Effect>) {
         let meant = self.meant();
-        let table = || match self.view().clip(&self.facts, &self.render_style) {
+        let table = || match self.view().copied_rows(&self.facts, &self.render_style) {
             Some(clip) => clip,
             None => (
                 vec![String::from("NAME")],
@@ -443,7 +467,7 @@ impl App {
         }
     }
 
-    /// Puts text on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.
+    /// Copies text to the clipboard. Text from the cluster is sanitized before it reaches the terminal.
     fn put_on_clipboard(&mut self, what: &str, text: String, effects: &mut Vec<Effect>) {
         let lines: Vec<String> = text
             .split('\n')
@@ -510,7 +534,7 @@ impl App {
     }
 }
 
-/// Where an object is seen best.
+/// The view that shows an object best.
 fn place_of(selection: Selection) -> Destination {
     match selection {
         Selection::Node(name) => Destination::Part(ViewId::Nodes, RowScope::Node(name)),

@@ -1,4 +1,4 @@
-//! What the console remembers of each view for as long as it runs: filters that were used, columns that were chosen.
+//! Per-view memory for the lifetime of the console: used filters and chosen columns.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use crate::view::ViewId;
 
 use super::App;
 
-/// Filters that are remembered of a view.
+/// Filters remembered per view.
 const FILTERS: usize = 20;
 
 /// Filters and columns by view.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Filters that were accepted, the latest last.
+    /// Accepted filters, the latest last.
     filters: BTreeMap<ViewId, Vec<String>>,
-    /// Chosen columns, by the table's first column and number of columns: one table may stand under several tabs.
+    /// Chosen columns, by the table's first column and number of columns: several tabs can share a table.
     columns: BTreeMap<(&'static str, usize), Vec<bool>>,
 }
 
 impl Memory {
-    /// The filters that were used in a view, the latest last.
+    /// The filters used in a view, the latest last.
     pub(crate) fn filters(&self, view: ViewId) -> &[String] {
         self.filters.get(&view).map_or(&[], Vec::as_slice)
     }
 }
 
 impl App {
-    /// Remembers a filter that was accepted.
+    /// Remembers an accepted filter.
     pub(super) fn remember_filter(&mut self, words: &str) {
         let words = words.trim();
         if words.is_empty() {
@@ -41,7 +41,7 @@ impl App {
         }
     }
 
-    /// Shows a column of the view in front, or hides it.
+    /// Toggles a column of the front view.
     pub(super) fn toggle_column(&mut self, at: usize) {
         let Some(table) = self.view_mut().table_mut() else {
             return;
@@ -57,7 +57,7 @@ impl App {
         }
     }
 
-    /// Gives the view in front the columns that were chosen for its like.
+    /// Applies the remembered columns to the front view.
     pub(super) fn recall_columns(&mut self) {
         let Some(table) = self.view().table() else {
             return;

@@ -1,4 +1,4 @@
-//! The screen's state machine: messages in, effects out, a frame drawn from what it knows. Pure: the time comes in.
+//! The screen's state machine: messages in, effects out, frames drawn from its state. Pure: time is an input.
 
 mod input;
 mod memory;
@@ -16,7 +16,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use model::base::{Moment, Name};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::Fleet;
 use table::timeline::Timeline;
 use table::{Facts, Scope};
@@ -35,70 +35,79 @@ use memory::Memory;
 use model::object::ObjectRequest;
 use model::plan::{Intent, Known};
 use places::Places;
-use shown::Held;
+use shown::ShownFacts;
 
 pub use options::AppOptions;
 pub use plain::{buffer_text, printed_text, render_text};
 
-/// After so long without a key, rows may change places.
+/// After this long without a key, rows may be reordered.
 const QUIET: Duration = Duration::from_secs(10);
-/// When what is typed is applied, if no other key comes before.
+/// When a typed filter is applied, unless another key comes first.
 const SOON: Duration = Duration::from_millis(1);
-/// How long a notice stays.
+/// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(6);
 
-/// What drawing learned.
+/// The result of drawing a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drawn {
-    /// Where the terminal's cursor belongs, while something is typed.
+    /// Where the terminal's cursor belongs while text is typed.
     pub cursor: Option<Position>,
-    /// When the picture next changes by itself: send a tick and draw again by then.
+    /// When the frame next changes by itself: send a tick and draw again by then.
     pub wake_after: Option<Duration>,
+}
+
+/// A message in the last line.
+struct Notice {
+    words: String,
+    /// When it expires.
+    until: Moment,
+    /// True for a hint about a key that did nothing: the next key removes it.
+    of_key: bool,
 }
 
 /// The console.
 pub struct App {
     pub(crate) options: AppOptions,
     pub(crate) render_style: RenderStyle,
-    /// What is shown; its money is that of the scope.
+    /// The facts on screen; their rates are those of the scope.
     pub(crate) facts: Facts,
-    /// The whole fleet's money, whatever the scope.
-    whole: Arc<Burn>,
+    /// Rates of the whole fleet, in any scope.
+    whole: Arc<SpendRates>,
     pub(crate) summary: Summary,
-    /// Which part of everything is worked in.
+    /// The current scope.
     pub(crate) scope: Scope,
     pub(crate) memory: Memory,
-    /// Why no session could be opened, as long as none is.
+    /// Why no session could be opened, while none is open.
     pub(crate) fault: Option<String>,
-    held: Held,
-    /// The present, whatever is shown.
+    shown_facts: ShownFacts,
+    /// The current time, also while an earlier moment is shown.
     clock: Moment,
     size: (u16, u16),
     places: Places,
     pub(crate) overlay: Overlay,
-    notice: Option<(String, Moment)>,
-    /// A filter of a large view that is typed but not applied: the letters are drawn first.
+    notice: Option<Notice>,
+    /// A typed filter of a large view that is not applied yet: the letters are drawn first.
     typed: Option<String>,
     last_key: Moment,
     on_screen: Vec<Name>,
-    /// What the view in front wants read.
+    /// What the front view needs read.
     wanted: Option<ObjectRequest>,
-    /// Plans that were asked for.
+    /// Number of plan requests so far.
     asked: u64,
-    /// The run that was told to stop.
+    /// The run that is being stopped.
     stopping: Option<String>,
-    /// The port-forwards that run.
+    /// Running port-forwards.
     pub(crate) port_forwards: Vec<PortForward>,
-    /// How the replay stands, where a record is shown.
+    /// Replay state, where a record is shown.
     pub(crate) timeline: Option<Timeline>,
-    /// The moment of the record that was asked for and is not shown yet.
+    /// The requested moment of the record that is not shown yet.
     aim: Option<Moment>,
-    /// What the session showed last, while the record of its cluster is shown in its place.
+    /// The session's last facts, while the record of its cluster is shown instead.
     live_facts: Option<Box<Facts>>,
 }
 
 impl App {
-    /// A console that knows nothing yet.
+    /// A console without facts.
     pub fn new(options: AppOptions) -> Self {
         let render_style = RenderStyle {
             theme: options.theme.clone(),
@@ -119,7 +128,7 @@ impl App {
             scope,
             memory: Memory::default(),
             fault: None,
-            held: Held::Live,
+            shown_facts: ShownFacts::Live,
             clock: Moment::default(),
             size: (120, 40),
             overlay: Overlay::None,
@@ -140,21 +149,21 @@ impl App {
         app
     }
 
-    /// Takes messages for a picture that no session stands behind: its effects have nothing to be carried out on.
+    /// Applies messages for a single frame without a session; the effects are dropped.
     pub fn picture(&mut self, messages: impl IntoIterator<Item = Msg>) {
         for msg in messages {
             let _ = self.update(msg);
         }
     }
 
-    /// Takes a message and says what is to be done about it.
+    /// Handles a message and returns its effects.
     #[must_use = "an effect that is not carried out is lost: a plan is never recomputed, a screen never redrawn"]
     pub fn update(&mut self, msg: Msg) -> Vec<Effect> {
         let mut effects = Vec::new();
         match msg {
             Msg::Key(press) => {
                 self.last_key = self.clock;
-                // The clock of a record may stand still: a notice stays until the next key then.
+                // The clock of a record may be paused: the next key removes the notice.
                 if self.timeline.is_some() {
                     self.notice = None;
                 }
@@ -173,7 +182,7 @@ impl App {
             Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => {
-                // Where it could not be gone to, the next step goes from what is shown.
+                // After a failed jump, the next step starts from the moment on screen.
                 self.aim = None;
                 self.notify(words);
             }
@@ -199,7 +208,7 @@ impl App {
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
                     let facts = self.facts.clone();
-                    self.view_mut().told(&news, &facts);
+                    self.view_mut().on_object_news(&news, &facts);
                 }
             }
             Msg::Session(session) => self.session(session),
@@ -221,9 +230,9 @@ impl App {
         if let Overlay::Plan(dialog) = &mut self.overlay
             && let Some(mut ask) = dialog.due(self.clock)
         {
-            // Whom the job's page would take the plan takes, where no others lose less by now.
+            // The plan takes the victims that the job's page names, unless others now lose less work.
             if let (false, Intent::Admit { job, .. }) = (ask.known.is_read, &ask.intent) {
-                ask.known = Known::told(self.facts.answers.victims_of(job));
+                ask.known = Known::shown(self.facts.answers.victims_of(job));
             }
             effects.push(Effect::Plan(ask));
         }
@@ -232,14 +241,14 @@ impl App {
             self.on_screen.clone_from(&on_screen);
             effects.push(Effect::OnScreen(on_screen));
         }
-        if self.view().want() != self.wanted.as_ref() {
-            self.wanted = self.view().want().cloned();
+        if self.view().object_request() != self.wanted.as_ref() {
+            self.wanted = self.view().object_request().cloned();
             effects.push(Effect::Read(self.wanted.clone()));
         }
         effects
     }
 
-    /// Draws the frame. The same state draws the same cells.
+    /// Draws the frame. Equal state draws equal cells.
     pub fn draw(&self, area: Rect, buf: &mut Buffer) -> Drawn {
         let mut painter = Painter::new(buf, &self.render_style, self.facts.now);
         let cursor = frame::draw(self, &mut painter, area);
@@ -251,7 +260,7 @@ impl App {
         let notice = self
             .notice
             .as_ref()
-            .map(|(_, until)| Duration::from_millis(until.since(self.clock).millis().max(1)));
+            .map(|notice| Duration::from_millis(notice.until.since(self.clock).millis().max(1)));
         let soon = self.typed.as_ref().map(|_| SOON);
         Drawn {
             cursor,
@@ -259,22 +268,22 @@ impl App {
         }
     }
 
-    /// The facts that are shown.
+    /// The facts on screen.
     pub const fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Which part of everything is worked in.
+    /// The current scope.
     pub const fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// What the operator is told just now.
+    /// The current notice.
     pub fn notice(&self) -> Option<&str> {
-        self.notice.as_ref().map(|(words, _)| words.as_str())
+        self.notice.as_ref().map(|notice| notice.words.as_str())
     }
 
-    /// Whose keys are heard.
+    /// The contexts whose keys apply.
     pub fn contexts(&self) -> &'static [Context] {
         self.overlay
             .contexts(&self.facts.acts.may)
@@ -286,40 +295,54 @@ impl App {
         Rect::new(0, 0, self.size.0, self.size.1)
     }
 
-    /// The room of the view.
+    /// The area of the view.
     pub fn body(&self) -> Rect {
         frame::body(self.area(), self.timeline.is_some())
     }
 
-    /// What is missing to see everything, the worst first.
+    /// Missing data and connections, most severe first.
     pub fn missing(&self) -> Vec<Missing> {
         missing(&self.facts, self.fault.as_deref())
     }
 
     fn notify(&mut self, words: String) {
-        self.notice = Some((words, self.clock.plus(self.notice_stays())));
+        let until = self.clock.plus(self.notice_stays());
+        let of_key = false;
+        self.notice = Some(Notice {
+            words,
+            until,
+            of_key,
+        });
     }
 
-    /// A session is there: what was shown of another cluster goes.
+    /// Shows why a key did nothing, until the next key.
+    fn hint(&mut self, words: String) {
+        self.notify(words);
+        if let Some(notice) = &mut self.notice {
+            notice.of_key = true;
+        }
+    }
+
+    /// Starts a session: facts of another cluster are dropped.
     fn session(&mut self, session: Session) {
         self.options.contexts = session.contexts;
         self.scope.namespaces = session.namespaces;
         self.fault = None;
-        // Whatever was wanted is read of the new session.
+        // Pending reads are requested again from the new session.
         self.wanted = None;
         self.notice = None;
         if matches!(self.overlay, Overlay::Missing(_)) {
             self.overlay = Overlay::None;
         }
-        // Made of another cluster's objects, it must not be confirmed on this one.
+        // A plan for another cluster must not be confirmed on this one.
         self.close_plan();
-        self.held = Held::Live;
+        self.shown_facts = ShownFacts::Live;
         (self.timeline, self.aim, self.live_facts) = (None, None, None);
         self.facts = Facts {
             now: self.clock,
             ..nothing(session.context)
         };
-        self.whole = Arc::clone(&self.facts.burn);
+        self.whole = Arc::clone(&self.facts.spend_rates);
         self.keep_to_part();
         self.summarize();
         self.start_over();
@@ -328,7 +351,7 @@ impl App {
         }
     }
 
-    /// Closes a plan that is open: what comes is not what it was made of.
+    /// Closes an open plan: the facts that it was made from are gone.
     fn close_plan(&mut self) {
         if matches!(self.overlay, Overlay::Plan(_)) {
             self.overlay = Overlay::None;
@@ -336,7 +359,8 @@ impl App {
         }
     }
 
-    /// No session could be opened. What is shown of another one stays; where nothing is shown, the reason is, with the keys that lead on.
+    /// Handles a session that failed to open. An existing session stays on screen; without one, the reason is shown with the
+    /// keys that help.
     fn no_session(&mut self, why: String) {
         let nothing_shown = self.facts.fleet.revision == 0;
         if nothing_shown {
@@ -349,7 +373,8 @@ impl App {
         }
     }
 
-    /// True where the view has nothing to show and what is missing is why: that stands in its place, and no key goes there.
+    /// True where the view is empty because data is missing: the reason is drawn in its place, and keys do not reach the
+    /// view.
     pub(crate) fn shows_missing(&self) -> bool {
         let fleet = &self.facts.fleet;
         let nothing = fleet.nodes.is_empty() && fleet.jobs.is_empty();
@@ -357,14 +382,14 @@ impl App {
         nothing && !own && self.missing().first().is_some_and(|first| first.grave)
     }
 
-    /// True where the view would be made of lists that are still being read.
+    /// True where the view depends on lists that are still being read.
     pub(crate) fn is_unread(&self) -> bool {
         let own = matches!(self.view().id(), ViewId::Plans | ViewId::Sources);
         !own && self.summary.unread
     }
 }
 
-/// Facts of a cluster that has not answered yet.
+/// Facts before the cluster's first answer.
 fn nothing(context: Name) -> Facts {
     let fleet = Arc::new(Fleet::unknown(Arc::default()));
     Facts {

@@ -1,4 +1,4 @@
-//! What the console is started with.
+//! Startup options of the console.
 
 use crate::color::ColorDepth;
 use crate::keys::Keymap;
@@ -6,30 +6,30 @@ use crate::theme::Theme;
 use crate::view::ViewId;
 use model::base::Name;
 
-/// What the console is started with.
+/// Startup options.
 #[derive(Clone, Debug)]
 pub struct AppOptions {
-    /// The look.
+    /// The theme.
     pub theme: Theme,
-    /// Other looks that the palette offers.
+    /// Further themes in the palette.
     pub themes: Vec<Theme>,
-    /// Colors of the terminal.
+    /// Color depth of the terminal.
     pub depth: ColorDepth,
-    /// Only ASCII signs.
+    /// ASCII symbols only.
     pub ascii: bool,
-    /// The keys.
+    /// The key map.
     pub keys: Keymap,
-    /// The context's name, until facts bring their own.
+    /// Name of the context, until facts arrive.
     pub context: Name,
-    /// Why nothing can be changed, in a few words.
+    /// Why the console is read-only, in a few words.
     pub readonly_reason: String,
-    /// The team that is looked at; `None` is all.
+    /// The team of the scope; `None` for all.
     pub team: Option<Name>,
-    /// Only these namespaces; empty is all.
+    /// The namespaces of the scope; empty for all.
     pub namespaces: Vec<Name>,
-    /// Every context that could be chosen.
+    /// Every selectable context.
     pub contexts: Vec<Name>,
-    /// The view to begin with.
+    /// The first view.
     pub view: ViewId,
 }
 

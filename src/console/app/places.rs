@@ -1,4 +1,4 @@
-//! Where the operator is: the view in front, the tabs behind it, the way back and the way taken.
+//! Navigation: the front view, the tabs, and the back and forward history.
 
 use std::collections::VecDeque;
 
@@ -9,24 +9,24 @@ use model::fleet::job::JobKey;
 
 use super::App;
 
-/// Stops that are remembered.
+/// Length of the history.
 const STOPS: usize = 32;
-/// Views that are kept as they were left, beside the tabs.
+/// Drilled-down views kept in memory, besides the tabs.
 const KEPT: usize = 8;
 
-/// A tab and what was drilled into from it.
+/// A tab and the views drilled into from it.
 type Stop = (ViewId, Vec<Destination>);
 
-/// The views and the way that was taken through them.
+/// The views and the navigation history.
 pub(super) struct Places {
-    /// The views behind the tabs, made when first opened.
+    /// The tabs' views, created when first opened.
     tabs: Vec<Option<Box<dyn View>>>,
     tab: ViewId,
-    /// Views that were drilled into, above the tab.
+    /// The views drilled into, above the tab.
     stack: Vec<(Destination, Box<dyn View>)>,
-    /// Where the operator was before, the latest last.
+    /// History before the current stop, the latest last.
     behind: Vec<Stop>,
-    /// Where the operator was before going back, the nearest last.
+    /// History after the current stop, the nearest last.
     ahead: Vec<Stop>,
     kept: VecDeque<(Destination, Box<dyn View>)>,
 }
@@ -41,7 +41,7 @@ impl Places {
             ahead: Vec::new(),
             kept: VecDeque::new(),
         };
-        places.make(tab);
+        places.open_tab(tab);
         places
     }
 
@@ -63,7 +63,7 @@ impl Places {
         }
     }
 
-    fn make(&mut self, tab: ViewId) {
+    fn open_tab(&mut self, tab: ViewId) {
         self.tabs[slot(tab)].get_or_insert_with(|| view::open(tab, RowScope::All));
     }
 
@@ -72,8 +72,8 @@ impl Places {
         (self.tab, path.collect())
     }
 
-    /// Notes where the operator stands, before going elsewhere.
-    fn leave(&mut self) {
+    /// Records the current stop before navigating away.
+    fn push_history(&mut self) {
         let here = self.here();
         self.behind.push(here);
         if self.behind.len() > STOPS {
@@ -82,7 +82,7 @@ impl Places {
         self.ahead.clear();
     }
 
-    /// Puts the views above the first `from` drilled ones aside.
+    /// Stores the drilled-down views from index `from` on.
     fn keep(&mut self, from: usize) {
         for left in self.stack.drain(from.min(self.stack.len())..) {
             self.kept.retain(|(place, _)| *place != left.0);
@@ -93,7 +93,7 @@ impl Places {
         }
     }
 
-    /// Goes to a stop: its views stand as they were left, as far as they are kept.
+    /// Opens a stop: views that are still kept reappear as they were left.
     fn travel(&mut self, (tab, path): Stop) {
         let shared = if tab == self.tab {
             let known = self.stack.iter().map(|(place, _)| place);
@@ -103,7 +103,7 @@ impl Places {
         };
         self.keep(shared);
         self.tab = tab;
-        self.make(tab);
+        self.open_tab(tab);
         for place in path.into_iter().skip(shared) {
             let kept = self.kept.iter().position(|(known, _)| *known == place);
             let view = match kept.and_then(|at| self.kept.remove(at)) {
@@ -116,7 +116,7 @@ impl Places {
 }
 
 impl App {
-    /// The view in front.
+    /// The front view.
     pub fn view(&self) -> &dyn View {
         self.places.front()
     }
@@ -125,7 +125,7 @@ impl App {
         self.places.front_mut()
     }
 
-    /// Views on the way back, the tab's own first.
+    /// Breadcrumbs, the tab's own first.
     pub fn trail(&self) -> Vec<String> {
         let tab = self.places.tabs[slot(self.places.tab)].as_deref();
         let views = tab
@@ -133,7 +133,7 @@ impl App {
             .chain(self.places.stack.iter().map(|(_, view)| view.as_ref()));
         let mut trail: Vec<String> = Vec::new();
         for words in views.map(View::trail).filter(|words| !words.is_empty()) {
-            // What the stop before has named is not named again.
+            // A name from the previous breadcrumb is not repeated.
             let named = trail
                 .last()
                 .and_then(|last| words.strip_suffix(last.as_str()));
@@ -145,39 +145,39 @@ impl App {
         trail
     }
 
-    /// Shows the view behind a tab, all of its rows: the same keys after it then mean the same each time.
+    /// Shows a tab with all of its rows, so that the same keys always lead to the same place.
     pub(super) fn show(&mut self, id: ViewId) {
         if id != self.places.tab || !self.places.stack.is_empty() {
-            self.places.leave();
+            self.places.push_history();
         }
         self.places.keep(0);
         self.places.tab = id;
-        self.places.make(id);
+        self.places.open_tab(id);
         self.enter();
         if self.view().faults_only() {
             self.all_rows();
         }
-        // The newest run stands on top: it is what `U` is for.
+        // The newest run is on top, where `U` applies to it.
         if id == ViewId::Plans {
             let (facts, body) = (self.facts.clone(), self.body());
             self.view_mut().on(Command::Top, &facts, body);
         }
     }
 
-    /// Ends the faults-only look of the view in front.
+    /// Turns off faults-only in the front view.
     fn all_rows(&mut self) {
         let (facts, body) = (self.facts.clone(), self.body());
         self.view_mut().on(Command::Faults, &facts, body);
     }
 
-    /// Brings the view in front up to date: while it was behind, it took nothing.
+    /// Updates the front view: views in the background do not receive facts.
     pub(super) fn enter(&mut self) {
         self.recall_columns();
         self.fit();
         self.refresh(true);
     }
 
-    /// Goes to a place: a view above this one, or something over it.
+    /// Opens a destination: a view above this one, or an overlay.
     pub(super) fn go(&mut self, to: Destination) {
         if let Destination::Facts(selection) = to {
             self.overlay = Overlay::Facts(selection, Default::default());
@@ -189,13 +189,13 @@ impl App {
         {
             self.enter();
         } else if let Some(view) = view::at(&to) {
-            self.places.leave();
+            self.places.push_history();
             self.places.stack.push((to, view));
             self.enter();
         }
     }
 
-    /// Goes to the jobs whose devices are idle; from there to the devices.
+    /// Opens the jobs with idle devices; from there, the devices.
     pub(super) fn waste(&mut self) {
         let by_job = Destination::Part(ViewId::Cost, RowScope::Idle);
         let here = self.places.stack.last().map(|(place, _)| place);
@@ -205,7 +205,7 @@ impl App {
         });
     }
 
-    /// Goes to the job that waits longest; from there to the one that waits longest after it.
+    /// Opens the longest-waiting job; from there, the next one.
     pub(super) fn longest_wait(&mut self) {
         let jobs = &self.facts.fleet.jobs;
         let waiting = view::longest_waiting(&self.facts);
@@ -236,33 +236,33 @@ impl App {
         self.go(to);
     }
 
-    /// Goes up from a view that was drilled into; false at the top.
+    /// Leaves a drilled-down view; false at the top.
     pub(super) fn up(&mut self) -> bool {
         let depth = self.places.stack.len();
         if depth == 0 {
             return false;
         }
-        self.places.leave();
+        self.places.push_history();
         self.places.keep(depth - 1);
         self.enter();
         true
     }
 
-    /// True where nothing is opened from the view in front.
+    /// True on a tab's own view.
     pub(super) fn is_at_top(&self) -> bool {
         self.places.stack.is_empty()
     }
 
-    /// Goes where the operator was before, and the next time back again.
+    /// Toggles between the current and the previous stop.
     pub(super) fn last(&mut self) {
         if let Some(stop) = self.places.behind.pop() {
-            self.places.leave();
+            self.places.push_history();
             self.places.travel(stop);
             self.enter();
         }
     }
 
-    /// Goes one step back on the way that was taken, or forward on it again.
+    /// Moves back or forward in the history.
     pub(super) fn along(&mut self, back: bool) {
         let places = &mut self.places;
         let here = places.here();
@@ -273,7 +273,7 @@ impl App {
         };
         let Some(stop) = stop else {
             let end = if back { "begins" } else { "ends" };
-            self.notify(format!("the way {end} here"));
+            self.notify(format!("the history {end} here"));
             return;
         };
         if back {
@@ -285,19 +285,19 @@ impl App {
         self.enter();
     }
 
-    /// Forgets every view: what they stood on belongs to another cluster.
+    /// Drops every view: their objects belong to another cluster.
     pub(super) fn start_over(&mut self) {
         self.places = Places::new(self.places.tab);
         self.enter();
     }
 
-    /// Back to the present, then drops the filter, then the faults-only look, then goes back up.
+    /// Returns to the present; otherwise drops the filter, otherwise faults-only, otherwise goes up.
     pub(super) fn back(&mut self) {
         let facts = self.facts.clone();
         if self.is_past() {
             self.live();
         } else if !self.view().filter().is_empty() {
-            // An empty filter is always understood.
+            // An empty filter always parses.
             let _ = self.view_mut().set_filter("", &facts);
         } else if self.view().faults_only() {
             self.all_rows();

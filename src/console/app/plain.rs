@@ -15,7 +15,7 @@ pub fn render_text(app: &App, width: u16, height: u16) -> String {
     buffer_text(&buf)
 }
 
-/// One frame for an output that takes no keys: without the line that names them.
+/// One frame without the hint line, for output that takes no keys.
 pub fn printed_text(app: &App, width: u16, height: u16) -> String {
     let frame = render_text(app, width, height);
     let lines: Vec<&str> = frame.lines().collect();
@@ -23,7 +23,7 @@ pub fn printed_text(app: &App, width: u16, height: u16) -> String {
     format!("{}\n", lines[..kept].join("\n").trim_end())
 }
 
-/// The signs of a buffer as text, line by line.
+/// The symbols of a buffer as text, line by line.
 pub fn buffer_text(buf: &Buffer) -> String {
     let mut out = String::with_capacity(buf.content.len() + usize::from(buf.area.height));
     for y in buf.area.top()..buf.area.bottom() {

@@ -1,4 +1,4 @@
-//! The keys for a shell and a port-forward: refused in a line, or handed to the runtime.
+//! The keys for a shell and a port-forward: refused with a notice, or passed to the runtime.
 
 use model::base::ObjectKey;
 use table::actions::May;
@@ -11,7 +11,7 @@ use crate::view::Selection;
 use super::App;
 
 impl App {
-    /// Asks for a shell on what is meant.
+    /// Requests a shell for the selected object.
     pub(super) fn shell(&mut self, meant: &[Selection], effects: &mut Vec<Effect>) {
         let target = self
             .granted()
@@ -22,7 +22,7 @@ impl App {
         }
     }
 
-    /// Asks for the ports to forward to the pod that is meant. What runs already can be stopped without one.
+    /// Asks for the ports to forward to the selected pod. Running port-forwards can be stopped without one.
     pub(super) fn ask_for_ports(&mut self, meant: &[Selection]) {
         match self.port_forward_pod(meant) {
             Err(why) if self.port_forwards.is_empty() => self.notify(why),
@@ -30,16 +30,16 @@ impl App {
         }
     }
 
-    /// The pod that is meant, where a port may be forwarded to it.
+    /// The selected pod, where a port can be forwarded to it.
     ///
     /// # Errors
-    /// Why none may.
+    /// Why none can be forwarded.
     pub(crate) fn port_forward_pod(&self, meant: &[Selection]) -> Result<ObjectKey, String> {
         self.granted()?;
         running_pod(meant, &self.facts)
     }
 
-    /// Nothing, unless writing is known not to be granted. While that is not known the runtime decides, which has the grant.
+    /// Fails only where writing is known to be forbidden. While that is unknown, the runtime decides: it has the grant.
     fn granted(&self) -> Result<(), String> {
         match &self.facts.acts.may {
             May::No { sentence, .. } => Err(sentence.clone()),

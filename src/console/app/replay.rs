@@ -1,11 +1,11 @@
-//! Moving in a record: keys become what is done with the replay.
+//! Navigation in a record: keys become playback commands.
 
 use std::time::Duration;
 
 use table::Facts;
 use table::timeline::{Playback, Timeline};
 
-use super::shown::Held;
+use super::shown::ShownFacts;
 use super::{App, NOTICE, QUIET};
 use crate::commands::Command;
 use crate::msg::{Effect, Rewind};
@@ -13,16 +13,16 @@ use crate::overlay::Overlay;
 use crate::view::{Destination, RowScope, ViewId};
 use model::base::{Moment, Name, When};
 
-/// One step through a record.
+/// One step in a record.
 const STEP: Duration = Duration::from_secs(60);
 
 impl App {
-    /// How the record stands that is replayed; `None` for a cluster.
+    /// Replay state; `None` for a live cluster.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
     }
 
-    /// True for a command that moves in the record that is replayed, or that needs one; it is obeyed then.
+    /// True for a command that navigates in a replayed record, or needs one; it has been handled then.
     pub(super) fn moves_in_record(&mut self, command: Command, effects: &mut Vec<Effect>) -> bool {
         let Some(timeline) = &self.timeline else {
             return self.enters_record(command, effects);
@@ -44,7 +44,7 @@ impl App {
             Command::PreviousChange => Playback::Change { forward: false },
             Command::Freeze => Playback::Toggle,
             Command::TimeBack | Command::TimeForward => {
-                // Several presses before the first picture comes go on from each other.
+                // Presses before the first snapshot arrives add up.
                 let from = self.aim.unwrap_or(self.facts.now);
                 let to = match command {
                     Command::TimeBack => from.minus(STEP).max(timeline.from),
@@ -69,7 +69,7 @@ impl App {
         true
     }
 
-    /// True for a command that goes from a live console into the record of its cluster; it is obeyed then.
+    /// True for a command that switches from a live console to the record of its cluster; it has been handled then.
     fn enters_record(&mut self, command: Command, effects: &mut Vec<Effect>) -> bool {
         match command {
             Command::GoToTime => self.overlay = Overlay::time(),
@@ -83,12 +83,12 @@ impl App {
         true
     }
 
-    /// True while the record of the cluster is shown in the place of its session, which goes on.
+    /// True while the record of the cluster is shown instead of its session, which stays open.
     pub fn is_rewound(&self) -> bool {
         self.live_facts.is_some()
     }
 
-    /// Shows the record of the cluster from this picture on. The session goes on beside it; what it showed last is kept.
+    /// Shows the record of the cluster, starting with this snapshot. The session stays open; its last facts are kept.
     pub(super) fn rewound(&mut self, facts: Facts, timeline: Timeline) {
         self.close_plan();
         self.live();
@@ -98,7 +98,7 @@ impl App {
         self.show_anew(facts);
     }
 
-    /// Shows what the session showed last; what it has said since comes behind.
+    /// Shows the session's last facts again; newer ones follow.
     pub(super) fn returned(&mut self) {
         if let Some(live) = self.live_facts.take() {
             self.close_plan();
@@ -107,20 +107,20 @@ impl App {
         }
     }
 
-    /// Shows facts of another moment in the views as they stand.
+    /// Shows facts of another moment in the open views.
     fn show_anew(&mut self, facts: Facts) {
         (self.aim, self.notice, self.wanted) = (None, None, None);
         self.clock = facts.now;
-        // Rows may change places at once: other rows are there.
+        // Rows may be reordered at once: they are different rows.
         self.last_key = facts.now.minus(QUIET);
-        self.held = Held::Live;
+        self.shown_facts = ShownFacts::Live;
         self.put(facts);
         self.fit();
     }
 
-    /// Goes to a moment of the record.
+    /// Jumps to a moment of the record.
     pub(super) fn go_to(&mut self, at: Moment, effects: &mut Vec<Effect>) {
-        // While it is played, the picture has moved on before the next press.
+        // During playback, the moment on screen has moved on before the next press.
         let stands = self
             .timeline
             .as_ref()
@@ -129,7 +129,7 @@ impl App {
         effects.push(Effect::Replay(Playback::Go(at)));
     }
 
-    /// Asks what changed from an earlier moment to the one on screen, and goes to the answer.
+    /// Compares an earlier moment with the one on screen, and opens the result.
     pub(super) fn compare(&mut self, when: When, effects: &mut Vec<Effect>) {
         let Some(timeline) = &self.timeline else {
             self.notify(String::from(
@@ -156,7 +156,7 @@ impl App {
         self.go(Destination::Part(ViewId::Alerts, RowScope::Changes(name)));
     }
 
-    /// How long a notice stays on the clock of what is shown: a record may be played fast.
+    /// How long a notice is shown, on the clock of the shown facts: a record may be played fast.
     pub(super) fn notice_stays(&self) -> Duration {
         let speed = self.timeline.as_ref().and_then(|timeline| timeline.speed);
         NOTICE.mul_f64(speed.unwrap_or(1.0).clamp(1.0, 1e6))

@@ -1,4 +1,4 @@
-//! Which facts are shown: the newest, those that are held still, or readings of an earlier moment.
+//! Which facts are shown: the latest, frozen ones, or readings of an earlier moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,38 +9,38 @@ use crate::summary::Summary;
 use model::base::{Moment, Name};
 use table::actions::ActionState;
 use table::explanations::JobExplanations;
-use table::silence::Entry;
+use table::silence::SilenceEntry;
 use table::spend::UsageFacts;
 use table::what_if::Supposed;
 use table::{Facts, past};
 
 use super::{App, QUIET};
 
-/// One step through the history.
+/// One step in the history.
 const STEP: Duration = Duration::from_secs(60);
 
-/// What is shown instead of the newest facts. They are kept for when it goes on.
-pub(super) enum Held {
-    /// The newest facts are shown.
+/// What is shown instead of the latest facts. These are kept for returning to live.
+pub(super) enum ShownFacts {
+    /// The latest facts are shown.
     Live,
-    /// The picture is held still.
+    /// Frozen; holds the latest facts.
     Still(Box<Facts>),
-    /// Readings of the shown moment, over everything else of the newest facts when it was stepped to.
+    /// Readings of an earlier moment are shown, over the facts that were the latest then; holds the latest facts.
     Past(Box<Facts>),
 }
 
 impl App {
-    /// True while the picture is held still, or shows the past.
+    /// True while frozen, or while the past is shown.
     pub const fn is_frozen(&self) -> bool {
-        !matches!(self.held, Held::Live)
+        !matches!(self.shown_facts, ShownFacts::Live)
     }
 
     /// True while readings of the past are shown.
     pub const fn is_past(&self) -> bool {
-        matches!(self.held, Held::Past(_))
+        matches!(self.shown_facts, ShownFacts::Past(_))
     }
 
-    /// The present, whatever is shown.
+    /// The current time, also while an earlier moment is shown.
     pub fn present(&self) -> Moment {
         self.clock
     }
@@ -49,7 +49,7 @@ impl App {
         Duration::from_millis(self.clock.since(self.last_key).millis())
     }
 
-    /// How long until rows may change places; nothing when they may now.
+    /// How long until rows may be reordered; `None` when they may be now.
     pub(super) fn until_quiet(&self) -> Option<Duration> {
         QUIET
             .checked_sub(self.quiet())
@@ -57,7 +57,7 @@ impl App {
     }
 
     pub(super) fn take(&mut self, mut facts: Facts) {
-        // A record brings what had been done with its findings by then.
+        // A record has its own silences of that moment.
         if self.timeline.is_none() && facts.silences.is_empty() {
             facts.silences = Arc::clone(&self.facts.silences);
         }
@@ -67,7 +67,7 @@ impl App {
         facts.compared = Arc::clone(&self.facts.compared);
         facts.take_usage(Arc::clone(&self.facts.usage));
         if self.timeline.is_some() {
-            // A record goes back as well.
+            // A record can also go back in time.
             if facts.now < self.clock {
                 self.last_key = facts.now.minus(QUIET);
             }
@@ -78,30 +78,30 @@ impl App {
         } else {
             self.clock = self.clock.max(facts.now);
         }
-        match &mut self.held {
-            Held::Still(newest) | Held::Past(newest) => **newest = facts,
-            Held::Live => self.put(facts),
+        match &mut self.shown_facts {
+            ShownFacts::Still(newest) | ShownFacts::Past(newest) => **newest = facts,
+            ShownFacts::Live => self.put(facts),
         }
     }
 
-    /// Takes what the engine says of the work that waits.
+    /// Updates the engine's explanations.
     pub(super) fn answered(&mut self, answers: Arc<JobExplanations>) {
-        match &mut self.held {
-            // What is held still, stands still.
-            Held::Still(newest) => {
+        match &mut self.shown_facts {
+            // While frozen, the screen does not change.
+            ShownFacts::Still(newest) => {
                 newest.answers = answers;
                 return;
             }
-            Held::Past(newest) => newest.answers = Arc::clone(&answers),
-            Held::Live => {}
+            ShownFacts::Past(newest) => newest.answers = Arc::clone(&answers),
+            ShownFacts::Live => {}
         }
         self.facts.answers = answers;
         self.refresh(false);
     }
 
-    /// Takes what the usage ledger tells.
+    /// Updates the usage ledger's figures.
     pub(super) fn told_usage(&mut self, usage: Arc<UsageFacts>) {
-        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+        if let ShownFacts::Still(newest) | ShownFacts::Past(newest) = &mut self.shown_facts {
             newest.take_usage(Arc::clone(&usage));
         }
         self.facts.take_usage(usage);
@@ -109,28 +109,28 @@ impl App {
         self.refresh(false);
     }
 
-    /// Takes what may be done and what was done.
+    /// Updates write access and runs.
     pub(super) fn acted(&mut self, acts: Arc<ActionState>) {
-        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+        if let ShownFacts::Still(newest) | ShownFacts::Past(newest) = &mut self.shown_facts {
             newest.acts = Arc::clone(&acts);
         }
         self.facts.acts = acts;
         self.refresh(false);
     }
 
-    /// Asks what these changes would do.
+    /// Requests a what-if result.
     pub(super) fn suppose(&mut self, changes: &Name, effects: &mut Vec<Effect>) {
         self.supposed(changes, Supposed::Asked);
         effects.push(Effect::Suppose(changes.clone()));
     }
 
-    /// Takes what came of what was supposed.
+    /// Stores a what-if result.
     pub(super) fn supposed(&mut self, changes: &Name, mut supposed: Supposed) {
         if let Supposed::Told(outcome, at, _) = &mut supposed {
             table::what_if::budgeted(&self.facts, outcome, *at);
         }
         Arc::make_mut(&mut self.facts.supposed).put(changes, supposed);
-        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+        if let ShownFacts::Still(newest) | ShownFacts::Past(newest) = &mut self.shown_facts {
             newest.supposed = Arc::clone(&self.facts.supposed);
         }
         self.refresh(true);
@@ -138,11 +138,11 @@ impl App {
 
     /// Shows these facts.
     pub(super) fn put(&mut self, mut facts: Facts) {
-        let same =
-            Arc::ptr_eq(&facts.fleet, &self.facts.fleet) && Arc::ptr_eq(&facts.burn, &self.whole);
-        self.whole = Arc::clone(&facts.burn);
+        let same = Arc::ptr_eq(&facts.fleet, &self.facts.fleet)
+            && Arc::ptr_eq(&facts.spend_rates, &self.whole);
+        self.whole = Arc::clone(&facts.spend_rates);
         if same {
-            facts.burn = Arc::clone(&self.facts.burn);
+            facts.spend_rates = Arc::clone(&self.facts.spend_rates);
             facts.part = self.facts.part.clone();
         }
         self.facts = facts;
@@ -154,16 +154,16 @@ impl App {
         }
     }
 
-    /// What is shown, of the whole fleet.
+    /// The facts on screen for the whole fleet, unscoped.
     pub(super) fn unscoped(&self) -> Facts {
         Facts {
-            burn: Arc::clone(&self.whole),
+            spend_rates: Arc::clone(&self.whole),
             part: None,
             ..self.facts.clone()
         }
     }
 
-    /// Money, counts and readings are those of the scope: header, totals and rows agree.
+    /// Limits rates, counts and readings to the scope, so that header, totals and rows agree.
     pub(super) fn keep_to_part(&mut self) {
         self.facts = self.unscoped().scoped(&self.scope);
     }
@@ -190,7 +190,11 @@ impl App {
             self.overlay = overlay.with_error(wrong);
         }
         self.clock = now;
-        if self.notice.as_ref().is_some_and(|(_, until)| now >= *until) {
+        if self
+            .notice
+            .as_ref()
+            .is_some_and(|notice| now >= notice.until)
+        {
             self.notice = None;
         }
         if self.is_frozen() {
@@ -202,26 +206,26 @@ impl App {
         }
     }
 
-    /// Notes what the operator did with a finding.
-    pub(super) fn silence(&mut self, id: Name, entry: Option<Entry>) {
+    /// Sets the silence of a finding.
+    pub(super) fn silence(&mut self, id: Name, entry: Option<SilenceEntry>) {
         Arc::make_mut(&mut self.facts.silences).set(id, entry);
         self.summarize();
         self.refresh(false);
     }
 
-    /// Holds the picture still, or lets it go on.
+    /// Freezes the screen, or unfreezes it.
     pub(super) fn freeze(&mut self) {
         if self.is_frozen() {
             self.live();
         } else {
-            self.held = Held::Still(Box::new(self.unscoped()));
+            self.shown_facts = ShownFacts::Still(Box::new(self.unscoped()));
         }
     }
 
-    /// Shows the newest facts again.
+    /// Shows the latest facts again.
     pub(super) fn live(&mut self) {
-        if let Held::Still(newest) | Held::Past(newest) =
-            std::mem::replace(&mut self.held, Held::Live)
+        if let ShownFacts::Still(newest) | ShownFacts::Past(newest) =
+            std::mem::replace(&mut self.shown_facts, ShownFacts::Live)
         {
             let mut newest = *newest;
             newest.now = self.clock.max(newest.now);
@@ -229,17 +233,17 @@ impl App {
         }
     }
 
-    /// Steps through the history: readings as they were, everything else as it is.
+    /// Steps through the history: readings of that moment, everything else current.
     pub(super) fn step(&mut self, back: bool) {
-        let newest = match &self.held {
-            Held::Live => {
+        let newest = match &self.shown_facts {
+            ShownFacts::Live => {
                 if !back {
                     self.notify(String::from("this is the present"));
                     return;
                 }
                 self.unscoped()
             }
-            Held::Still(newest) | Held::Past(newest) => (**newest).clone(),
+            ShownFacts::Still(newest) | ShownFacts::Past(newest) => (**newest).clone(),
         };
         let from = if self.is_past() {
             self.facts.now
@@ -251,7 +255,7 @@ impl App {
         } else {
             from.plus(STEP)
         };
-        // What is less than half a step away is the present.
+        // Less than half a step from now is the present.
         if to.plus(STEP / 2) >= newest.now {
             self.live();
             return;
@@ -259,20 +263,20 @@ impl App {
         let Some(facts) = past::at(&newest, to) else {
             self.notify(match newest.history.readings_since() {
                 Some(since) => format!(
-                    "no readings are held before {}; T goes to a time in the record",
+                    "no readings are kept before {}; T goes to a time in the record",
                     since.clock()
                 ),
-                None => String::from("no readings are held yet"),
+                None => String::from("no readings are kept yet"),
             });
             return;
         };
         if !self.is_past() {
             self.notify(String::from(
-                "readings as they were; who holds what, and money, as they are   f: live",
+                "frozen · past readings; allocation and cost are live   f: live",
             ));
         }
-        self.held = Held::Live;
+        self.shown_facts = ShownFacts::Live;
         self.put(facts);
-        self.held = Held::Past(Box::new(newest));
+        self.shown_facts = ShownFacts::Past(Box::new(newest));
     }
 }

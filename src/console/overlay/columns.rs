@@ -1,4 +1,4 @@
-//! The list of columns: which are shown.
+//! The column list: which columns are shown.
 
 use ratatui::layout::Rect;
 
@@ -45,9 +45,9 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, at: usize) 
         } else {
             ("·", Role::Muted)
         };
-        painter.say(inside.x + 2, y, 1, sign, role);
+        painter.print(inside.x + 2, y, 1, sign, role);
         let room = inside.width.saturating_sub(18);
-        painter.say(inside.x + 4, y, room, column.head.title, Role::Text);
+        painter.print(inside.x + 4, y, room, column.head.title, Role::Text);
         let muted = painter.render_style.fg(Role::Muted);
         painter.right(inside.right(), y, 12, column.id, muted);
     }

@@ -1,4 +1,4 @@
-//! The question as what to copy, at the foot of the screen.
+//! The copy prompt at the bottom of the screen: the form to copy in.
 
 use ratatui::layout::Rect;
 

@@ -1,4 +1,4 @@
-//! Everything known of an object, over the view.
+//! Every field of an object, over the view.
 
 use ratatui::layout::Rect;
 
@@ -21,7 +21,13 @@ pub(super) fn draw(
     let Some(table) = describe(&app.facts, selection, painter) else {
         let frame = centred(area, 50, 3);
         let inside = popup(painter, frame, &selection.heading(&app.facts), "");
-        painter.say(inside.x, inside.y, inside.width, "has gone", Role::Warn);
+        painter.print(
+            inside.x,
+            inside.y,
+            inside.width,
+            "no longer exists",
+            Role::Warn,
+        );
         return;
     };
     let width = 84.min(area.width);
@@ -35,6 +41,6 @@ pub(super) fn draw(
     draw_lines(painter, inside, &table.lines, skip);
     if lines > height && frame.height > 0 {
         let y = frame.bottom() - 1;
-        painter.say(frame.x + 3, y, 20, " j k scroll ", Role::Muted);
+        painter.print(frame.x + 3, y, 20, " j k scroll ", Role::Muted);
     }
 }

@@ -1,4 +1,4 @@
-//! The filter line at the foot of the screen: what is typed works at once, what is wrong with it stands beside it.
+//! The filter line at the bottom of the screen: applied while typing, with errors beside it.
 
 use ratatui::layout::{Position, Rect};
 
@@ -7,16 +7,16 @@ use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::theme::Role;
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 
 use super::Verdict;
 
-/// What is typed, what it was before, and what is wrong with it.
+/// The typed text, the filter before it, and the error.
 pub struct FilterLine {
-    field: Field,
+    field: TextField,
     before: String,
     pub(super) wrong: Option<String>,
-    /// Which of the filters that were used before stands in the field, the latest 1; 0 is what was typed.
+    /// Index of the recalled filter in the field, 1 for the latest; 0 is the typed text.
     recalled: usize,
     typed: String,
 }
@@ -24,7 +24,7 @@ pub struct FilterLine {
 impl FilterLine {
     pub(super) fn new(now: &str) -> Self {
         Self {
-            field: Field::selected(now),
+            field: TextField::selected(now),
             before: now.to_owned(),
             wrong: None,
             recalled: 0,
@@ -57,7 +57,7 @@ impl FilterLine {
         Verdict::Filter(self.typed.clone(), true)
     }
 
-    /// Puts one of the filters that were used in this view before into the field.
+    /// Puts an earlier filter of this view into the field.
     fn recall(&mut self, app: &App, nth: usize) -> Verdict {
         let used = app.memory.filters(app.view().id());
         let words = match nth.checked_sub(1) {
@@ -68,14 +68,14 @@ impl FilterLine {
             },
         };
         self.recalled = nth;
-        self.field = Field::new(&words);
+        self.field = TextField::new(&words);
         Verdict::Filter(words, true)
     }
 
     pub(super) fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        painter.say(area.x + 1, y, 1, "/", Role::Accent);
+        painter.print(area.x + 1, y, 1, "/", Role::Accent);
         let (shown, total) = app.view().counts();
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.clone(), Role::Crit),

@@ -8,15 +8,15 @@ use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::text::wrap;
 use crate::theme::Role;
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use table::actions::May;
 
 use super::{Verdict, scrolled};
 use crate::view::scroll::PopupScroll;
 
-/// What the signs mean, wherever they stand.
-const SIGNS: [(&str, &str); 12] = [
+/// The meaning of the symbols used throughout.
+const SIGNS: [(&str, &str); 14] = [
     ("●", "well: ready, running, live; of a finding: look at it"),
     (
         "◐",
@@ -28,34 +28,42 @@ const SIGNS: [(&str, &str); 12] = [
     ),
     (
         "▲",
-        "act on it; behind a share or money: held without working, or much idle money",
+        "act on it; after a share or money: allocated but idle, or a high idle cost",
     ),
     ("×", "broken or failed; on the heatmap a fault"),
     ("□", "on hold or stopped"),
     ("✓", "done; of a finding: acked"),
     ("·", "a free device; in a trend nothing was read"),
-    ("–", "not known, which is never nothing"),
+    ("–", "unknown, which is never zero"),
     (
         "~",
-        "inferred: behind a pod by counting, behind a place by our own order; before a change: reckoned, not tried",
+        "inferred: after a pod by counting, after a place by our own order; before a change: computed, not tried",
+    ),
+    (
+        "no ETA",
+        "it does not start by itself, or what it waits for has no known end; `b` and its page say what would start it",
+    ),
+    (
+        "idle, wasted",
+        "idle: allocated and below 1 % busy, or free; wasted: allocated and idle, or all of a gang that has stalled",
     ),
     (
         "~ ↓ ↑",
-        "at a title: sorted by it; ~ when values have moved since (s settles it)",
+        "in a title: the sort column; ~ when values have changed since (s sorts again)",
     ),
     (
         "+",
-        "behind money: some devices have no price and are left out",
+        "after money: some devices have no price and are left out",
     ),
 ];
 
-/// Help as it is shown: from which line on, and which lines of it.
+/// The state of the help popup: scroll position and filter.
 #[derive(Default)]
 pub struct Help {
     pub(super) scroll: PopupScroll,
-    /// Only lines with this are shown.
-    filter: Field,
-    /// Letters go to the filter.
+    /// Only lines that contain this are shown.
+    filter: TextField,
+    /// True while letters go to the filter.
     pub(super) types: bool,
 }
 
@@ -85,12 +93,12 @@ impl Help {
 /// A line of help.
 enum Row {
     Head(&'static str),
-    /// Keys, and what they do; what goes on below begins without keys.
+    /// Keys and their effect; continuation lines have no keys.
     Key(String, String),
     Gap,
 }
 
-/// The rows with these words; a head stays where something below it does.
+/// The rows that contain these words; a heading stays where a row below it does.
 fn only(rows: Vec<(Row, String)>, words: &str) -> Vec<Row> {
     let words = words.trim().to_lowercase();
     if words.is_empty() {
@@ -136,7 +144,7 @@ pub(super) fn draw(
     let column = 20.min(inside.width / 3);
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
-    // What a key does is told whole, on as many lines as it needs.
+    // The description is wrapped over as many lines as it needs.
     let told = |rows: &mut Vec<(Row, String)>, keys: String, doc: &str| {
         let whole = format!("{keys} {doc}");
         let mut keys = Some(keys);
@@ -174,17 +182,17 @@ pub(super) fn draw(
         match row {
             Row::Gap => {}
             Row::Head(title) => {
-                painter.say(inside.x, y, inside.width, title, Role::Title);
+                painter.print(inside.x, y, inside.width, title, Role::Title);
             }
             Row::Key(keys, doc) => {
                 let style = painter.render_style.bold(Role::Accent);
                 painter.text(inside.x + 1, y, column, keys, style);
-                painter.say(inside.x + column + 2, y, room, doc, Role::Text);
+                painter.print(inside.x + column + 2, y, room, doc, Role::Text);
             }
         }
     }
     if rows.is_empty() {
-        painter.say(
+        painter.print(
             inside.x,
             inside.y,
             inside.width,
@@ -197,7 +205,7 @@ pub(super) fn draw(
     }
     let foot = frame.bottom() - 1;
     if help.types || !help.filter.text().is_empty() {
-        painter.say(frame.x + 3, foot, 3, " / ", Role::Accent);
+        painter.print(frame.x + 3, foot, 3, " / ", Role::Accent);
         let room = frame.width.saturating_sub(10).min(30);
         let position = help.filter.draw(painter, frame.x + 6, foot, room);
         return help.types.then_some(position);
@@ -209,7 +217,7 @@ pub(super) fn draw(
             (skip + height).min(rows.len()),
             rows.len()
         );
-        painter.say(
+        painter.print(
             frame.x + 3,
             foot,
             frame.width.saturating_sub(6),

@@ -1,10 +1,10 @@
-//! Words of the planners name commands of a shell; on this screen keys do the same.
+//! Replaces shell commands in the planners' texts by the keys that do the same on screen.
 
 use crate::commands::{Command, Context};
 use crate::keys::Keymap;
 
-/// The words with each command in backticks that a key stands for as that key: `explain job nlp/a` as `d on nlp/a`.
-pub(super) fn by_key(words: &str, keys: &Keymap) -> String {
+/// Replaces each command in backticks that has a key by the key: `explain job nlp/a` becomes `d on nlp/a`.
+pub(super) fn with_keys(words: &str, keys: &Keymap) -> String {
     let mut out = String::with_capacity(words.len());
     for (at, piece) in words.split('`').enumerate() {
         match (at % 2, key_of(piece, keys)) {
@@ -16,9 +16,9 @@ pub(super) fn by_key(words: &str, keys: &Keymap) -> String {
     out
 }
 
-/// What is pressed instead of a command; `None` where no key does the same.
+/// The key for a command; `None` where no key does the same.
 pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
-    // No key asks for a deadline: that is told as the command it is.
+    // No key sets a deadline: the command stays.
     if line.contains("--deadline") {
         return None;
     }
@@ -45,7 +45,7 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
     let key_of = |command| Some(keys.keys(Context::Global, command).first()?.to_string());
     let key = key_of(command)?;
     if command == Command::Undo {
-        // Runs stand in a view of their own.
+        // Runs have a view of their own.
         let run = words.next().filter(|run| *run != "RUN");
         return Some(format!(
             "{key} on {} in {}",
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_told_as_its_key() {
+    fn a_command_is_shown_as_its_key() {
         let keys = Keymap::builtin();
         for (words, told) in [
             (
@@ -80,12 +80,12 @@ mod tests {
                 "the number: `plan reprioritise nlp/a 80`",
                 "the number: P on nlp/a, then 80",
             ),
-            ("let it go on: `plan resume q`", "let it go on: H on q"),
+            ("resume it: `plan resume q`", "resume it: H on q"),
             ("there is no class `x`: none", "there is no class `x`: none"),
             ("`plan undo RUN`", "U on its run in 9"),
             ("no command", "no command"),
         ] {
-            assert_eq!(by_key(words, &keys), told);
+            assert_eq!(with_keys(words, &keys), told);
         }
         assert_eq!(key_of("plan drain a100-17 --deadline 30m", &keys), None);
         let mine = Keymap::builtin().with("keys.toml", "[global]\nd = \"none\"\n");

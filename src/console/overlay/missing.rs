@@ -1,4 +1,4 @@
-//! The screen that says what is missing and the command that mends it.
+//! The screen of missing data, with the commands that fix it.
 
 use ratatui::layout::Rect;
 
@@ -25,13 +25,13 @@ pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, scroll: &Po
     let inside = popup(painter, frame, title(app), &app.facts.context);
     let fits = usize::from(inside.height.saturating_sub(hints));
     let skip = scroll.first(lines.len(), fits);
-    say(painter, inside, &lines, skip, fits);
+    draw_lines(painter, inside, &lines, skip, fits);
     if hints > 0 && inside.height > hints {
         draw_hints(app, painter, inside);
     }
 }
 
-/// Draws it in the place of a view that has nothing to show; the key that opens it leads on.
+/// Draws it in place of an empty view, with the key that opens it.
 pub(crate) fn draw_in_place(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let width = 92.min(area.width);
     let mut lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
@@ -47,7 +47,7 @@ pub(crate) fn draw_in_place(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let frame = centred(area, width, height.saturating_add(2));
     painter.clear(area, Role::Background);
     let inside = panel(painter, frame, title(app), &app.facts.context);
-    say(painter, inside, &lines, 0, usize::from(inside.height));
+    draw_lines(painter, inside, &lines, 0, usize::from(inside.height));
 }
 
 fn title(app: &App) -> &'static str {
@@ -57,15 +57,15 @@ fn title(app: &App) -> &'static str {
     }
 }
 
-fn say(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
+fn draw_lines(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
     for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
         let x = inside.x + indent;
         let room = inside.width.saturating_sub(*indent);
-        painter.say(x, inside.y + at as u16, room, words, *role);
+        painter.print(x, inside.y + at as u16, room, words, *role);
     }
 }
 
-/// What is missing, why, and how each is fixed, in lines of this width.
+/// What is missing, why, and how to fix it, wrapped to this width.
 fn lines(app: &App, room: usize) -> Vec<Line> {
     let all = app.missing();
     let mut lines: Vec<Line> = Vec::new();
@@ -120,7 +120,7 @@ fn lines(app: &App, room: usize) -> Vec<Line> {
     lines
 }
 
-/// The keys that lead on, the demo first: it always works.
+/// The available keys, the demo first: it always works.
 fn draw_hints(app: &App, painter: &mut Painter<'_>, inside: Rect) {
     let (accent, muted) = (
         painter.render_style.bold(Role::Accent),
@@ -135,6 +135,9 @@ fn draw_hints(app: &App, painter: &mut Painter<'_>, inside: Rect) {
         (Command::Close, "closes this"),
     ];
     for (command, words) in offered {
+        if command == Command::Demo && app.facts.context.as_str() == "demo" {
+            continue;
+        }
         let keys = app.options.keys.keys(Context::Missing, command);
         let Some(key) = keys.first().map(ToString::to_string) else {
             continue;

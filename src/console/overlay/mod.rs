@@ -1,4 +1,4 @@
-//! What lies over a view: help, facts, the palette, the filter line, and small questions.
+//! Overlays above a view: help, facts, the palette, the filter line, and prompts.
 
 mod columns;
 mod copy;
@@ -40,90 +40,92 @@ use palette::Palette;
 use table::actions::May;
 use time_prompt::TimePrompt;
 
-/// What is in front of the view.
+/// The open overlay.
 pub enum Overlay {
     /// Nothing.
     None,
     /// The keys.
     Help(Box<Help>),
-    /// An object's facts, from a line on.
+    /// An object's facts, with the scroll position.
     Facts(Selection, PopupScroll),
     /// The palette.
     Palette(Box<Palette>),
     /// The filter line.
     Filter(FilterLine),
-    /// A time of a record that is typed.
+    /// The prompt for a time of a record.
     Time(TimePrompt),
-    /// The question as what to copy.
+    /// The copy prompt.
     Copy,
     /// The list of columns, with the cursor on one.
     Columns(usize),
     /// A plan.
     Plan(Box<plan::Dialog>),
-    /// What is missing, from a line on.
+    /// The screen of missing data, with the scroll position.
     Missing(PopupScroll),
 }
 
-/// What a key in an overlay comes to.
+/// The result of a key in an overlay.
 pub enum Verdict {
-    /// It stays open.
+    /// Stay open.
     Stay,
-    /// It closes.
+    /// Close.
     Close,
-    /// Copy this name; it stays open.
+    /// Copy this name; stay open.
     Copy(String),
-    /// Close and copy what is meant as this.
+    /// Close and copy the selection in this form.
     CopyAs(As),
-    /// Filter by this; stay open or not.
+    /// Apply this filter; stay open or not.
     Filter(String, bool),
-    /// Show or hide this column; it stays open.
+    /// Toggle this column; stay open.
     Column(usize),
-    /// Close and do this.
+    /// Close and navigate.
     Navigation(Navigation),
-    /// Carry this out; it stays open.
+    /// Carry out this plan; stay open.
     Carry(Box<ConfirmedPlan>),
-    /// Go on with this run; it stays open.
+    /// Continue this run; stay open.
     GoOn(String),
     /// Close and plan this.
     ActionRequest(ActionRequest),
-    /// Close and read this of the object.
+    /// Close and read this about the object.
     Read(Command, Selection),
 }
 
-/// Something to do or somewhere to go.
+/// A navigation or a command from the palette or a dialog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Navigation {
-    /// Give this command.
+    /// Run this command.
     Command(Command),
-    /// Look like this.
+    /// Switch to this theme.
     Theme(String),
-    /// See this object.
+    /// Open this object.
     Object(Selection),
-    /// Go there, with this filter where one is given.
+    /// Plan this action for an object.
+    Deed(Command, Selection),
+    /// Open this destination, with a filter unless it is empty.
     Destination(Destination, String),
-    /// Keep to this team, or to none.
+    /// Set the scope's team, or clear it.
     Team(Option<Name>),
     /// Sort the view by this column.
     Sort(usize),
-    /// Open the palette with this typed.
+    /// Open the palette with this text.
     Palette(String),
-    /// Look at something else.
+    /// Switch the session.
     Switch(Switch),
-    /// Show this view and look at something else.
+    /// Open this view and switch the session.
     There(ViewId, Switch),
-    /// See what changed from then to the moment on screen.
+    /// Show the changes from then to the moment on screen.
     Diff(When),
-    /// Go to this moment of the record.
+    /// Jump to this moment of the record.
     Time(Moment),
-    /// Go to this moment of the cluster's record.
+    /// Jump to this moment of the cluster's record.
     Rewind(When),
-    /// Back from the record to the session.
+    /// Return from the record to the session.
     Live,
-    /// See what these changes would do.
+    /// Show the what-if result of these changes.
     WhatIf(Name),
     /// Forward a port to this pod.
     PortForward(ObjectKey, Ports),
-    /// End the port-forward of this number.
+    /// Stop the port-forward with this number.
     StopPortForward(u64),
 }
 
@@ -135,27 +137,27 @@ pub(super) const PLAN: &[Context] = &[Context::Plan, Context::Anywhere];
 const MISSING: &[Context] = &[Context::Missing, Context::Anywhere];
 
 impl Overlay {
-    /// The palette with something typed.
+    /// The palette with this text.
     pub fn palette(app: &App, words: &str) -> Self {
         Self::Palette(Box::new(Palette::new(app, words)))
     }
 
-    /// The filter line with the filter as it is.
+    /// The filter line with the current filter.
     pub fn filter(now: &str) -> Self {
         Self::Filter(FilterLine::new(now))
     }
 
-    /// The line in which a time of a record is typed.
+    /// The prompt for a time of a record.
     pub fn time() -> Self {
         Self::Time(TimePrompt::new())
     }
 
-    /// A plan for a wish; the number is this question's own.
+    /// A plan dialog for a request with this number.
     pub fn plan(number: u64, wish: ActionRequest, now: Moment) -> Self {
         Self::Plan(Box::new(plan::Dialog::new(number, wish, now)))
     }
 
-    /// Whose keys are heard while it is open.
+    /// The contexts whose keys apply while it is open.
     pub fn contexts(&self, may: &May) -> Option<&'static [Context]> {
         match self {
             Self::None => None,
@@ -169,7 +171,7 @@ impl Overlay {
         }
     }
 
-    /// True where nothing is typed and nothing is left to confirm: the key of a view closes it.
+    /// True where nothing is typed and nothing is left to confirm: a view key closes it.
     pub fn gives_way(&self) -> bool {
         match self {
             Self::Help(help) => !help.types,
@@ -179,7 +181,7 @@ impl Overlay {
         }
     }
 
-    /// True for a command that does something in it as it stands: only such are hinted at.
+    /// True for a command that has an effect now: only these are hinted.
     pub fn does(&self, command: Command, app: &App) -> bool {
         match self {
             Self::Plan(dialog) => dialog.does(command, app),
@@ -192,7 +194,7 @@ impl Overlay {
         }
     }
 
-    /// The same with what is wrong with the filter.
+    /// The same overlay with the filter's error.
     #[must_use]
     pub fn with_error(mut self, wrong: Option<String>) -> Self {
         if let Self::Filter(line) = &mut self {
@@ -201,7 +203,7 @@ impl Overlay {
         self
     }
 
-    /// Takes pasted text.
+    /// Handles pasted text.
     pub fn paste(&mut self, words: &str, app: &App) -> Verdict {
         match self {
             Self::Palette(palette) => {
@@ -225,7 +227,7 @@ impl Overlay {
         }
     }
 
-    /// Takes a key and the command it is bound to here.
+    /// Handles a key and the command that it is bound to here.
     pub fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
         match self {
             Self::None => Verdict::Close,
@@ -252,7 +254,7 @@ impl Overlay {
         }
     }
 
-    /// Draws it over the view; returns where the cursor stands in what is typed.
+    /// Draws it over the view; returns the position of the text cursor.
     pub fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
         match self {
             Self::None => return None,
@@ -262,7 +264,7 @@ impl Overlay {
             Self::Filter(line) => return Some(line.draw(app, painter, area)),
             Self::Time(line) => return Some(line.draw(painter, area)),
             Self::Plan(dialog) => {
-                // What may be pressed stays in sight; what is behind steps back.
+                // The key hints stay visible; the view behind is dimmed.
                 let area = above_hints(area);
                 painter.dim(area);
                 return dialog.draw(app, painter, area);
@@ -275,7 +277,7 @@ impl Overlay {
     }
 }
 
-/// The room of a dialog that leaves the last line free.
+/// The dialog area, without the last line.
 fn above_hints(area: Rect) -> Rect {
     Rect {
         height: area.height.saturating_sub(1),

@@ -1,7 +1,8 @@
-//! What the palette offers for what is typed: views, commands, objects, contexts, namespaces, teams, themes, columns.
+//! The palette's offers for a text: views, commands, objects, contexts, namespaces, teams, themes, columns.
 
 use std::collections::BTreeSet;
 
+use crate::action_keys::fitting;
 use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
@@ -9,12 +10,13 @@ use crate::msg::Switch;
 use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
 use model::base::{Name, SmallSort, When};
 use model::fleet::Fleet;
+use model::fleet::queue::QueueKind;
 
 use super::unknown::{not_here, unknown, which};
 use super::view_offers::{VIEWS, view_of, views};
 use super::{Navigation, port_forward, suppose};
 
-/// Offers that are listed at most.
+/// Maximum number of offers listed.
 const MOST: usize = 60;
 
 /// One offer.
@@ -25,7 +27,7 @@ pub(super) struct Offer {
     pub(super) go: Navigation,
 }
 
-/// What one types of each kind of choice before its name, the first word being the one that is shown.
+/// The words before the name of each kind of choice; the first is the displayed one.
 const VERBS: [(&str, &[&str]); 5] = [
     ("ctx", &["ctx", "context", "contexts"]),
     ("ns", &["ns", "namespace", "namespaces"]),
@@ -34,10 +36,10 @@ const VERBS: [(&str, &[&str]); 5] = [
     ("sort", &["sort"]),
 ];
 
-/// What one types before the earlier moment of a comparison.
+/// The words before the earlier moment of a comparison.
 const DIFF: [&str; 2] = ["diff", "changes"];
 
-/// What changed from this moment to the one on screen, or how a moment is written.
+/// The offer to compare this moment with the one on screen, or the accepted time formats.
 fn diff(typed: &str) -> Offer {
     let label = format!("diff {typed}");
     match When::parse(typed) {
@@ -48,7 +50,7 @@ fn diff(typed: &str) -> Offer {
             ),
             go: Navigation::Diff(when),
         },
-        // Enter leaves the words as they are.
+        // Enter keeps the text.
         Err(forms) => Offer {
             go: Navigation::Palette(label.clone()),
             label,
@@ -57,10 +59,11 @@ fn diff(typed: &str) -> Offer {
     }
 }
 
-/// What one types of a kind of object before its name, to find that kind alone.
-const KINDS: [(&str, &[&str]); 8] = [
+/// The words that restrict a search to one kind of object.
+const KINDS: [(&str, &[&str]); 9] = [
     ("pool", &["pool", "pools"]),
     ("queue", &["queue", "queues", "q", "cq"]),
+    ("cohort", &["cohort", "cohorts"]),
     ("job", &["job", "jobs"]),
     ("node", &["node", "nodes", "no"]),
     ("pod", &["pod", "pods", "po"]),
@@ -69,10 +72,10 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("source", &["source", "sources"]),
 ];
 
-/// The names of all objects, each with the letters it has.
+/// The names of all objects, each with its letter mask.
 pub(super) struct Index {
     entries: Vec<(u64, Entry)>,
-    /// The words that were searched for last, and what they left: typing on searches only there.
+    /// The last search and its results: a longer text searches only these.
     last: Option<(String, Vec<u32>)>,
 }
 
@@ -94,11 +97,11 @@ impl Index {
             add("pool", &pool.name, Selection::Pool(pool.name.clone()));
         }
         for queue in fleet.queues.iter() {
-            add(
-                "queue",
-                queue.name(),
-                Selection::Queue(queue.name().clone()),
-            );
+            let name = queue.name().clone();
+            match queue.key.kind {
+                QueueKind::Queue => add("queue", queue.name(), Selection::Queue(name)),
+                QueueKind::Cohort => add("cohort", queue.name(), Selection::Cohort(name)),
+            }
         }
         for job in fleet.jobs.iter() {
             add("job", &job.id.to_string(), Selection::Job(job.id.clone()));
@@ -128,7 +131,7 @@ impl Index {
         }
     }
 
-    /// The nearest objects, of one kind or of any, and how many there are in all.
+    /// The nearest objects, of one kind or of any, and the total count.
     fn find(&mut self, kind: &str, text: &str, query: &Query) -> (Vec<(u32, u32)>, usize) {
         let words = format!("{kind} {text}");
         let narrows = |last: &(String, Vec<u32>)| words.starts_with(last.0.as_str());
@@ -175,10 +178,10 @@ impl Index {
     }
 }
 
-/// What is offered, best first, and how many there would be.
+/// The offers, best first, and the total count.
 pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (Vec<Offer>, usize) {
     let text = typed.trim_start().to_ascii_lowercase();
-    // `:q` quits, as everywhere.
+    // `:q` quits, as in vi.
     if matches!(text.trim(), "q" | "q!" | "exit") {
         let quit = COMMANDS.iter().find(|spec| spec.command == Command::Quit);
         let offers: Vec<Offer> = quit.into_iter().map(of_command).collect();
@@ -212,9 +215,10 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let count = all.len();
         return (all, count);
     }
-    // `tree NAME` or `tree KIND NAME`; `xray` is what k9s calls it.
+    // `tree NAME` or `tree KIND NAME`; k9s calls it `xray`. `describe`, `explain` and `why` open the object's page.
     if let Some((verb, rest)) = text.split_once(char::is_whitespace)
-        && matches!(verb, "tree" | "xray")
+        && let of_page = matches!(verb, "describe" | "explain" | "why")
+        && (of_page || matches!(verb, "tree" | "xray"))
         && let Some(index) = index.as_deref_mut()
     {
         let rest = rest.trim();
@@ -226,9 +230,24 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
             });
         let (kind, name) = of_kind.unwrap_or(("", rest));
         let (found, count) = index.offers(kind, name);
-        return (trees(app, found), count);
+        let found = nearest_first(found);
+        return match of_page {
+            true => (found, count),
+            false => (trees(app, found), count),
+        };
     }
-    // The word alone: which of them is asked first, none is taken unsaid.
+    // `drain NODE`, `hold JOB`: plans for the named object. Commands that act on a view's selection only are excluded.
+    if let Some((verb, rest)) = text.split_once(char::is_whitespace)
+        && let Some(spec) = COMMANDS.iter().find(|spec| spec.name == verb)
+        && spec.command.is_deed()
+        && let Some(index) = index.as_deref_mut()
+    {
+        let (found, _) = index.offers("", rest.trim());
+        let all = deeds(spec, nearest_first(found));
+        let count = all.len();
+        return (all, count);
+    }
+    // The verb alone: list the choices first, take none by default.
     if let Some((verb, _)) = VERBS.iter().find(|(_, words)| words.contains(&text.trim())) {
         let (mut all, count) = chosen(app, verb, "");
         all.insert(0, which(verb, count));
@@ -243,7 +262,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         .get(behind.len() - rest.len()..)
         .unwrap_or(rest)
         .trim();
-    // k9s lists its short names by this word; here all that can be typed stands in the help.
+    // k9s lists its aliases with this word; here help lists every word.
     if matches!(text.trim(), "alias" | "aliases") {
         let help = COMMANDS.iter().find(|spec| spec.command == Command::Help);
         return (help.map(of_command).into_iter().collect(), 1);
@@ -259,10 +278,9 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         && let Some((kind, _)) = KINDS.iter().find(|(_, words)| words.contains(&kind))
         && let Some(index) = index.as_deref_mut()
     {
-        let (mut found, count) = index.offers(kind, rest.trim());
+        let (found, count) = index.offers(kind, rest.trim());
         if count > 0 {
-            found.small_sort_by_key(|(cost, order, _)| (*cost, *order));
-            let found = found.into_iter().map(|(.., offer)| offer);
+            let found = nearest_first(found);
             let count = count + usize::from(view.is_some());
             return (view.into_iter().chain(found).collect(), count);
         }
@@ -270,7 +288,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     let text = text.trim_end();
     let query = Query::new(text);
     let mut scored: Vec<(u32, usize, Offer)> = Vec::new();
-    // What is used most stands first where the words fit as well.
+    // Among equal matches, the most used comes first.
     let plain = views()
         .chain(commands(app))
         .map(|offer| (0, offer))
@@ -300,7 +318,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     }
     scored.truncate(MOST);
     let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
-    // So do views whose name begins with what is typed.
+    // So do views whose name starts with the text.
     if text.len() >= 2 && behind.is_empty() {
         let begun = VIEWS.iter().map(|(words, _)| words[0]);
         let begun = begun.filter(|name| name.starts_with(text));
@@ -310,7 +328,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         count += begun.len() + all.len() - before;
         all.splice(0..0, begun);
     }
-    // Letters that only stand somewhere in a name are no command: enter does not take what was not meant.
+    // Letters scattered in a name are no command: enter must not run something else.
     let holds = |offer: &Offer| {
         let label = offer.label.to_ascii_lowercase();
         text.split_whitespace().all(|word| label.contains(word))
@@ -330,7 +348,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         all.insert(0, unknown(text, known));
         count += 1;
     }
-    // A name that is typed whole stands first, and once.
+    // An exact name comes first, and once.
     if let Some(view) = view {
         let before = all.len();
         all.retain(|offer| offer.label != view.label);
@@ -340,9 +358,14 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     (all, count)
 }
 
-/// The trees of objects that were found; what has none is left out.
-fn trees(app: &App, mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
+/// Offers sorted by cost, then by position.
+fn nearest_first(mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
     found.small_sort_by_key(|(cost, order, _)| (*cost, *order));
+    found.into_iter().map(|(.., offer)| offer).collect()
+}
+
+/// The trees of the found objects; objects without a tree are left out.
+fn trees(app: &App, found: Vec<Offer>) -> Vec<Offer> {
     let tree = |offer: Offer| {
         let Navigation::Object(of) = &offer.go else {
             return None;
@@ -355,15 +378,29 @@ fn trees(app: &App, mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
             ..offer
         })
     };
-    let found = found.into_iter().map(|(.., offer)| offer);
-    found.filter_map(tree).collect()
+    found.into_iter().filter_map(tree).collect()
+}
+
+/// A plan offer for each found object that the action fits.
+fn deeds(spec: &crate::commands::Spec, found: Vec<Offer>) -> Vec<Offer> {
+    let deed = |offer: Offer| {
+        let Navigation::Object(of) = offer.go else {
+            return None;
+        };
+        fitting(&of).contains(&spec.command).then(|| Offer {
+            label: format!("{} {}", spec.name, offer.label),
+            doc: offer.doc,
+            go: Navigation::Deed(spec.command, of),
+        })
+    };
+    found.into_iter().filter_map(deed).collect()
 }
 
 fn of_command(spec: &crate::commands::Spec) -> Offer {
     Offer {
         label: spec.name.to_owned(),
         doc: spec.doc.to_owned(),
-        // Typed, it is about nothing that is under the cursor.
+        // Typed in the palette, it does not refer to the object under the cursor.
         go: match spec.command {
             Command::WhatIf => Navigation::Palette(String::from("what-if ")),
             command => Navigation::Command(command),
@@ -441,7 +478,7 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
                 .map(|name| {
                     offer(
                         name,
-                        "keep to this team",
+                        "filter to this team",
                         Navigation::Team(Some(name.clone())),
                     )
                 });
@@ -466,23 +503,23 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
     }
 }
 
-/// The choices of one verb, by what is typed after it. A context, namespace or team that nobody has heard of can be
-/// asked for all the same.
+/// The choices of one verb that match the rest of the text. An unknown context, namespace or team can still be requested.
 fn chosen(app: &App, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
     let query = Query::new(rest);
     let all = choices(app, verb);
     let prefix = verb.len() + 1;
     let exact = all.iter().any(|offer| offer.label[prefix..] == *rest);
-    let mut scored: Vec<(u32, usize, Offer)> = all
+    let scored: Vec<(u32, usize, Offer)> = all
         .into_iter()
         .enumerate()
         .filter_map(|(order, offer)| {
-            let cost = query.cost(&offer.label[prefix..])?;
+            // A column matches by its title as well.
+            let title = (verb == "sort").then(|| query.cost(&offer.doc)).flatten();
+            let cost = query.cost(&offer.label[prefix..]).or(title)?;
             Some((if query.is_empty() { 0 } else { cost }, order, offer))
         })
         .collect();
-    scored.small_sort_by_key(|(cost, order, _)| (*cost, *order));
-    let mut offers: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
+    let mut offers = nearest_first(scored);
     let go = match verb {
         "ctx" => Some(Navigation::Switch(Switch::Context(Name::new(rest)))),
         "ns" => {

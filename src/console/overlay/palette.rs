@@ -1,4 +1,4 @@
-//! The palette: what is typed, what it offers, and how that is drawn.
+//! The palette: its text, its offers, and how these are drawn.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::theme::Role;
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 use crate::widget::panel::{centred, popup, wide};
 use model::fleet::Fleet;
 
 use super::Verdict;
 use super::offers::{Index, Offer, offers};
 
-/// The palette's state. Offers are worked out when something is typed, never while drawing.
+/// The palette's state. Offers are computed on typing, never while drawing.
 pub struct Palette {
-    field: Field,
+    field: TextField,
     chosen: usize,
     offers: Vec<Offer>,
     found: usize,
-    /// The names of everything, made when the first letter is typed.
+    /// The names of all objects, indexed on the first letter typed.
     index: Option<(Arc<Fleet>, Index)>,
 }
 
 impl Palette {
     pub(super) fn new(app: &App, words: &str) -> Self {
         let mut palette = Self {
-            field: Field::new(words),
+            field: TextField::new(words),
             chosen: 0,
             offers: Vec::new(),
             found: 0,
@@ -44,7 +44,7 @@ impl Palette {
         self.look(app);
     }
 
-    /// Looks for what is typed.
+    /// Searches for the text.
     fn look(&mut self, app: &App) {
         let text = self.field.text();
         self.chosen = 0;
@@ -87,14 +87,14 @@ impl Palette {
             String::new()
         };
         let inside = popup(painter, frame, "go to, or do", &note);
-        painter.say(inside.x, inside.y, 2, ":", Role::Accent);
+        painter.print(inside.x, inside.y, 2, ":", Role::Accent);
         let room = inside.width.saturating_sub(2);
         let cursor = self.field.draw(painter, inside.x + 2, inside.y, room);
         let shown = usize::from(inside.height.saturating_sub(2));
         let first = (self.chosen + 1).saturating_sub(shown.max(1));
         if self.offers.is_empty() && inside.height > 2 {
             let words = "no match";
-            painter.say(inside.x, inside.y + 2, inside.width, words, Role::Muted);
+            painter.print(inside.x, inside.y + 2, inside.width, words, Role::Muted);
         }
         let names = self
             .offers
@@ -112,9 +112,9 @@ impl Palette {
                 painter.ground(Rect::new(x, y, width, 1), Role::Selection);
                 painter.sign(x, y, "▌", painter.render_style.fg(Role::Accent));
             }
-            painter.say(x + 2, y, names, &offer.label, Role::Title);
+            painter.print(x + 2, y, names, &offer.label, Role::Title);
             let left = width.saturating_sub(names + 4);
-            painter.say(x + names + 4, y, left, &offer.doc, Role::Muted);
+            painter.print(x + names + 4, y, left, &offer.doc, Role::Muted);
         }
         cursor
     }

@@ -1,5 +1,5 @@
-//! The plan dialog: the only door to a change. It shows what would be done, takes a reason and the confirmation, then
-//! how far it is. It sends nothing by itself.
+//! The plan dialog: the only way to a change. It shows the plan, takes a reason and the confirmation, then shows the run's
+//! progress. It sends nothing itself.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::commands::{Command, Context};
 use crate::msg::{Key, KeyPress};
 use crate::painter::Painter;
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 use model::base::Moment;
 use model::fleet::job::JobKey;
 use model::plan::{Intent, JobName, Known, Plan, Refusal};
@@ -19,47 +19,47 @@ use table::actions::{May, RunState};
 
 use super::{PLAN, PROMPT, Verdict, plan_draw, priority_prompt};
 
-/// A confirmation that comes sooner after the plan than this was typed for something else.
+/// An enter this soon after the plan appeared was meant for something else and does not confirm it.
 const SETTLE: Duration = Duration::from_millis(300);
-/// An open plan is made anew this often: what it relies on may have changed.
+/// An open plan is recomputed this often, because its facts may have changed.
 const ANEW: Duration = Duration::from_secs(6);
 
-/// What has to be said before there can be a plan.
+/// Input that is needed before a plan can be made.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Wanted {
+pub(super) enum PlanInput {
     /// A priority for a job.
     Priority(JobName),
     /// A number of replicas for a workload.
     Replicas(JobKey),
-    /// Why nodes are cordoned.
+    /// A reason to cordon nodes.
     Cordon(Vec<model::base::Name>),
 }
 
-/// How far it is.
+/// The dialog's phase.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Phase {
-    /// Something has to be said first.
-    Value(Wanted),
-    /// The plan is being made.
+    /// Input is needed first.
+    Value(PlanInput),
+    /// The plan is being computed.
     Computing,
-    /// It is shown.
+    /// The plan is shown.
     Shown(Box<Plan>),
-    /// There is none.
+    /// The plan was refused.
     Refused(Refusal),
-    /// It could not be made.
+    /// The plan could not be computed.
     Failed(String),
-    /// It was confirmed and is on its way.
+    /// Confirmed; the run has not started yet.
     Sent(Box<Plan>),
-    /// A run that stands, and goes on when that is confirmed.
+    /// A run that was interrupted or stopped; a confirmation continues it.
     Stands(String),
-    /// It is carried out, or was: the run's name.
+    /// Running or finished: the run's name.
     Runs(String),
 }
 
-/// Where letters go.
+/// The field with focus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Focus {
-    /// No field is shown: letters are hot keys.
+    /// No field: letters are hot keys.
     Steps,
     Reason,
     Typed,
@@ -70,57 +70,54 @@ pub struct Dialog {
     number: u64,
     pub(super) intent: Option<Intent>,
     pub(super) phase: Phase,
-    pub(super) value: Field,
-    pub(super) reason: Field,
-    pub(super) typed: Field,
-    /// What was typed before there was a plan: it is for the field that letters go to then.
-    pub(super) early: Field,
-    /// The field that was chosen last; [`Dialog::focus`] tells which of them is shown.
+    pub(super) value: TextField,
+    pub(super) reason: TextField,
+    pub(super) typed: TextField,
+    /// Text typed before the plan appeared; it goes to the field that has focus then.
+    pub(super) early: TextField,
+    /// The last chosen field; [`Dialog::focus`] says which one is shown.
     chosen: Focus,
     pub(super) skip: usize,
-    /// The plan that its operator knows: as it was first shown, or was looked at again.
+    /// The plan that the operator has seen: as first shown, or as reviewed since.
     known: Option<Box<Plan>>,
-    /// What an operator who looked away has to see: what would be done otherwise than by the plan that is known.
+    /// What differs from the plan that the operator has seen, and must be reviewed first.
     pub(super) changed: Option<String>,
     pub(super) error: Option<String>,
-    /// It was said that the plan has no reason yet.
-    reason_asked: bool,
     asked_at: Moment,
     shown_at: Moment,
     asking: bool,
 }
 
 impl Dialog {
-    /// A dialog for a wish; `number` is this question's own.
+    /// A dialog for a request with this number.
     pub fn new(number: u64, wish: ActionRequest, now: Moment) -> Self {
         let (phase, intent) = match wish {
             ActionRequest::Intent(intent) => (Phase::Computing, Some(intent)),
-            ActionRequest::Priority(job) => (Phase::Value(Wanted::Priority(job)), None),
-            ActionRequest::Replicas(id) => (Phase::Value(Wanted::Replicas(id)), None),
-            ActionRequest::Cordon(nodes) => (Phase::Value(Wanted::Cordon(nodes)), None),
+            ActionRequest::Priority(job) => (Phase::Value(PlanInput::Priority(job)), None),
+            ActionRequest::Replicas(id) => (Phase::Value(PlanInput::Replicas(id)), None),
+            ActionRequest::Cordon(nodes) => (Phase::Value(PlanInput::Cordon(nodes)), None),
             ActionRequest::GoOn(run) => (Phase::Stands(run), None),
         };
         Self {
             number,
             intent,
             phase,
-            value: Field::default(),
-            reason: Field::default(),
-            typed: Field::default(),
-            early: Field::default(),
+            value: TextField::default(),
+            reason: TextField::default(),
+            typed: TextField::default(),
+            early: TextField::default(),
             chosen: Focus::Typed,
             skip: 0,
             known: None,
             changed: None,
             error: None,
-            reason_asked: false,
             asked_at: now,
             shown_at: now,
             asking: false,
         }
     }
 
-    /// Whose keys are heard: letters are hot keys only while no field is shown.
+    /// The contexts whose keys apply: letters are hot keys only while no field is shown.
     pub fn contexts(&self, may: &May) -> &'static [Context] {
         match (&self.phase, self.focus(may)) {
             (Phase::Value(_) | Phase::Computing, _) | (_, Focus::Reason | Focus::Typed) => PROMPT,
@@ -128,7 +125,7 @@ impl Dialog {
         }
     }
 
-    /// True once nothing can be confirmed or typed in it. A run goes on without it.
+    /// True once there is nothing to confirm or type. A run continues without the dialog.
     pub(super) const fn gives_way(&self) -> bool {
         matches!(
             self.phase,
@@ -136,7 +133,7 @@ impl Dialog {
         )
     }
 
-    /// The field that letters go to: always one that is drawn.
+    /// The field with focus: always one that is drawn.
     pub(super) fn focus(&self, may: &May) -> Focus {
         match (&self.phase, may) {
             (Phase::Shown(plan), May::Yes) if plan.is_grave() => self.chosen,
@@ -145,7 +142,7 @@ impl Dialog {
         }
     }
 
-    /// The question that is due: at first, and again while the plan is open.
+    /// The plan request that is due: at first, and again while the plan is open.
     pub fn due(&mut self, now: Moment) -> Option<PlanRequest> {
         let again =
             matches!(self.phase, Phase::Shown(_)) && now.since(self.asked_at) >= ANEW.into();
@@ -167,7 +164,7 @@ impl Dialog {
         })
     }
 
-    /// Takes what came of the question. What was typed stays.
+    /// Handles the outcome of a plan request. Typed text stays.
     pub fn made(&mut self, number: u64, made: PlanOutcome, now: Moment) {
         if number != self.number {
             return;
@@ -198,13 +195,13 @@ impl Dialog {
                 self.phase = Phase::Refused(refusal);
             }
             (Phase::Computing, PlanOutcome::Failed(why)) => self.phase = Phase::Failed(why),
-            // Could not be looked at just now: what was shown stays, the writer tests every step anyway.
+            // Recomputing failed: the shown plan stays; the writer checks every step's guards anyway.
             (Phase::Shown(_), PlanOutcome::Failed(why)) => self.error = Some(why),
             _ => {}
         }
     }
 
-    /// Takes how the run began.
+    /// Handles the start of the run.
     pub fn began(&mut self, number: u64, run: Result<String, String>) {
         if number != self.number {
             return;
@@ -219,7 +216,7 @@ impl Dialog {
         }
     }
 
-    /// The run that it follows, while that is carried out.
+    /// The run that it shows, while in progress.
     pub fn running(&self, app: &App) -> Option<String> {
         let Phase::Runs(name) = &self.phase else {
             return None;
@@ -241,7 +238,7 @@ impl Dialog {
 
     pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
         let may = &app.facts.acts.may;
-        // The plan scrolls while one types, too, by every key of it that is not a letter.
+        // Non-letter keys scroll the plan while text is typed.
         if matches!(self.phase, Phase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
             && let Some(scrolls) = app.options.keys.command(press, PLAN)
@@ -253,7 +250,7 @@ impl Dialog {
         match command {
             Some(Command::Close) => return Verdict::Close,
             Some(Command::Accept) => return self.accept(app),
-            Some(Command::Next | Command::Previous) => self.turn(may),
+            Some(Command::Next | Command::Previous) => self.next_field(may),
             Some(Command::Undo) => return self.undo(app),
             Some(command) => self.scroll(command, app),
             None => {
@@ -270,7 +267,7 @@ impl Dialog {
         Verdict::Stay
     }
 
-    /// True for a command that scrolls while a field has the focus: the ends do where there is nothing typed to go along.
+    /// True for a command that scrolls while a field has focus: home and end do where the field is empty.
     fn scrolls(&self, command: Command, may: &May) -> bool {
         match command {
             Command::Up | Command::Down | Command::PageUp | Command::PageDown => true,
@@ -297,7 +294,7 @@ impl Dialog {
         };
     }
 
-    /// True when the command does something as it stands: only such are hinted at.
+    /// True when the command has an effect now: only these are hinted.
     pub(super) fn does(&self, command: Command, app: &App) -> bool {
         let may = &app.facts.acts.may;
         match (&self.phase, command) {
@@ -311,13 +308,13 @@ impl Dialog {
         }
     }
 
-    /// Since when it is worked out.
+    /// When the plan was requested.
     pub(super) const fn asked_at(&self) -> Moment {
         self.asked_at
     }
 
-    /// From one field to the other, where there are two.
-    fn turn(&mut self, may: &May) {
+    /// Moves the focus to the other field, where there are two.
+    fn next_field(&mut self, may: &May) {
         if self.has_two_fields(may) {
             self.error = None;
             self.chosen = match self.chosen {
@@ -344,20 +341,23 @@ impl Dialog {
         match &self.phase {
             Phase::Value(wanted) => {
                 let said = self.value.text().trim().to_owned();
-                if let Wanted::Priority(job) = wanted
+                if let PlanInput::Priority(job) = wanted
                     && let Some(why) = priority_prompt::refused(job, &said, &app.facts)
                 {
                     self.error = Some(why);
                     return Verdict::Stay;
                 }
                 self.intent = Some(match wanted {
-                    Wanted::Priority(job) => Intent::Reprioritise {
+                    PlanInput::Priority(job) => Intent::Reprioritise {
                         job: job.clone(),
                         priority: said,
                     },
-                    Wanted::Replicas(id) => {
-                        let Ok(replicas) = said.parse::<u32>() else {
-                            self.error = Some(String::from("a number of replicas, 0 or more"));
+                    PlanInput::Replicas(id) => {
+                        let pods = app.facts.fleet.job(id).map(|job| job.pods.len());
+                        let Some(replicas) = replica_count(&said, pods) else {
+                            let words =
+                                "a number of replicas, 0 or more; +2 or -2 changes it by two";
+                            self.error = Some(String::from(words));
                             return Verdict::Stay;
                         };
                         Intent::Scale {
@@ -365,13 +365,13 @@ impl Dialog {
                             replicas,
                         }
                     }
-                    Wanted::Cordon(nodes) => Intent::Cordon {
+                    PlanInput::Cordon(nodes) => Intent::Cordon {
                         nodes: nodes.clone(),
                         reason: said,
                     },
                 });
-                if matches!(wanted, Wanted::Cordon(_)) {
-                    self.reason = Field::new(self.value.text());
+                if matches!(wanted, PlanInput::Cordon(_)) {
+                    self.reason = TextField::new(self.value.text());
                 }
                 self.phase = Phase::Computing;
                 Verdict::Stay
@@ -398,10 +398,10 @@ impl Dialog {
         }
     }
 
-    /// Says why a confirmation does not count. The next one is typed anew, not behind what was typed for this one.
+    /// Rejects a confirmation with a reason. The typed confirmation is cleared.
     fn refuse(&mut self, why: String) {
         self.error = Some(why);
-        self.typed = Field::default();
+        self.typed = TextField::default();
         self.chosen = Focus::Typed;
     }
 
@@ -421,10 +421,10 @@ impl Dialog {
             }
         }
         if let Some(changed) = self.changed.take() {
-            // It was seen; the next confirmation counts.
+            // It was reviewed; the next confirmation counts.
             self.known = Some(Box::new(plan));
             self.refuse(format!(
-                "the plan has changed: {changed}; look again, then confirm"
+                "the plan has changed: {changed}; review it, then confirm"
             ));
             return Verdict::Stay;
         }
@@ -433,7 +433,7 @@ impl Dialog {
             return Verdict::Stay;
         }
         let wanted = plan.typed(&app.facts.context);
-        // What confirms is no reason: it stands in the log otherwise, and the plan waits for it still.
+        // The confirmation text is not a reason: it must not end up in the log, and the plan still needs it.
         if plan.is_grave() && self.reason.text().trim() == wanted {
             self.chosen = Focus::Reason;
             self.error = Some(format!(
@@ -446,14 +446,6 @@ impl Dialog {
             self.chosen = Focus::Typed;
             return Verdict::Stay;
         }
-        if plan.is_grave() && self.reason.text().trim().is_empty() && !self.reason_asked {
-            self.reason_asked = true;
-            self.chosen = Focus::Reason;
-            self.error = Some(String::from(
-                "not run yet: type a reason, or press enter again to run without one",
-            ));
-            return Verdict::Stay;
-        }
         let consent = Confirmation {
             reason: self.reason.text().trim().to_owned(),
             confirmed: Confirmed::Typed(wanted),
@@ -464,11 +456,11 @@ impl Dialog {
         Verdict::Carry(Box::new(ConfirmedPlan {
             number: self.number,
             plan,
-            consent,
+            confirmation: consent,
         }))
     }
 
-    /// What was done by the run that it shows is to be taken back.
+    /// Plans the undo of the run on screen.
     fn undo(&self, app: &App) -> Verdict {
         match &self.phase {
             Phase::Runs(name) if self.running(app).is_none() => {
@@ -486,6 +478,15 @@ impl Dialog {
     ) -> Option<Position> {
         plan_draw::draw(self, app, painter, area)
     }
+}
+
+/// The number of replicas that is meant: `8`, or `+2` and `-2` from the present number of pods.
+fn replica_count(typed: &str, pods: Option<usize>) -> Option<u32> {
+    if !typed.starts_with(['+', '-']) {
+        return typed.parse().ok();
+    }
+    let by: i64 = typed.parse().ok()?;
+    u32::try_from(i64::try_from(pods?).ok()?.checked_add(by)?).ok()
 }
 
 #[cfg(test)]
@@ -533,7 +534,7 @@ mod tests {
             dialog.changed.as_deref(),
             Some("suspend Job nlp/c instead of suspend Job nlp/b")
         );
-        // What is as it was first shown has not changed.
+        // A plan equal to the first one shown has not changed.
         assert!(dialog.due(at(30)).is_some());
         dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["b", "a"]))), at(30));
         assert_eq!(dialog.changed, None);
@@ -566,5 +567,19 @@ mod tests {
         dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
         dialog.began(7, Ok(String::from("run-1")));
         assert_eq!(dialog.phase, Phase::Runs(String::from("run-1")));
+    }
+
+    #[test]
+    fn a_sign_changes_the_present_number_of_replicas() {
+        assert_eq!(replica_count("10", Some(8)), Some(10));
+        assert_eq!(replica_count("+2", Some(8)), Some(10));
+        assert_eq!(replica_count("-2", Some(8)), Some(6));
+        assert_eq!(replica_count("-9", Some(8)), None);
+        assert_eq!(
+            replica_count("+2", None),
+            None,
+            "the present number is not known"
+        );
+        assert_eq!(replica_count("two", Some(8)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How the plan dialog looks: steps as a table, effect and checks below, what is typed at the foot.
+//! Drawing of the plan dialog: steps as a table, effects and checks below, input fields at the bottom.
 
 use ratatui::layout::{Position, Rect};
 
@@ -8,23 +8,23 @@ use crate::painter::Painter;
 use crate::text::{self, UNKNOWN, counted};
 use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 use crate::widget::panel::{self, centred, popup};
-use crate::widget::table::{Align, Head, Width};
+use crate::widget::table::{Align, ColumnHead, Width};
 use model::fleet::job::JobKey;
-use model::plan::{Plan, Refusal};
+use model::plan::{Intent, Plan, Refusal};
 use table::actions::May;
 use table::text::with_hours;
 
 use super::above_hints;
-use super::key_hints::by_key;
-use super::plan::{Dialog, Focus, Phase, Wanted};
-use super::plan_layout::Extent;
+use super::key_hints::with_keys;
+use super::plan::{Dialog, Focus, Phase, PlanInput};
+use super::plan_layout::PlanExtent;
 use super::plan_run::draw_run;
 use super::priority_prompt;
 
-pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
-    Head {
+pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
+    ColumnHead {
         title,
         align,
         width,
@@ -32,7 +32,7 @@ pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: 
     }
 }
 
-/// Draws it; returns where the cursor stands in what is typed.
+/// Draws it; returns the position of the text cursor.
 pub(super) fn draw(
     dialog: &Dialog,
     app: &App,
@@ -47,7 +47,7 @@ pub(super) fn draw(
             let inside = popup(painter, frame, "PLAN", "");
             let since = painter.age(dialog.asked_at());
             let words = format!("computing plan… {since}");
-            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
             let below = inside.y + 1;
             (typed > 0).then(|| dialog.early.draw(painter, inside.x, below, inside.width))
         }
@@ -82,7 +82,7 @@ fn draw_box(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line]) 
 }
 
 fn draw_refused(refusal: &Refusal, app: &App, painter: &mut Painter<'_>, area: Rect) {
-    let told = |words: &str| with_hours(&by_key(words, &app.options.keys), app.facts.now);
+    let told = |words: &str| with_hours(&with_keys(words, &app.options.keys), app.facts.now);
     let mut lines = vec![Line::Words(
         "no plan".into(),
         told(&refusal.sentence),
@@ -101,23 +101,23 @@ fn draw_refused(refusal: &Refusal, app: &App, painter: &mut Painter<'_>, area: R
 
 fn draw_value(
     dialog: &Dialog,
-    wanted: &Wanted,
+    wanted: &PlanInput,
     app: &App,
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Position {
     let (title, hint) = match wanted {
-        Wanted::Priority(job) => (
+        PlanInput::Priority(job) => (
             format!("PLAN  priority of {job}"),
             priority_prompt::hint(job, &app.facts),
         ),
-        Wanted::Replicas(id) => (format!("PLAN  replicas of {}", id.key), replicas(id, app)),
-        Wanted::Cordon(nodes) => {
+        PlanInput::Replicas(id) => (format!("PLAN  replicas of {}", id.key), replicas(id, app)),
+        PlanInput::Cordon(nodes) => {
             let what = match nodes.as_slice() {
                 [one] => one.to_string(),
                 many => counted(many.len() as u64, "node"),
             };
-            let hint = String::from("why? it is written on the node");
+            let hint = String::from("reason, written on the node");
             (format!("PLAN  cordon {what}"), hint)
         }
     };
@@ -129,11 +129,11 @@ fn draw_value(
     let inside = popup(painter, centred(area, width, height), &title, "");
     let mut y = inside.y;
     for line in &hints {
-        painter.say(inside.x, y, inside.width, line, Role::Muted);
+        painter.print(inside.x, y, inside.width, line, Role::Muted);
         y += 1;
     }
     y += 1;
-    painter.say(inside.x, y, 2, "▸", Role::Accent);
+    painter.print(inside.x, y, 2, "▸", Role::Accent);
     let position = dialog
         .value
         .draw(painter, inside.x + 2, y, inside.width.saturating_sub(2));
@@ -141,11 +141,11 @@ fn draw_value(
         Some(error) => (error.as_str(), Role::Crit),
         None => ("enter makes the plan, esc cancels", Role::Muted),
     };
-    painter.say(inside.x, y + 1, inside.width, words, role);
+    painter.print(inside.x, y + 1, inside.width, words, role);
     position
 }
 
-/// How many pods a workload has, and what its autoscaler keeps.
+/// A workload's number of pods, and its autoscaler's limits.
 fn replicas(id: &JobKey, app: &App) -> String {
     let fleet = &app.facts.fleet;
     let Some(job) = fleet.job(id) else {
@@ -164,25 +164,25 @@ fn replicas(id: &JobKey, app: &App) -> String {
     }
 }
 
-/// How far a page scrolls: two lines of what is seen stay in sight.
+/// Lines that a page key scrolls: two lines of overlap stay.
 pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
     const OF_A_RUN: usize = 8;
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
-            let extent = Extent::of(dialog, plan, app, above_hints(app.area()));
-            extent.room().saturating_sub(3).max(1)
+            let extent = PlanExtent::of(dialog, plan, app, above_hints(app.area()));
+            extent.visible_rows().saturating_sub(3).max(1)
         }
         _ => OF_A_RUN,
     }
 }
 
-/// How far the dialog can be scrolled.
+/// The maximum scroll position of the dialog.
 pub(super) fn farthest(dialog: &Dialog, app: &App) -> usize {
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
-            Extent::of(dialog, plan, app, above_hints(app.area())).farthest()
+            PlanExtent::of(dialog, plan, app, above_hints(app.area())).farthest()
         }
-        // A run stays where its open step is until somebody scrolls.
+        // A run shows its current step until the operator scrolls.
         Phase::Runs(name) | Phase::Stands(name) => {
             let run = app.facts.acts.run(name);
             run.map_or(0, |run| run.steps.len() + 1)
@@ -198,12 +198,12 @@ fn draw_plan(
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let extent = Extent::of(dialog, plan, app, area);
+    let extent = PlanExtent::of(dialog, plan, app, area);
     let frame = extent.frame;
     let title = format!("PLAN  {}  on {}", plan.title, app.facts.context);
     let note = format!("computed {} ago", painter.age(plan.computed_at));
     let inside = popup(painter, frame, &title, &note);
-    let room = extent.room();
+    let room = extent.visible_rows();
     let most = extent.farthest();
     let skip = dialog.skip.min(most);
     let body = Rect {
@@ -231,7 +231,7 @@ fn draw_plan(
     )
 }
 
-/// Where one stands in what does not fit, and the keys that lead on, in the lower border.
+/// The scroll position and the scroll keys, in the lower border.
 fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, most: usize) {
     let keys = |command| {
         app.options
@@ -253,7 +253,7 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
     };
     let words = format!(" {there} · {} scroll ", keys.join(" "));
     let y = frame.bottom().saturating_sub(1);
-    painter.say(
+    painter.print(
         frame.x + 3,
         y,
         frame.width.saturating_sub(6),
@@ -264,21 +264,32 @@ fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, mo
 
 fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>, inside: Rect) {
     let y = inside.bottom().saturating_sub(1);
-    // The name that is typed is that of what the plan is for: those that it stops are named beside it.
+    // The name to type is the plan's object: the evicted jobs are named beside it.
+    let wanted = plan.typed(&app.facts.context);
+    let is_due = plan.is_grave() && dialog.typed.text().trim() != wanted;
+    let enter = match is_due {
+        true => format!("once {wanted} is typed, enter"),
+        false => String::from("enter"),
+    };
     let evicts = plan.evicts_words().map(|evicted| {
-        let whole = format!("enter evicts {evicted}; to undo: U in view 9");
+        // Undo does not restore their lost work; the plan's own lines say what it restores.
+        let whole = format!("{enter} evicts {evicted}");
         if painter.width(&whole) <= inside.width {
             return whole;
         }
-        // Their names stand in the plan itself.
+        // Their names are listed in the plan.
         let count = counted(plan.evicts().len() as u64, "job");
-        format!("enter evicts {count}; to undo: U in view 9")
+        format!("{enter} evicts {count}")
     });
     let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
-        (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),
+        (None, Phase::Sent(_), _) => ("confirmed: it is starting…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if evicts.is_some() => (evicts.as_deref().unwrap_or_default(), Role::Warn),
+        (None, ..) if matches!(plan.intent, Intent::Undo { .. }) => (
+            "nothing is written before you confirm; it stops at the first failure",
+            Role::Muted,
+        ),
         (None, ..) if inside.width >= 100 => (
             "nothing is written before you confirm; it stops at the first failure; to undo: U in view 9",
             Role::Muted,
@@ -288,7 +299,7 @@ fn draw_foot(dialog: &Dialog, plan: &Plan, app: &App, painter: &mut Painter<'_>,
             Role::Muted,
         ),
     };
-    painter.say(inside.x, y, inside.width, words, role);
+    painter.print(inside.x, y, inside.width, words, role);
 }
 
 fn draw_fields(
@@ -302,7 +313,7 @@ fn draw_fields(
     let wanted = plan.typed(&app.facts.context);
     let typing = format!("type {wanted} to confirm");
     let reason = "reason, for the log";
-    // What has to be typed is read whole, before the reason has its room; where both have none, the one that letters go to is drawn.
+    // The text to type is shown in full before the reason gets space; where neither fits, the focused field is drawn.
     let least = painter.width(&typing) + 8;
     if !plan.is_grave() {
         return draw_field(
@@ -314,9 +325,9 @@ fn draw_fields(
             "",
         );
     }
-    // In words, so that it does not look typed where there are no colors.
+    // In words, so that it does not look like typed text without colors.
     let hint = format!("type {wanted}");
-    let named = format!("{hint}: context, then name");
+    let named = format!("{hint} (context/name)");
     if least + LEAST_REASON > area.width {
         return match focus {
             Focus::Typed => draw_field(painter, area, &typing, &dialog.typed, true, &hint),
@@ -336,9 +347,9 @@ fn draw_fields(
     let half = (area.width / 2).max(least);
     let first = Rect::new(area.x, area.y, half - 1, 3);
     let second = Rect::new(area.x + half, area.y, area.width - half, 3);
-    // The cursor starts in the left one: what is typed there first must be what it asks for.
+    // The cursor starts in the left field, so it must be the one to fill first.
     let typed = focus == Focus::Typed;
-    // The first part is no namespace.
+    // The first part is the context, not a namespace.
     let hint = match painter.width(&named) + 4 <= first.width {
         true => named,
         false => hint,
@@ -355,22 +366,22 @@ fn draw_fields(
     at.or(beside)
 }
 
-/// Cells that the reason has at least beside the confirmation.
+/// Minimum width of the reason beside the confirmation, cells.
 const LEAST_REASON: u16 = 24;
 
-/// A field in its frame, with a hint while it is empty; gives the cursor's place while letters go there.
+/// A framed field, with a hint while it is empty; returns the cursor position when it has focus.
 fn draw_field(
     painter: &mut Painter<'_>,
     area: Rect,
     title: &str,
-    field: &Field,
+    field: &TextField,
     focused: bool,
     hint: &str,
 ) -> Option<Position> {
     let inside = panel::focusable(painter, area, title, "", focused);
     let at = field.draw(painter, inside.x, inside.y, inside.width);
     if field.text().is_empty() {
-        painter.say(inside.x, inside.y, inside.width, hint, Role::Muted);
+        painter.print(inside.x, inside.y, inside.width, hint, Role::Muted);
     }
     focused.then_some(at)
 }

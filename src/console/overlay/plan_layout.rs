@@ -1,4 +1,4 @@
-//! Where the parts of a plan stand in its dialog, and what of them is in sight.
+//! Layout of a plan's parts in its dialog, and which parts are visible.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::painter::Painter;
 use crate::text::{self, counted};
 use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
-use crate::widget::panel::centred;
-use crate::widget::table::{Align, Head, Look, Width, table, wrapped};
+use crate::widget::panel::{centred, up_to};
+use crate::widget::table::{Align, ColumnHead, Look, Width, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::plan::Plan;
 
@@ -20,7 +20,7 @@ use super::plan_draw::head;
 use super::plan_sum::sum;
 use super::plan_words::{about, cells, rows};
 
-const STEPS: &[Head] = &[
+const STEPS: &[ColumnHead] = &[
     head("STEP", Align::Left, Width::Cut(10, 24), 0),
     head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
     head("DEVICES", Align::Right, Width::Fit(7), 2),
@@ -29,51 +29,48 @@ const STEPS: &[Head] = &[
     head("HOW", Align::Left, Width::Cut(16, 120), 4),
 ];
 
-/// Cells by which the way of a step stands in, where it stands below the step.
+/// Indent of a step's details below the step, cells.
 const INDENT: u16 = 3;
 
-/// A part of the text that is scrolled as one.
-enum Part {
-    /// What the plan does in sum.
+/// A part that scrolls as a unit.
+enum PlanBlock {
+    /// The summary of the plan.
     Sum,
-    /// All else that is known of it.
+    /// Effects, checks and alternatives.
     About,
-    /// These lines of the steps, below the heads of their columns.
+    /// These lines of the steps, below their column titles.
     Steps(Range<usize>),
-    /// So many steps stand further below.
+    /// The number of steps further below.
     More(usize),
     Gap,
 }
 
 /// The lines of the steps.
 struct Lines<'a> {
-    heads: Vec<Head>,
+    heads: Vec<ColumnHead>,
     rows: Vec<Vec<Cell<'a>>>,
-    /// Words that a line has instead of cells: the way of the step above.
+    /// Text of a line without cells: the details of the step above.
     under: Vec<Option<String>>,
-    /// The steps that are told once a line is read.
-    told: Vec<usize>,
+    /// The number of steps completed once a line is read.
+    steps_done: Vec<usize>,
     widest: Vec<u16>,
 }
 
 /// The parts of a plan, in a frame.
-pub(super) struct Extent<'a> {
+pub(super) struct PlanExtent<'a> {
     pub(super) frame: Rect,
     pub(super) fields: u16,
     steps: Lines<'a>,
     sum: Vec<Line>,
     about: Vec<Line>,
-    /// Lines that the sum and what else is known take.
+    /// Heights of the summary and of the details, lines.
     high: (usize, usize),
-    parts: Vec<Part>,
+    parts: Vec<PlanBlock>,
 }
 
-impl<'a> Extent<'a> {
+impl<'a> PlanExtent<'a> {
     pub(super) fn of(dialog: &Dialog, plan: &'a Plan, app: &'a App, area: Rect) -> Self {
-        let width = area
-            .width
-            .saturating_sub(if area.width > 100 { 8 } else { 0 })
-            .min(160);
+        let width = up_to(160, area.width);
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
@@ -81,7 +78,7 @@ impl<'a> Extent<'a> {
         let below = draw_lines(&mut painter, none, &about, 0);
         let steps = beside(&mut painter, plan, app, width);
         let fields = if dialog.may(app) { 3 } else { 0 };
-        // Head and steps, air, what is known, air, fields, foot, border.
+        // Titles and steps, blank, details, blank, fields, bottom line, border.
         let wanted = steps.rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
         let mut extent = Self {
@@ -94,11 +91,11 @@ impl<'a> Extent<'a> {
             parts: Vec::new(),
         };
         let all = extent.steps.rows.len();
-        if all + 2 + below <= extent.room() {
-            extent.parts = vec![Part::Steps(0..all), Part::Gap, Part::About];
+        if all + 2 + below <= extent.visible_rows() {
+            extent.parts = vec![PlanBlock::Steps(0..all), PlanBlock::Gap, PlanBlock::About];
             return extent;
         }
-        // Not all fits: what it does in sum comes first, then as many steps as fit, then all else.
+        // Not everything fits: the summary first, then as many steps as fit, then the rest.
         let under = below_each(&mut painter, plan, app, width);
         if under.rows.len() < all {
             extent.steps = under;
@@ -109,52 +106,63 @@ impl<'a> Extent<'a> {
         extent
     }
 
-    /// The parts where not all is in sight: steps that have no room stand at the end.
-    fn cut(&self, steps: usize) -> Vec<Part> {
+    /// The parts where not everything is visible: steps that do not fit come last.
+    fn cut(&self, steps: usize) -> Vec<PlanBlock> {
         let mut parts = Vec::new();
         if self.high.0 > 0 {
-            parts.extend([Part::Sum, Part::Gap]);
+            parts.extend([PlanBlock::Sum, PlanBlock::Gap]);
         }
-        // Beside the sum: air, the heads, how many more there are.
-        let room = self.room().saturating_sub(self.high.0 + 3).max(1);
+        // Besides the summary: a blank, the titles, the count of remaining steps.
+        let room = self.visible_rows().saturating_sub(self.high.0 + 3).max(1);
         let all = self.steps.rows.len();
-        // A step is not torn from its way; one is shown even where it has no room.
-        let torn =
-            |at: &usize| (1..all).contains(at) && self.steps.told[*at] == self.steps.told[at - 1];
+        // A step stays together with its details; at least one step is shown.
+        let torn = |at: &usize| {
+            (1..all).contains(at) && self.steps.steps_done[*at] == self.steps.steps_done[at - 1]
+        };
         let whole = (1..=room.min(all)).rev().find(|at| !torn(at));
         let first = whole.or_else(|| (room..=all).find(|at| !torn(at)));
         let first = first.unwrap_or(all);
-        let told = first.checked_sub(1).map_or(0, |last| self.steps.told[last]);
+        let told = first
+            .checked_sub(1)
+            .map_or(0, |last| self.steps.steps_done[last]);
         if first >= all || told >= steps {
-            parts.extend([Part::Steps(0..all), Part::Gap, Part::About]);
+            parts.extend([PlanBlock::Steps(0..all), PlanBlock::Gap, PlanBlock::About]);
             return parts;
         }
-        parts.extend([Part::Steps(0..first), Part::More(steps - told), Part::Gap]);
-        parts.extend([Part::About, Part::Gap, Part::Steps(first..all)]);
+        parts.extend([
+            PlanBlock::Steps(0..first),
+            PlanBlock::More(steps - told),
+            PlanBlock::Gap,
+        ]);
+        parts.extend([
+            PlanBlock::About,
+            PlanBlock::Gap,
+            PlanBlock::Steps(first..all),
+        ]);
         parts
     }
 
     /// Lines between the border and the fields.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn visible_rows(&self) -> usize {
         usize::from(self.frame.height.saturating_sub(2 + self.fields + 1))
     }
 
-    /// Lines that can be scrolled away before the last one is in sight.
+    /// Lines to scroll until the last one is visible.
     pub(super) fn farthest(&self) -> usize {
         let whole: usize = self.parts.iter().map(|part| self.lines(part)).sum();
-        whole.saturating_sub(self.room())
+        whole.saturating_sub(self.visible_rows())
     }
 
-    fn lines(&self, part: &Part) -> usize {
+    fn lines(&self, part: &PlanBlock) -> usize {
         match part {
-            Part::Sum => self.high.0,
-            Part::About => self.high.1,
-            Part::Steps(range) => range.len() + 1,
-            Part::More(_) | Part::Gap => 1,
+            PlanBlock::Sum => self.high.0,
+            PlanBlock::About => self.high.1,
+            PlanBlock::Steps(range) => range.len() + 1,
+            PlanBlock::More(_) | PlanBlock::Gap => 1,
         }
     }
 
-    /// Draws what is in sight once `skip` lines are scrolled away.
+    /// Draws the visible part at scroll position `skip`.
     pub(super) fn draw(&self, painter: &mut Painter<'_>, body: Rect, skip: usize) {
         let mut above = 0;
         for part in &self.parts {
@@ -170,25 +178,25 @@ impl<'a> Extent<'a> {
             let top = u16::try_from(top).unwrap_or(u16::MAX);
             let area = Rect::new(body.x, body.y + top, body.width, shown);
             match part {
-                Part::Gap => {}
-                Part::Sum => {
+                PlanBlock::Gap => {}
+                PlanBlock::Sum => {
                     draw_lines(painter, area, &self.sum, from);
                 }
-                Part::About => {
+                PlanBlock::About => {
                     draw_lines(painter, area, &self.about, from);
                 }
-                Part::More(steps) => {
+                PlanBlock::More(steps) => {
                     let words = format!("{} more, at the end", counted(*steps as u64, "step"));
-                    painter.say(area.x, area.y, area.width, &words, Role::Warn);
+                    painter.print(area.x, area.y, area.width, &words, Role::Warn);
                 }
-                Part::Steps(range) => self.steps.draw(painter, area, range, from),
+                PlanBlock::Steps(range) => self.steps.draw(painter, area, range, from),
             }
         }
     }
 }
 
 impl Lines<'_> {
-    /// Draws lines of a range; the heads stay in sight, in the place of the first.
+    /// Draws lines of a range; the titles stay visible in place of the first.
     fn draw(&self, painter: &mut Painter<'_>, area: Rect, range: &Range<usize>, from: usize) {
         let first = (range.start + from).min(range.end);
         let last = range
@@ -216,14 +224,14 @@ impl Lines<'_> {
             if let Some(words) = words {
                 let y = area.y + 1 + line as u16;
                 let room = area.width.saturating_sub(INDENT);
-                painter.say(area.x + INDENT, y, room, words, Role::Muted);
+                painter.print(area.x + INDENT, y, room, words, Role::Muted);
             }
         }
     }
 }
 
-/// The steps with the columns in which some step has something to say.
-fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<Head>, Vec<Vec<Cell<'a>>>, Vec<usize>) {
+/// The steps with only the columns that some step uses.
+fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>) {
     let rows = rows(plan);
     let told = rows.iter().map(|row| row.last()).collect();
     let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
@@ -237,10 +245,10 @@ fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<Head>, Vec<Vec<Cell<'a>>>, Vec
     (heads.map(|(head, _)| *head).collect(), rows, told)
 }
 
-/// The steps with the way of each in the last column, broken where it is long.
+/// The steps with details in the last column, wrapped.
 fn beside<'a>(painter: &mut Painter<'_>, plan: &'a Plan, app: &'a App, width: u16) -> Lines<'a> {
     let (heads, rows, ends) = kept(plan, app);
-    // The table keeps two cells for its edge, which the border's air is.
+    // The table reserves two cells for its edges, which are the border's padding.
     let how = [heads.len().saturating_sub(1)];
     let steps = wrapped(painter, width.saturating_sub(2), &heads, rows, &how);
     let mut told = Vec::new();
@@ -252,12 +260,12 @@ fn beside<'a>(painter: &mut Painter<'_>, plan: &'a Plan, app: &'a App, width: u1
         heads,
         under: rows.iter().map(|_| None).collect(),
         rows,
-        told,
+        steps_done: told,
         widest: steps.widest,
     }
 }
 
-/// The steps with the way of each below it, over the whole width: fewer lines where the columns leave little room.
+/// The steps with details below each, over the full width: fewer lines on narrow screens.
 fn below_each<'a>(
     painter: &mut Painter<'_>,
     plan: &'a Plan,
@@ -292,7 +300,7 @@ fn below_each<'a>(
         heads,
         rows,
         under,
-        told,
+        steps_done: told,
         widest: steps.widest,
     }
 }

@@ -1,4 +1,4 @@
-//! How the plan dialog looks once its plan is confirmed: each step, where it stands, and what can be done about the run.
+//! The plan dialog after confirmation: each step with its state, and what can be done about the run.
 
 use ratatui::layout::Rect;
 
@@ -7,8 +7,8 @@ use crate::text;
 use crate::theme::Role;
 use crate::view::plans::color;
 use crate::view::run_jobs;
-use crate::widget::panel::{centred, popup};
-use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::panel::{centred, popup, up_to};
+use crate::widget::table::{Align, ColumnHead, Look, Width, table};
 use crate::widget::{Cell, Value};
 use table::Facts;
 use table::actions::{RunRow, RunState};
@@ -17,14 +17,14 @@ use table::text::with_hours;
 use super::plan::{Dialog, Phase};
 use super::plan_draw::head;
 
-const PROGRESS: &[Head] = &[
+const PROGRESS: &[ColumnHead] = &[
     head("#", Align::Right, Width::Fit(2), 0),
     head("STEP", Align::Left, Width::Cut(20, 60), 0),
     head("STATE", Align::Left, Width::Cut(8, 18), 0),
     head("", Align::Left, Width::Cut(10, 60), 1),
 ];
 
-/// Draws a run; `None` before its first word has come.
+/// Draws a run; `None` before its first update.
 pub(super) fn draw_run(
     dialog: &Dialog,
     facts: &Facts,
@@ -32,18 +32,15 @@ pub(super) fn draw_run(
     painter: &mut Painter<'_>,
     area: Rect,
 ) {
-    let width = area
-        .width
-        .saturating_sub(if area.width > 100 { 8 } else { 0 })
-        .min(130);
+    let width = up_to(130, area.width);
     let Some(run) = facts.acts.run(name) else {
         let frame = centred(area, 60.min(area.width), 3);
         let inside = popup(painter, frame, "PLAN  begins", "");
         let words = format!("run {name}");
-        painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+        painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
     };
-    // Who was stopped and what became of them; while it runs the steps say that.
+    // The evicted jobs and their state; while the run is in progress, the steps show that.
     let jobs = match run.state {
         RunState::Running => Vec::new(),
         _ => run_jobs::lines(facts, run),
@@ -54,7 +51,7 @@ pub(super) fn draw_run(
     };
     let below = match jobs.is_empty() {
         true => 0,
-        // A head, and how many more there are.
+        // A title, and the count of further jobs.
         false => 2 + named + usize::from(named < jobs.len()),
     };
     let below = below as u16;
@@ -72,8 +69,8 @@ pub(super) fn draw_run(
     let inside = popup(painter, frame, &title, &note);
     let high = inside.height.saturating_sub(3 + below);
     let shown = usize::from(high.saturating_sub(1));
-    let open = run.steps.iter().position(|step| !step.stand.is_over());
-    // The step that it is at stays in sight, unless somebody scrolls.
+    let open = run.steps.iter().position(|step| !step.state.is_over());
+    // The current step stays visible, unless the operator scrolls.
     let most = run.steps.len().saturating_sub(shown);
     let skip = match (dialog.skip, open) {
         (0, Some(at)) => at.saturating_sub(shown / 2).min(most),
@@ -90,7 +87,7 @@ pub(super) fn draw_run(
             vec![
                 Cell::new(Value::Count(at as i64 + 1)).role(Role::Muted),
                 Cell::text(step.words.as_str()),
-                Cell::text(step.stand.name()).role(color(step.stand)),
+                Cell::text(step.state.name()).role(color(step.state)),
                 Cell::text(with_hours(&step.note, painter.now)).role(Role::Muted),
             ]
         })
@@ -108,16 +105,16 @@ pub(super) fn draw_run(
     let mut y = inside.y + high + 1;
     if below > 0 {
         let head = "jobs that it started or stopped, as they are now";
-        painter.say(inside.x, y, inside.width, head, Role::Muted);
+        painter.print(inside.x, y, inside.width, head, Role::Muted);
         for (job, words, role) in jobs.iter().take(named) {
             y += 1;
             let words = format!("{job}: {words}");
-            painter.say(inside.x, y, inside.width, &words, *role);
+            painter.print(inside.x, y, inside.width, &words, *role);
         }
         if named < jobs.len() {
             y += 1;
             let words = format!("and {} more: d on this run in view 9", jobs.len() - named);
-            painter.say(inside.x, y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, y, inside.width, &words, Role::Muted);
         }
         y += 2;
     }
@@ -125,18 +122,23 @@ pub(super) fn draw_run(
     let words = text::clean(&words, painter.render_style.ascii).into_owned();
     let parts = text::wrap(&words, usize::from(foot.width));
     for (at, part) in parts.iter().take(2).enumerate() {
-        painter.say(foot.x, foot.y + at as u16, foot.width, part, role);
+        painter.print(foot.x, foot.y + at as u16, foot.width, part, role);
     }
 }
 
-/// What can be done about a run as it stands.
+/// What can be done about a run in its current state.
 fn ends(run: &RunRow, state: RunState) -> (String, Role) {
     match state {
         RunState::Running => (
-            String::from("esc closes; it runs on in 9 plans; ctrl-c stops after the current step"),
+            String::from(
+                "esc closes; it runs on, and stops after the current step by x in view 9, or ctrl-c",
+            ),
             Role::Muted,
         ),
-        RunState::Done => (String::from("done; U undoes it, esc closes"), Role::Ok),
+        RunState::Done => match &run.no_undo {
+            None => (String::from("done; U undoes it, esc closes"), Role::Ok),
+            Some(why) => (format!("done; {why}; esc closes"), Role::Ok),
+        },
         RunState::Undone => (format!("{}; esc closes", run.words), Role::Muted),
         RunState::Incomplete => (
             format!("incomplete: {}; plan it again, or U undoes it", run.words),

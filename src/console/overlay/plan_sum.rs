@@ -1,4 +1,4 @@
-//! What a plan does in sum, for screens on which not all of it fits: who is evicted, what is lost, what starts, what warns.
+//! The summary of a plan for small screens: evictions, lost work, starts, warnings.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use crate::text::counted;
 use crate::theme::Role;
 use crate::view::describe::Line;
 use model::base::Moment;
-use model::plan::{Effect, Forecast, JobName, Outcome, Plan, StartChange, Verb};
+use model::plan::{Forecast, JobName, Outcome, Plan, PlanEffect, StartChange, Verb};
 use table::text::{start_moves, with_hours};
 
 use super::plan::Dialog;
-use super::plan_words::lost_work;
+use super::plan_words::{lost_work, unfinished};
 
-/// Jobs of many that are named.
+/// The number of jobs named in a list.
 const NAMED: usize = 2;
 
 /// The plan in a few lines.
@@ -31,13 +31,13 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     let mut parts = vec![steps];
     parts.extend(evicts);
     parts.extend(freed(plan));
-    if let Effect::Forecast(forecast) = &plan.effect {
+    if let PlanEffect::Forecast(forecast) = &plan.effect {
         parts.extend(lost_work(forecast));
     }
     say("in sum", parts.join(", "), Role::Text);
     match &plan.effect {
-        Effect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
-        Effect::Forecast(forecast) => {
+        PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
+        PlanEffect::Forecast(forecast) => {
             if let Some(words) = starts(forecast, app.facts.now) {
                 say("starts", words, Role::Text);
             }
@@ -56,19 +56,17 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
             say("checks", words, Role::Crit);
         }
     }
-    let open = |outcome: Outcome| matches!(outcome, Outcome::NotChecked | Outcome::NotCheckableYet);
-    let open: Vec<&str> = plan
+    let open: Vec<String> = plan
         .checks
         .iter()
-        .filter(|check| open(check.outcome))
-        .map(|check| check.name.as_str())
+        .filter(|check| check.outcome != Outcome::Failed)
+        .filter_map(|check| {
+            let words = unfinished(check.outcome)?;
+            Some(format!("{} {words}", check.name))
+        })
         .collect();
     if !open.is_empty() {
-        say(
-            "checks",
-            format!("○ not checked: {}", open.join(", ")),
-            Role::Muted,
-        );
+        say("checks", format!("○ {}", open.join(", ")), Role::Muted);
     }
     if !plan.undo.possible {
         say("undo", String::from("cannot be undone"), Role::Warn);
@@ -76,7 +74,7 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     lines
 }
 
-/// Who is evicted; `None` where that is not known.
+/// The evicted jobs; `None` where unknown.
 fn evicts(plan: &Plan) -> Option<String> {
     let evictions = || {
         let steps = plan.steps.iter();
@@ -87,7 +85,7 @@ fn evicts(plan: &Plan) -> Option<String> {
     let of: BTreeSet<&JobName> = jobs.collect();
     let whole = plan.evicts().difference(&of).count() as u64;
     Some(match (pods, of.len() as u64, whole) {
-        (0, _, 0) if matches!(plan.effect, Effect::Unknown { .. }) => return None,
+        (0, _, 0) if matches!(plan.effect, PlanEffect::Unknown { .. }) => return None,
         (0, _, 0) => String::from("evicts no running work"),
         (0, _, whole) => format!("evicts {}", counted(whole, "job")),
         (pods, of, whole) => {
@@ -104,9 +102,9 @@ fn evicts(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Devices that are given back; `None` where that is not known, or none are.
+/// Devices that are freed; `None` where unknown or zero.
 fn freed(plan: &Plan) -> Option<String> {
-    let Effect::Forecast(forecast) = &plan.effect else {
+    let PlanEffect::Forecast(forecast) = &plan.effect else {
         return None;
     };
     let devices: u64 = forecast
@@ -117,20 +115,22 @@ fn freed(plan: &Plan) -> Option<String> {
     (devices > 0).then(|| format!("frees {}", counted(devices, "device")))
 }
 
-/// What starts at once, and how many start at another time.
+/// What starts at once, and how many jobs start earlier or later.
 fn starts(forecast: &Forecast, now: Moment) -> Option<String> {
     let moved: Vec<&StartChange> = forecast
         .starts
         .iter()
         .filter(|change| start_moves(now, change).is_some())
         .collect();
-    let at_once = |change: &&&StartChange| change.after.is_some_and(|after| after <= now);
+    let at_once = |change: &&&StartChange| change.is_at_once(now);
     let first: Vec<String> = moved
         .iter()
         .filter(at_once)
         .map(|change| change.job.to_string())
         .collect();
-    let later = moved.len() - first.len();
+    let others = moved.iter().filter(|change| !at_once(change));
+    let earlier = others.clone().filter(|change| change.is_earlier()).count();
+    let later = others.count() - earlier;
     let mut parts = Vec::new();
     if !first.is_empty() {
         let mut names = first[..first.len().min(NAMED)].join(", ");
@@ -139,8 +139,10 @@ fn starts(forecast: &Forecast, now: Moment) -> Option<String> {
         }
         parts.push(format!("now: {names}"));
     }
-    if later > 0 {
-        parts.push(format!("at another time: {}", counted(later as u64, "job")));
+    for (count, when) in [(earlier, "earlier"), (later, "later")] {
+        if count > 0 {
+            parts.push(format!("{when}: {}", counted(count as u64, "job")));
+        }
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -1,4 +1,4 @@
-//! A plan in words: its steps as rows of a table, its effect, checks and alternatives as lines.
+//! A plan as text: steps as table rows; effects, checks and alternatives as lines.
 
 use crate::app::App;
 use crate::text::counted;
@@ -6,15 +6,15 @@ use crate::theme::Role;
 use crate::view::describe::Line;
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
-use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
+use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
 use table::text::{back, start_change, with_hours};
 
-use super::key_hints::{by_key, key_of};
+use super::key_hints::{key_of, with_keys};
 use super::plan::Dialog;
 
-/// Steps that stand in one row: one, or a suspension with the resumption that follows it.
+/// The steps of one row: one step, or a suspension with the resumption that follows it.
 pub(super) struct Row<'a> {
     at: usize,
     step: &'a Step,
@@ -22,13 +22,13 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The steps that are told once it is read.
+    /// The number of steps completed once the row is read.
     pub(super) fn last(&self) -> usize {
         self.at + 1 + usize::from(self.then.is_some())
     }
 }
 
-/// The steps as rows: what is only stopped to be started elsewhere is one row.
+/// The steps as rows: a job that is stopped only to start elsewhere is one row.
 pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut at = 0;
@@ -42,7 +42,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
     rows
 }
 
-/// A row of steps.
+/// The cells of a row.
 pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
     let (at, step) = (row.at, row.step);
     let effects = &step.side_effects;
@@ -61,7 +61,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
     let class = step.job.as_ref().and_then(|of| {
         let jobs = facts.fleet.jobs.iter();
         let job = jobs.into_iter().find(|job| job.id.key == of.name.0)?;
-        job.class.as_deref()
+        table::jobs::class_words(job)
     });
     let lost = effects.loss.as_ref();
     let per_device = lost.and_then(|loss| {
@@ -101,7 +101,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
         Cell::text(match row.then {
             None => with_hours(&how(step), facts.now),
             Some(then) => {
-                let words = format!("{}, then {}", how(step), how(then));
+                let words = format!("{}; then {}", how(step), how(then));
                 with_hours(&words, facts.now)
             }
         })
@@ -113,7 +113,7 @@ fn dollars(micros: i64) -> String {
     format!("${}", Rate::from_micros(micros))
 }
 
-/// The lever and what it touches besides.
+/// The mutation and its side effects.
 fn how(step: &Step) -> String {
     let mut words = vec![match &step.lever {
         Mutation::Suspend { value } => format!("suspend = {value}"),
@@ -124,9 +124,9 @@ fn how(step: &Step) -> String {
         Mutation::VolcanoCommand { action } => format!("Volcano: {}", action.word()),
         Mutation::VolcanoPriorityClass { name } => format!("Volcano: class {name}"),
         Mutation::VolcanoQueueWeight { value } => format!("Volcano: weight {value}"),
-        Mutation::KaiPriorityClass { name } => format!("KAI: class {name}"),
-        Mutation::Evict { .. } => String::from("eviction, budgets asked"),
-        Mutation::Cordon { .. } => String::from("unschedulable, with who and why"),
+        Mutation::KaiPriorityClass { name } => format!("KAI priority class {name}"),
+        Mutation::Evict { .. } => String::from("eviction, PDBs checked"),
+        Mutation::Cordon { .. } => String::from("unschedulable, user and reason"),
         Mutation::Uncordon => String::from("schedulable again"),
         Mutation::Taint { key, effect, .. } => format!("taint {key}:{effect}"),
         Mutation::Untaint { key, effect } => format!("no taint {key}:{effect}"),
@@ -145,13 +145,23 @@ fn how(step: &Step) -> String {
         words.push(String::from("activeDeadlineSeconds restarts"));
     }
     if let Some(who) = &effects.overwritten_by {
-        words.push(format!("{who} may write it back"));
+        words.push(format!("{who} may revert it"));
     }
     words.extend(effects.notes.iter().cloned());
     words.join("; ")
 }
 
-/// Effect, checks, what could be done instead, what is to be known.
+/// What a check has not shown, in words; `None` where it found all well.
+pub(super) const fn unfinished(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Ok => None,
+        Outcome::Failed => Some("fails"),
+        Outcome::NotCheckableYet => Some("checked in part"),
+        Outcome::NotChecked => Some("not checked"),
+    }
+}
+
+/// Effects, checks, alternatives and notes.
 pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut say = |label: &'static str, words: String, role| {
@@ -162,8 +172,8 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         say("changed", words.clone(), Role::Warn);
     }
     match &plan.effect {
-        Effect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
-        Effect::Forecast(forecast) => {
+        PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
+        PlanEffect::Forecast(forecast) => {
             let mut label = "effect";
             for words in effects(plan, forecast, app.facts.now) {
                 say(label, words, Role::Text);
@@ -173,12 +183,12 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "because";
     for reason in plan.reasons.iter().take(4) {
-        say(label, by_key(reason, &app.options.keys), Role::Muted);
+        say(label, with_keys(reason, &app.options.keys), Role::Muted);
         label = "";
     }
     let mut label = "warning";
     for warning in &plan.warnings {
-        say(label, by_key(warning, &app.options.keys), Role::Warn);
+        say(label, with_keys(warning, &app.options.keys), Role::Warn);
         label = "";
     }
     let fine: Vec<String> = plan
@@ -193,11 +203,12 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         label = "";
     }
     for check in &plan.checks {
-        let (sign, words, role) = match check.outcome {
-            Outcome::Ok => continue,
-            Outcome::Failed => ("×", "fails", Role::Crit),
-            Outcome::NotCheckableYet => ("○", "not checked: depends on earlier steps", Role::Muted),
-            Outcome::NotChecked => ("○", "not checked", Role::Muted),
+        let Some(words) = unfinished(check.outcome) else {
+            continue;
+        };
+        let (sign, role) = match check.outcome {
+            Outcome::Failed => ("×", Role::Crit),
+            _ => ("○", Role::Muted),
         };
         let more = match check.sentence.is_empty() {
             true => String::new(),
@@ -213,7 +224,7 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         let key = key.map_or(String::new(), |key| format!(": {key}"));
         say(
             label,
-            format!("{}{key}", by_key(&other.sentence, keys)),
+            format!("{}{key}", with_keys(&other.sentence, keys)),
             Role::Info,
         );
         label = "or";
@@ -226,7 +237,7 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         say(label, note.clone(), Role::Muted);
         label = "";
     }
-    let mut label = "options";
+    let mut label = "settings";
     for used in &plan.options {
         say(label, used.to_string(), Role::Muted);
         label = "";
@@ -234,40 +245,44 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     lines
 }
 
-/// The first four of a list on jobs, and of how many more `what` is said, of one and of several.
-fn first_four(mut lines: impl Iterator<Item = String>, [one, several]: [&str; 2]) -> Vec<String> {
-    let mut said: Vec<String> = lines.by_ref().take(4).collect();
-    let more = lines.count();
-    if more > 0 {
-        let what = if more == 1 { one } else { several };
-        said.push(format!("{} {what}", counted(more as u64, "other job")));
-    }
-    said
+/// The number of jobs with a line of their own.
+const NAMED: usize = 4;
+
+/// The line for the remaining jobs, singular and plural: `2 other jobs start earlier`; `None` for zero.
+fn others(count: usize, [one, several]: [&str; 2]) -> Option<String> {
+    let what = if count == 1 { one } else { several };
+    (count > 0).then(|| format!("{} {what}", counted(count as u64, "other job")))
 }
 
-/// The fleet afterwards, in lines.
+/// Effects on the fleet, in lines.
 fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(first_four(
-        forecast
-            .starts
-            .iter()
-            .filter_map(|change| start_change(now, plan, change)),
-        ["starts at another time", "start at another time"],
-    ));
-    lines.extend(first_four(
-        forecast.displaced.iter().map(|displaced| {
-            let besides = match plan.is_evicted_besides(&displaced.job) {
-                true => "is evicted by its scheduler, ",
-                false => "",
-            };
-            let job = &displaced.job;
-            let devices = counted(u64::from(displaced.devices), "device");
-            let back = back(now, forecast, displaced);
-            format!("{job} {besides}frees {devices}, {back}")
-        }),
-        ["is evicted", "are evicted"],
-    ));
+    let mut moved = forecast
+        .starts
+        .iter()
+        .filter_map(|change| Some((start_change(now, plan, change)?, change)));
+    lines.extend(moved.by_ref().take(NAMED).map(|(words, _)| words));
+    let (first, rest): (Vec<&StartChange>, Vec<&StartChange>) = moved
+        .map(|(_, change)| change)
+        .partition(|it| it.is_at_once(now));
+    let (earlier, later): (Vec<&StartChange>, Vec<&StartChange>) =
+        rest.into_iter().partition(|it| it.is_earlier());
+    lines.extend(others(first.len(), ["starts now", "start now"]));
+    lines.extend(others(earlier.len(), ["starts earlier", "start earlier"]));
+    lines.extend(others(later.len(), ["starts later", "start later"]));
+    let displaced = &forecast.displaced;
+    lines.extend(displaced.iter().take(NAMED).map(|displaced| {
+        let besides = match plan.is_evicted_besides(&displaced.job) {
+            true => "is evicted by its scheduler, ",
+            false => "",
+        };
+        let job = &displaced.job;
+        let devices = counted(u64::from(displaced.devices), "device");
+        let back = back(now, forecast, displaced);
+        format!("{job} {besides}frees {devices}, {back}")
+    }));
+    let more = displaced.len().saturating_sub(NAMED);
+    lines.extend(others(more, ["is evicted", "are evicted"]));
     let mut rest: Vec<String> = forecast
         .pools
         .iter()
@@ -285,7 +300,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
         .filter(|change| *change != 0)
     {
         let sign = if change < 0 { "-" } else { "+" };
-        rest.push(format!("burn {sign}{}/h", dollars(change.saturating_abs())));
+        rest.push(format!("rate {sign}{}/h", dollars(change.saturating_abs())));
     }
     if !rest.is_empty() {
         lines.push(rest.join(" · "));
@@ -297,8 +312,8 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     lines
 }
 
-/// The work that evicted jobs lose: in money, else in device-hours; unknown where neither is known of one of them. `None` where no
-/// job is evicted.
+/// Lost work of the evicted jobs: in money, otherwise in device-hours; unknown where a job has neither. `None` where no job
+/// is evicted.
 pub(super) fn lost_work(forecast: &Forecast) -> Option<String> {
     if forecast.displaced.is_empty() {
         return None;

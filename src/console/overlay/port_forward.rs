@@ -1,4 +1,4 @@
-//! What the palette offers behind `port-forward`: the ports that are typed, and the port-forwards that run, to be stopped.
+//! The palette's offers after `port-forward`: the typed ports, and running port-forwards to stop.
 
 use crate::app::App;
 use crate::pod_access::Ports;
@@ -6,10 +6,10 @@ use crate::pod_access::Ports;
 use super::Navigation;
 use super::offers::Offer;
 
-/// What is typed before the ports, or alone to see what runs.
+/// The words before the ports; alone they list what runs.
 pub(super) const WORDS: &[&str] = &["port-forward", "port-forwards", "pf"];
 
-/// The port-forward that is typed, or what is wrong with it; then each that runs.
+/// The typed port-forward, or its error; then each running one.
 pub(super) fn offers(app: &App, typed: &str) -> Vec<Offer> {
     let typed = typed.trim();
     let stays = |doc: String| Offer {

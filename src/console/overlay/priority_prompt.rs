@@ -1,28 +1,21 @@
-//! What a job's priority may be: its queueing system takes a number, the name of a class, or neither.
+//! The priority prompt: a queueing system takes a number, a class name, or neither.
 
+use crate::action_keys::ordered_by;
 use crate::text::UNKNOWN;
-use model::fleet::job::Job;
+use model::fleet::job::{Job, JobState};
+use model::fleet::observe::Table;
 use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
 use model::plan::JobName;
 use table::Facts;
 
-/// Classes that are named at most.
+/// The number of classes named.
 const NAMED: usize = 8;
-
-/// Whose order a job stands in.
-fn system(job: Option<&Job>) -> QueueSystem {
-    let Some(job) = job else {
-        return QueueSystem::None;
-    };
-    let admission = job.admission.as_ref();
-    admission.map_or(job.queue_system, |known| known.system())
-}
 
 fn job_of<'a>(name: &JobName, facts: &'a Facts) -> Option<&'a Job> {
     facts.fleet.job_named(&name.to_string()).map(|job| &**job)
 }
 
-/// The classes that a job of this system may be given, the highest first.
+/// The classes available in this system, highest first.
 fn classes(system: QueueSystem, facts: &Facts) -> Vec<&PriorityClass> {
     let kind = match system {
         QueueSystem::Kueue => PriorityKind::Workload,
@@ -48,7 +41,7 @@ fn named(classes: &[&PriorityClass]) -> String {
     words.join(", ")
 }
 
-/// As its own project writes it.
+/// The system's name in its own spelling.
 const fn word(system: QueueSystem) -> &'static str {
     match system {
         QueueSystem::Volcano => "Volcano",
@@ -59,20 +52,20 @@ const fn word(system: QueueSystem) -> &'static str {
     }
 }
 
-/// What is said before anything is typed.
+/// The hint before anything is typed.
 pub(super) fn hint(name: &JobName, facts: &Facts) -> String {
     let job = job_of(name, facts);
     let now = job.and_then(|job| job.priority);
     let now = now.map_or(UNKNOWN.to_owned(), |now| now.to_string());
-    let system = system(job);
+    let system = job.map_or(QueueSystem::None, ordered_by);
     let classes = classes(system, facts);
     let takes = match (system, classes.is_empty()) {
-        (QueueSystem::Kueue, true) => String::from("type a number: Kueue orders by it"),
+        (QueueSystem::Kueue, true) => String::from("type a number, higher goes first"),
         (QueueSystem::Kueue, false) => format!(
-            "type a number, or a WorkloadPriorityClass: {}",
+            "type a number, higher goes first, or a WorkloadPriorityClass: {}",
             named(&classes)
         ),
-        (QueueSystem::Stokehold, _) => String::from("type a number"),
+        (QueueSystem::Stokehold, _) => String::from("type a number, higher goes first"),
         (QueueSystem::Volcano | QueueSystem::Kai, true) => format!(
             "{} takes the name of a PriorityClass and no number; no PriorityClass is seen here",
             word(system)
@@ -86,12 +79,29 @@ pub(super) fn hint(name: &JobName, facts: &Facts) -> String {
             "no queueing system is seen to order this job: a pod's own priority cannot be changed",
         ),
     };
-    format!("now {now}; {takes}")
+    let others = job.and_then(|job| others(job, facts)).unwrap_or_default();
+    format!("now {now}{others}; {takes}")
 }
 
-/// Why what was typed cannot be this job's priority; `None` where a plan may say otherwise.
+/// The priorities of the other jobs that wait in its queue: `, others waiting in nlp 20 to 60`.
+fn others(job: &Job, facts: &Facts) -> Option<String> {
+    let queue = job.queue.as_ref()?;
+    let others = facts.fleet.jobs.iter().filter(|other| {
+        other.state == JobState::Waiting
+            && other.id != job.id
+            && other.queue.as_ref() == Some(queue)
+    });
+    let all: Vec<i32> = others.filter_map(|other| other.priority).collect();
+    let (least, most) = (all.iter().min()?, all.iter().max()?);
+    Some(match least == most {
+        true => format!(", others waiting in {queue} {most}"),
+        false => format!(", others waiting in {queue} {least} to {most}"),
+    })
+}
+
+/// Why the typed text cannot be this job's priority; `None` where the plan decides.
 pub(super) fn refused(name: &JobName, typed: &str, facts: &Facts) -> Option<String> {
-    let system = system(job_of(name, facts));
+    let system = job_of(name, facts).map_or(QueueSystem::None, ordered_by);
     let classes = classes(system, facts);
     let number: Option<i32> = typed.parse().ok();
     let takes_numbers = matches!(system, QueueSystem::Kueue | QueueSystem::Stokehold);
@@ -106,7 +116,17 @@ pub(super) fn refused(name: &JobName, typed: &str, facts: &Facts) -> Option<Stri
             (false, _) => "type the name of a PriorityClass",
         }));
     }
-    // Without any class to go by the plan decides.
+    let is_number = typed.parse::<f64>().is_ok();
+    let table = facts.fleet.known(Table::WorkloadPriorityClasses);
+    let has_names = system == QueueSystem::Kueue && !(classes.is_empty() && table.is_known());
+    if takes_numbers && number.is_none() && (is_number || !has_names) {
+        return Some(format!(
+            "type a whole number from {} to {}",
+            i32::MIN,
+            i32::MAX
+        ));
+    }
+    // Without known classes the plan decides.
     if classes.is_empty() || takes_numbers && number.is_some() || classes.iter().any(is_class) {
         return None;
     }

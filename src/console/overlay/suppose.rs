@@ -1,4 +1,4 @@
-//! What the palette offers behind `what-if`: the words that may come next, of the fleet as it is, until a change is whole.
+//! The palette's offers after `what-if`: the possible next words for the current fleet, until a change is complete.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use model::fleet::queue::{Measure, QueueKind};
 use super::Navigation;
 use super::offers::Offer;
 
-/// What is typed before a change.
+/// The words before a change.
 pub(super) const WORDS: &[&str] = &["what-if", "whatif", "what"];
 
 /// The label that names a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What may stand next, or the change as typed where it is whole. `typed` is all behind the verb.
+/// The possible next words, or the change as typed where it is complete. `typed` is the text after the verb.
 pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
-    // Several changes: what stands before the last `;` is whole already.
+    // With several changes, everything before the last `;` is complete.
     let (done, last) = match typed.rfind(';') {
         Some(at) => (format!("{}; ", typed[..at].trim()), &typed[at + 1..]),
         None => (String::new(), typed),
@@ -49,12 +49,12 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
         };
         let before: String = words.iter().map(|word| format!("{word} ")).collect();
         let change = format!("{before}{word}");
-        // What is typed whole stands first already.
+        // A word that is typed completely is the first offer already.
         if word == begun && parse(&change).is_ok() {
             continue;
         }
         let whole = format!("{done}{change}");
-        // Where a whole change is not the end of what may be typed, it can be taken all the same.
+        // A complete change can be run even where more words could follow.
         let go = match parse(&change) {
             Ok(_) => Navigation::WhatIf(Name::new(&whole)),
             Err(_) => Navigation::Palette(format!("what-if {whole} ")),
@@ -66,7 +66,7 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
     next.small_sort_by_key(|(cost, order, _)| (*cost, *order));
     all.extend(next.into_iter().map(|(.., offer)| offer));
     if all.is_empty() {
-        // Nothing fits: what is wrong stands there, and enter leaves the words as they are.
+        // Nothing fits: show the error; enter keeps the text.
         all.push(Offer {
             label: typed.trim().to_owned(),
             doc: wrong.unwrap_or_default(),
@@ -76,7 +76,7 @@ pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
     all
 }
 
-/// The words that may follow these, each with what it means.
+/// The possible next words, each with its meaning.
 fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
     let plain = |all: &[&str], doc: &str| -> Vec<(String, String)> {
         let one = |word: &&str| ((*word).to_owned(), doc.to_owned());
@@ -136,20 +136,18 @@ fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
         }
         ["job"] => jobs(),
         ["nodes", _] => plain(&["+1", "+4", "-1"], "nodes more or fewer; any +N or -N"),
-        ["pool" | "zone" | "node", _] => plain(&["lost"], "all its nodes are gone"),
-        ["quota", target] if target.contains("->") => {
-            plain(&["8"], "so many devices move; any number")
-        }
+        ["pool" | "zone" | "node", _] => plain(&["lost"], "all its nodes are lost"),
+        ["quota", target] if target.contains("->") => plain(&["8"], "devices to move; any number"),
         ["quota", _] => plain(
             &["+8", "-8", "=8"],
-            "so many devices more, fewer, or in all; any number",
+            "devices more, fewer, or in total; any number",
         ),
         ["price" | "spot", _] => plain(&["2.50"], "USD a device-hour; any price"),
         ["job", _] => {
-            let mut all = plain(&["removed"], "it is gone");
+            let mut all = plain(&["removed"], "the job is removed");
             all.extend(plain(&["priority"], "another priority"));
             all.extend(plain(&["flavor"], "it asks for this flavor alone"));
-            all.extend(plain(&["+1"], "so many more like it wait"));
+            all.extend(plain(&["+1"], "more waiting jobs like it"));
             all
         }
         ["job", _, "flavor"] => named(flavors(), "flavor"),
@@ -158,7 +156,7 @@ fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
     }
 }
 
-/// Queues with the flavors that they have devices of.
+/// Queues with their device flavors.
 fn quotas(fleet: &Fleet) -> Vec<(String, String)> {
     let queues = fleet.queues.iter();
     let queues = queues.filter(|queue| queue.key.kind == QueueKind::Queue);
@@ -178,7 +176,7 @@ fn quotas(fleet: &Fleet) -> Vec<(String, String)> {
         .collect()
 }
 
-/// How a change that begins with this word is written.
+/// The forms of a change that starts with this word.
 fn forms(verb: &str) -> String {
     let own = GRAMMAR
         .iter()

@@ -1,4 +1,4 @@
-//! The line in which a time of a record is typed.
+//! The prompt for a time of a record.
 
 use ratatui::layout::{Position, Rect};
 
@@ -7,24 +7,24 @@ use crate::commands::Command;
 use crate::msg::KeyPress;
 use crate::painter::Painter;
 use crate::theme::Role;
-use crate::widget::field::Field;
+use crate::widget::field::TextField;
 use model::base::When;
 
 use super::{Navigation, Verdict};
 
-/// What may be typed.
+/// The accepted formats.
 const FORMS: &str = "03:12 · yesterday 14:00 · -2h · 2026-11-21 06:40 (UTC) · now: live again";
 
-/// What is typed, and what is wrong with it.
+/// The typed text, and its error.
 pub struct TimePrompt {
-    field: Field,
+    field: TextField,
     wrong: Option<String>,
 }
 
 impl TimePrompt {
     pub(super) fn new() -> Self {
         Self {
-            field: Field::new(""),
+            field: TextField::new(""),
             wrong: None,
         }
     }
@@ -76,13 +76,13 @@ impl TimePrompt {
     pub(super) fn draw(&self, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
         painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        let used = painter.say(area.x + 1, y, 12, "go to time", Role::Accent);
+        let used = painter.print(area.x + 1, y, 12, "go to time", Role::Accent);
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.as_str(), Role::Crit),
             None => (FORMS, Role::Muted),
         };
         let x = area.x + 1 + used + 2;
-        // A time has few letters: what may be typed, or what is wrong, has the rest of the line.
+        // A time is short: the formats or the error use the rest of the line.
         let note_room = area.right().saturating_sub(x + 24);
         let style = painter.render_style.fg(role);
         let right = painter.right(area.right().saturating_sub(1), y, note_room, note, style);

@@ -1,11 +1,11 @@
-//! What the palette says of a word that is not enough, or is no command: which choice is meant, what is nearest.
+//! The palette's answer to an incomplete or unknown word: the choices, or the nearest word.
 
 use model::base::document::nearest;
 
 use super::Navigation;
 use super::offers::Offer;
 
-/// Kinds that kubectl and k9s list and this console does not, by their names and short names.
+/// Kinds that kubectl and k9s list and this console does not, by name and short names.
 const NOT_HERE: &[&[&str]] = &[
     &["persistentvolumeclaims", "persistentvolumeclaim", "pvc"],
     &["persistentvolumes", "persistentvolume", "pv"],
@@ -31,7 +31,7 @@ const NOT_HERE: &[&[&str]] = &[
     &["limitranges", "limitrange", "limits"],
 ];
 
-/// A kind of Kubernetes that has no view here; enter leaves the words as they are.
+/// A Kubernetes kind without a view here; enter keeps the text.
 pub(super) fn not_here(word: &str) -> Option<Offer> {
     let names = NOT_HERE.iter().find(|names| names.contains(&word))?;
     Some(Offer {
@@ -41,12 +41,12 @@ pub(super) fn not_here(word: &str) -> Option<Offer> {
     })
 }
 
-/// A word that nothing here is called by; enter types the nearest that is, where one is near.
+/// An unknown word; enter types the nearest known one, where there is one.
 pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Offer {
     let near = nearest(typed, known);
     let doc = match near {
-        Some(near) => format!("unknown; enter types {near}"),
-        None => String::from("unknown command; ? lists all"),
+        Some(near) => format!("unknown; did you mean {near}? enter types it"),
+        None => String::from("unknown command; clear the line to list all"),
     };
     Offer {
         label: typed.to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn unknown<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
     }
 }
 
-/// Asks which of a verb's choices is meant.
+/// Asks for one of a verb's choices.
 pub(super) fn which(verb: &str, choices: usize) -> Offer {
     let doc = match (verb, choices) {
         ("ctx", 0) => "no other context; `stokehold --context NAME`".to_owned(),

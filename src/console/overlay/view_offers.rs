@@ -1,4 +1,4 @@
-//! What the palette offers of views: by their names and short names, of a namespace, a context or a filter.
+//! The palette's offers of views: by name and short name, with a namespace, context or filter.
 
 use crate::app::App;
 use crate::commands::COMMANDS;
@@ -9,7 +9,7 @@ use model::base::Name;
 use super::Navigation;
 use super::offers::Offer;
 
-/// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
+/// Short names of views, as in kubectl and k9s; the first word is the displayed one.
 pub(super) const VIEWS: [(&[&str], ViewId); 11] = [
     (&["fleet", "pulse", "pulses", "pu"], ViewId::Fleet),
     (&["pods", "pod", "po"], ViewId::Jobs),
@@ -24,10 +24,10 @@ pub(super) const VIEWS: [(&[&str], ViewId); 11] = [
     (&["scalers", "scaler", "hpa", "nodepools"], ViewId::Pools),
 ];
 
-/// The part that a kind under the tab of jobs is, of a namespace or of all, and what it shows.
+/// The row scope of a kind shown under the jobs tab, by namespace, and its description.
 type Under = (fn(Option<Name>) -> RowScope, &'static str);
 
-/// The kinds that stand under the tab of jobs.
+/// The kinds shown under the jobs tab.
 fn under_jobs(name: &str) -> Option<Under> {
     match name {
         "pods" => Some((
@@ -42,7 +42,7 @@ fn under_jobs(name: &str) -> Option<Under> {
     }
 }
 
-/// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
+/// A view by name or short name, with the text after it: a namespace, or a filter that starts with `-` or `/`.
 pub(super) fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
     let (name, id) = (words[0], *id);
@@ -91,7 +91,7 @@ pub(super) fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
             &labels.join(" "),
         ));
     }
-    // `pods NAMESPACE`, as in k9s; another word is looked for among the names of that kind.
+    // `pods NAMESPACE`, as in k9s; any other word is searched for in the names of that kind.
     let mut jobs = app.facts.fleet.jobs.iter();
     let known = jobs.any(|job| job.namespace().as_str() == rest);
     let namespace = Name::new(rest);
@@ -104,7 +104,7 @@ pub(super) fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     Some(offer(format!("{name} {rest}"), doc, row_scope, ""))
 }
 
-/// Every view behind a tab, by its name.
+/// Every tab's view, by its name.
 pub(super) fn views() -> impl Iterator<Item = Offer> {
     ViewId::ALL.iter().filter_map(|id| {
         let spec = COMMANDS

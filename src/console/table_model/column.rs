@@ -1,22 +1,22 @@
-//! What a table shows: its columns, and for each row its object, its labels and where it leads.
+//! Definition of a table: its columns, and for each row its object, its labels and its destination.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use crate::filter::{self, Filter};
+use crate::filter::{self, RowFilter};
 use crate::theme::Role;
 use crate::view::{Destination, RowScope, Selection};
-use crate::widget::{Align, Cell, Head, Value, Width};
+use crate::widget::{Align, Cell, ColumnHead, Value, Width};
 use model::base::Moment;
 use model::fleet::history::Track;
 use table::Facts;
 
-/// Where a row's object stands in the facts: its table's index, and a second one for what is within.
+/// Index of a row's object in the facts: the index in its table, and a second one for a part of the object.
 pub type Row = (u32, u32);
 
-/// How grave the state of a faulty row is, 0 being the gravest, and of several as grave the one that failed last.
+/// Severity of a faulty row, 0 being the most severe; among equals the latest failure comes first.
 pub type Worst = (u8, Reverse<Option<Moment>>);
 
 /// Where the past of a cell is found, and the moment before which it was another's.
@@ -30,31 +30,32 @@ type SignOf = fn(&Facts, Row) -> (&'static str, Role);
 
 /// One column: header, width, cell, sort key and filter in one place.
 #[derive(Clone, Copy)]
-pub struct Column {
+pub struct ViewColumn {
     /// Its name in filters.
     pub id: &'static str,
     /// How it stands in the table.
-    pub head: Head,
+    pub head: ColumnHead,
     /// Its cell of a row.
     pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    /// The sign before its words; asked only for rows that are drawn.
+    /// The sign before its text; computed only for rows that are drawn.
     pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
     pub trend: Option<PastOf>,
     /// Shown only when more columns are asked for.
     pub wide: bool,
-    /// Only while some row has something to say in it.
+    /// Shown only while some row has a value.
     pub rare: bool,
-    /// Its title, where the facts give it.
+    /// Title from the facts, where it varies.
     pub titled: Option<fn(&Facts) -> String>,
-    /// Sorted by it, rows stand apart by this, the least first, whichever way it falls: values of each say something else.
+    /// Group of a row when sorted by this column: lower groups come first in either direction, because their values mean
+    /// different things.
     pub apart: Option<Apart>,
     /// Its title where the other columns are those of a team or of namespaces and it is not.
     pub whole: Option<&'static str>,
 }
 
-impl Column {
-    /// A column of words.
+impl ViewColumn {
+    /// A column of text.
     pub const fn words(
         id: &'static str,
         title: &'static str,
@@ -100,7 +101,7 @@ impl Column {
     ) -> Self {
         Self {
             id,
-            head: Head {
+            head: ColumnHead {
                 title,
                 align,
                 width,
@@ -117,21 +118,21 @@ impl Column {
         }
     }
 
-    /// With a sign before its words.
+    /// Adds a sign before the text.
     #[must_use]
     pub const fn sign(mut self, sign: SignOf) -> Self {
         self.sign = Some(sign);
         self
     }
 
-    /// With a title that the facts give.
+    /// Takes the title from the facts.
     #[must_use]
     pub const fn titled(mut self, title: fn(&Facts) -> String) -> Self {
         self.titled = Some(title);
         self
     }
 
-    /// With rows apart by what its values say of each.
+    /// Groups rows by the meaning of their values.
     #[must_use]
     pub const fn apart(mut self, apart: Apart) -> Self {
         self.apart = Some(apart);
@@ -161,14 +162,14 @@ impl Column {
         self
     }
 
-    /// Only while some row has something to say in it.
+    /// Shows the column only while some row has a value.
     #[must_use]
     pub const fn rare(mut self) -> Self {
         self.rare = true;
         self
     }
 
-    /// Of a whole pool, queue or node whatever the scope: its title says so then.
+    /// Always covers the whole pool, queue or node, whatever the scope; the title then says so.
     #[must_use]
     pub const fn whole(mut self, title: &'static str) -> Self {
         self.whole = Some(title);
@@ -191,14 +192,14 @@ impl Column {
 /// What a table view shows. One constant a view.
 pub struct Kind {
     /// The columns.
-    pub columns: &'static [Column],
+    pub columns: &'static [ViewColumn],
     /// The rows, in their natural order.
     pub collect: fn(&Facts, &RowScope) -> Vec<Row>,
-    /// What stays the same of a row's object from one picture to the next.
+    /// Id of a row's object, stable from one snapshot to the next.
     pub id: fn(&Facts, Row) -> u64,
     /// A label of the row's object.
     pub label: fn(&Facts, Row, &str) -> Option<String>,
-    /// What the row's object is.
+    /// The object of a row.
     pub selection: fn(&Facts, Row) -> Option<Selection>,
     /// Where `open` leads.
     pub open: fn(&Facts, Row) -> Option<Destination>,
@@ -206,17 +207,17 @@ pub struct Kind {
     pub faulty: fn(&Facts, Row) -> bool,
     /// The order of the rows while only faults are shown, the least first; nothing where it is the natural order.
     pub worst: Option<fn(&Facts, Row) -> Worst>,
-    /// Stands below all others whatever the order.
+    /// True for a row that sorts last in any order.
     pub last: fn(&Facts, Row) -> bool,
-    /// What is listed in place of everything while a filter is set; nothing where that is the same.
+    /// Scope that is listed instead while a filter is set; `None` where it is the same.
     pub searched: Option<RowScope>,
-    /// The order at first: column and whether it falls; none is the natural order.
+    /// Initial order: column and whether it descends; `None` is the natural order.
     pub sort: Option<(usize, bool)>,
-    /// Said when there is no row at all and everything is known.
+    /// Text shown when there are no rows and everything has been read.
     pub none: &'static str,
 }
 
-/// A stable number for anything that names an object.
+/// A stable number for a value that identifies an object.
 pub fn id_of(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -239,11 +240,12 @@ impl filter::Row for Looked<'_> {
 }
 
 /// The filter's view of a kind's columns.
-pub fn fields(kind: &Kind) -> Vec<filter::Field> {
+pub fn fields(kind: &Kind) -> Vec<filter::FilterField> {
     kind.columns
         .iter()
-        .map(|column| filter::Field {
+        .map(|column| filter::FilterField {
             id: column.id,
+            title: column.head.title,
             numeric: column.is_numeric(),
             plain: !column.wide,
         })
@@ -251,6 +253,6 @@ pub fn fields(kind: &Kind) -> Vec<filter::Field> {
 }
 
 /// True when the filter lets this row of this kind through.
-pub fn matches(filter: &Filter, kind: &'static Kind, facts: &Facts, row: Row) -> bool {
+pub fn matches(filter: &RowFilter, kind: &'static Kind, facts: &Facts, row: Row) -> bool {
     filter.matches(&Looked { kind, facts, row }, facts.now)
 }

@@ -1,11 +1,11 @@
-//! Marks: rows that are meant together. A mark belongs to the object, not to the place of its row.
+//! Marks: rows that an action applies to together. A mark belongs to the object, not to its row's position.
 
 use crate::commands::Command;
 
 use super::{Row, TableModel};
 
 impl TableModel {
-    /// Obeys a command about marks; true when it was one.
+    /// Handles a mark command; true when it was one.
     pub(super) fn mark(&mut self, command: Command) -> bool {
         let Some(id) = self.ids.get(self.cursor).copied() else {
             return matches!(
@@ -49,7 +49,7 @@ impl TableModel {
         !self.marks.is_empty() && self.ids.get(at).is_some_and(|id| self.marks.contains(id))
     }
 
-    /// The marked rows that are shown, in order. What a filter hides is not acted on.
+    /// The marked rows that are visible, in order. An action does not apply to rows that a filter hides.
     pub fn marked(&self) -> Vec<Row> {
         if self.marks.is_empty() {
             return Vec::new();
@@ -60,7 +60,7 @@ impl TableModel {
             .collect()
     }
 
-    /// The marked rows; where none is, the one under the cursor.
+    /// The marked rows, or the row under the cursor where none is marked.
     pub fn meant(&self) -> Vec<Row> {
         let marked = self.marked();
         if marked.is_empty() {

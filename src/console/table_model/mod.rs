@@ -1,5 +1,5 @@
-//! The rows of a table view: which, in what order, which of them are marked, and where the cursor stands. Kept between
-//! frames, so that a key sorts and filters nothing; the order holds still until it is asked for.
+//! The rows of a table view: selection, order, marks and cursor. Kept between frames, so that a key neither sorts nor
+//! filters; the order changes only on request.
 
 mod column;
 mod marks;
@@ -10,21 +10,21 @@ use model::base::SmallSort;
 use table::Facts;
 
 use super::commands::Command;
-use super::filter::Filter;
+use super::filter::RowFilter;
 use super::text;
 use super::view::RowScope;
 use super::widget::Value;
 
-pub use column::{Column, Kind, Row, Worst, fields, id_of, matches};
+pub use column::{Kind, Row, ViewColumn, Worst, fields, id_of, matches};
 
 /// Most rows that are measured for column widths.
 const MEASURED: usize = 300;
 
 /// Rows, order and cursor.
 pub struct TableModel {
-    /// What is listed.
+    /// The kind of rows.
     pub kind: &'static Kind,
-    /// Which part of it.
+    /// The row scope.
     pub row_scope: RowScope,
     rows: Vec<Row>,
     ids: Vec<u64>,
@@ -32,15 +32,15 @@ pub struct TableModel {
     cursor: usize,
     offset: usize,
     sort: Option<(usize, bool)>,
-    filter: Option<Filter>,
+    filter: Option<RowFilter>,
     faults: bool,
     unsettled: bool,
     widest: Vec<u16>,
-    /// Rare columns in which no row has anything to say.
+    /// Rare columns in which no row has a value.
     empty: Vec<bool>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
-    /// The operator has put the cursor where it stands: it follows its object. Before, it stays on the first row.
+    /// True once the user has moved the cursor: it then follows its object. Until then it stays on the first row.
     placed: bool,
 }
 
@@ -87,7 +87,7 @@ impl TableModel {
         self.cursor
     }
 
-    /// The column that it is sorted by, and whether it falls. While only faults are shown, the gravest stand first unless another order
+    /// The sort column, and whether it descends. While only faults are shown, the most severe come first unless another order
     /// was chosen.
     pub fn sorted(&self) -> Option<(usize, bool)> {
         let gravest = self.faults && self.kind.worst.is_some() && self.sort == self.kind.sort;
@@ -136,7 +136,7 @@ impl TableModel {
         self.total = rows.len();
         let (kind, faults, filter) = (self.kind, self.faults, self.filter.as_ref());
         if !self.marks.is_empty() {
-            // The marks of what has gone go with it.
+            // Marks of removed objects are dropped.
             let here: FxHashSet<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
             self.marks.retain(|id| here.contains(id));
         }
@@ -236,7 +236,7 @@ impl TableModel {
         format!("sorted by {}, {first}", column.title(facts))
     }
 
-    /// Keeps the known rows where they are; new ones come below.
+    /// Keeps the known rows in place; new ones are added below.
     fn keep(&mut self, facts: &Facts, rows: Vec<Row>) {
         let kind = self.kind;
         let ids: Vec<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
@@ -278,7 +278,7 @@ impl TableModel {
         };
     }
 
-    /// True for a column that is only shown while some row has something to say in it, and none has.
+    /// True for a rare column in which no row has a value.
     pub fn is_empty_column(&self, column: usize) -> bool {
         self.empty.get(column).copied().unwrap_or(false)
     }
@@ -291,7 +291,7 @@ impl TableModel {
                 Value::Text(words) => words.is_empty(),
                 _ => false,
             };
-            // A column that is called nothing says nothing.
+            // A column without a title is not shown.
             let unnamed = column.titled.is_some_and(|title| title(facts).is_empty());
             let silent = unnamed || column.rare && self.rows.iter().all(silent);
             self.empty.push(silent);
@@ -321,7 +321,7 @@ impl TableModel {
         let filter = if words.trim().is_empty() {
             None
         } else {
-            Some(Filter::parse(words, &fields(self.kind))?)
+            Some(RowFilter::parse(words, &fields(self.kind))?)
         };
         if filter == self.filter {
             return Ok(());
@@ -406,7 +406,7 @@ impl TableModel {
         hit
     }
 
-    /// Obeys a command of tables; true when it was one. `height` is the window's.
+    /// Handles a table command; true when it was one. `height` is the window's.
     pub fn on(
         &mut self,
         command: Command,

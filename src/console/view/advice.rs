@@ -1,9 +1,8 @@
-//! Advice: what to do about jobs' devices and about pools, what saves most first. A row stands for its job or pool: the keys of these
-//! act on that.
+//! Advice: what to do about jobs' devices and about pools, largest saving first. Keys on a row act on its job or pool.
 
 use std::cmp::Reverse;
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::advice::{Advice, Certainty};
@@ -16,7 +15,7 @@ use super::{Destination, RowScope, Selection, ViewId};
 /// The table of advice.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
+        ViewColumn::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.saves_a_month(), Value::Sum)
             })
@@ -27,29 +26,29 @@ pub static KIND: Kind = Kind {
             Some(Silence::Acknowledged) => ("✓", Role::Muted),
             None => ("○", Role::Info),
         }),
-        Column::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
+        ViewColumn::words("job", "JOB OR POOL", 0, (20, 40), |facts, row| {
             of(facts, row, |advice| match advice.pool() {
                 Some(_) => Value::text(advice.object()),
                 None => Value::path(&advice.job.key),
             })
             .role(Role::Title)
         }),
-        Column::words("team", "TEAM", 5, (8, 16), |facts, row| {
+        ViewColumn::words("team", "TEAM", 5, (8, 16), |facts, row| {
             of(facts, row, |advice| match advice.pool() {
                 Some(_) => Value::Unknown,
                 None => Value::text(advice.team.as_str()),
             })
         }),
-        Column::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
+        ViewColumn::words("bound", "BOUND BY 30m", 3, (6, 13), |facts, row| {
             of(facts, row, |advice| {
                 Value::known(advice.bound, |bound| Value::text(bound.name()))
             })
         }),
-        Column::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
+        ViewColumn::words("advice", "ADVICE", 1, (30, 200), |facts, row| {
             of(facts, row, |advice| Value::text(advice.words()))
         }),
-        Column::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
-            // What somebody has done about it stands in its place, as in alerts.
+        ViewColumn::words("certainty", "CERTAINTY", 4, (9, 9), |facts, row| {
+            // A mute or acknowledgment is shown in its place, as in alerts.
             if let Some(silence) = silence(facts, row) {
                 return Cell::text(silence.name()).role(Role::Muted);
             }
@@ -59,7 +58,7 @@ pub static KIND: Kind = Kind {
             };
             of(facts, row, |advice| Value::text(advice.certainty.name())).role(role)
         }),
-        Column::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
+        ViewColumn::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
             of(facts, row, |own| {
                 Value::known(own.costs.map(model::advice::a_month), Value::Sum)
             })

@@ -1,6 +1,6 @@
 //! Alerts: findings, worst first, each with the repair that is suggested.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, SmallSort};
@@ -13,7 +13,7 @@ use super::{Destination, RowScope, Selection, ViewId};
 /// The table of findings.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
+        ViewColumn::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
             finding(facts, row).map_or(("–", Role::Muted), |finding| {
                 match facts.silences.of(finding, facts.now) {
                     Some(Silence::Muted) => ("–", Role::Muted),
@@ -22,28 +22,28 @@ pub static KIND: Kind = Kind {
                 }
             })
         }),
-        Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
+        ViewColumn::words("kind", "KIND", 6, (6, 8), |facts, row| {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
         })
         .wide(),
-        Column::words("object", "OBJECT", 0, (12, 20), |facts, row| {
+        ViewColumn::words("object", "OBJECT", 0, (12, 20), |facts, row| {
             of(facts, row, |finding| Value::path(&finding.subject.key))
                 .role(Role::Title)
                 .middle()
         }),
-        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
+        ViewColumn::words("code", "CODE", 4, (12, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
-        Column::number("since", "FOR", 1, 6, |facts, row| {
+        ViewColumn::number("since", "FOR", 1, 6, |facts, row| {
             of(facts, row, |finding| match finding.first_seen {
                 true => Value::SeenSince(finding.since),
                 false => Value::Since(finding.since),
             })
         }),
-        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
+        ViewColumn::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         }),
-        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
+        ViewColumn::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
             of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
         }),
     ],
@@ -72,7 +72,7 @@ pub static KIND: Kind = Kind {
     none: "nothing needs you",
 };
 
-/// Findings, worst first; of those that are as bad, the ones of a node stand together.
+/// Findings, worst first; equally severe ones are grouped by node.
 fn by_object(facts: &Facts) -> Vec<Row> {
     let findings = &facts.fleet.findings;
     let mut groups: Vec<(&str, &str)> = Vec::new();
@@ -90,7 +90,7 @@ fn by_object(facts: &Facts) -> Vec<Row> {
     rows.into_iter().map(|(.., at)| (at, 0)).collect()
 }
 
-/// What a finding stands with: the node of a device, else its own object.
+/// The group of a finding: the node of a device, else its own object.
 fn host(finding: &Finding) -> (&str, &str) {
     let subject = &finding.subject;
     match subject.kind {

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
@@ -12,7 +12,9 @@ use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
 use model::fleet::job::JobKey;
 use table::Facts;
-use table::changes::{Change, Changes, Event, NOTHING_DIFFERS, Topic, money_lines, summary, when};
+use table::changes::{
+    FleetChange, FleetChangeKind, FleetChanges, NOTHING_DIFFERS, Topic, money_lines, summary, when,
+};
 
 use super::table_view::TableView;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
@@ -20,30 +22,30 @@ use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewI
 /// Changes. A row is the place of the comparison and that of the change in it.
 static KIND: Kind = Kind {
     columns: &[
-        Column::words("when", "WHEN (UTC)", 1, (11, 17), |facts, row| {
+        ViewColumn::words("when", "WHEN (UTC)", 1, (11, 17), |facts, row| {
             of(facts, row, |change| moment(change, facts.now)).role(Role::Muted)
         })
         .sign(|facts, row| change(facts, row).map_or(("–", Role::Muted), sign)),
-        Column::words("kind", "KIND", 3, (5, 7), |facts, row| {
+        ViewColumn::words("kind", "KIND", 3, (5, 7), |facts, row| {
             of(facts, row, |change| Value::text(change.topic.name())).role(Role::Muted)
         }),
-        Column::words("change", "CHANGE", 0, (7, 10), |facts, row| {
+        ViewColumn::words("change", "CHANGE", 0, (7, 10), |facts, row| {
             let role = change(facts, row).map_or(Role::Muted, |change| sign(change).1);
             of(facts, row, |change| Value::text(change.event.name())).role(role)
         }),
-        Column::words("name", "NAME", 0, (16, 40), |facts, row| {
+        ViewColumn::words("name", "NAME", 0, (16, 40), |facts, row| {
             of(facts, row, |change| {
                 Value::Path(&change.namespace, &change.name)
             })
             .role(Role::Title)
             .middle()
         }),
-        Column::words("team", "TEAM", 4, (6, 16), |facts, row| {
+        ViewColumn::words("team", "TEAM", 4, (6, 16), |facts, row| {
             of(facts, row, |change| {
                 Value::known(change.team.as_deref(), Value::text)
             })
         }),
-        Column::words("detail", "DETAIL", 2, (20, 100), |facts, row| {
+        ViewColumn::words("detail", "DETAIL", 2, (20, 100), |facts, row| {
             of(facts, row, |change| Value::text(change.detail.as_str()))
         }),
     ],
@@ -74,7 +76,7 @@ static KIND: Kind = Kind {
         })
     },
     faulty: |facts, row| {
-        let weight = change(facts, row).and_then(Change::weight);
+        let weight = change(facts, row).and_then(FleetChange::weight);
         matches!(weight, Some(Severity::Crit | Severity::Warn))
     },
     worst: None,
@@ -85,7 +87,7 @@ static KIND: Kind = Kind {
 };
 
 /// When a change was; of the day on screen the time alone.
-fn moment(change: &Change, now: Moment) -> Value<'_> {
+fn moment(change: &FleetChange, now: Moment) -> Value<'_> {
     let Some(dated) = change.at else {
         return Value::Unknown;
     };
@@ -98,16 +100,16 @@ fn moment(change: &Change, now: Moment) -> Value<'_> {
     }
 }
 
-fn change(facts: &Facts, row: Row) -> Option<&Change> {
+fn change(facts: &Facts, row: Row) -> Option<&FleetChange> {
     facts.compared.change(row.0 as usize, row.1 as usize)
 }
 
-fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Change) -> Value<'a>) -> Cell<'a> {
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a FleetChange) -> Value<'a>) -> Cell<'a> {
     Cell::new(change(facts, row).map_or(Value::Unknown, make))
 }
 
 /// What a change is about, where it is still there.
-fn subject(facts: &Facts, change: &Change) -> Option<Selection> {
+fn subject(facts: &Facts, change: &FleetChange) -> Option<Selection> {
     let fleet = &facts.fleet;
     match change.topic {
         Topic::Job => {
@@ -139,13 +141,18 @@ fn subject(facts: &Facts, change: &Change) -> Option<Selection> {
     }
 }
 
-fn sign(change: &Change) -> (&'static str, Role) {
+fn sign(change: &FleetChange) -> (&'static str, Role) {
     match (change.weight(), change.event) {
         (Some(Severity::Crit), _) => ("▲", Role::Crit),
         (Some(Severity::Warn), _) => ("●", Role::Warn),
-        (_, Event::Started | Event::Ready | Event::Joined | Event::Cleared | Event::Opened) => {
-            ("●", Role::Ok)
-        }
+        (
+            _,
+            FleetChangeKind::Started
+            | FleetChangeKind::Ready
+            | FleetChangeKind::Joined
+            | FleetChangeKind::Cleared
+            | FleetChangeKind::Opened,
+        ) => ("●", Role::Ok),
         _ => ("○", Role::Info),
     }
 }
@@ -185,7 +192,7 @@ impl ChangesView {
 }
 
 /// Cost in one line: the total, then the teams whose cost differs most.
-fn money(changes: &Changes) -> String {
+fn money(changes: &FleetChanges) -> String {
     let line = |[title, before, after, by]: [String; 4]| match by.as_str() {
         "" if before == after => format!("{title} {after}"),
         "" => format!("{title} {before} to {after}"),
@@ -232,11 +239,11 @@ impl View for ChangesView {
         match facts.compared.get(&self.name) {
             None => {
                 let words = format!("{} · comparing…", self.name);
-                painter.say(x, area.y, room, &words, Role::Muted);
+                painter.print(x, area.y, room, &words, Role::Muted);
             }
             Some((_, Err(why))) => {
                 for (line, words) in wrap(why, usize::from(room)).iter().enumerate() {
-                    painter.say(
+                    painter.print(
                         x,
                         area.y.saturating_add(line as u16),
                         room,
@@ -246,11 +253,11 @@ impl View for ChangesView {
                 }
             }
             Some((_, Ok(changes))) => {
-                painter.say(x, area.y, room, &summary(changes), Role::Title);
-                painter.say(x, area.y + 1, room, &money(changes), Role::Text);
+                painter.print(x, area.y, room, &summary(changes), Role::Title);
+                painter.print(x, area.y + 1, room, &money(changes), Role::Text);
                 for (line, words) in self.note_lines(area).iter().enumerate() {
                     let y = area.y.saturating_add(2 + line as u16);
-                    painter.say(x, y, room, words, Role::Warn);
+                    painter.print(x, y, room, words, Role::Warn);
                 }
                 let below = self.below(area);
                 if !changes.changes.is_empty() {

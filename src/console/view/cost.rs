@@ -1,4 +1,4 @@
-//! Cost: what is burned an hour, by one scope at a time. The rows add up to the total, which stands above them.
+//! Cost: the rate in $/h, by one scope at a time. The rows add up to the total, which is above them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,15 +7,17 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::{dollars, per_hour};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
-use model::cost::{CostRow, Scope, Spend};
+use model::cost::{RateRow, Scope, Spend};
+use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::usage::Period;
 use table::pools::waste;
+use table::select::owner_of_job;
 use table::{Facts, cost};
 
 use super::cost_history;
@@ -30,59 +32,50 @@ const UNATTRIBUTED: &str = "unattributed";
 /// The table of one scope.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("name", "NAME", 0, (26, 60), name),
-        Column::words("team", "TEAM", 2, (8, 16), |facts, at| {
-            Cell::new(team(facts, at).map_or(Value::Empty, Value::text))
-        })
-        .rare(),
-        Column::number("devices", "DEVICES", 3, 7, |facts, row| {
-            of(facts, row, |row| match row.is_part() {
-                true => Value::text(cost::PART),
-                false => Value::Count(i64::from(row.devices)),
-            })
-        }),
-        Column::graphic("share", "SHARE", 5, (4, 24), share),
-        Column::number("burn", "$/h", 0, 7, |facts, at| {
-            money(row(facts, at), |spend| Some(spend.burn)).role(Role::Accent)
-        }),
-        Column::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
+        ViewColumn::words("name", "NAME", 0, (26, 60), name),
+        ViewColumn::words("team", "TEAM", 2, (8, 16), team_of).rare(),
+        ViewColumn::number("devices", "DEVICES", 3, 7, devices),
+        ViewColumn::graphic("share", "SHARE", 5, (4, 24), share),
+        ViewColumn::number("burn", "$/h", 0, 7, rate_cell),
+        ViewColumn::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.free))
         }),
-        Column::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
+        ViewColumn::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
-        Column::number("month", "$ MONTH", 4, 8, |facts, at| {
-            match of_month(facts, at) {
+        ViewColumn::number("month", "$ THIS MONTH", 4, 8, |facts, at| {
+            match row(facts, at).and_then(|row| month_of(facts, row)) {
                 Some(micros) => Cell::new(Value::known(micros.map(Rate::from_micros), Value::Sum)),
                 None => Cell::new(Value::Empty),
             }
         })
         .rare(),
-        Column::words("quota-left", "QUOTA LEFT", 2, (32, 200), quota_left).rare(),
-        Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
+        ViewColumn::words("quota-left", "OWN QUOTA LEFT", 2, (32, 200), quota_left).rare(),
+        ViewColumn::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
-        Column::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
+        ViewColumn::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
             of(facts, row, |row| {
                 Value::known(cost::row(row).price_source, Value::text)
             })
             .role(Role::Muted)
         }),
-        Column::words("as-of", "PRICED", 7, (10, 10), |facts, row| {
+        ViewColumn::words("as-of", "PRICE DATE", 7, (10, 10), |facts, row| {
             of(facts, row, |row| {
                 Value::known(row.price_as_of.as_deref(), Value::text)
             })
             .role(Role::Muted)
         }),
+        ViewColumn::words("owner", "OWNER", 6, (5, 12), owner_of).rare(),
     ],
     collect: |facts, row_scope| {
         let scope = scope_of(row_scope);
-        let rows = facts.burn.rows.get(&scope).map_or(0, Vec::len);
+        let rows = facts.spend_rates.rows.get(&scope).map_or(0, Vec::len);
         let rows = (0..rows as u32).map(|at| (scope as u32, at));
         match row_scope {
             RowScope::Idle => {
                 let mut rows: Vec<Row> = rows.filter(|at| may_be_idle(facts, *at)).collect();
-                // Of jobs with the same idle money an hour, the one that has cost most so far comes first.
+                // Of jobs with equal idle cost per hour, the one with the highest cost so far is first.
                 rows.sort_by_cached_key(|at| Reverse(so_far(facts, *at)));
                 rows
             }
@@ -101,14 +94,42 @@ pub static KIND: Kind = Kind {
     none: "nothing has a price yet",
 };
 
-/// The column of money for devices that are allocated and idle.
-const IDLE_MONEY: usize = 6;
+/// The column of what is wasted.
+const WASTED: usize = 4;
 
-/// Jobs whose allocated devices are idle, the most expensive first.
+/// The alert code of a gang whose allocated devices have nearly stopped.
+const STALLED: &str = "gang-stalled";
+
+/// Jobs whose allocated devices are idle, and stalled gangs with all that they cost: the most expensive first.
 pub static IDLE: Kind = Kind {
+    columns: &[
+        ViewColumn::words("name", "NAME", 0, (26, 60), name),
+        ViewColumn::words("team", "TEAM", 2, (12, 16), team_of),
+        ViewColumn::words("owner", "OWNER", 3, (5, 12), owner_of).rare(),
+        ViewColumn::number("devices", "DEVICES", 3, 7, devices),
+        ViewColumn::number("wasted", "WASTED $/h", 1, 10, |facts, at| {
+            blue(money(row(facts, at), |spend| match is_stalled(facts, at) {
+                true => Some(spend.rate),
+                false => spend.idle_allocated,
+            }))
+        }),
+        ViewColumn::words("why", "WHY", 1, (12, 30), |facts, at| {
+            let spend = row(facts, at).and_then(RateRow::known);
+            match spend.and_then(|spend| spend.idle_allocated) {
+                _ if is_stalled(facts, at) => Cell::text("gang-stalled, not in idle"),
+                Some(_) => Cell::text("idle"),
+                // Whether its devices are idle is not known.
+                None => Cell::new(Value::Unknown),
+            }
+        }),
+        ViewColumn::number("burn", "$/h", 4, 7, rate_cell),
+        ViewColumn::number("so-far", "$ SO FAR", 5, 8, |facts, at| {
+            Cell::new(Value::known(so_far(facts, at), Value::Sum))
+        }),
+    ],
     searched: None,
-    sort: Some((IDLE_MONEY, true)),
-    none: "no job has an idle device",
+    sort: Some((WASTED, true)),
+    none: "no job has an idle device, and no gang is stalled",
     ..KIND
 };
 
@@ -116,21 +137,69 @@ pub static IDLE: Kind = Kind {
 fn may_be_idle(facts: &Facts, at: Row) -> bool {
     row(facts, at).is_some_and(|row| {
         let none = |spend: Spend| spend.idle_allocated == Some(Rate::ZERO);
-        row.name.as_str() != UNATTRIBUTED && !row.known().is_some_and(none)
+        let is_idle = !row.known().is_some_and(none);
+        row.name.as_str() != UNATTRIBUTED && (is_idle || is_stalled(facts, at))
     })
 }
 
-/// The header's idle money, and what it is the sum of: a label, `$1 284/h`, `: $944 free + $340 allocated`. What nobody holds is no
-/// scope's: there is nothing to add up in one.
+/// Whether the gang of a row is stalled: by an alert that is not muted or, while that one still waits to last, by its own devices.
+fn is_stalled(facts: &Facts, at: Row) -> bool {
+    let job = row(facts, at).and_then(|row| facts.fleet.job_named(&row.name));
+    let Some(job) = job else {
+        return false;
+    };
+    let mut findings = facts.fleet.findings.iter();
+    let finding = findings
+        .find(|finding| finding.code.as_str() == STALLED && finding.subject.key == job.id.key);
+    match finding {
+        Some(finding) => facts.silences.of(finding, facts.now).is_none(),
+        None => {
+            let profile = facts.history.profiles().get(&job.id);
+            let has_stopped =
+                profile.is_some_and(|profile| profile.verdict == Err(NotJudged::Stopped));
+            has_stopped && job.is_gang()
+        }
+    }
+}
+
+fn team_of(facts: &Facts, at: Row) -> Cell<'_> {
+    Cell::new(team(facts, at).map_or(Value::Empty, Value::text))
+}
+
+/// Whose a job is, by its labels.
+fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
+    let job = row(facts, at).filter(|row| row.scope == Scope::Job);
+    let job = job.and_then(|row| facts.fleet.job_named(&row.name));
+    let owner = job.and_then(|job| owner_of_job(job));
+    Cell::new(owner.map_or(Value::Empty, |(_, who)| Value::text(who.as_str())))
+}
+
+fn devices(facts: &Facts, at: Row) -> Cell<'_> {
+    of(facts, at, |row| match row.is_part() {
+        true => Value::text(cost::PART),
+        false => Value::Count(i64::from(row.devices)),
+    })
+}
+
+fn rate_cell(facts: &Facts, at: Row) -> Cell<'_> {
+    money(row(facts, at), |spend| Some(spend.rate)).role(Role::Accent)
+}
+
+/// The header's idle money, and what it is the sum of: a label, `$1 284/h`, `: $944 unalloc + $340 allocated`. Unallocated
+/// devices belong to no scope: there is nothing to add up in one.
 pub(super) fn idle_sum(facts: &Facts) -> (&'static str, String, String) {
-    let known = facts.burn.known();
+    let known = facts.spend_rates.known();
     let both = per_hour(known.and_then(|spend| waste(facts, &spend)));
     if facts.part.is_some() {
         return ("idle allocated ", both, String::new());
     }
     let free = dollars(known.and_then(|spend| spend.free));
     let held = dollars(known.and_then(|spend| spend.idle_allocated));
-    ("idle ", both, format!(": {free} free + {held} allocated"))
+    (
+        "idle ",
+        both,
+        format!(": {free} unalloc + {held} allocated"),
+    )
 }
 
 /// What a row's job has cost so far, where that is known.
@@ -139,7 +208,7 @@ fn so_far(facts: &Facts, at: Row) -> Option<Rate> {
     table::jobs::so_far(facts, job)
 }
 
-/// Idle money in its color, none of it muted.
+/// Idle cost in its color; zero is muted.
 fn blue(cell: Cell<'_>) -> Cell<'_> {
     let none = cell.value == Value::Money(Rate::ZERO);
     cell.role(if none { Role::Muted } else { Role::IdleMoney })
@@ -153,12 +222,12 @@ const fn scope_of(row_scope: &RowScope) -> Scope {
     }
 }
 
-fn row(facts: &Facts, row: Row) -> Option<&CostRow> {
+fn row(facts: &Facts, row: Row) -> Option<&RateRow> {
     let scope = Scope::ALL.get(row.0 as usize)?;
-    facts.burn.rows.get(scope)?.get(row.1 as usize)
+    facts.spend_rates.rows.get(scope)?.get(row.1 as usize)
 }
 
-fn of<'a>(facts: &'a Facts, at: Row, make: impl FnOnce(&'a CostRow) -> Value<'a>) -> Cell<'a> {
+fn of<'a>(facts: &'a Facts, at: Row, make: impl FnOnce(&'a RateRow) -> Value<'a>) -> Cell<'a> {
     match row(facts, at) {
         Some(row) => Cell::new(make(row)),
         None => Cell::new(Value::Unknown),
@@ -181,10 +250,12 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
     Some(job.team.as_str())
 }
 
-/// What a team has cost in the month so far, by the ledger: nothing in rows of another scope or without a ledger, an unknown sum
-/// where the month was not observed.
-fn of_month(facts: &Facts, at: Row) -> Option<Option<i64>> {
-    let row = row(facts, at).filter(|row| row.scope == Scope::Team)?;
+/// What a team has cost in the month so far, in micro-dollars, by the ledger: nothing for rows of another scope or without a ledger,
+/// an unknown sum where the month was not observed.
+pub(super) fn month_of(facts: &Facts, row: &RateRow) -> Option<Option<i64>> {
+    if row.scope != Scope::Team {
+        return None;
+    }
     let team = match row.name.as_str() {
         UNATTRIBUTED => "",
         name => name,
@@ -195,7 +266,7 @@ fn of_month(facts: &Facts, at: Row) -> Option<Option<i64>> {
     Some(month.of_team(team, part))
 }
 
-/// What is left of the quotas of a queue, or of the queues that a team has jobs in: of the whole queue, whoever else has jobs in it.
+/// Quota left in a queue, or in the queues of a team's jobs: of the whole queue, including other teams.
 fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
     match row(facts, at).map(|row| quota_left_words(facts, row)) {
         Some(QuotaLeft::Words(words)) => Cell::text(words),
@@ -215,7 +286,7 @@ pub(super) enum QuotaLeft {
 }
 
 /// What is left of the quotas of a queue, or of the queues that a team has jobs in, in words.
-pub(super) fn quota_left_words(facts: &Facts, row: &CostRow) -> QuotaLeft {
+pub(super) fn quota_left_words(facts: &Facts, row: &RateRow) -> QuotaLeft {
     if row.name.as_str() == UNATTRIBUTED {
         return QuotaLeft::None;
     }
@@ -248,10 +319,10 @@ pub(super) fn quota_left_words(facts: &Facts, row: &CostRow) -> QuotaLeft {
 }
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {
-    of(facts, at, |row| match facts.burn.total.burn.usd() {
+    of(facts, at, |row| match facts.spend_rates.total.rate.usd() {
         // A share of what is in sight is no share of the fleet.
         _ if !facts.fleet.confined_to().is_empty() => Value::Unknown,
-        total if total > 0.0 => Value::Bar(row.spend.burn.usd() / total),
+        total if total > 0.0 => Value::Bar(row.spend.rate.usd() / total),
         _ => Value::Unknown,
     })
 }
@@ -284,7 +355,7 @@ pub struct CostView {
 
 /// Lines above the table: scopes, total, air.
 const ABOVE: u16 = 3;
-/// Lines of the table that the ledger leaves.
+/// Lines that the table needs beside the ledger's panel.
 const TABLE_LEAST: u16 = 10;
 
 impl CostView {
@@ -302,7 +373,7 @@ impl CostView {
         }
     }
 
-    /// The room of the table, and that of what the ledger tells below it: none where it would push the table off.
+    /// The areas of the table and of the ledger's panel below it: the panel is left out where the table would be too small.
     fn below(facts: &Facts, area: Rect) -> (Rect, Rect) {
         let above = ABOVE.min(area.height);
         let left = area.height - above;
@@ -323,7 +394,7 @@ impl View for CostView {
     fn trail(&self) -> String {
         let row_scope = &self.table.table_model.row_scope;
         match row_scope {
-            RowScope::Idle => String::from("idle allocated, by job"),
+            RowScope::Idle => String::from("wasted, by job"),
             _ => format!("by {}", scope_of(row_scope).name()),
         }
     }
@@ -371,9 +442,9 @@ impl View for CostView {
         let room = area.width.saturating_sub(2);
         painter.pieces(area.x + 2, area.y, room, &pieces);
         if area.height > 1 {
-            let burn = &facts.burn;
+            let burn = &facts.spend_rates;
             let known = burn.known();
-            let total = per_hour(known.map(|spend| spend.burn));
+            let total = per_hour(known.map(|spend| spend.rate));
             let (label, both, parts) = idle_sum(facts);
             let devices = super::super::text::counted(u64::from(burn.devices), "device");
             let unpriced = if burn.unpriced > 0 {
@@ -397,7 +468,7 @@ impl View for CostView {
                 (&*unpriced, painter.render_style.fg(Role::Warn)),
                 ("   list prices, not a bill", muted),
             ];
-            // What the prices are is never cut; the devices stand in the header and in the table.
+            // The source of the prices is never cut; the devices are in the header and in the table.
             if painter.width_of(&pieces) > room {
                 pieces.drain(6..8);
             }
@@ -407,7 +478,7 @@ impl View for CostView {
         if history.height > 0 {
             cost_history::draw(facts, painter, history);
         } else if let Some(words) = cost_history::line(facts).filter(|_| area.height > ABOVE) {
-            painter.say(area.x + 2, area.y + 2, room, &words, Role::Muted);
+            painter.print(area.x + 2, area.y + 2, room, &words, Role::Muted);
         }
         self.table.paint(facts, painter, table, true);
     }

@@ -1,4 +1,4 @@
-//! What the month costs, by the usage ledger: periods with those before them, where each dollar went, budgets.
+//! The cost of the month, from the usage ledger: periods with the ones before them, the parts of the cost, budgets.
 
 use ratatui::layout::Rect;
 
@@ -7,17 +7,17 @@ use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::{foot, panel};
-use model::usage::{BudgetPeriod, BudgetState, CostPart, Period, UsageTotals};
+use model::usage::{BudgetPeriod, BudgetState, CostPart, HOUR_MS, Period, UsageTotals, start_of};
 use table::Facts;
 use table::budgets::exhausted_words;
 use table::spend::{UsageStatus, dollars, shares, spark, unit_words};
 use table::text::or_unknown;
 
-/// Budgets that stand in the panel; of more their number.
+/// Budgets shown in the panel; of the others only their number.
 const MOST_BUDGETS: usize = 5;
 /// Cells of a budget's bar.
 const BAR: u16 = 20;
-/// What stands where nothing was recorded.
+/// Shown where nothing was recorded.
 const NO_RECORD: &str = "no record: `stokehold record` keeps what the month costs";
 
 /// A period is compared with the one before where so much of that was seen.
@@ -64,7 +64,7 @@ pub(super) fn line(facts: &Facts) -> Option<String> {
 pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let UsageStatus::Read(until) = &facts.usage.status else {
         if let Some(words) = line(facts) {
-            painter.say(
+            painter.print(
                 area.x + 2,
                 area.y,
                 area.width.saturating_sub(2),
@@ -98,17 +98,36 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             painter.render_style.bold(Role::Accent),
         );
         let seen = (sums.now.ratio * 1_000.0).floor() / 10.0;
-        let change = micros(now).zip(micros(before).filter(|before| *before > 0));
+        // This period is not over, and of both some time may be missing: the one before counts for as much time as this one has
+        // pictures of.
+        let before = micros(before).map(|before| {
+            let span = sums.now.span;
+            let whole = ((span.to - span.from).max(1) * HOUR_MS) as f64 * sums.before.ratio;
+            let gone = until.since(start_of(span.from)).millis() as f64 * sums.now.ratio;
+            (before as f64 * (gone / whole.max(1.0)).min(1.0)).round() as i64
+        });
+        let change = micros(now).zip(before.filter(|before| *before > 0));
         let change = change.map(|(now, before)| {
-            format!("{:+.0} %", (now - before) as f64 / before as f64 * 100.0)
+            let percent = ((now - before) as f64 / before as f64 * 100.0).round() as i64;
+            match percent {
+                0 => String::from("0 %"),
+                percent => format!("{percent:+} %"),
+            }
         });
         // What was seen in part is no measure for the whole: it has no sum beside that of the whole.
         let before = match sums.before.ratio < COMPARABLE {
             true => format!(
                 "{:>24}",
-                format!("seen {:.0} %, no measure", sums.before.ratio * 100.0)
+                match (sums.before.ratio * 100.0).round() {
+                    0.0 => String::from("not observed"),
+                    percent => format!("only {percent:.0} % observed"),
+                }
             ),
-            false => format!("{:>14}  {:>9}", cost(before), or_unknown(change)),
+            false => format!(
+                "{:>14}  {:>9}",
+                or_unknown(before.map(money)),
+                or_unknown(change)
+            ),
         };
         painter.text(inside.x, y, 14, period_words(sums.period), text);
         painter.right(inside.x + 30, y, 16, &cost(now), accent);
@@ -130,7 +149,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             if y >= inside.bottom() {
                 return;
             }
-            painter.say(inside.x, y, inside.width, &words, Role::Text);
+            painter.print(inside.x, y, inside.width, &words, Role::Text);
             y += 1;
         }
     }
@@ -149,7 +168,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     }
     if budgets > MOST_BUDGETS && y < inside.bottom() {
         let words = format!("+{} more: stokehold get budgets", budgets - MOST_BUDGETS);
-        painter.say(inside.x, y, inside.width, &words, Role::Muted);
+        painter.print(inside.x, y, inside.width, &words, Role::Muted);
     }
 }
 
@@ -197,7 +216,7 @@ fn budget(state: &BudgetState, facts: &Facts, painter: &mut Painter<'_>, area: R
         let seen = (state.observed_ratio * 1_000.0).floor() / 10.0;
         words.push_str(&format!("   observed {seen:.1} %"));
     }
-    painter.say(
+    painter.print(
         x + BAR + 1,
         area.y,
         area.right().saturating_sub(x + BAR + 1),
@@ -236,7 +255,7 @@ fn totals(facts: &Facts, period: Period) -> [Option<UsageTotals>; 2] {
         .map_or([None; 2], |sums| sums.of(scope))
 }
 
-/// Where the month's dollars went: shares that add up to 100 %.
+/// The parts of the month's cost: shares that add up to 100 %.
 fn parts_words(facts: &Facts) -> Option<String> {
     let parts = totals(facts, Period::Month)[0]?.parts_micros?;
     let tenths = shares(&parts)?;
@@ -254,7 +273,7 @@ fn units(facts: &Facts) -> Option<String> {
     (!words.is_empty()).then(|| format!("unit costs: {}", words.join(" · ")))
 }
 
-/// Micro-USD: nothing where the fleet was observed and there was nothing of it.
+/// Cost in micro-USD: zero where the fleet was observed without usage.
 fn micros(totals: Option<UsageTotals>) -> Option<i64> {
     let totals = totals?;
     let nothing = totals == UsageTotals::default();
@@ -262,5 +281,9 @@ fn micros(totals: Option<UsageTotals>) -> Option<i64> {
 }
 
 fn cost(totals: Option<UsageTotals>) -> String {
-    or_unknown(micros(totals).map(|micros| dollars((micros + 5_000).div_euclid(10_000))))
+    or_unknown(micros(totals).map(money))
+}
+
+fn money(micros: i64) -> String {
+    dollars((micros + 5_000).div_euclid(10_000))
 }

@@ -1,5 +1,5 @@
-//! One pool, node or job: what is known of it above, its nodes or devices below. Keys act on the object itself until the cursor
-//! goes down to a row.
+//! One pool, node or job: its description above, its nodes or devices below. Keys act on the object itself until the cursor
+//! moves down to a row.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -164,9 +164,9 @@ impl View for Detail {
         }
         self.table.meant(facts)
     }
-    fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
+    fn copied_rows(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
         let rows = self.on_row || !self.table.table_model.marked().is_empty();
-        rows.then(|| self.table.clip(facts, render_style))
+        rows.then(|| self.table.copied_rows(facts, render_style))
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
         let (_, below) = self.split(area);
@@ -192,7 +192,7 @@ impl View for Detail {
         match describe(facts, &self.subject, painter) {
             Some(table) => {
                 let hidden = draw_panel(painter, above, &table, !self.on_row);
-                // What keys act on is said where that is not what the title names.
+                // The object that keys act on is named where it is not the one in the title.
                 let row = self.table.selection(facts).filter(|_| self.on_row);
                 if let (Some(row), 0) = (row, hidden) {
                     let words = format!("keys act on {}, the row below", row.title(facts));
@@ -200,8 +200,8 @@ impl View for Detail {
                 }
             }
             None => {
-                let words = format!("{} has gone", self.subject.name());
-                painter.say(above.x + 2, above.y, above.width, &words, Role::Warn);
+                let words = format!("{} no longer exists", self.subject.name());
+                painter.print(above.x + 2, above.y, above.width, &words, Role::Warn);
             }
         }
         self.table.paint(facts, painter, below, self.on_row);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::table_model::id_of;
-use crate::widget::heat::{Heat, HeatCell};
+use crate::widget::heat::{HeatCell, HeatLevel};
 use crate::widget::spark::level;
 use model::base::{Moment, SmallSort};
 use model::fleet::checks::GANG_WORKS;
@@ -29,14 +29,14 @@ pub enum Metric {
     Power,
     /// Tensor or matrix units active.
     Tensor,
-    /// Device memory active.
+    /// Position of a temperature on the ramp: 0 for a cool room, 1 where boards slow down.
     Dram,
 }
 
 /// Temperatures that span the ramp, degrees Celsius: a cool room and where boards slow down.
 const TEMPS: (f64, f64) = (30.0, 90.0);
 
-/// Where a temperature stands on the ramp: 0 for a cool room, 1 where boards slow down.
+/// The position of a temperature on the ramp: 0 for a cool room, 1 where boards throttle.
 pub fn warmth(celsius: f64) -> f64 {
     (celsius - TEMPS.0) / (TEMPS.1 - TEMPS.0)
 }
@@ -64,7 +64,7 @@ impl Metric {
         }
     }
 
-    /// The words at the cold and the hot end of the ramp.
+    /// Labels of the cold and the hot end of the ramp.
     pub const fn ends(self) -> (&'static str, &'static str) {
         match self {
             Self::Util | Self::Tensor | Self::Dram => ("idle", "busy"),
@@ -93,7 +93,7 @@ impl Metric {
         }
     }
 
-    /// The value as words, in its own unit.
+    /// The value as text, in its own unit.
     pub fn words(self, device: &Device, facts: &Facts) -> Option<String> {
         match self {
             Self::Temp => device
@@ -111,7 +111,7 @@ pub enum Scale {
     /// The whole range of the metric.
     #[default]
     Absolute,
-    /// From the least to the most of what is shown.
+    /// From the lowest to the highest visible value.
     Relative,
     /// The distance from the median of a device's own gang.
     Outlier,
@@ -131,39 +131,40 @@ impl Scale {
     }
 }
 
-/// A gang of fewer devices has no median that says what one of them should do.
+/// Smallest gang whose median is meaningful.
 const GANG: u32 = 4;
 
-/// Free devices with less than this still count as cold: monitoring itself makes a little work.
+/// Utilization, 0 to 1, below which a free device counts as cold: monitoring itself causes some load.
 const COLD: f64 = 0.02;
 
-/// The glow of every device at one picture of the fleet: devices by node, in order.
+/// The heat of every device in one snapshot of the fleet: devices by node, in order.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceHeats {
     cells: Vec<HeatCell>,
     /// The metric of each device on the ramp's scale; not a number where it is not known.
     values: Vec<f32>,
-    /// For outliers, how far each of them lies above the median of its gang, below it less than zero; not a number where it is of none.
+    /// For outliers, the difference of each device from the median of its gang, negative below it; NaN for a device without a
+    /// gang.
     apart: Vec<f32>,
     starts: Vec<u32>,
     nodes: Option<Arc<[Arc<Node>]>>,
     made_for: (Metric, Scale),
-    /// When every device was last looked at.
+    /// The time of the last update of all devices.
     whole_at: Moment,
 }
 
-/// After so long every device is looked at again: a reading turns stale, and a device idle, without a change of its own.
+/// After this time every device is updated: a reading becomes stale, and a device idle, without a change in the facts.
 const WHOLE_EVERY: Duration = Duration::from_secs(15);
 
 impl DeviceHeats {
-    /// Takes a new picture. Nodes that did not change are not looked at, or a fleet that changes a little ten times a
-    /// second would be read whole ten times a second.
+    /// Takes new facts. Unchanged nodes are skipped, or a fleet with a few changes ten times a
+    /// second would be read completely ten times a second.
     pub fn update(&mut self, facts: &Facts, metric: Metric, scale: Scale) {
         let nodes = &facts.fleet.nodes;
         let whole = self.made_for != (metric, scale)
             || facts.now < self.whole_at
             || facts.now >= self.whole_at.plus(WHOLE_EVERY)
-            // What the ramp spans depends on all of them.
+            // The span of the ramp depends on all devices.
             || scale != Scale::Absolute;
         let before = self.nodes.take().filter(|_| !whole);
         if before
@@ -224,7 +225,7 @@ impl DeviceHeats {
         self.total(&self.values, node, device, |value| value)
     }
 
-    /// What an order by value goes by: the metric, or for outliers how far it lies from the median of its gang.
+    /// Sort key of a device: the metric, or for outliers the difference from the median of its gang.
     pub fn rank(&self, node: u32, device: u32) -> Option<f64> {
         let (values, size): (_, fn(f64) -> f64) = match self.made_for.1 {
             Scale::Outlier => (&self.apart, f64::abs),
@@ -245,10 +246,10 @@ impl DeviceHeats {
     }
 
     fn total(&self, values: &[f32], node: u32, device: u32, size: fn(f64) -> f64) -> (f64, u32) {
-        let Some(range) = self.node_range(node) else {
+        // The differences within gangs are made for the scale of outliers alone.
+        let Some(values) = self.node_range(node).and_then(|range| values.get(range)) else {
             return (0.0, 0);
         };
-        let values = &values[range];
         let selection = match values.get(device as usize) {
             Some(value) => std::slice::from_ref(value),
             None => values,
@@ -280,35 +281,36 @@ impl DeviceHeats {
     }
 }
 
-/// One glow for several devices: a fault shows, then what most that are held do; heat is their mean, free ones counted as cold.
+/// One cell for several devices: a fault wins, then the state of most allocated devices; the heat is their mean, free devices
+/// counting as 0.
 pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
     let (mut heat, mut hot, mut idle, mut free, mut unknown) = (0u32, 0u32, 0u32, 0u32, 0u32);
     let mut stale = 0usize;
     for cell in cells {
         stale += usize::from(cell.stale);
         match cell.heat {
-            Heat::Fault => return Some(HeatCell::fresh(Heat::Fault)),
-            Heat::Heat(level) => {
+            HeatLevel::Fault => return Some(HeatCell::fresh(HeatLevel::Fault)),
+            HeatLevel::Heat(level) => {
                 heat += u32::from(level);
                 hot += 1;
             }
-            Heat::Idle => idle += 1,
-            Heat::Free => free += 1,
-            Heat::Unknown => unknown += 1,
+            HeatLevel::Idle => idle += 1,
+            HeatLevel::Free => free += 1,
+            HeatLevel::Unknown => unknown += 1,
         }
     }
     if cells.is_empty() {
         return None;
     }
-    // Free is what nothing is held of; where some is, those that are free count as cold.
+    // Free only where no device is allocated; otherwise free devices count as 0 in the mean.
     let heat = if unknown > hot + idle + free {
-        Heat::Unknown
+        HeatLevel::Unknown
     } else if idle > hot {
-        Heat::Idle
+        HeatLevel::Idle
     } else if hot > 0 {
-        Heat::Heat((heat / (hot + free)) as u8)
+        HeatLevel::Heat((heat / (hot + free)) as u8)
     } else {
-        Heat::Free
+        HeatLevel::Free
     };
     Some(HeatCell {
         heat,
@@ -316,7 +318,7 @@ pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
     })
 }
 
-/// What the scale needs to know of all devices before it can place one.
+/// The values of all devices that the scale needs to place one of them.
 enum Span {
     Absolute,
     Relative(f64, f64),
@@ -398,18 +400,18 @@ fn cell(
 ) -> HeatCell {
     let stale = is_old(facts.now, node, device);
     let heat = if device.health.is_fault() {
-        Heat::Fault
+        HeatLevel::Fault
     } else {
         let held = device.is_allocated();
         match value {
-            _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => Heat::Idle,
+            _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => HeatLevel::Idle,
             Some(value) if held || (metric == Metric::Util && value >= COLD) => {
-                Heat::Heat(level(span.place(device, value)) as u8)
+                HeatLevel::Heat(level(span.place(device, value)) as u8)
             }
-            None if held => Heat::Unknown,
-            // Whether a pod out of sight holds it is not known.
-            _ if !facts.fleet.sees_all_work() => Heat::Unknown,
-            _ => Heat::Free,
+            None if held => HeatLevel::Unknown,
+            // A pod that is not visible may have it allocated.
+            _ if !facts.fleet.sees_all_work() => HeatLevel::Unknown,
+            _ => HeatLevel::Free,
         }
     };
     HeatCell { heat, stale }
@@ -425,18 +427,27 @@ mod tests {
 
     #[test]
     fn several_devices_glow_as_most_of_them_but_a_fault_shows() {
-        let of = |glows: &[Heat]| {
+        let of = |glows: &[HeatLevel]| {
             let cells: Vec<HeatCell> = glows.iter().map(|heat| HeatCell::fresh(*heat)).collect();
             together(&cells).map(|cell| cell.heat)
         };
         assert_eq!(of(&[]), None);
-        assert_eq!(of(&[Heat::Heat(4), Heat::Heat(8)]), Some(Heat::Heat(6)));
-        assert_eq!(of(&[Heat::Heat(4), Heat::Fault]), Some(Heat::Fault));
         assert_eq!(
-            of(&[Heat::Idle, Heat::Idle, Heat::Heat(9)]),
-            Some(Heat::Idle)
+            of(&[HeatLevel::Heat(4), HeatLevel::Heat(8)]),
+            Some(HeatLevel::Heat(6))
         );
-        assert_eq!(of(&[Heat::Free, Heat::Unknown]), Some(Heat::Free));
-        assert_eq!(of(&[Heat::Unknown]), Some(Heat::Unknown));
+        assert_eq!(
+            of(&[HeatLevel::Heat(4), HeatLevel::Fault]),
+            Some(HeatLevel::Fault)
+        );
+        assert_eq!(
+            of(&[HeatLevel::Idle, HeatLevel::Idle, HeatLevel::Heat(9)]),
+            Some(HeatLevel::Idle)
+        );
+        assert_eq!(
+            of(&[HeatLevel::Free, HeatLevel::Unknown]),
+            Some(HeatLevel::Free)
+        );
+        assert_eq!(of(&[HeatLevel::Unknown]), Some(HeatLevel::Unknown));
     }
 }

@@ -1,6 +1,6 @@
-//! Devices as rows: the joined line of device, pod, job, queue, team; also what the heatmap's filter speaks of.
+//! Devices as rows: device, pod, job, queue and team joined on one line; also the fields of the heatmap's filter.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::device::{Device, Health};
@@ -8,31 +8,32 @@ use model::fleet::history::Track;
 use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
-use table::{Facts, devices};
+use table::Facts;
+use table::devices::{self, idle_since};
 
 use super::{Destination, RowScope, Selection};
 
 /// The columns of devices.
-const COLUMNS: &[Column] = &[
-    Column::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
+const COLUMNS: &[ViewColumn] = &[
+    ViewColumn::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
         device(facts, row).map_or(("–", Role::Muted), |(_, device)| {
             let (sign, role, _) = health_of(device);
             (sign, role)
         })
     }),
-    Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
+    ViewColumn::words("class", "CLASS", 4, (4, 14), |facts, row| {
         of(facts, row, |_, device| Value::text(device.class.as_str()))
     }),
-    Column::words("health", "HEALTH", 3, (7, 26), health),
-    Column::words("pod", "POD", 1, (18, 44), pod),
-    Column::words("job", "JOB", 9, (10, 24), |facts, row| {
+    ViewColumn::words("health", "HEALTH", 3, (7, 26), health),
+    ViewColumn::words("pod", "POD", 1, (18, 44), pod),
+    ViewColumn::words("job", "JOB", 9, (10, 24), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.first_holder(), |(pod, _)| {
                 Value::text(pod.job.key.name.as_str())
             })
         })
     }),
-    Column::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
+    ViewColumn::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(
                 device
@@ -42,24 +43,24 @@ const COLUMNS: &[Column] = &[
             )
         })
     }),
-    Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
+    ViewColumn::words("team", "TEAM", 6, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.first_holder(), |(pod, _)| {
                 Value::text(pod.team.as_str())
             })
         })
     }),
-    Column::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
+    ViewColumn::graphic("util", "UTILIZATION", 0, (4, 16), util).trend(|facts, row| {
         let (_, device) = device(facts, row)?;
         Some((Track::DeviceUtil(device.id.clone()), device.held_since()))
     }),
-    Column::number("mem", "MEMORY", 2, 9, |facts, row| {
+    ViewColumn::number("mem", "MEMORY", 2, 9, |facts, row| {
         reading(facts, row, |device| match device.memory() {
             (Some(used), total) => Value::Bytes(used, total),
             (None, _) => Value::known(device.memory_ratio(), Value::Ratio),
         })
     }),
-    Column::number("temp", "TEMP", 4, 4, |facts, row| {
+    ViewColumn::number("temp", "TEMP", 4, 4, |facts, row| {
         let cell = reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::Temp), Value::Celsius)
         });
@@ -70,27 +71,27 @@ const COLUMNS: &[Column] = &[
             false => cell,
         }
     }),
-    Column::number("power", "POWER", 7, 5, |facts, row| {
+    ViewColumn::number("power", "POWER", 7, 5, |facts, row| {
         reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::Power), Value::Watts)
         })
     }),
-    Column::number("held", "HELD", 3, 5, |facts, row| {
+    ViewColumn::number("held", "HELD", 3, 5, |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.held_since(), Value::Since)
         })
     }),
-    Column::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
-        of(facts, row, |_, device| match device.idle_since {
-            Some(since) if device.idle_first_seen => Value::SeenSince(since),
-            Some(since) => Value::Since(since),
+    ViewColumn::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
+        of(facts, row, |_, device| match idle_since(facts, device) {
+            Some((since, true)) => Value::SeenSince(since),
+            Some((since, false)) => Value::Since(since),
             None => Value::Empty,
         })
         .role(Role::IdleMoney)
     })
     .rare(),
-    Column::number("cost", "$/h", 1, 5, cost),
-    Column::number("slices", "SLICES", 2, 6, |facts, row| {
+    ViewColumn::number("cost", "$/h", 1, 5, cost),
+    ViewColumn::number("slices", "SLICES", 2, 6, |facts, row| {
         of(facts, row, |_, device| match device.slices.len() {
             0 => Value::Empty,
             all => {
@@ -100,33 +101,33 @@ const COLUMNS: &[Column] = &[
         })
     })
     .rare(),
-    Column::words("node", "NODE", 12, (8, 30), |facts, row| {
+    ViewColumn::words("node", "NODE", 12, (8, 30), |facts, row| {
         of(facts, row, |node, _| Value::text(node.name().as_str()))
     })
     .wide(),
-    Column::words("pool", "POOL", 11, (6, 20), |facts, row| {
+    ViewColumn::words("pool", "POOL", 11, (6, 20), |facts, row| {
         of(facts, row, |node, _| Value::text(node.pool.as_str()))
     })
     .wide(),
-    Column::words("rack", "RACK", 13, (4, 14), |facts, row| {
+    ViewColumn::words("rack", "RACK", 13, (4, 14), |facts, row| {
         of(facts, row, |node, _| {
             Value::known(node.rack.as_deref(), Value::text)
         })
     })
     .wide(),
-    Column::number("tensor", "TENSOR", 14, 4, |facts, row| {
+    ViewColumn::number("tensor", "TENSOR", 14, 4, |facts, row| {
         reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::TensorActive), Value::Ratio)
         })
     })
     .wide(),
-    Column::number("read", "READ", 15, 4, |facts, row| {
+    ViewColumn::number("read", "READ", 15, 4, |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.read_at, Value::Since)
         })
     })
     .wide(),
-    Column::words("uuid", "UUID", 16, (8, 42), |facts, row| {
+    ViewColumn::words("uuid", "UUID", 16, (8, 42), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.uuid.as_deref(), Value::text)
         })
@@ -170,7 +171,7 @@ pub static KIND: Kind = Kind {
     none: "no device here",
 };
 
-/// The devices that are held and do no work, the dearest first.
+/// Idle allocated devices, the most expensive first.
 pub static IDLE: Kind = Kind {
     searched: None,
     sort: Some((COST, true)),
@@ -205,7 +206,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
             for (at, node) in facts.fleet.nodes.iter().enumerate() {
                 for (within, device) in node.devices.iter().enumerate() {
                     let idle = *row_scope != RowScope::Idle || facts.fleet.is_idle(device);
-                    if idle && holds(row_scope, node, device) {
+                    if idle && in_scope(row_scope, node, device) {
                         rows.push((at as u32, within as u32));
                     }
                 }
@@ -216,8 +217,8 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     rows
 }
 
-/// True when a device belongs to the part that is looked at.
-pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
+/// True when a device is in the selected scope.
+pub fn in_scope(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
     match row_scope {
         RowScope::All
         | RowScope::Cost(_)
@@ -235,6 +236,8 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         RowScope::Class(class) => device.class == *class,
         RowScope::Job(job) => device.holders().any(|(pod, _)| pod.job == *job),
         RowScope::Team(team) => device.holders().any(|(pod, _)| pod.team == *team),
+        // (Not reached: a cohort opens its jobs.)
+        RowScope::Cohort(_) => true,
         RowScope::Queue(queue) => device
             .holders()
             .any(|(pod, _)| pod.queue.as_ref() == Some(queue)),
@@ -273,10 +276,10 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Valu
     }
 }
 
-/// What a device costs an hour: its share of its node.
+/// Rate of a device: its share of its node's.
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node, _| {
-        let rate = facts.burn.nodes.get(node.name());
+        let rate = facts.spend_rates.nodes.get(node.name());
         Value::known(rate, |rate| {
             Value::Money(rate.share(1, node.devices.len() as u64))
         })
@@ -284,7 +287,7 @@ fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     .role(Role::Accent)
 }
 
-/// A device's state as a sign and words.
+/// A device's state as a sign and text.
 pub fn health_of(device: &Device) -> (&'static str, Role, &str) {
     let words = devices::health_words(device);
     match &device.health {

@@ -35,7 +35,7 @@ pub(super) enum Panel {
 }
 
 impl Panel {
-    /// In the order of the key, as they stand side by side or above one another.
+    /// In the order of the key, as they are arranged side by side or above one another.
     const ALL: [Self; 4] = [Self::Pools, Self::Waiting, Self::Teams, Self::Needs];
 }
 
@@ -48,7 +48,7 @@ pub struct FleetView {
     pub(super) waiting: Vec<u32>,
     /// Teams by burn, most first.
     pub(super) teams: Vec<u32>,
-    /// Findings that need somebody, as places among all.
+    /// Findings that need action, as indices into all.
     pub(super) needs: Vec<u32>,
     /// What has the cursor.
     pub(super) panel: Panel,
@@ -60,7 +60,7 @@ pub struct FleetView {
     paired: bool,
 }
 
-/// Below this height there is no room for a panel that says anything.
+/// Below this height a panel is too small to be useful.
 const SMALL: u16 = 10;
 /// Side panels fold below this width.
 const PANELS_FROM: u16 = 100;
@@ -197,11 +197,11 @@ impl View for FleetView {
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.table.refresh(facts, settle);
         self.waiting = waiting::longest_first(facts);
-        let rows = facts.burn.rows.get(&By::Team).map_or(0, Vec::len);
+        let rows = facts.spend_rates.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
-        if let Some(rows) = facts.burn.rows.get(&By::Team) {
+        if let Some(rows) = facts.spend_rates.rows.get(&By::Team) {
             self.teams
-                .small_sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.burn));
+                .small_sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.rate));
         }
         let findings = facts.fleet.findings.iter().enumerate();
         self.needs = findings
@@ -217,8 +217,8 @@ impl View for FleetView {
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let table = self.split(area).table;
         match command {
-            Command::NextPanel => return self.turn(area, 1),
-            Command::PreviousPanel => return self.turn(area, Panel::ALL.len() - 1),
+            Command::NextPanel => return self.next_panel(area, 1),
+            Command::PreviousPanel => return self.next_panel(area, Panel::ALL.len() - 1),
             _ if self.panel != Panel::Pools => {
                 if let Some(outcome) = self.in_panel(command, facts) {
                     return outcome;
@@ -226,7 +226,7 @@ impl View for FleetView {
             }
             _ => {}
         }
-        // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
+        // From the fleet, a pool opens its devices; its details are in the pools tab.
         match self.table.obey(command, facts, table) {
             CommandOutcome::Navigate(Destination::Part(
                 ViewId::Pools,
@@ -279,7 +279,7 @@ impl View for FleetView {
                 height: 1,
                 ..inset(split.table)
             };
-            painter.say(line.x + 1, line.y, line.width, &words, Role::Muted);
+            painter.print(line.x + 1, line.y, line.width, &words, Role::Muted);
         }
         self.strip.draw(painter, split.strip);
         self.draw_panels(facts, painter, split.panels);
@@ -300,8 +300,8 @@ impl FleetView {
         }
     }
 
-    /// Moves the cursor so many panels on, past those that are not drawn or have no row.
-    fn turn(&mut self, area: Rect, by: usize) -> CommandOutcome {
+    /// Moves the cursor on by `by` panels, past those that are not drawn or have no row.
+    fn next_panel(&mut self, area: Rect, by: usize) -> CommandOutcome {
         let panels = self.split(area).panels;
         let drawn = |panel: Panel| match panel {
             Panel::Pools => true,
@@ -321,7 +321,7 @@ impl FleetView {
         CommandOutcome::Done
     }
 
-    /// Obeys a command in a panel; nothing where it is none of a panel's.
+    /// Handles a command in a panel; `None` if it is not a panel's.
     fn in_panel(&mut self, command: Command, facts: &Facts) -> Option<CommandOutcome> {
         let last = self.rows(self.panel).saturating_sub(1);
         match command {
@@ -386,7 +386,7 @@ impl FleetView {
             self.draw_needs(facts, painter, needs);
             return;
         }
-        // On a narrow screen one above the other; money stands in the header.
+        // On a narrow screen panels are above one another; money is in the header.
         if Self::has_room_for_one(area) {
             return match self.only_panel() {
                 Panel::Needs => self.draw_needs(facts, painter, area),
@@ -407,7 +407,7 @@ impl FleetView {
         self.draw_needs(facts, painter, second);
     }
 
-    /// True where panels that stand above one another have room for one of them.
+    /// True where panels above one another leave room for only one of them.
     fn has_room_for_one(panels: Rect) -> bool {
         panels.width < PANELS_FROM && panels.height < 8
     }
@@ -421,7 +421,7 @@ impl FleetView {
     }
 }
 
-/// True for a finding that is more than a note and that nobody muted or took on.
+/// True for a finding above info that is neither muted nor acknowledged.
 pub(super) fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
     finding.severity != Severity::Info
         && facts.concerns(&finding.subject)

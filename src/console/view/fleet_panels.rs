@@ -18,7 +18,7 @@ use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
 use super::{alerts, cost, waiting};
 
-/// From this height on, a panel tells a sentence on two lines rather than to cut it.
+/// From this height on, a panel wraps a sentence to two lines instead of cutting it.
 const TALL: u16 = 10;
 
 impl FleetView {
@@ -38,7 +38,7 @@ impl FleetView {
         let inside = panel(painter, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
             let words = empty_words(facts, &[Table::Pods, Table::Jobs], "nothing waits");
-            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let compact = inside.height < 6;
@@ -60,7 +60,7 @@ impl FleetView {
             if left == 0 || (left == 1 && more > 1) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    painter.say(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.print(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
@@ -71,7 +71,7 @@ impl FleetView {
                 select(painter, inside, y, lines);
             }
             let age = painter.age(job.waiting_since.unwrap_or(job.created));
-            let class = job.class.as_ref().map_or("", |class| class.as_str());
+            let class = table::jobs::class_words(job).unwrap_or_default();
             let wants = format!("{} {class}", job.devices_requested);
             let facts_width = 7 + painter.width(&wants).max(9) + 2;
             let name_room = inside.width.saturating_sub(facts_width);
@@ -85,7 +85,7 @@ impl FleetView {
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
                 painter.pieces(inside.x, y, name_room, &words);
             } else {
-                painter.say(inside.x, y, name_room, &name, Role::Title);
+                painter.print(inside.x, y, name_room, &name, Role::Title);
             }
             let accent = painter.render_style.fg(Role::Warn);
             painter.right(inside.right(), y, 7, &age, accent);
@@ -109,8 +109,8 @@ impl FleetView {
     }
 
     pub(super) fn draw_burn(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-        let known = facts.burn.known();
-        let total = per_hour(known.map(|spend| spend.burn));
+        let known = facts.spend_rates.known();
+        let total = per_hour(known.map(|spend| spend.rate));
         // A past of a moment is no past yet.
         let since = facts
             .history
@@ -119,8 +119,8 @@ impl FleetView {
             // What is remembered is the whole fleet's.
             .filter(|_| facts.part.is_none());
         let title = match since {
-            Some(since) => format!("burn, last {}", painter.age(since)),
-            None => String::from("burn by team"),
+            Some(since) => format!("rate, last {}", painter.age(since)),
+            None => String::from("rate by team"),
         };
         let inside = panel(painter, area, &title, &total);
         let mut y = inside.y;
@@ -133,12 +133,12 @@ impl FleetView {
             chart(painter, Rect { height, ..inside }, &past.values, top, 0.75);
             y += height + 1;
         }
-        let Some(rows) = facts.burn.rows.get(&By::Team) else {
-            painter.say(inside.x, y, inside.width, "no price yet", Role::Muted);
+        let Some(rows) = facts.spend_rates.rows.get(&By::Team) else {
+            painter.print(inside.x, y, inside.width, "no price yet", Role::Muted);
             return;
         };
         let largest = self.teams.first().and_then(|at| rows.get(*at as usize));
-        let whole = largest.map_or(0.0, |row| row.spend.burn.usd());
+        let whole = largest.map_or(0.0, |row| row.spend.rate.usd());
         let name_width = (inside.width / 3).min(16);
         let foot = u16::from(inside.height > 3);
         let last = inside.bottom().saturating_sub(foot);
@@ -156,10 +156,10 @@ impl FleetView {
             };
             let money = row
                 .known()
-                .map_or_else(|| String::from("–"), |spend| format!("${}", spend.burn));
+                .map_or_else(|| String::from("–"), |spend| format!("${}", spend.rate));
             let money_width = painter.width(&money).max(7);
             let graphic = inside.width.saturating_sub(name_width + money_width + 2);
-            painter.say(inside.x, y, name_width, &row.name, Role::Muted);
+            painter.print(inside.x, y, name_width, &row.name, Role::Muted);
             if whole > 0.0 && graphic >= 3 {
                 let x = inside.x + name_width + 1;
                 bar(
@@ -167,7 +167,7 @@ impl FleetView {
                     x,
                     y,
                     graphic,
-                    row.spend.burn.usd() / whole,
+                    row.spend.rate.usd() / whole,
                     Role::Accent,
                 );
             }
@@ -183,7 +183,7 @@ impl FleetView {
             let (label, both, parts) = cost::idle_sum(facts);
             let mut pieces = vec![(label, muted), (&*both, blue), (&*parts, muted)];
             if painter.width_of(&pieces) > inside.width && !parts.is_empty() {
-                // The header says the sum, too.
+                // The header has the sum, too.
                 pieces[1].0 = parts.trim_start_matches(": ");
                 pieces.pop();
             }
@@ -201,7 +201,7 @@ impl FleetView {
         };
         let inside = panel(painter, area, "needs you", &note);
         if self.needs.is_empty() {
-            // A finding shows once it has lasted: what is broken already is being looked at.
+            // A finding shows once it has lasted: with unhealthy devices, it may still be pending.
             let broken = facts
                 .pools()
                 .iter()
@@ -210,7 +210,7 @@ impl FleetView {
                 true => String::from("reading…: a finding shows once it has lasted"),
                 false => empty_words(facts, &[Table::Nodes, Table::Pods], "nothing"),
             };
-            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let mut y = inside.y;
@@ -231,11 +231,11 @@ impl FleetView {
         for (at, finding) in findings.into_iter().enumerate().skip(from) {
             let left = inside.bottom().saturating_sub(y);
             let more = self.needs.len() - at;
-            // The first is always told: how many there are stands in the title.
+            // The first is always shown: the title has their number.
             if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    painter.say(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.print(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
@@ -243,7 +243,7 @@ impl FleetView {
                 select(painter, inside, y, lines);
             }
             let (sign, role) = alerts::sign(finding.severity);
-            painter.say(inside.x, y, 1, sign, role);
+            painter.print(inside.x, y, 1, sign, role);
             let age = painter.age(finding.since);
             let room = inside.width.saturating_sub(2 + 8);
             let object = finding.subject.key.to_string();
@@ -264,7 +264,7 @@ impl FleetView {
                 y += 1;
                 continue;
             }
-            painter.say(inside.x + 2, y, room, &object, Role::Title);
+            painter.print(inside.x + 2, y, room, &object, Role::Title);
             y += 1;
             for (words, role) in [
                 (&finding.message, Role::Text),
@@ -311,12 +311,12 @@ fn select(painter: &mut Painter<'_>, inside: Rect, y: u16, lines: u16) {
 
 /// Lines of a name with these sentences under it.
 fn lines_under(painter: &Painter<'_>, inside: Rect, words: impl Iterator<Item = String>) -> u16 {
-    let lines = words.map(|words| broken(painter, inside, &words).len() as u16);
+    let lines = words.map(|words| wrapped(painter, inside, &words).len() as u16);
     1 + lines.sum::<u16>()
 }
 
 /// A sentence in lines of a panel: two in a tall one, else one, cut where it is longer.
-fn broken(painter: &Painter<'_>, inside: Rect, words: &str) -> Vec<String> {
+fn wrapped(painter: &Painter<'_>, inside: Rect, words: &str) -> Vec<String> {
     let room = inside.width.saturating_sub(2);
     let most = if inside.height < TALL { 1 } else { 2 };
     let words = clean(words, painter.render_style.ascii);
@@ -328,21 +328,21 @@ fn broken(painter: &Painter<'_>, inside: Rect, words: &str) -> Vec<String> {
     lines
 }
 
-/// Says something under a name, on two lines where a tall panel needs them, and keeps the last line for how many more there are;
-/// gives the next line.
+/// Writes words under a name, on two lines where a tall panel needs them, and reserves the last line for the number of further
+/// rows; returns the next line.
 fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
     let room = inside.width.saturating_sub(2);
-    for line in broken(painter, inside, words) {
+    for line in wrapped(painter, inside, words) {
         if inside.bottom().saturating_sub(y) <= 1 {
             break;
         }
-        painter.say(inside.x + 2, y, room, &line, role);
+        painter.print(inside.x + 2, y, room, &line, role);
         y += 1;
     }
     y
 }
 
-/// Nothing is only said where it is known.
+/// "None" is shown only where the tables are known.
 fn empty_words(facts: &Facts, tables: &[Table], words: &str) -> String {
     let fleet = &facts.fleet;
     if !fleet.is_complete() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
-use crate::filter::Filter;
+use crate::filter::RowFilter;
 use crate::painter::Painter;
 use crate::table_model::{Row, fields, matches};
 use model::base::{Name, SmallSort};
@@ -15,8 +15,8 @@ use model::fleet::job::JobState;
 use table::Facts;
 
 use super::device_heat::{DeviceHeats, Metric, Scale};
-use super::heatmap_draw::{TILE, split};
-use super::layout::{Grouping, Line, Map, NODE, Plan};
+use super::heatmap_draw::{APART, TILE, split};
+use super::layout::{Grouping, HeatmapLayout, Line, NODE, Plan};
 use super::{CommandOutcome, Destination, HEATMAP, RowScope, Selection, View, ViewId, devices};
 
 /// What a cell is.
@@ -36,12 +36,12 @@ pub struct Heatmap {
     pub(super) by_value: bool,
     /// `None` until the operator or the first fleet decides.
     zoom: Option<Zoom>,
-    filter: Option<Filter>,
+    filter: Option<RowFilter>,
     faults: bool,
     width: u16,
     height: u16,
     pub(super) paired: bool,
-    pub(super) map: Map,
+    pub(super) map: HeatmapLayout,
     pub(super) glows: DeviceHeats,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
@@ -57,14 +57,14 @@ pub struct Heatmap {
     shown: usize,
     pub(super) total: usize,
     pub(super) cursor: usize,
-    /// The device or node under the cursor, wherever it comes to stand.
+    /// The device or node under the cursor, wherever it is drawn.
     chosen: Option<(Name, u32)>,
     offset: usize,
 }
 
-/// An outlier has been one for so long, on the whole.
+/// A lasting outlier has been one for this long, on average.
 const LASTING: Duration = Duration::from_secs(300);
-/// So many devices are looked at for one that lasts.
+/// This many of the furthest devices are checked for one whose job has settled.
 const TRIED: usize = 256;
 
 /// False while the job on a device is starting, or ended its start only some minutes ago: until then its pods differ anyway.
@@ -92,7 +92,7 @@ impl Heatmap {
             width: 76,
             height: 20,
             paired: true,
-            map: Map::default(),
+            map: HeatmapLayout::default(),
             glows: DeviceHeats::default(),
             means: Vec::new(),
             most: None,
@@ -111,7 +111,7 @@ impl Heatmap {
         self.zoom.unwrap_or(Zoom::Devices)
     }
 
-    fn make(&mut self, facts: &Facts) {
+    fn relayout(&mut self, facts: &Facts) {
         self.glows.update(facts, self.metric, self.scale);
         let made_of = self.made_of(facts);
         let by_place = self.filter.is_none() && !self.faults && !self.by_value;
@@ -173,8 +173,7 @@ impl Heatmap {
         })
     }
 
-    /// The device that a finding says holds up its gang; without one the device that is furthest from the median of its
-    /// gang now, which may be for a moment.
+    /// The device of a straggler finding, else the one furthest from the median of its gang, if by [`APART`] or more.
     fn furthest(&self, facts: &Facts) -> Option<(Row, f64)> {
         let stragglers: BTreeSet<&Name> = facts
             .fleet
@@ -223,7 +222,8 @@ impl Heatmap {
         // Every device pauses for a moment now and then.
         let mut tried = ranked.into_iter();
         let lasting = tried.find(|((alerted, _), row, _)| *alerted || self.lasts(facts, *row));
-        lasting.map(|(_, row, apart)| (row, apart))
+        let apart = lasting.filter(|((alerted, _), _, apart)| *alerted || *apart >= APART);
+        apart.map(|(_, row, apart)| (row, apart))
     }
 
     /// True where a device has been apart from its gang's present median for some minutes, on the whole; also where that is not known.
@@ -302,7 +302,7 @@ impl Heatmap {
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
             .filter(|(node, device)| {
-                devices::holds(&self.row_scope, node, device) && facts.has_device(device)
+                devices::in_scope(&self.row_scope, node, device) && facts.has_device(device)
             })
             .count();
         if self.zoom.is_none() && self.total > 0 {
@@ -333,12 +333,12 @@ impl Heatmap {
         let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
         let value = |row: Row| glows.rank(row.0, row.1).unwrap_or(-1.0);
-        self.map = Map::make(
+        self.map = HeatmapLayout::new(
             facts,
             plan,
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
-                    && devices::holds(row_scope, node, device)
+                    && devices::in_scope(row_scope, node, device)
                     && facts.has_device(device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
                     && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
@@ -348,7 +348,7 @@ impl Heatmap {
         self.shown = self.map.groups.iter().map(|group| group.devices).sum();
     }
 
-    /// Puts the cursor back on what it stood on; where that has gone, it stays in its place.
+    /// Puts the cursor back on its device or node; where that is gone, the cursor stays in its place.
     fn find_cursor(&mut self, facts: &Facts) {
         let place = self.chosen.as_ref().and_then(|(node, index)| {
             let at = facts
@@ -366,7 +366,7 @@ impl Heatmap {
                     .iter()
                     .position(|spot| spot.row == (at as u32, within as u32))
             });
-            // After a zoom the node stands for the device, or its first device for the node.
+            // After a zoom a device's cursor goes to its node, and a node's to its first device.
             exact.or_else(|| spots.iter().position(|spot| spot.row.0 == at as u32))
         });
         self.cursor = place
@@ -399,7 +399,7 @@ impl Heatmap {
         let height = usize::from(self.height.max(1));
         let most = self.map.lines.len().saturating_sub(height);
         let line = self.map.line_of(self.cursor).map_or(0, |(line, _)| line);
-        // While lines follow below, the last one says how many.
+        // While lines follow below, the last one shows their number.
         let shown = if most > 0 { height.max(2) - 1 } else { height };
         let least = (line + 1).saturating_sub(shown);
         let head = if line <= 1 { 0 } else { line };
@@ -462,12 +462,12 @@ impl View for Heatmap {
         let map = split(facts, area, self.scale).map;
         if (map.width, map.height, paired) != (self.width, self.height, self.paired) {
             (self.width, self.height, self.paired) = (map.width, map.height, paired);
-            self.make(facts);
+            self.relayout(facts);
         }
     }
 
     fn refresh(&mut self, facts: &Facts, _settle: bool) {
-        self.make(facts);
+        self.relayout(facts);
     }
 
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
@@ -497,7 +497,7 @@ impl View for Heatmap {
             Command::Scale => {
                 self.scale = next(&Scale::ALL, self.scale);
                 self.follows = self.scale == Scale::Outlier;
-                self.make(facts);
+                self.relayout(facts);
                 // The foot has a line more for outliers: the cursor's line stays in sight.
                 self.fit(facts, area, self.paired);
                 return CommandOutcome::Done;
@@ -518,7 +518,7 @@ impl View for Heatmap {
             }
             _ => return CommandOutcome::NotMine,
         }
-        self.make(facts);
+        self.relayout(facts);
         CommandOutcome::Done
     }
 
@@ -546,11 +546,11 @@ impl View for Heatmap {
         let filter = if words.trim().is_empty() {
             None
         } else {
-            Some(Filter::parse(words, &fields(&devices::KIND))?)
+            Some(RowFilter::parse(words, &fields(&devices::KIND))?)
         };
         if filter != self.filter {
             self.filter = filter;
-            self.make(facts);
+            self.relayout(facts);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::painter::Painter;
 use crate::text::{counted, percent};
 use crate::theme::{HEAT_LEVELS, Role};
-use crate::widget::heat::{Heat, HeatCell, pair, single};
+use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use model::fleet::history::FleetSignal;
 use table::Facts;
 
@@ -20,13 +20,13 @@ use super::{View, devices};
 const PANEL: u16 = 44;
 const PANEL_FROM: u16 = 100;
 /// A device that lies nearer to the median of its gang is no outlier, a share of the whole range.
-const APART: f64 = 0.05;
+pub(super) const APART: f64 = 0.05;
 /// Lines above the map.
 const HEAD: u16 = 2;
 /// A tile of the one-node zoom.
 pub(super) const TILE: (u16, u16) = (38, 5);
 
-/// Where the parts of the view stand.
+/// The areas of the view's parts.
 pub(super) struct Split {
     head: Rect,
     pub(super) map: Rect,
@@ -141,14 +141,14 @@ impl Heatmap {
         if !beside {
             self.draw_legend(painter, below, area.x + 2, 0);
         }
-        // The legend comes first: what it leaves at its left is the highest's.
+        // The legend is drawn first; the text gets the columns that are left before it.
         let free = (area.left() + 2..area.right())
             .take_while(|x| painter.buf[(*x, below.y)].symbol() == " ")
             .count();
         let width = painter.width(&most);
         let fits = width > 0 && usize::from(width) + 1 < free;
         if fits {
-            painter.say(area.x + 2, below.y, width, &most, Role::Muted);
+            painter.print(area.x + 2, below.y, width, &most, Role::Muted);
         }
         fits
     }
@@ -156,21 +156,25 @@ impl Heatmap {
     /// Where the metric is highest, on average over a rack; for outliers which device is furthest from its gang.
     fn most_words(&self) -> String {
         let Some((place, mean)) = &self.most else {
-            return String::new();
-        };
-        if self.scale == Scale::Outlier && mean.abs() < APART {
-            return String::new();
-        }
-        if self.scale == Scale::Outlier {
-            let side = if *mean < 0.0 { "below" } else { "above" };
-            let apart = match self.metric {
-                Metric::Temp => format!("{:.0}°", mean.abs() * 60.0),
-                _ => format!("{:.0} points", mean.abs() * 100.0),
+            return match self.scale {
+                Scale::Outlier => format!(
+                    "no straggler by {}: no device stays {} from its gang's median",
+                    self.metric.name(),
+                    self.points(APART)
+                ),
+                Scale::Absolute | Scale::Relative => String::new(),
             };
+        };
+        if self.scale == Scale::Outlier {
+            if mean.abs() < APART {
+                return format!("straggler by its alert: {place}");
+            }
+            let side = if *mean < 0.0 { "below" } else { "above" };
+            let apart = self.points(mean.abs());
             // In a gang the slow device keeps working while the others wait for it.
             if matches!(self.metric, Metric::Util) && *mean >= 0.0 {
                 return format!(
-                    "likely straggler: {place} works while its gang waits for it ({apart} above the gang's median)"
+                    "likely straggler: {place} works while its gang waits ({apart} above)"
                 );
             }
             return format!("outlier: {place}, {apart} {side} the median of its gang");
@@ -184,19 +188,27 @@ impl Heatmap {
         format!("{word} {place}, mean {value}")
     }
 
-    /// The ramp and the signs, as far as there is room to the right of `from`; false, and nothing, where fewer than
-    /// `least` signs fit.
+    /// A difference of the metric, a share of the whole range, in the unit that is shown.
+    fn points(&self, apart: f64) -> String {
+        match self.metric {
+            Metric::Temp => format!("{:.0}°", apart * 60.0),
+            _ => counted((apart * 100.0).round() as u64, "point"),
+        }
+    }
+
+    /// Draws the ramp and as many signs as fit to the right of `from`. Draws nothing and returns false where fewer than `least`
+    /// signs fit.
     fn draw_legend(&self, painter: &mut Painter<'_>, area: Rect, from: u16, least: usize) -> bool {
         let (cold, hot) = match self.scale {
             Scale::Outlier => ("as its gang", "apart"),
             Scale::Relative => ("the lowest", "the highest"),
             Scale::Absolute => self.metric.ends(),
         };
-        let signs: [(Heat, &str); 4] = [
-            (Heat::Idle, "held, idle"),
-            (Heat::Free, "free"),
-            (Heat::Fault, "fault"),
-            (Heat::Unknown, "unknown"),
+        let signs: [(HeatLevel, &str); 4] = [
+            (HeatLevel::Idle, "idle alloc"),
+            (HeatLevel::Free, "free"),
+            (HeatLevel::Fault, "fault"),
+            (HeatLevel::Unknown, "unknown"),
         ];
         let ramp = painter.width(cold) + painter.width(hot) + 2 + HEAT_LEVELS as u16;
         let mut room = area.right().saturating_sub(from + 1);
@@ -206,8 +218,8 @@ impl Heatmap {
         room -= ramp;
         let shown: Vec<_> = signs
             .iter()
-            // Only utilization tells who does nothing.
-            .filter(|(heat, _)| *heat != Heat::Idle || self.metric == Metric::Util)
+            // Only utilization shows idle devices.
+            .filter(|(heat, _)| *heat != HeatLevel::Idle || self.metric == Metric::Util)
             .take_while(|(_, words)| {
                 let need = painter.width(words) + 4;
                 let fits = room >= need;
@@ -225,9 +237,9 @@ impl Heatmap {
                 .iter()
                 .map(|(_, words)| painter.width(words) + 4)
                 .sum::<u16>();
-        x += painter.say(x, area.y, 20, cold, Role::Muted) + 1;
+        x += painter.print(x, area.y, 20, cold, Role::Muted) + 1;
         for level in 0..HEAT_LEVELS as u8 {
-            let cell = HeatCell::fresh(Heat::Heat(level));
+            let cell = HeatCell::fresh(HeatLevel::Heat(level));
             if painter.render_style.half_blocks() {
                 pair(painter, x, area.y, Some(cell), Some(cell));
             } else {
@@ -235,7 +247,7 @@ impl Heatmap {
             }
             x += 1;
         }
-        x += 1 + painter.say(x + 1, area.y, 20, hot, Role::Muted);
+        x += 1 + painter.print(x + 1, area.y, 20, hot, Role::Muted);
         for (heat, words) in shown {
             let cell = HeatCell::fresh(*heat);
             if painter.render_style.half_blocks() {
@@ -243,7 +255,7 @@ impl Heatmap {
             } else {
                 single(painter, x + 2, area.y, cell);
             }
-            x += 4 + painter.say(x + 4, area.y, 20, words, Role::Muted);
+            x += 4 + painter.print(x + 4, area.y, 20, words, Role::Muted);
         }
         true
     }
@@ -267,7 +279,7 @@ impl Heatmap {
                 _ => facts.none_in_scope("no node has an accelerator"),
             }
         };
-        painter.say(area.x, area.y, area.width, &words, Role::Muted);
+        painter.print(area.x, area.y, area.width, &words, Role::Muted);
     }
 
     fn draw_map(&self, painter: &mut Painter<'_>, area: Rect) {
@@ -294,7 +306,7 @@ impl Heatmap {
                     labels,
                 } => {
                     for (x, label) in labels {
-                        painter.say(area.x + x, y, 10, label, Role::Muted);
+                        painter.print(area.x + x, y, 10, label, Role::Muted);
                     }
                     self.draw_cells(painter, area, y, top.clone(), bottom.clone());
                     if let Some((at, lower)) = cursor
@@ -330,7 +342,7 @@ impl Heatmap {
         let column = names.max().unwrap_or(0).min(area.width / 3);
         let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
         if let Some(mean) = self.means.get(at).copied().flatten() {
-            // The ramp's scale of temperature is not what one reads on a thermometer.
+            // Show degrees Celsius, not the ramp's scale.
             let mean = if self.metric == Metric::Temp {
                 format!("{:.0}°", mean * 60.0 + 30.0)
             } else {
@@ -338,8 +350,8 @@ impl Heatmap {
             };
             words.push_str(&format!("   mean {mean}"));
         }
-        painter.say(area.x, y, column, &group.name, Role::Title);
-        painter.say(area.x + column, y, area.width - column, &words, Role::Muted);
+        painter.print(area.x, y, column, &group.name, Role::Title);
+        painter.print(area.x + column, y, area.width - column, &words, Role::Muted);
     }
 
     fn cell(&self, spot: usize) -> Option<(u16, HeatCell)> {
@@ -447,10 +459,20 @@ impl Heatmap {
         if let Some(spot) = self.map.spots.get(self.cursor)
             && let Some((_, device)) = devices::device(facts, spot.row)
         {
-            for metric in [Metric::Util, Metric::Memory, Metric::Temp] {
+            let metrics: &[Metric] = match self.scale {
+                Scale::Outlier => &[self.metric],
+                Scale::Absolute | Scale::Relative => &[Metric::Util, Metric::Memory, Metric::Temp],
+            };
+            for metric in metrics {
                 if let Some(words) = metric.words(device, facts) {
-                    first.push_str(&format!("  {} {words}", short(metric)));
+                    first.push_str(&format!("  {} {words}", short(*metric)));
                 }
+            }
+            let (node, at) = spot.row;
+            if let (Scale::Outlier, Some(above)) = (self.scale, self.glows.above(node, at)) {
+                let side = if above < 0.0 { "below" } else { "above" };
+                let apart = self.points(above.abs());
+                first.push_str(&format!("  {apart} {side} its gang's median"));
             }
             let (_, _, health) = devices::health_of(device);
             first.push_str(&format!("  {health}"));
@@ -465,14 +487,11 @@ impl Heatmap {
                 None => String::from("free"),
             };
         }
-        painter.say(area.x + 2, area.y, area.width - 2, &first, Role::Title);
-        painter.say(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
+        painter.print(area.x + 2, area.y, area.width - 2, &first, Role::Title);
+        painter.print(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
         if area.height > 2 && !said {
-            let mut most = self.most_words();
-            if painter.width(&most) > area.width - 2 {
-                most = most.replace(" the gang's median)", ")");
-            }
-            painter.say(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
+            let most = self.most_words();
+            painter.print(area.x + 2, area.y + 2, area.width - 2, &most, Role::Info);
         }
     }
 }

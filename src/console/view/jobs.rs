@@ -1,15 +1,18 @@
-//! Jobs: what each asks for and holds, where it stands and why, what it costs.
+//! Jobs: requests, allocation, state with its reason, and cost of each job.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{SmallSort, natural};
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::Failure;
+use model::fleet::observe::WorkloadFailure;
 use table::Facts;
-use table::jobs::{self, Clock, plain, why_failed};
+use table::gangs;
+use table::jobs::{self, JobAge, plain, why_failed};
+use table::queue_tree;
 use table::select::label_of_job;
 
 use super::{Destination, RowScope, Selection, ViewId, waiting};
@@ -17,50 +20,52 @@ use super::{Destination, RowScope, Selection, ViewId, waiting};
 /// The table of jobs.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("job", "JOB", 0, (26, 44), name)
+        ViewColumn::words("job", "JOB", 0, (26, 44), name)
             .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
-        Column::words("state", "STATE", 6, (8, 9), state),
-        Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
+        ViewColumn::words("state", "STATE", 6, (8, 9), state),
+        ViewColumn::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
         })
         .wide(),
-        Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
+        ViewColumn::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.queue.as_deref(), Value::text)
             })
         }),
-        Column::words("team", "TEAM", 7, (8, 16), |facts, row| {
+        ViewColumn::words("team", "TEAM", 7, (8, 16), |facts, row| {
             of(facts, row, |job| Value::text(job.team.as_str()))
         }),
-        Column::number("devices", "DEV", 0, 3, devices),
-        Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
+        ViewColumn::number("devices", "DEV", 0, 3, devices),
+        ViewColumn::words("class", "CLASS", 6, (4, 12), |facts, row| {
+            let is_sliced = job(facts, row).is_some_and(jobs::is_sliced);
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })
+            .mark(if is_sliced { " slices" } else { "" })
         }),
-        Column::number("prio", "PRIO", 9, 4, |facts, row| {
+        ViewColumn::number("prio", "PRIO", 9, 4, |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.priority, |priority| Value::Count(i64::from(priority)))
             })
             .role(Role::Muted)
         }),
-        // How long one waits, runs or ran are three things.
-        Column::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
+        // Wait time, run time so far and total run time are three different values.
+        ViewColumn::number("wait-run", "WAIT/RUN", 1, 6, clock).apart(|facts, row| {
             match job(facts, row).map(|job| job.state) {
                 Some(JobState::Waiting | JobState::Suspended) => 0,
                 Some(JobState::Starting | JobState::Running | JobState::Finishing) => 1,
                 Some(JobState::Failed | JobState::Done) | None => 2,
             }
         }),
-        Column::number("util", "UTIL", 5, 5, util),
-        Column::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
+        ViewColumn::number("util", "UTIL", 5, 5, util),
+        ViewColumn::words("bound", "BOUND BY", 9, (6, 13), |facts, row| {
             of(facts, row, |job| match job.devices_allocated {
                 0 => Value::Empty,
                 _ => Value::known(jobs::bound(facts, job), |bound| Value::text(bound.name())),
             })
         }),
-        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
-        Column::words(
+        ViewColumn::words("place", "REASON OR PLACE", 3, (22, 60), place),
+        ViewColumn::words(
             "start",
             "WHAT WOULD START IT",
             12,
@@ -73,26 +78,26 @@ pub static KIND: Kind = Kind {
             },
         )
         .rare(),
-        Column::number("eta", "ETA", 2, 6, |facts, row| {
+        ViewColumn::number("eta", "ETA", 2, 6, |facts, row| {
             let eta = job(facts, row).and_then(|job| waiting::eta(facts, job));
-            Cell::new(eta.map_or(Value::Empty, Value::text))
+            Cell::new(eta.map_or(Value::Empty, |(words, at)| Value::Starts(words, at)))
         })
         .rare(),
-        Column::number("burn", "$/h", 2, 6, burn),
-        Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
-        Column::number("age", "AGE", 12, 5, |facts, row| {
+        ViewColumn::number("burn", "$/h", 2, 6, rate_cell),
+        ViewColumn::number("cost", "$ SO FAR", 11, 6, cost).wide(),
+        ViewColumn::number("age", "AGE", 12, 5, |facts, row| {
             of(facts, row, |job| Value::Since(job.created))
         })
         .wide(),
-        Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
+        ViewColumn::number("idle", "IDLE DEV", 12, 4, |facts, row| {
             of(facts, row, |job| Value::Count(i64::from(job.idle_devices)))
         })
         .wide(),
-        Column::number("pods", "PODS", 13, 4, |facts, row| {
+        ViewColumn::number("pods", "PODS", 13, 4, |facts, row| {
             of(facts, row, |job| Value::Count(job.pods.len() as i64))
         })
         .wide(),
-        Column::number("restarts", "RESTARTS", 14, 4, |facts, row| {
+        ViewColumn::number("restarts", "RESTARTS", 14, 4, |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.failure.as_ref(), |failure| {
                     Value::Count(i64::from(failure.restarts))
@@ -116,8 +121,16 @@ pub static KIND: Kind = Kind {
             JobState::Failed => true,
             JobState::Done => false,
             _ => {
-                let fails = |failure| jobs::is_failing(failure, facts.now);
-                job.failure.as_ref().is_some_and(fails) || !jobs::stragglers(facts, job).is_empty()
+                // Evicted by its queueing system and pending again: not a fault.
+                let is_queued_again = |failure: &WorkloadFailure| {
+                    job.pods.is_empty()
+                        && failure.exit_code.is_none()
+                        && failure.last_eviction.is_some()
+                };
+                let fails = |failure: &WorkloadFailure| {
+                    jobs::is_failing(failure, facts.now) && !is_queued_again(failure)
+                };
+                job.failure.as_ref().is_some_and(fails) || !gangs::stragglers(facts, job).is_empty()
             }
         })
     },
@@ -140,6 +153,10 @@ pub static KIND: Kind = Kind {
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let members = match row_scope {
+        RowScope::Cohort(cohort) => queue_tree::members(&facts.fleet.queues, cohort),
+        _ => BTreeSet::new(),
+    };
     let mut rows: Vec<Row> = facts
         .fleet
         .jobs
@@ -148,6 +165,10 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
         .filter(|(_, job)| match row_scope {
             RowScope::Team(team) => job.team == *team,
             RowScope::Queue(queue) => job.queue.as_ref() == Some(queue),
+            RowScope::Cohort(_) => {
+                let queue = job.queue.as_ref();
+                queue.is_some_and(|queue| members.contains(queue))
+            }
             RowScope::Class(class) => job.class.as_ref() == Some(class),
             RowScope::Namespace(namespace) => job.namespace() == namespace,
             RowScope::Pool(pool) => job.pools.contains(pool),
@@ -166,7 +187,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     rows
 }
 
-/// What wants somebody comes first, what is over last.
+/// Sort rank: states that need action first, finished jobs last.
 const fn rank(state: JobState) -> u32 {
     match state {
         JobState::Waiting => 0,
@@ -221,7 +242,7 @@ fn devices(facts: &Facts, row: Row) -> Cell<'_> {
             u64::from(job.devices_allocated),
             u64::from(job.devices_requested),
         );
-        // A job that holds what it asks for says it once; one that waits for all of it, too.
+        // Requested and allocated are shown as one number where they are equal, or where nothing is allocated.
         if held == asked || held == 0 {
             Value::Count(asked as i64)
         } else {
@@ -239,10 +260,10 @@ fn clock(facts: &Facts, row: Row) -> Cell<'_> {
     } else {
         Role::Text
     };
-    // The clock of what has ended stands; when it ended, its page says.
+    // The clock of an ended job shows its run time; its page shows when it ended.
     Cell::new(match jobs::clock(job) {
-        Some(Clock::Since(at)) => Value::Since(at),
-        Some(Clock::Over(span)) => Value::Span(span),
+        Some(JobAge::Since(at)) => Value::Since(at),
+        Some(JobAge::Over(span)) => Value::Span(span),
         None => Value::Unknown,
     })
     .role(role)
@@ -260,7 +281,7 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
     if idle {
         cell.role(Role::IdleMoney).mark("▲")
     } else {
-        // The numbers stand under one another, with and without the mark.
+        // Keeps the numbers aligned, with and without the mark.
         cell.mark(" ")
     }
 }
@@ -294,7 +315,7 @@ pub fn where_or_why(facts: &Facts, job: &Job) -> String {
 }
 
 /// Why a job failed, and before that when: `12m ago: OOMKilled, exit code 137`.
-fn failed_words(facts: &Facts, job: &Job, failure: &Failure) -> String {
+fn failed_words(facts: &Facts, job: &Job, failure: &WorkloadFailure) -> String {
     let why = why_failed(failure, facts.now);
     match jobs::failed_at(job) {
         Some(at) => format!("{} ago: {why}", facts.now.since(at)),
@@ -303,7 +324,7 @@ fn failed_words(facts: &Facts, job: &Job, failure: &Failure) -> String {
 }
 
 /// The failure of a job that runs on all the same: restarts, a pod that failed.
-fn runs_and_fails(job: &Job) -> Option<&Failure> {
+fn runs_and_fails(job: &Job) -> Option<&WorkloadFailure> {
     let runs = matches!(
         job.state,
         JobState::Starting | JobState::Running | JobState::Finishing
@@ -311,14 +332,14 @@ fn runs_and_fails(job: &Job) -> Option<&Failure> {
     job.failure.as_ref().filter(|_| runs)
 }
 
-/// True for a job that runs and of which something does not: what has restarted is over.
+/// True for a running job with a current failure; a failure followed by a restart is over.
 fn fails_now(job: &Job) -> bool {
     runs_and_fails(job).is_some_and(|failure| failure.restarted.is_none())
 }
 
-/// Who holds up a gang: `straggler worker-6 on a100-17`.
+/// The straggler of a gang: `straggler worker-6 on a100-17`.
 fn slowest(facts: &Facts, job: &Job) -> Option<String> {
-    let all = jobs::stragglers(facts, job);
+    let all = gangs::stragglers(facts, job);
     let (node, _, pod) = all.first()?;
     let more = match all.len() {
         1 => String::new(),
@@ -348,9 +369,9 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
     .role(role)
 }
 
-fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(jobs::money(facts, job), |spend| Value::Money(spend.burn))
+        Value::known(jobs::money(facts, job), |spend| Value::Money(spend.rate))
     })
     .role(Role::Accent)
 }

@@ -1,4 +1,4 @@
-//! Where each device stands on the heatmap: groups under one another, racks beside one another, nodes as tiles.
+//! Layout of the heatmap: groups below one another, racks side by side, nodes as tiles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub struct Spot {
     pub row: Row,
 }
 
-/// Stands for all devices of a node.
+/// Index that means all devices of a node.
 pub const NODE: u32 = u32::MAX;
 
 /// One line of the map.
@@ -115,9 +115,9 @@ pub enum Line {
     Blank,
 }
 
-/// A group with what its head says.
+/// A group and the text of its heading.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Group {
+pub struct HeatmapGroup {
     /// Its name.
     pub name: Name,
     /// Its devices.
@@ -126,13 +126,13 @@ pub struct Group {
     pub spots: std::ops::Range<usize>,
 }
 
-/// The whole map; only a window of it is drawn.
+/// The whole map; only a window is drawn.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Map {
+pub struct HeatmapLayout {
     /// Lines from the top.
     pub lines: Vec<Line>,
     /// Groups in order.
-    pub groups: Vec<Group>,
+    pub groups: Vec<HeatmapGroup>,
     /// Every cell, by line, upper before lower, from the left.
     pub spots: Vec<Spot>,
 }
@@ -159,10 +159,10 @@ struct Gathered {
     devices: usize,
 }
 
-impl Map {
-    /// Lays out the devices that `wanted` lets through; within a rack by `value` where there is one, most first, else
-    /// by place.
-    pub fn make(
+impl HeatmapLayout {
+    /// Lays out the devices that pass `wanted`; within a rack sorted by `value` where there is one, highest first, else
+    /// by position.
+    pub fn new(
         facts: &Facts,
         plan: Plan,
         wanted: impl Fn(&Node, &Device, Row) -> bool,
@@ -171,13 +171,13 @@ impl Map {
         let mut gathered = gather(facts, plan, wanted);
         let mut names: Vec<Name> = gathered.keys().cloned().collect();
         names.small_sort_by(|a, b| natural(a, b));
-        // As wide in every group, so that their tiles stand under each other.
+        // The same label width in every group, so that the tiles align.
         let label = gathered
             .values()
             .flat_map(|group| group.racks.keys().flatten())
             .map(|rack| super::super::text::width(rack))
             .max()
-            // Two cells of air: the bracket of the cursor takes one.
+            // Two blank cells: the cursor's bracket takes one.
             .map_or(0, |widest| widest.min(10) + 2);
         let mut map = Self::default();
         for name in names {
@@ -191,7 +191,7 @@ impl Map {
                 map.lines.push(Line::Blank);
             }
             map.lines.push(Line::Head(map.groups.len()));
-            map.groups.push(Group {
+            map.groups.push(HeatmapGroup {
                 name,
                 devices: group.devices,
                 spots: 0..0,
@@ -214,14 +214,14 @@ impl Map {
             .max()
             .unwrap_or(1)
             .clamp(1, usize::from(plan.width.max(1)));
-        // A tile of one or two cells needs no gap: it would be more air than map.
+        // Tiles of one or two cells need no gap, which would take more space than the tiles.
         let gap = usize::from(tile > 2);
         let most_tiles = racks.values().map(Vec::len).max().unwrap_or(1);
         let room = usize::from(plan.width).saturating_sub(label).max(1);
         let fit = ((room + gap) / (tile + gap)).max(1);
         let rows_a_line = if plan.paired { 2 } else { 1 };
         let across = if most_tiles > fit * rows_a_line {
-            // As many rows as are needed, evenly filled: no tile stands alone in a row.
+            // As few rows as possible, evenly filled, so that no row has a single tile.
             most_tiles.div_ceil(most_tiles.div_ceil(fit))
         } else {
             most_tiles.div_ceil(rows_a_line).max(1)
@@ -277,7 +277,8 @@ impl Map {
 
     /// The line of a spot and whether it is the lower device.
     pub fn line_of(&self, spot: usize) -> Option<(usize, bool)> {
-        // Lines hold rising ranges of spots, heads and air none: the first line that ends behind it is the one.
+        // Lines contain ascending ranges of spots (headings and blank lines none), so this is the first line that ends after the
+        // spot.
         let at = self.lines.iter().position(|line| match line {
             Line::Cells { top, bottom, .. } => top.contains(&spot) || bottom.contains(&spot),
             _ => false,
@@ -300,7 +301,7 @@ impl Map {
             .filter(|range| !range.is_empty())
     }
 
-    /// The spot `by` rows below (above when negative), as near in its column as there is one.
+    /// The spot `by` rows below (above when negative), in the nearest column that the row has.
     pub fn vertical(&self, spot: usize, by: isize) -> usize {
         let rows: Vec<std::ops::Range<usize>> = self.rows().collect();
         let Some(at) = rows.iter().position(|range| range.contains(&spot)) else {
@@ -336,7 +337,7 @@ fn gather(
 ) -> FxHashMap<Name, Gathered> {
     let mut groups: FxHashMap<Name, Gathered> = FxHashMap::default();
     for (at, node) in facts.fleet.nodes.iter().enumerate() {
-        // Devices side by side mostly belong together: the group is looked up once for each run of them.
+        // Adjacent devices mostly have the same group, so it is looked up once per run of them.
         let mut run: Tile = Vec::with_capacity(node.devices.len());
         let mut last: Option<(Option<&Arc<Pod>>, Key)> = None;
         for (within, device) in node.devices.iter().enumerate() {
@@ -405,7 +406,7 @@ fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
     }
 }
 
-/// Rows of devices that these tiles take; a tile wider than the map goes on below itself.
+/// Rows of devices that these tiles take; a tile wider than the map is wrapped.
 fn tiles_high(tiles: &[Tile], tile: usize, across: usize) -> usize {
     let deep = tiles
         .iter()

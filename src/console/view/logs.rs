@@ -1,4 +1,4 @@
-//! Logs: the lines of a pod, or of all pods of a job, as they come; held in a ring of bounded size.
+//! Logs: the lines of a pod, or of all pods of a job, as they arrive; kept in a ring buffer of bounded size.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ use table::Facts;
 use super::object_view::{Sort, words_pass};
 use super::{CommandOutcome, Destination, LOGS, Selection, View, ViewId, subject};
 
-/// Lines that are held at most.
+/// Maximum number of lines kept.
 const LINES: usize = 5_000;
-/// Bytes that they take at most.
+/// Maximum number of bytes kept.
 const BYTES: usize = 2 << 20;
 /// Pods whose logs are followed at the same time: each is a request that stays open.
 const STREAMS: usize = 24;
@@ -26,13 +26,13 @@ const TAIL: (u32, u32) = (1_000, 40);
 /// Cells of a pod's mark.
 const MARK: usize = 18;
 
-/// A line that is held.
-struct Held {
+/// A line in the buffer.
+struct BufferedLine {
     line: LogLine,
     role: Role,
-    /// Not a line of the log, but why there is none or no more: it is never cut.
-    told: bool,
-    /// The filter lets it through.
+    /// True for a notice about the log (why it is empty or has ended), which is never cut.
+    is_notice: bool,
+    /// True when the line matches the filter.
     shown: bool,
 }
 
@@ -42,14 +42,14 @@ pub struct LogView {
     subject: Selection,
     /// Every pod there is a log of.
     pods: Vec<ObjectKey>,
-    /// The one pod that is looked at; `None` is all of them.
+    /// The selected pod; `None` means all pods.
     only: Option<usize>,
     want: Option<ObjectRequest>,
     containers: Vec<Name>,
     container: Option<Name>,
-    lines: VecDeque<Held>,
+    lines: VecDeque<BufferedLine>,
     bytes: usize,
-    /// Lines that had to give way.
+    /// Lines dropped because the buffer was full.
     dropped: u64,
     ended: usize,
     wrong: Option<String>,
@@ -93,7 +93,7 @@ impl LogView {
         }
     }
 
-    /// Asks for the logs of its pods, once there are any.
+    /// Requests the logs of the selection's pods, once there are any.
     fn find(&mut self, facts: &Facts) {
         if self.pods.is_empty() {
             self.pods = subject::pods(facts, &self.subject);
@@ -111,7 +111,7 @@ impl LogView {
         }
     }
 
-    /// Begins anew.
+    /// Requests the logs from the beginning.
     fn ask(&mut self, previous: bool) {
         let pods = self.read().to_vec();
         let turn = self.want.as_ref().map_or(0, |want| want.turn + 1);
@@ -157,10 +157,10 @@ impl LogView {
         let shown = self.passes(&line, role);
         self.bytes += line.words.len();
         self.visible += usize::from(shown);
-        self.lines.push_back(Held {
+        self.lines.push_back(BufferedLine {
             line,
             role,
-            told,
+            is_notice: told,
             shown,
         });
         while self.lines.len() > LINES || self.bytes > BYTES {
@@ -171,7 +171,7 @@ impl LogView {
             self.dropped += 1;
             if old.shown {
                 self.visible -= 1;
-                // What is read stays under the eyes while lines above it go.
+                // Keeps the visible lines in place while older lines are dropped.
                 self.first = self.first.saturating_sub(1);
             }
         }
@@ -209,12 +209,12 @@ impl LogView {
             _ => return false,
         }
         .min(most);
-        // At the end one follows again, unless one just looked up there.
+        // Reaching the end resumes following, except after a command that scrolls up.
         self.follow = self.first >= most && !matches!(command, Command::Up | Command::PageUp);
         true
     }
 
-    /// The shortest marks that tell the pods apart.
+    /// The end of the pod's name, after the prefix that all pods share.
     fn mark(&self, pod: u32) -> &str {
         let read = self.read();
         let Some(key) = read.get(pod as usize) else {
@@ -314,17 +314,17 @@ impl LogView {
         };
         let left = time_width + mark_room;
         let room = area.width.saturating_sub(left).max(1);
-        let shown: Vec<&Held> = self
+        let shown: Vec<&BufferedLine> = self
             .lines
             .iter()
             .filter(|held| held.shown)
             .skip(self.top())
             .take(usize::from(area.height))
             .collect();
-        // Where lines go on below themselves and the end is followed, the first ones give way.
+        // When lines are wrapped and the end is followed, the first lines are dropped.
         let mut heights: Vec<usize> = shown
             .iter()
-            .map(|held| self.broken(painter, held, room).len())
+            .map(|held| self.wrapped(painter, held, room).len())
             .collect();
         let mut from = 0;
         if self.follow {
@@ -337,7 +337,7 @@ impl LogView {
         heights.clear();
         let mut y = area.y;
         for held in &shown[from..] {
-            for (at, part) in self.broken(painter, held, room).iter().enumerate() {
+            for (at, part) in self.wrapped(painter, held, room).iter().enumerate() {
                 if y >= area.bottom() {
                     return;
                 }
@@ -345,24 +345,24 @@ impl LogView {
                     if let Some(moment) = held.line.at.filter(|_| self.times) {
                         let clock = moment.rfc3339();
                         let clock = clock.get(11..19).unwrap_or_default();
-                        painter.say(area.x, y, 8, clock, Role::Muted);
+                        painter.print(area.x, y, 8, clock, Role::Muted);
                     }
                     if mark_width > 0 {
                         let x = area.x + time_width;
                         let mark = self.mark(held.line.pod);
-                        painter.say(x, y, mark_width as u16, mark, Role::Muted);
+                        painter.print(x, y, mark_width as u16, mark, Role::Muted);
                     }
                 }
-                painter.say(area.x + left, y, room, part, held.role);
+                painter.print(area.x + left, y, room, part, held.role);
                 y += 1;
             }
         }
     }
 
-    /// A line as it stands on the screen: cut, or broken where it is to be seen whole.
-    fn broken(&self, painter: &Painter<'_>, held: &Held, room: u16) -> Vec<String> {
+    /// A line as displayed: cut, or wrapped when whole lines are on.
+    fn wrapped(&self, painter: &Painter<'_>, held: &BufferedLine, room: u16) -> Vec<String> {
         let plain = held.line.words.replace('\t', "    ");
-        if held.told {
+        if held.is_notice {
             let clean = text::clean(&plain, painter.render_style.ascii);
             text::wrap(&clean, usize::from(room))
         } else if self.wrap {
@@ -374,9 +374,9 @@ impl LogView {
     }
 }
 
-/// What a line seems to say: something failed, something is odd, or neither.
+/// Severity of a line: error, warning or neither.
 fn grade(line: &str) -> Role {
-    // The level stands near the begin; further on, words are just words.
+    // The level is near the beginning of a line; later words are ordinary text.
     let head: String = line.chars().take(160).collect::<String>().to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| head.contains(word));
     if any(&[
@@ -491,10 +491,10 @@ impl View for LogView {
     fn faults_only(&self) -> bool {
         self.faults
     }
-    fn want(&self) -> Option<&ObjectRequest> {
+    fn object_request(&self) -> Option<&ObjectRequest> {
         self.want.as_ref()
     }
-    fn told(&mut self, news: &ObjectNews, _: &Facts) {
+    fn on_object_news(&mut self, news: &ObjectNews, _: &Facts) {
         self.heard = true;
         match news {
             ObjectNews::Lines(lines) => {
@@ -502,7 +502,7 @@ impl View for LogView {
             }
             ObjectNews::Containers(all, shown) => {
                 self.containers.clone_from(all);
-                // What was chosen by the server is now the choice; the want stays what it was.
+                // The server's choice of container is now shown; the requested container is unchanged.
                 self.container = Some(shown.clone());
             }
             ObjectNews::Ended(pod, why) => {
@@ -539,13 +539,13 @@ impl View for LogView {
             } else {
                 "no log lines yet"
             };
-            painter.say(below.x, below.y, below.width, words, Role::Muted);
+            painter.print(below.x, below.y, below.width, words, Role::Muted);
         } else if self.visible == 0 && !self.lines.is_empty() {
             let words = format!(
                 "none of {} matches   esc shows everything",
                 counted(self.lines.len() as u64, "line")
             );
-            painter.say(below.x, below.y, below.width, &words, Role::Muted);
+            painter.print(below.x, below.y, below.width, &words, Role::Muted);
         } else {
             self.draw_lines(painter, below);
         }
@@ -557,7 +557,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_told_from_the_words() {
+    fn log_levels_are_recognized_from_the_text() {
         assert_eq!(grade("INFO step 12 loss 2.1"), Role::Text);
         assert_eq!(
             grade("[rank3] RuntimeError: CUDA error: uncorrectable"),

@@ -1,12 +1,12 @@
-//! The views: one file each. A view keeps its cursor, order and filter, and draws what the facts say.
+//! The views, one file each. A view keeps its cursor, order and filter, and draws the facts.
 
 use ratatui::layout::Rect;
 
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::job::JobKey;
-use table::silence::Entry;
-use table::{Facts, Part};
+use table::silence::SilenceEntry;
+use table::{Facts, ScopedFleet};
 
 use super::commands::{Command, Context};
 use super::painter::{Painter, RenderStyle};
@@ -99,47 +99,49 @@ views! {
 /// Which part of everything a view shows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum RowScope {
-    /// All of it.
+    /// Everything.
     #[default]
     All,
-    /// What belongs to a pool.
+    /// Objects of a pool.
     Pool(Name),
-    /// What is on a node.
+    /// Objects on a node.
     Node(Name),
-    /// What a job holds.
+    /// Devices and pods of a job.
     Job(JobKey),
-    /// What belongs to a team.
+    /// Objects of a team.
     Team(Name),
-    /// What a queue holds or keeps waiting.
+    /// Jobs of a queue, running or pending.
     Queue(Name),
-    /// Devices of a class, or jobs that want it.
+    /// Jobs of a cohort's queues, running or pending.
+    Cohort(Name),
+    /// Devices of a class, or jobs that request it.
     Class(Name),
     /// Money by this scope.
     Cost(Scope),
     /// Devices that are allocated and do no work, or the money that they cost.
     Idle,
-    /// What is in a namespace.
+    /// Objects in a namespace.
     Namespace(Name),
     /// Pods, of a namespace or of all.
     Pods(Option<Name>),
     /// Services, of a namespace or of all.
     Services(Option<Name>),
-    /// What an object consists of and stands on.
+    /// The tree of an object: its parts and what it runs on.
     Tree(Selection),
-    /// What these changes would do, in the words in which they were typed.
+    /// The effect of these supposed changes, as they were typed.
     WhatIf(Name),
     /// What to do about jobs' devices.
     Advice,
-    /// What makes nodes and pods come and go.
+    /// Autoscalers of nodes and pods.
     Scalers,
     /// What changed between two moments of a record, by the name of the comparison.
     Changes(Name),
-    /// Sources, each in a row of its own: those of a kind or, without one, all.
+    /// Sources, one row each: those of one kind, or all.
     Sources(Option<Name>),
 }
 
 impl RowScope {
-    /// As the trail names it; empty for everything.
+    /// Name in the breadcrumb trail; empty for everything.
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
@@ -149,6 +151,7 @@ impl RowScope {
             Self::Job(job) => format!("job {job}"),
             Self::Team(name) => format!("team {name}"),
             Self::Queue(name) => format!("queue {name}"),
+            Self::Cohort(name) => format!("cohort {name}"),
             Self::Class(name) => format!("class {name}"),
             Self::Namespace(name) => format!("namespace {name}"),
             Self::Pods(None) => String::from("pods"),
@@ -184,6 +187,8 @@ pub enum Selection {
     Source(Name),
     /// A queue.
     Queue(Name),
+    /// A cohort of queues that borrow from each other; a queue may have the same name.
+    Cohort(Name),
     /// A run of the journal.
     Run(Name),
     /// A row of money.
@@ -193,7 +198,7 @@ pub enum Selection {
 impl Selection {
     /// True when it is a scope's, or something of the scope is there. Sources and queues serve everybody; money is that of the
     /// scope already.
-    pub(crate) fn is_within(&self, facts: &Facts, part: &Part) -> bool {
+    pub(crate) fn is_within(&self, facts: &Facts, part: &ScopedFleet) -> bool {
         let fleet = &facts.fleet;
         match self {
             Self::Pool(name) => part.reach.has_pool(name),
@@ -214,7 +219,7 @@ impl Selection {
         }
     }
 
-    /// Its name as the facts have it: a device is called by its kind.
+    /// Its name in the facts: a device has its kind as a name.
     pub fn title(&self, facts: &Facts) -> String {
         if let Self::Device(node, index) = self {
             let node = facts.fleet.node(node);
@@ -225,7 +230,7 @@ impl Selection {
         self.name()
     }
 
-    /// What stands above it: its name, or what an alert is and of whom.
+    /// Heading of the object: its name, or an alert's title and object.
     pub fn heading(&self, facts: &Facts) -> String {
         let known = match self {
             Self::Finding(id) => facts.fleet.findings.iter().find(|known| known.id == *id),
@@ -237,7 +242,7 @@ impl Selection {
         }
     }
 
-    /// Its name, as one would paste it into a command line.
+    /// Its name in the form that commands take.
     pub fn name(&self) -> String {
         match self {
             Self::Pool(name)
@@ -245,6 +250,7 @@ impl Selection {
             | Self::Finding(name)
             | Self::Source(name)
             | Self::Queue(name)
+            | Self::Cohort(name)
             | Self::Run(name)
             | Self::Cost(_, name) => name.to_string(),
             Self::Device(node, index) => format!("{node}/gpu{index}"),
@@ -267,7 +273,7 @@ pub enum Destination {
     Logs(ViewId, Selection),
 }
 
-/// What a command came to.
+/// Result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandOutcome {
     /// Done.
@@ -275,8 +281,8 @@ pub enum CommandOutcome {
     /// Done, and now show this.
     Navigate(Destination),
     /// Done with a finding; `None` takes it back.
-    Hush(Name, Option<Entry>),
-    /// Done, and these changes are to be supposed anew.
+    Hush(Name, Option<SilenceEntry>),
+    /// Done, and these changes are to be computed again.
     Suppose(Name),
     /// Not a command of this view.
     NotMine,
@@ -293,15 +299,15 @@ pub type CopiedRows = (Vec<String>, Vec<Vec<String>>);
 
 /// A view: its own cursor, order and filter, and how it is drawn.
 pub trait View {
-    /// Whose tab is lit.
+    /// The tab that is highlighted.
     fn id(&self) -> ViewId;
-    /// What the trail says after the tab; empty at the top.
+    /// The breadcrumb trail after the tab; empty at the top.
     fn trail(&self) -> String;
-    /// Whose keys are heard, first served first.
+    /// The key contexts of the view, in order of precedence.
     fn contexts(&self) -> &'static [Context];
     /// Takes the room that it will be drawn in; `paired` when two devices share a cell.
     fn fit(&mut self, _facts: &Facts, _area: Rect, _paired: bool) {}
-    /// Takes new facts; `settle` lets rows change places.
+    /// Takes new facts; with `settle`, rows may change places.
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         if let Some(table) = self.table_mut() {
             table.refresh(facts, settle);
@@ -321,7 +327,7 @@ pub trait View {
     fn table_area(&self, area: Rect) -> Rect {
         area
     }
-    /// Sets the filter; an error says what is wrong with it and leaves the old one.
+    /// Sets the filter; on an error, which describes the problem, the old filter stays.
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         match self.table_mut() {
             Some(table) => table.set_filter(words, facts),
@@ -332,7 +338,7 @@ pub trait View {
     fn filter(&self) -> &str {
         self.table().map_or("", |table| table.filter())
     }
-    /// What is under the cursor.
+    /// The object under the cursor.
     fn selection(&self, facts: &Facts) -> Option<Selection> {
         self.table()?.selection(facts)
     }
@@ -348,12 +354,12 @@ pub trait View {
     fn faults_only(&self) -> bool {
         self.table().is_some_and(|table| table.faults_only())
     }
-    /// Nodes whose devices are on screen.
+    /// Nodes with devices on screen.
     fn on_screen(&self, _facts: &Facts, _area: Rect) -> Vec<Name> {
         Vec::new()
     }
-    /// Its table, for a view that holds one: what a view does not do itself (rows, filter, order, marks, columns, copies) is
-    /// its table's.
+    /// The view's table, where it has one: rows, filter, order, marks, columns and copies default to
+    /// the table's.
     fn table(&self) -> Option<&table_view::TableView> {
         None
     }
@@ -368,16 +374,17 @@ pub trait View {
             _ => self.selection(facts).into_iter().collect(),
         }
     }
-    /// Titles and cells of the rows that are meant; nothing where no row is.
-    fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
-        self.table().map(|table| table.clip(facts, render_style))
+    /// Titles and cells of the rows to copy; `None` without a row.
+    fn copied_rows(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
+        self.table()
+            .map(|table| table.copied_rows(facts, render_style))
     }
-    /// What it wants read of the cluster.
-    fn want(&self) -> Option<&ObjectRequest> {
+    /// The object that the view needs read from the cluster.
+    fn object_request(&self) -> Option<&ObjectRequest> {
         None
     }
-    /// Takes what came of its want.
-    fn told(&mut self, _news: &ObjectNews, _facts: &Facts) {}
+    /// Handles the result of its read request.
+    fn on_object_news(&mut self, _news: &ObjectNews, _facts: &Facts) {}
     /// Draws it.
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect);
 }
@@ -424,7 +431,7 @@ pub const LOGS: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
-/// The view that stands at a place; nothing for what opens over a view.
+/// The view of a destination; `None` for an overlay.
 pub fn at(place: &Destination) -> Option<Box<dyn View>> {
     match place {
         Destination::Part(id, row_scope) => Some(open(*id, row_scope.clone())),
@@ -440,7 +447,7 @@ pub fn at(place: &Destination) -> Option<Box<dyn View>> {
     }
 }
 
-/// Makes a view of a part; `RowScope::All` makes the one behind the tab.
+/// Opens a view of a scope; `RowScope::All` opens the tab's own view.
 pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
     match (id, row_scope) {
         (id, row_scope @ RowScope::Tree(_)) => Box::new(table_view::TableView::new(

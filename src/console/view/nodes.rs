@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::painter::Painter;
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{SmallSort, natural};
@@ -20,47 +20,47 @@ use super::{Destination, RowScope, Selection, ViewId, device_heat};
 /// The table of nodes.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
+        ViewColumn::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
             node(facts, row).map_or(("–", Role::Muted), |node| {
                 let (sign, role, _) = state_of(facts, node);
                 (sign, role)
             })
         }),
-        Column::words("state", "STATE", 2, (8, 18), state),
-        // A state that an alert names needs no second word.
-        Column::words("warning", "WARNING", 2, (7, 18), |facts, row| {
+        ViewColumn::words("state", "STATE", 2, (12, 24), state),
+        // A state that an alert already names is not repeated.
+        ViewColumn::words("warning", "WARNING", 2, (7, 18), |facts, row| {
             let warning = node(facts, row).and_then(|node| nodes::warning(facts, node));
             let words = warning.map_or(Value::Empty, |it| Value::text(it.code.as_str()));
             Cell::new(words).role(Role::Warn)
         })
         .rare(),
-        Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
+        ViewColumn::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
         }),
-        Column::words("rack", "RACK", 6, (4, 14), |facts, row| {
+        ViewColumn::words("rack", "RACK", 6, (4, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.rack.as_deref(), Value::text)
             })
         }),
-        Column::words("zone", "ZONE", 9, (10, 16), |facts, row| {
+        ViewColumn::words("zone", "ZONE", 9, (10, 16), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.zone.as_deref(), Value::text)
             })
             .role(Role::Muted)
         }),
-        Column::words("class", "CLASS", 5, (4, 14), class),
-        Column::number("devices", "HELD/DEV", 0, 5, held).whole("HELD/NODE DEV"),
-        Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
-        Column::number("util", "UTIL", 1, 4, util),
-        Column::number("mem", "MEM", 8, 4, memory),
-        Column::number("temp", "T MAX", 3, 5, temp),
-        Column::number("power", "kW", 8, 4, |facts, row| {
+        ViewColumn::words("class", "CLASS", 5, (4, 14), class),
+        ViewColumn::number("devices", "HELD/DEV", 0, 5, allocated_cell).whole("HELD/NODE DEV"),
+        ViewColumn::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
+        ViewColumn::number("util", "UTIL", 1, 4, util),
+        ViewColumn::number("mem", "MEM", 8, 4, memory),
+        ViewColumn::number("temp", "T MAX", 3, 5, temp),
+        ViewColumn::number("power", "kW", 8, 4, |facts, row| {
             reading(facts, row, |node| {
                 let power = nodes::power(facts.devices_of(node));
                 Value::known(power, |watts| Value::Power(watts, None))
             })
         }),
-        Column::number("pods", "PODS", 10, 4, |facts, row| {
+        ViewColumn::number("pods", "PODS", 10, 4, |facts, row| {
             of(facts, row, |node| match facts.fleet.sees_all_work() {
                 true => Value::Count(i64::from(node.pod_count)),
                 false => Value::Unknown,
@@ -68,46 +68,46 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         })
         .whole("NODE PODS"),
-        Column::number("burn", "$/h", 1, 5, |facts, row| {
+        ViewColumn::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
-                // Of a node that may not be listed only some devices are in sight.
+                // Where nodes may not be listed, only some of a node's devices are visible.
                 let listed = !facts.fleet.is_hidden(Table::Nodes);
                 let rate = facts.rate_of_node(node.name()).filter(|_| listed);
                 Value::known(rate, Value::Money)
             })
             .role(Role::Accent)
         }),
-        Column::number("cordoned", "CORDONED", 11, 5, |facts, row| {
+        ViewColumn::number("cordoned", "CORDONED", 11, 5, |facts, row| {
             let Some(cordon) = node(facts, row).and_then(|node| node.cordon.as_ref()) else {
                 return Cell::new(Value::Empty);
             };
             Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
         })
         .rare(),
-        Column::words("why", "BY WHOM, WHY", 10, (12, 44), |facts, row| {
+        ViewColumn::words("why", "USER, REASON", 10, (12, 44), |facts, row| {
             let words = node(facts, row).map_or(String::new(), by_whom);
             Cell::text(words).role(Role::Warn)
         })
         .rare(),
-        Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
+        ViewColumn::words("type", "TYPE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)
             })
         })
         .wide(),
-        Column::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
+        ViewColumn::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.driver.as_deref(), Value::text)
             })
         })
         .wide(),
-        Column::words("billing", "BILLING", 13, (8, 9), |facts, row| {
+        ViewColumn::words("billing", "BILLING", 13, (8, 9), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.billing, |billing| Value::text(billing.name()))
             })
         })
         .wide(),
-        Column::number("age", "AGE", 14, 5, |facts, row| {
+        ViewColumn::number("age", "AGE", 14, 5, |facts, row| {
             of(facts, row, |node| {
                 Value::known(nodes::created(node), Value::Since)
             })
@@ -172,7 +172,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     rows
 }
 
-/// Puts rows that begin with a node's place in the order of the nodes' names, `a100-2` before `a100-10`.
+/// Sorts rows that begin with a node's index in natural order of the nodes' names, `a100-2` before `a100-10`.
 pub(super) fn by_node(facts: &Facts, rows: &mut [Row]) {
     let name = |row: &Row| facts.fleet.nodes[row.0 as usize].name();
     rows.small_sort_by(|a, b| match a.0 == b.0 {
@@ -205,8 +205,8 @@ pub fn state_of<'a>(facts: &'a Facts, node: &Node) -> (&'static str, Role, Cow<'
     let (state, words) = nodes::state(facts, node);
     let (sign, role) = match state {
         NodeState::Hidden | NodeState::Lost => ("–", Role::Muted),
-        NodeState::Down | NodeState::Alarmed => ("▲", Role::Crit),
-        NodeState::Faulty => ("×", Role::Crit),
+        NodeState::Down | NodeState::Faulty => ("×", Role::Crit),
+        NodeState::Alarmed => ("▲", Role::Crit),
         NodeState::Cordoned => ("◐", Role::Warn),
         NodeState::Ready if nodes::warning(facts, node).is_some() => ("●", Role::Warn),
         NodeState::Ready => ("●", Role::Ok),
@@ -214,7 +214,7 @@ pub fn state_of<'a>(facts: &'a Facts, node: &Node) -> (&'static str, Role, Cow<'
     (sign, role, words)
 }
 
-/// Who cordoned it and why; empty when nobody did.
+/// Who cordoned it and why; empty for a schedulable node.
 fn by_whom(node: &Node) -> String {
     nodes::cordoned_by(node).unwrap_or_default()
 }
@@ -248,13 +248,13 @@ fn class(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// Devices of a node that are held, by the scope where there is one.
+/// Allocated devices of a node; in a scope, those of its jobs.
 fn held_of(facts: &Facts, node: &Node) -> usize {
     let devices = facts.devices_of(node);
     devices.filter(|device| device.is_allocated()).count()
 }
 
-fn held(facts: &Facts, row: Row) -> Cell<'_> {
+fn allocated_cell(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node| {
         let held = held_of(facts, node);
         let fleet = &facts.fleet;
@@ -276,7 +276,7 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// Brighter where it works harder, cold where somebody holds devices and none of them works.
+/// Brighter with higher utilization; marked idle where devices are allocated and none is working.
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
     let mean = node(facts, row).and_then(|node| nodes::mean(facts.devices_of(node), Device::util));
     let cell = reading(facts, row, |_| Value::known(mean, Value::Ratio));
@@ -301,7 +301,7 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// True when a finding says that a device of such a node, or the rack of one, is too hot.
+/// True when a finding reports a device of a matching node, or its rack, as too hot.
 pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
     let fleet = &facts.fleet;
     fleet.findings.iter().any(|finding| {
@@ -322,7 +322,7 @@ pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let hottest = node(facts, row).and_then(|node| nodes::hottest(facts.devices_of(node)));
-    // What is too hot is so by a threshold of its own; a hot rack has cool nodes too.
+    // A device has its own temperature threshold, and a hot rack also contains cool nodes.
     let hot = node(facts, row).is_some_and(|own| {
         let mut devices = facts.devices_of(own);
         devices.any(|device| judge::device_is_hot(device, &facts.fleet.policy))

@@ -1,8 +1,8 @@
-//! The tree of an object: what it stands on and what it consists of, from the queue and the pool to each device, on one screen.
+//! The tree of an object: its parts and what it runs on, from the queue and the pool to each device, on one screen.
 
 use rustc_hash::FxHashMap;
 
-use crate::table_model::{Column, Kind, Row};
+use crate::table_model::{Kind, Row, ViewColumn};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, ObjectKey, SmallSort, natural};
@@ -20,15 +20,15 @@ use super::{RowScope, Selection, ViewId, devices, jobs, nodes, pods, pools, queu
 /// Cells that a level is set in.
 const STEP: usize = 2;
 
-/// The table of a tree. A row is an [`Item`] and its depth, packed; everything else of it its own kind of table knows.
+/// The table of a tree. A row is a packed `Item` and depth; the item's own table has everything else.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {
+        ViewColumn::words("object", "OBJECT", 0, (30, 72), object).sign(|facts, row| {
             let (kind, own) = table_of(row);
             let sign = kind.columns.iter().find_map(|column| column.sign);
             sign.map_or((" ", Role::Muted), |sign| sign(facts, own))
         }),
-        Column::words("kind", "KIND", 4, (6, 14), |facts, row| {
+        ViewColumn::words("kind", "KIND", 4, (6, 14), |facts, row| {
             let words = match item(row) {
                 Item::Queue(at) => facts
                     .fleet
@@ -43,7 +43,7 @@ pub static KIND: Kind = Kind {
             };
             Cell::new(Value::known(words, Value::text)).role(Role::Muted)
         }),
-        Column::words("state", "STATE", 1, (8, 26), |facts, row| {
+        ViewColumn::words("state", "STATE", 1, (8, 26), |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) | Item::Node(_) => "state",
                 Item::Pod(..) => "phase",
@@ -52,7 +52,7 @@ pub static KIND: Kind = Kind {
                 Item::Pool(_) => "",
             })
         }),
-        Column::number("devices", "HELD/DEV", 0, 8, |facts, row| {
+        ViewColumn::number("devices", "HELD/DEV", 0, 8, |facts, row| {
             if let Item::Pool(at) = item(row) {
                 let counts = facts.pools().get(at).map(Pool::counts).unwrap_or_default();
                 let known = counts.allocated.zip(counts.total);
@@ -66,7 +66,7 @@ pub static KIND: Kind = Kind {
                 Item::Pool(_) | Item::Queue(_) => "",
             })
         }),
-        Column::words("class", "CLASS", 5, (4, 14), |facts, row| match item(row) {
+        ViewColumn::words("class", "CLASS", 5, (4, 14), |facts, row| match item(row) {
             Item::Device(node, at) => {
                 let device = facts
                     .fleet
@@ -82,12 +82,12 @@ pub static KIND: Kind = Kind {
                 _ => "",
             }),
         }),
-        Column::number("util", "UTIL", 2, 5, |facts, row| {
+        ViewColumn::number("util", "UTIL", 2, 5, |facts, row| {
             let cell = its(facts, row, |of| match of {
                 Item::Queue(_) | Item::Pod(..) => "",
                 _ => "util",
             });
-            // A number in every row: pools and devices have bars of it elsewhere.
+            // Every row shows a number: pools and devices have bars in their own views.
             match cell.value {
                 Value::Trend(_, now) => Cell {
                     value: Value::known(now, Value::Ratio),
@@ -96,13 +96,13 @@ pub static KIND: Kind = Kind {
                 _ => cell,
             }
         }),
-        Column::number("temp", "T MAX", 6, 5, |facts, row| {
+        ViewColumn::number("temp", "T MAX", 6, 5, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Node(_) | Item::Device(..) | Item::Pool(_) => "temp",
                 _ => "",
             })
         }),
-        Column::number("since", "WAIT/RUN", 4, 6, |facts, row| {
+        ViewColumn::number("since", "WAIT/RUN", 4, 6, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) => "wait-run",
                 Item::Pod(..) => "age",
@@ -110,13 +110,13 @@ pub static KIND: Kind = Kind {
                 _ => "",
             })
         }),
-        Column::number("burn", "$/h", 3, 6, |facts, row| {
+        ViewColumn::number("burn", "$/h", 3, 6, |facts, row| {
             its(facts, row, |of| match of {
                 Item::Device(..) => "cost",
                 _ => "burn",
             })
         }),
-        Column::words("why", "REASON OR PLACE", 7, (20, 60), |facts, row| {
+        ViewColumn::words("why", "REASON OR PLACE", 7, (20, 60), |facts, row| {
             its(facts, row, |of| match of {
                 Item::Job(_) => "place",
                 Item::Node(_) => "why",
@@ -150,10 +150,10 @@ pub static KIND: Kind = Kind {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "the object has gone, or nothing is known of it",
+    none: "the object was deleted, or is unknown",
 };
 
-/// One line's object, by its place in the facts.
+/// The object of one line, by its index in the facts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
     Queue(usize),
@@ -186,7 +186,7 @@ impl Item {
     }
 }
 
-/// Bits of a place in a row's first half; above them three of its kind, one that says whether lines below belong to it, and its
+/// Bits of a place in a row's first half; above them three of its kind, one that is set when lines below belong to it, and its
 /// depth.
 const PLACE: u32 = 24;
 
@@ -220,7 +220,7 @@ fn table_of(row: Row) -> (&'static Kind, Row) {
     let (at, within) = item.places();
     let own = (at as u32, within as u32);
     match item {
-        // Rows of queues and jobs begin with what they are sorted by.
+        // Rows of queues and jobs begin with their sort key.
         Item::Queue(at) => (&queues::KIND, (0, at as u32)),
         Item::Job(at) => (&jobs::KIND, (0, at as u32)),
         Item::Pod(..) => (&pods::KIND, own),
@@ -230,7 +230,7 @@ fn table_of(row: Row) -> (&'static Kind, Row) {
     }
 }
 
-/// The cell of a column of the object's own table, by what its kind calls the column; empty where it has none.
+/// The cell of the object's own table for the column with this id; empty where that table has no such column.
 fn its<'a>(facts: &'a Facts, row: Row, column: impl FnOnce(Item) -> &'static str) -> Cell<'a> {
     let id = column(item(row));
     let (kind, own) = table_of(row);
@@ -243,7 +243,7 @@ fn its<'a>(facts: &'a Facts, row: Row, column: impl FnOnce(Item) -> &'static str
 fn object(facts: &Facts, row: Row) -> Cell<'_> {
     let (kind, own) = table_of(row);
     let name = match (kind.selection)(facts, own) {
-        // Within a tree the namespace and the node stand above.
+        // In a tree, the namespace and the node are on the lines above.
         Some(Selection::Pod(key)) if depth(row) > 0 => key.name.to_string(),
         Some(selection) => selection.title(facts),
         None => String::from("–"),
@@ -257,7 +257,7 @@ fn object(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::text(words).role(Role::Title)
 }
 
-/// Under which tab the tree of an object stands; nothing for what has no tree.
+/// The tab and the root of an object's tree; `None` for an object without a tree.
 pub fn tab(facts: &Facts, selection: &Selection) -> Option<(ViewId, Selection)> {
     let selection = match selection {
         Selection::Finding(id) => subject::behind(facts, id)?,
@@ -272,7 +272,7 @@ pub fn tab(facts: &Facts, selection: &Selection) -> Option<(ViewId, Selection)> 
         Selection::Pool(_) => ViewId::Pools,
         Selection::Node(_) | Selection::Device(..) => ViewId::Nodes,
         Selection::Job(_) | Selection::Pod(_) => ViewId::Jobs,
-        Selection::Queue(_) => ViewId::Queues,
+        Selection::Queue(_) | Selection::Cohort(_) => ViewId::Queues,
         Selection::Finding(_) | Selection::Source(_) | Selection::Run(_) | Selection::Cost(..) => {
             return None;
         }
@@ -300,7 +300,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 /// The lines of a tree as they are found, each with its depth.
 struct Lines<'a> {
     facts: &'a Facts,
-    /// Where each pod stands among the jobs; filled when it is first needed.
+    /// Indexes of each pod's job and of the pod within it; filled on first use.
     pods: FxHashMap<&'a ObjectKey, (usize, usize)>,
     all: Vec<(usize, Item)>,
 }
@@ -338,7 +338,8 @@ impl<'a> Lines<'a> {
                 }
             }
             Selection::Pool(name) => self.pool(name),
-            Selection::Queue(name) => self.queue(name),
+            Selection::Queue(name) => self.queue(name, QueueKind::Queue),
+            Selection::Cohort(name) => self.queue(name, QueueKind::Cohort),
             Selection::Finding(_)
             | Selection::Source(_)
             | Selection::Run(_)
@@ -393,7 +394,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A pod's node, and the devices there that it holds.
+    /// The node of a pod, and the devices there that are allocated to the pod.
     fn places_of(&mut self, depth: usize, job: usize, within: usize) {
         let pod = &self.facts.fleet.jobs[job].pods[within];
         let Some(at) = pod.seen.node.as_ref().and_then(|node| self.node_at(node)) else {
@@ -401,14 +402,14 @@ impl<'a> Lines<'a> {
         };
         self.add(depth, Item::Node(at));
         let devices = self.facts.fleet.nodes[at].devices.iter().enumerate();
-        let held = devices.filter(|(_, device)| holds(device, pod.key()));
+        let held = devices.filter(|(_, device)| is_allocated_to(device, pod.key()));
         let held: Vec<usize> = held.map(|(place, _)| place).collect();
         for place in held {
             self.add(depth + 1, Item::Device(at, place));
         }
     }
 
-    /// A node: its pool, the jobs on it with their pods and devices, then the devices that no pod holds.
+    /// A node: its pool, its jobs with their pods and devices, then the unallocated devices.
     fn node(&mut self, at: usize) {
         let node = &self.facts.fleet.nodes[at];
         self.add(0, Item::Node(at));
@@ -422,7 +423,7 @@ impl<'a> Lines<'a> {
             self.add(2, Item::Pod(job, within));
             let key = self.facts.fleet.jobs[job].pods[within].key();
             for (place, device) in node.devices.iter().enumerate() {
-                if holds(device, key) {
+                if is_allocated_to(device, key) {
                     self.add(3, Item::Device(at, place));
                 }
             }
@@ -434,7 +435,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The pods on a node that hold devices, job by job in the order of their names.
+    /// The pods on a node with allocated devices, grouped by job in order of job name.
     fn pods_on(&mut self, node: &Node) -> Vec<(usize, usize)> {
         let mut all: Vec<(usize, usize)> = Vec::new();
         for pod in &node.pods {
@@ -452,7 +453,7 @@ impl<'a> Lines<'a> {
         all
     }
 
-    /// A device: its node and pool, then the pods that hold it with their jobs.
+    /// A device: its node and pool, then the pods that it is allocated to, with their jobs.
     fn device(&mut self, at: usize, within: usize) {
         let node = &self.facts.fleet.nodes[at];
         self.add(0, Item::Device(at, within));
@@ -460,7 +461,7 @@ impl<'a> Lines<'a> {
         self.pool_line(2, &node.pool);
         for (job, place) in self.pods_on(node) {
             let key = self.facts.fleet.jobs[job].pods[place].key();
-            if holds(&node.devices[within], key) {
+            if is_allocated_to(&node.devices[within], key) {
                 self.add(1, Item::Pod(job, place));
                 self.add(2, Item::Job(job));
             }
@@ -488,10 +489,13 @@ impl<'a> Lines<'a> {
     }
 
     /// A queue: the queues below it, each with its jobs, those that wait first.
-    fn queue(&mut self, name: &Name) {
+    fn queue(&mut self, name: &Name, kind: QueueKind) {
         let queues = &self.facts.fleet.queues;
         let tree = Tree::of(queues);
-        let Some(root) = queues.iter().position(|queue| queue.name() == name) else {
+        let Some(root) = queues
+            .iter()
+            .position(|queue| queue.name() == name && queue.key.kind == kind)
+        else {
             // Only jobs name it.
             return self.jobs_of(0, name);
         };
@@ -522,8 +526,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// True when the pod holds the device or a part of it.
-fn holds(device: &Device, pod: &ObjectKey) -> bool {
+/// True when the device, or one of its slices, is allocated to the pod.
+fn is_allocated_to(device: &Device, pod: &ObjectKey) -> bool {
     device.holders().any(|(holder, _)| holder.key() == pod)
 }
 

@@ -1,4 +1,4 @@
-//! What the cluster says of an object: its YAML, the events about it, or both beneath all that is known of it.
+//! An object's YAML, its events, or its description with labels and events.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,12 +8,12 @@ use crate::commands::{Command, Context};
 use crate::painter::{Painter, RenderStyle};
 use crate::text::counted;
 use crate::theme::{Role, Theme};
-use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::table::{Align, ColumnHead, Look, Width, table};
 use crate::widget::{Cell, Value};
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 
-use super::describe::page::{Events, page, role_of, wanted};
+use super::describe::page::{Events, object_request, page, role_of};
 use super::describe::{Line, draw_lines};
 use super::scroll::Scroll;
 use super::{CommandOutcome, Destination, Selection, TEXT, View, ViewId, subject};
@@ -29,9 +29,9 @@ pub enum Sort {
     Events,
 }
 
-/// How far the reading has come.
+/// State of the read.
 enum State {
-    /// Nothing is to be read: there is no such object in the cluster.
+    /// Nothing to read: the cluster has no such object.
     Nothing,
     Asked,
     Failed(String),
@@ -50,7 +50,7 @@ pub struct ObjectView {
     state: State,
     scroll: Scroll,
     filter: String,
-    /// Lines or rows that are shown, as they were last counted, and all of them.
+    /// Lines or rows shown, as last counted, and their total.
     shown: usize,
     total: usize,
     size: (u16, u16),
@@ -74,7 +74,7 @@ impl ObjectView {
         }
     }
 
-    /// Asks for what is to be read, once the facts say what that is.
+    /// Requests the object, once the facts identify it.
     fn ask(&mut self, facts: &Facts) {
         self.name = self.subject.heading(facts);
         if self.want.is_some() {
@@ -82,7 +82,9 @@ impl ObjectView {
         }
         let part = match self.sort {
             Sort::Yaml => subject::thing(facts, &self.subject).map(ObjectPart::Yaml),
-            Sort::Events | Sort::Describe => wanted(facts, &self.subject).map(|want| want.part),
+            Sort::Events | Sort::Describe => {
+                object_request(facts, &self.subject).map(|want| want.part)
+            }
         };
         if let Some(part) = part {
             self.want = Some(ObjectRequest { part, turn: 0 });
@@ -90,7 +92,7 @@ impl ObjectView {
         }
     }
 
-    /// Lines or rows that fit under the title; events have a header besides.
+    /// Lines or rows that fit under the title; events have a header in addition.
     fn height(&self, area: Rect) -> usize {
         let above = if self.sort == Sort::Events { 3 } else { 2 };
         usize::from(area.height.saturating_sub(above))
@@ -99,7 +101,7 @@ impl ObjectView {
     fn count(&mut self, facts: &Facts) {
         (self.shown, self.total) = match (&self.state, self.sort) {
             (_, Sort::Describe) => {
-                // What is counted is not shown: neither the moment nor the ink matters to the number of lines.
+                // Only the number of lines matters here, which depends on neither the time nor the style.
                 let render_style = RenderStyle {
                     theme: Theme::ember(),
                     depth: ColorDepth::None,
@@ -121,7 +123,7 @@ impl ObjectView {
         };
     }
 
-    /// Everything known, then what the cluster says.
+    /// Everything known from the facts, then the cluster's own description and events.
     fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Vec<Line> {
         let events = match &self.state {
             State::Nothing | State::Text(_) => Events::None,
@@ -132,7 +134,7 @@ impl ObjectView {
         self.sifted(page(facts, &self.subject, &events, painter).lines)
     }
 
-    /// The lines that the filter keeps; what has no words stands for itself.
+    /// The lines that pass the filter, and every heading. Bars and charts match by label; blank lines are dropped.
     fn sifted(&self, mut lines: Vec<Line>) -> Vec<Line> {
         if !self.filter.trim().is_empty() {
             lines.retain(|line| match line {
@@ -203,13 +205,13 @@ impl ObjectView {
         table(painter, area, HEADS, &[], &rows, &Look::default());
         if events.is_empty() {
             let words = "no events; the API server deletes them after an hour";
-            painter.say(area.x + 2, area.y + 2, area.width, words, Role::Muted);
+            painter.print(area.x + 2, area.y + 2, area.width, words, Role::Muted);
         }
     }
 }
 
 /// Columns of events.
-const HEADS: &[Head] = &[
+const HEADS: &[ColumnHead] = &[
     head("LAST", Align::Right, Width::Fit(5), 0),
     head("TIMES", Align::Right, Width::Fit(4), 5),
     head("REASON", Align::Left, Width::Cut(12, 24), 1),
@@ -219,8 +221,8 @@ const HEADS: &[Head] = &[
     head("FIRST", Align::Right, Width::Fit(5), 7),
 ];
 
-const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
-    Head {
+const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
+    ColumnHead {
         title,
         align,
         width,
@@ -254,7 +256,7 @@ fn passes(event: &EventSeen, filter: &str) -> bool {
     })
 }
 
-/// True when every word is in, and no word after `!` is. Case does not matter.
+/// True when `contains` accepts every word and rejects every word after `!`. Case is ignored.
 pub(super) fn words_pass(filter: &str, contains: impl Fn(&str) -> bool) -> bool {
     let filter = filter.to_lowercase();
     filter
@@ -266,7 +268,7 @@ pub(super) fn words_pass(filter: &str, contains: impl Fn(&str) -> bool) -> bool 
         })
 }
 
-/// The lines that the filter keeps, with those above them that say whose they are.
+/// The lines that pass the filter, with their parent lines.
 fn kept<'a>(lines: &'a [String], filter: &str) -> impl Iterator<Item = &'a String> {
     let mut keep = vec![filter.trim().is_empty(); lines.len()];
     if !filter.trim().is_empty() {
@@ -347,7 +349,7 @@ impl View for ObjectView {
             return CommandOutcome::Done;
         }
         match command {
-            // Read it again; what stands there stays until the answer comes.
+            // Reads it again; the old text stays until the answer arrives.
             Command::Refresh => {
                 if let Some(want) = &mut self.want {
                     want.turn += 1;
@@ -392,10 +394,10 @@ impl View for ObjectView {
     fn counts(&self) -> (usize, usize) {
         (self.shown, self.total)
     }
-    fn want(&self) -> Option<&ObjectRequest> {
+    fn object_request(&self) -> Option<&ObjectRequest> {
         self.want.as_ref()
     }
-    fn told(&mut self, news: &ObjectNews, facts: &Facts) {
+    fn on_object_news(&mut self, news: &ObjectNews, facts: &Facts) {
         match news {
             ObjectNews::Text(lines) => self.state = State::Text(lines.clone()),
             ObjectNews::Events(events, more) => self.state = State::Events(events.clone(), *more),

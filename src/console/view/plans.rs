@@ -1,6 +1,6 @@
 //! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Name;
@@ -12,33 +12,33 @@ use super::{Destination, RowScope, Selection, run_jobs};
 /// The table of runs.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("plan", "PLAN", 0, (20, 48), |facts, row| {
+        ViewColumn::words("plan", "PLAN", 0, (20, 48), |facts, row| {
             of(facts, row, |run| Value::text(run.title.as_str())).role(Role::Title)
         })
         .sign(|facts, row| run(facts, row).map_or(("–", Role::Muted), |run| sign(run.state))),
-        Column::words("state", "STATE", 1, (7, 10), |facts, row| {
+        ViewColumn::words("state", "STATE", 1, (7, 10), |facts, row| {
             let role = run(facts, row).map_or(Role::Muted, |run| sign(run.state).1);
             of(facts, row, |run| Value::text(run.state.name())).role(role)
         }),
-        Column::number("steps", "STEPS", 2, 5, |facts, row| {
+        ViewColumn::number("steps", "STEPS", 2, 5, |facts, row| {
             of(facts, row, |run| {
                 Value::Part(run.over() as u64, run.steps.len() as u64)
             })
         }),
-        Column::number("begun", "BEGUN", 0, 6, |facts, row| {
+        ViewColumn::number("begun", "BEGUN", 0, 6, |facts, row| {
             of(facts, row, |run| Value::Since(run.begun))
         }),
-        Column::words("by", "BY", 4, (6, 20), |facts, row| {
+        ViewColumn::words("by", "BY", 4, (6, 20), |facts, row| {
             of(facts, row, |run| Value::text(run.by.as_str()))
         }),
-        Column::words("reason", "REASON", 5, (8, 30), |facts, row| {
+        ViewColumn::words("reason", "REASON", 5, (8, 30), |facts, row| {
             of(facts, row, |run| Value::text(run.reason.as_str())).role(Role::Muted)
         })
         .rare(),
-        Column::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
-            of(facts, row, |run| Value::text(stands(facts, run)))
+        ViewColumn::words("now", "PROGRESS", 1, (28, 60), |facts, row| {
+            of(facts, row, |run| Value::text(status_text(facts, run)))
         }),
-        Column::words("run", "RUN", 6, (21, 24), |facts, row| {
+        ViewColumn::words("run", "RUN", 6, (21, 24), |facts, row| {
             of(facts, row, |run| Value::text(run.name.as_str())).role(Role::Muted)
         }),
     ],
@@ -53,12 +53,19 @@ pub static KIND: Kind = Kind {
     open: |facts, row| {
         run(facts, row).map(|run| Destination::Facts(Selection::Run(Name::new(&run.name))))
     },
-    faulty: |facts, row| run(facts, row).is_some_and(|run| run.state == RunState::Failed),
+    faulty: |facts, row| {
+        run(facts, row).is_some_and(|run| {
+            matches!(
+                run.state,
+                RunState::Failed | RunState::Incomplete | RunState::BrokenOff
+            )
+        })
+    },
     worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "nothing has been done on this cluster from here: capital letters open a plan",
+    none: "no runs on this cluster from this machine yet: capital letters open a plan",
 };
 
 fn run(facts: &Facts, row: Row) -> Option<&RunRow> {
@@ -91,8 +98,8 @@ pub const fn color(stand: StepState) -> Role {
     }
 }
 
-/// What it is at, or why it stands, and what became of the jobs that it has stopped.
-fn stands(facts: &Facts, run: &RunRow) -> String {
+/// Current step of the run, or why it stopped, and the state of the jobs that it has stopped.
+fn status_text(facts: &Facts, run: &RunRow) -> String {
     let jobs = match run.state {
         RunState::Running => None,
         _ => run_jobs::in_sum(facts, run),
@@ -109,7 +116,7 @@ fn at(run: &RunRow) -> String {
     if !run.words.is_empty() {
         return run.words.clone();
     }
-    let open = run.steps.iter().find(|step| !step.stand.is_over());
+    let open = run.steps.iter().find(|step| !step.state.is_over());
     match (run.state, open) {
         (RunState::Done, _) | (_, None) => String::new(),
         (_, Some(step)) if step.note.is_empty() => step.words.clone(),

@@ -1,11 +1,11 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::natural;
 use model::base::{Moment, Rate, SmallSort};
-use model::cost::{CostRow, Scope, Spend};
+use model::cost::{RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
@@ -20,42 +20,42 @@ const WASTE_FROM: f64 = 0.10;
 /// The table of pools.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
+        ViewColumn::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
             pool(facts, row).map_or(("–", Role::Muted), |pool| sign(facts, pool))
         }),
-        Column::words("class", "CLASS", 5, (8, 16), class),
-        Column::words("mode", "MODE", 10, (7, 7), mode),
-        Column::words("billing", "BILLING", 9, (8, 9), billing),
-        Column::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
-        Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
-        Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
-        Column::number("mem", "MEM", 8, 4, memory),
-        Column::number("temp", "T MAX", 6, 5, temp),
-        Column::number("power", "kW/CAP", 7, 7, power),
-        Column::number("wait", "WAIT", 3, 5, waiting),
-        Column::number("burn", "$/h", 0, 6, burn),
-        Column::number("idle", "IDLE $/h", 2, 9, waste),
-        Column::number("nodes", "READY/NODES", 11, 7, ready)
+        ViewColumn::words("class", "CLASS", 5, (8, 16), class),
+        ViewColumn::words("mode", "MODE", 10, (7, 7), mode),
+        ViewColumn::words("billing", "BILLING", 9, (8, 9), billing),
+        ViewColumn::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
+        ViewColumn::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
+        ViewColumn::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
+        ViewColumn::number("mem", "MEM", 8, 4, memory),
+        ViewColumn::number("temp", "T MAX", 6, 5, temp),
+        ViewColumn::number("power", "kW/CAP", 7, 7, power),
+        ViewColumn::number("wait", "WAIT", 3, 5, waiting),
+        ViewColumn::number("burn", "$/h", 0, 6, rate_cell),
+        ViewColumn::number("idle", "IDLE $/h", 2, 9, waste),
+        ViewColumn::number("nodes", "READY/NODES", 11, 7, ready)
             .wide()
             .whole("POOL READY/NODES"),
-        Column::number("cordoned", "CORDONED", 12, 4, cordoned)
+        ViewColumn::number("cordoned", "CORDONED", 12, 4, cordoned)
             .wide()
             .whole("POOL CORDONED"),
-        Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
-        Column::words("owner", "OWNER", 14, (6, 20), owner)
+        ViewColumn::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
+        ViewColumn::words("owner", "OWNER", 14, (6, 20), owner)
             .wide()
             .rare(),
-        Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
-        Column::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
+        ViewColumn::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+        ViewColumn::number("free-usd", "UNALLOC $/h", 15, 8, |facts, row| {
             match facts.part {
                 None => spent(facts, row, |spend| spend.free),
-                // Free devices belong to no team or namespace.
+                // Free devices have no team or namespace.
                 Some(_) => Cell::new(Value::Empty),
             }
         })
         .wide()
         .rare(),
-        Column::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
+        ViewColumn::number("idle-alloc", "IDLE ALLOC $/h", 15, 8, |facts, row| {
             spent(facts, row, |spend| spend.idle_allocated)
         })
         .wide(),
@@ -97,8 +97,8 @@ fn ours(facts: &Facts, row: Row) -> Option<&Pool> {
     facts.pools().get(row.0 as usize)
 }
 
-fn cost(facts: &Facts, row: Row) -> Option<&CostRow> {
-    facts.burn.row(Scope::Pool, &pool(facts, row)?.name)
+fn cost(facts: &Facts, row: Row) -> Option<&RateRow> {
+    facts.spend_rates.row(Scope::Pool, &pool(facts, row)?.name)
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) -> Cell<'a> {
@@ -115,7 +115,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
     Cell::new(pool.map_or(Value::Unknown, make)).stale(stale)
 }
 
-/// True when a device of it is broken, or a finding says that somebody has to act on it or on a node of it.
+/// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes.
 fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
     pool.counts().unhealthy.is_some_and(|count| count > 0)
         || facts.fleet.findings.iter().any(|finding| {
@@ -222,7 +222,7 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
     });
-    // A pool of several classes is hot when one of them would be.
+    // A pool of several classes is hot when any class is above its threshold.
     let hot = ours(facts, row).is_some_and(|pool| {
         pool.temp_max.is_some_and(|celsius| {
             let mut classes = pool.classes.iter();
@@ -253,9 +253,9 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
     cell.role(role)
 }
 
-/// Money of a row; unknown when none of its devices has a price, marked when some have not.
-pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
-    let spend = row.and_then(CostRow::known);
+/// Rate of a row; unknown when none of its devices has a price, marked when some have none.
+pub fn money(row: Option<&RateRow>, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
+    let spend = row.and_then(RateRow::known);
     let unpriced = row.map_or(0, |row| row.unpriced);
     priced(spend, unpriced, rate)
 }
@@ -278,17 +278,17 @@ fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Option<Rate>) -> 
     priced(spend, unpriced, rate)
 }
 
-fn burn(facts: &Facts, row: Row) -> Cell<'_> {
-    spent(facts, row, |spend| Some(spend.burn)).role(Role::Accent)
+fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
+    spent(facts, row, |spend| Some(spend.rate)).role(Role::Accent)
 }
 
-/// What is paid for devices that do no work, free or allocated.
+/// Rate of devices that do no work, free or allocated.
 fn waste(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = spent(facts, row, |spend| pools::waste(facts, spend));
     let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
     let wasteful = spend.is_some_and(|spend| {
         let idle = pools::waste(facts, &spend);
-        idle.is_some_and(|idle| idle.usd() > spend.burn.usd() * WASTE_FROM)
+        idle.is_some_and(|idle| idle.usd() > spend.rate.usd() * WASTE_FROM)
     });
     if wasteful {
         cell.role(Role::IdleMoney).mark(" ▲")

@@ -1,8 +1,8 @@
-//! Quotas of queues, by flavor: what is used, borrowed and left.
+//! Quotas of queues, by flavor: used, borrowed and left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::table_model::{Column, Row};
+use crate::table_model::{Row, ViewColumn};
 use crate::text::UNKNOWN;
 use crate::widget::quota::Quota as Bar;
 use crate::widget::{Cell, Value};
@@ -14,7 +14,7 @@ use table::queue_tree::Tree;
 
 use super::queues::queue;
 
-/// A flavor, or one resource of it.
+/// A flavor, or one of its resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FlavorPart<'a> {
     flavor: &'a str,
@@ -38,7 +38,7 @@ impl<'a> FlavorPart<'a> {
                 .is_none_or(|resource| quota.resource.as_str() == resource)
     }
 
-    /// `h100`, `mig-1g.10gb`, or `h100:rdma`; Volcano and KAI count devices of every kind as one.
+    /// `h100`, `mig-1g.10gb`, or `h100:rdma`; Volcano and KAI count devices of all models together.
     fn name(&self) -> String {
         let flavor = if self.flavor.is_empty() {
             "devices"
@@ -57,7 +57,7 @@ impl<'a> FlavorPart<'a> {
     }
 }
 
-/// Flavors, those of which queues have several resources once for each.
+/// Flavors; a flavor with several resources in a queue has one entry for each.
 fn parts(facts: &Facts) -> Vec<FlavorPart<'_>> {
     let mut all = Vec::new();
     for flavor in flavors(facts) {
@@ -71,7 +71,7 @@ fn parts(facts: &Facts) -> Vec<FlavorPart<'_>> {
             .filter(|quota| whole.has(quota))
             .map(|quota| quota.resource.as_str())
             .collect();
-        // (Volcano and KAI count devices of every kind as one.)
+        // (Volcano and KAI count devices of all models together.)
         match of.len() {
             0 | 1 => all.push(whole),
             _ if flavor.is_empty() => all.push(whole),
@@ -84,7 +84,7 @@ fn parts(facts: &Facts) -> Vec<FlavorPart<'_>> {
     all
 }
 
-/// A queue's quota of devices in a flavor, or of one resource of it.
+/// A queue's device quota in a flavor, or in one of its resources.
 fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
     let of: Vec<&Quota> = queue
         .quotas
@@ -107,7 +107,7 @@ fn quota_in(queue: &Queue, part: FlavorPart<'_>) -> Option<Bar> {
     })
 }
 
-/// All quotas of devices of a queue, by its place among all, in words: `h100 766/768, 0 left: other queues of its cohort
+/// All device quotas of the queue with this index, as text: `h100 766/768, 0 left: other queues of its cohort
 /// borrow 2`. The flavors with most devices first.
 pub(super) fn quota_words(facts: &Facts, at: usize) -> Vec<String> {
     let tree = Tree::of(&facts.fleet.queues);
@@ -147,8 +147,8 @@ fn flavors(facts: &Facts) -> Vec<&Name> {
 }
 
 /// The column of the quotas of the nth flavor of all.
-pub(super) const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> Column {
-    Column::number(id, "QUOTA", drop, 14, quota::<NTH>)
+pub(super) const fn flavor<const NTH: usize>(id: &'static str, drop: u8) -> ViewColumn {
+    ViewColumn::number(id, "QUOTA", drop, 14, quota::<NTH>)
         .titled(flavor_title::<NTH>)
         .left()
         .rare()
@@ -160,12 +160,12 @@ fn flavor_title<const NTH: usize>(facts: &Facts) -> String {
     match (flavor, &facts.part) {
         (None, _) => String::new(),
         (Some(flavor), None) => FlavorPart::whole(flavor).name(),
-        // The other columns are of a team or of namespaces, and this one is not.
+        // The other columns are scoped to a team or to namespaces; this one covers the whole queue.
         (Some(flavor), Some(_)) => format!("QUEUE {}", FlavorPart::whole(flavor).name()),
     }
 }
 
-/// The quota of the nth flavor of all; those that have no column stand under what is left.
+/// The quota of the nth flavor; flavors without a column are in the column of the rest.
 fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     let flavor = flavors(facts).get(NTH).copied();
     let own = flavor.and_then(|flavor| quota_at(facts, row.1 as usize, FlavorPart::whole(flavor)));
@@ -175,7 +175,8 @@ fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `a100 3; no h100`; borrowing may give more. What others have borrowed is not left.
+/// What is left of each quota of a row: `a100 3; no l4; h100 lent out`. Borrowing may add more. Quota that others have borrowed
+/// is not left.
 pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
     let at = row.1 as usize;
     Cell::text(match queue(facts, row).map(|queue| queue.key.kind) {
@@ -191,27 +192,37 @@ pub(super) fn left_of(facts: &Facts, queues: &[usize]) -> String {
 }
 
 fn left_of_each(facts: &Facts, left: impl Fn(FlavorPart<'_>) -> Option<Left>) -> String {
-    let words = parts(facts).into_iter().filter_map(|part| {
-        let left = left(part)?;
-        let words = match left {
-            Left::None => return None,
-            Left::Devices(0, _) => return Some((true, part.name().to_owned())),
-            Left::Unknown => String::from(UNKNOWN),
-            Left::Devices(left, _) => grouped(left as i64),
-        };
-        Some((false, format!("{} {words}", part.name())))
-    });
-    // A narrow column cuts the end: what is left comes first, and of what nothing is left the names are enough.
-    let (none, some): (Vec<_>, Vec<_>) = words.partition(|(is_none, _)| *is_none);
-    let listed = |all: Vec<(bool, String)>| {
-        let all: Vec<String> = all.into_iter().map(|(_, words)| words).collect();
-        all.join(", ")
-    };
-    match (some.is_empty(), none.is_empty()) {
-        (_, true) => listed(some),
-        (true, false) => format!("no {}", listed(none)),
-        (false, false) => format!("{}; no {}", listed(some), listed(none)),
+    // A narrow column cuts the end, so flavors with quota left come first; exhausted flavors are only named.
+    let (mut some, mut none, mut lent) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts(facts) {
+        match left(part) {
+            None | Some(Left::None) => {}
+            Some(Left::Unknown) => some.push(format!("{} {UNKNOWN}", part.name())),
+            Some(Left::Devices(0, 0)) => none.push(part.name().to_owned()),
+            // By its own numbers some quota is left, but other queues have borrowed it.
+            Some(Left::Devices(0, _)) => lent.push(part.name().to_owned()),
+            Some(Left::Devices(left, 0)) => {
+                some.push(format!("{} {}", part.name(), grouped(left as i64)));
+            }
+            Some(Left::Devices(left, away)) => some.push(format!(
+                "{} {} ({} lent out)",
+                part.name(),
+                grouped(left as i64),
+                grouped(away as i64)
+            )),
+        }
     }
+    let mut all = Vec::new();
+    if !some.is_empty() {
+        all.push(some.join(", "));
+    }
+    if !none.is_empty() {
+        all.push(format!("no {}", none.join(", ")));
+    }
+    if !lent.is_empty() {
+        all.push(format!("{} lent out", lent.join(", ")));
+    }
+    all.join("; ")
 }
 
 /// What is left of a quota.
@@ -221,7 +232,7 @@ enum Left {
     None,
     /// Its use is not known.
     Unknown,
-    /// So many devices now, and so many more that other queues have borrowed.
+    /// Available devices, and devices that other queues have borrowed in addition.
     Devices(u64, u64),
 }
 
@@ -236,7 +247,7 @@ impl Left {
     }
 }
 
-/// What these queues have left of a flavor together: of their own quotas, as far as others of their cohorts have not borrowed it.
+/// Quota of a flavor that these queues have left together: their own quotas, less what other queues of their cohorts borrow.
 fn left_together(
     facts: &Facts,
     tree: &Tree,
@@ -258,7 +269,7 @@ fn left_together(
     }
     let (mut now, mut lent) = (0, 0);
     for (root, left) in own {
-        // A root with a quota of its own is more than what stands below it.
+        // The quota of a root itself includes more than the quotas of its children.
         let whole = match quota_in(all.get(root)?, part) {
             Some(_) => None,
             None => quota_below(facts, tree, root, part),
@@ -274,14 +285,14 @@ fn left_together(
     Some(Left::Devices(now, lent))
 }
 
-/// What a queue has of a flavor, by its place among all; nothing where that is none. A cohort without a quota of its own has what
-/// its queues have together.
+/// A queue's quota of a flavor, by the queue's index; `None` where it has none. A cohort without its own quota has the sum of
+/// its queues' quotas.
 fn quota_at(facts: &Facts, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let own = quota_in(facts.fleet.queues.get(at)?, part);
     own.or_else(|| quota_below(facts, &Tree::of(&facts.fleet.queues), at, part))
 }
 
-/// What the queues below one have together.
+/// The sum of the quotas of the queues below one.
 fn quota_below(facts: &Facts, tree: &Tree, at: usize, part: FlavorPart<'_>) -> Option<Bar> {
     let below = tree.below(at);
     let parts: Vec<Bar> = below
@@ -348,19 +359,19 @@ mod tests {
             queue(QueueKind::Queue, "c", Some(60)),
         ]);
         // Of 192 in all 178 are in use: b has borrowed 14.
-        assert_eq!(left_of(&facts, &[1]), "h100 14");
+        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent out)");
         assert_eq!(
             quota_words(&facts, 1),
             ["h100 40/64, 14 left: other queues of its cohort borrow 10"]
         );
         assert_eq!(left_of(&facts, &[2]), "no h100");
         assert_eq!(left_of(&facts, &[3]), "h100 4");
-        assert_eq!(left_of(&facts, &[1, 3]), "h100 14");
+        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent out)");
         assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
     }
 
     #[test]
-    fn of_several_resources_of_a_flavor_each_is_told() {
+    fn each_resource_of_a_flavor_is_listed() {
         let mut facts = sample::facts();
         let mut two = (*queue(QueueKind::Queue, "a", Some(40))).clone();
         let mut quotas = two.quotas.to_vec();

@@ -1,14 +1,14 @@
-//! Queues: the tree of them with quotas, shares and money; below it, who waits in the one under the cursor, in order.
+//! Queues: their tree with quotas, shares and cost; below it, the pending jobs of the selected queue, in order.
 
 use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::counted;
 use crate::theme::Role;
 use crate::widget::panel::panel;
-use crate::widget::table::{Align, Head, Look, Width, first_lines, table, wrapped};
+use crate::widget::table::{Align, ColumnHead, Look, Width, first_lines, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::base::{Moment, Name, Rate, SmallSort};
 use model::fleet::job::{Job, JobState};
@@ -27,8 +27,8 @@ use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewI
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
-        Column::words("left", "QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
+        ViewColumn::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
+        ViewColumn::words("left", "OWN QUOTA LEFT", 2, (24, 200), left).whole("QUEUE LEFT"),
         flavor::<0>("quota", 3),
         flavor::<1>("quota2", 6),
         flavor::<2>("quota3", 8),
@@ -37,37 +37,37 @@ pub static KIND: Kind = Kind {
         flavor::<5>("quota6", 11),
         flavor::<6>("quota7", 12),
         flavor::<7>("quota8", 13),
-        Column::number("share", "SHARE", 5, 5, share)
+        ViewColumn::number("share", "SHARE", 5, 5, share)
             .rare()
             .whole("QUEUE SHARE"),
-        Column::number("run", "RUN", 3, 4, |facts, row| {
+        ViewColumn::number("run", "RUN", 3, 4, |facts, row| {
             count(tally(facts, row).running, Role::Text)
         }),
-        Column::number("wait", "WAIT", 0, 4, |facts, row| {
+        ViewColumn::number("wait", "WAIT", 0, 4, |facts, row| {
             count(tally(facts, row).waiting, Role::Warn)
         }),
-        Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
+        ViewColumn::number("oldest", "OLDEST", 2, 6, |facts, row| {
             match tally(facts, row).oldest {
                 Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
                 None => Cell::new(Value::Empty),
             }
         }),
-        Column::number("burn", "$/h", 4, 6, burn),
-        Column::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
-        Column::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
+        ViewColumn::number("burn", "$/h", 4, 6, rate_cell),
+        ViewColumn::words("budget", "MTD / BUDGET", 6, (14, 26), budget).rare(),
+        ViewColumn::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
             of(facts, row, |queue| Value::text(queue.system().name())).role(Role::Muted)
         }),
-        Column::number("weight", "WEIGHT", 11, 6, |facts, row| {
+        ViewColumn::number("weight", "WEIGHT", 11, 6, |facts, row| {
             of(facts, row, |queue| {
                 Value::known(queue.weight, Value::Number)
             })
         })
         .wide(),
-        Column::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
+        ViewColumn::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
             of(facts, row, |queue| Value::text(queue.strategy.name())).role(Role::Muted)
         })
         .wide(),
-        Column::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
+        ViewColumn::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
             Cell::text(queue(facts, row).map_or(String::new(), stopped)).role(Role::Warn)
         })
         .wide(),
@@ -78,10 +78,20 @@ pub static KIND: Kind = Kind {
         None => id_of(bare(facts, row)),
     },
     label: |_, _, _| None,
-    selection: |facts, row| name_of(facts, row).map(Selection::Queue),
+    selection: |facts, row| {
+        let name = name_of(facts, row)?;
+        Some(match is_cohort(facts, row) {
+            true => Selection::Cohort(name),
+            false => Selection::Queue(name),
+        })
+    },
     open: |facts, row| {
         let name = name_of(facts, row)?;
-        Some(Destination::Part(ViewId::Jobs, RowScope::Queue(name)))
+        let of = match is_cohort(facts, row) {
+            true => RowScope::Cohort(name),
+            false => RowScope::Queue(name),
+        };
+        Some(Destination::Part(ViewId::Jobs, of))
     },
     faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
     worst: None,
@@ -91,7 +101,7 @@ pub static KIND: Kind = Kind {
     none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
 };
 
-/// What is spent of the queue's budget, and the budget; nothing where it has none.
+/// Spend against the queue's budget; empty where it has none.
 fn budget(facts: &Facts, row: Row) -> Cell<'_> {
     let name = name_of(facts, row);
     let own = |state: &&BudgetState| match &state.budget.scope {
@@ -112,7 +122,7 @@ fn budget(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// The queues that a system knows, as a tree; then those that only jobs name.
+/// The queues that exist in a queue system, as a tree; then those that only jobs reference.
 fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
     let tree = Tree::of(&facts.fleet.queues);
     let known = tree.order.iter().map(|(at, _)| *at as u32);
@@ -125,7 +135,7 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
         .collect()
 }
 
-/// Queues that jobs name and no system knows, by name.
+/// Queues that jobs reference but no queue system has, by name.
 fn named(facts: &Facts) -> Vec<Name> {
     let known = |name: &Name| {
         let queues = facts.fleet.queues.iter();
@@ -153,6 +163,10 @@ fn name_of(facts: &Facts, row: Row) -> Option<Name> {
         Some(queue) => Some(queue.name().clone()),
         None => bare(facts, row),
     }
+}
+
+fn is_cohort(facts: &Facts, row: Row) -> bool {
+    queue(facts, row).is_some_and(|queue| queue.key.kind == QueueKind::Cohort)
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Queue) -> Value<'a>) -> Cell<'a> {
@@ -190,7 +204,7 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn share(facts: &Facts, row: Row) -> Cell<'_> {
-    // Without fair sharing nobody has one.
+    // Without fair sharing no queue has a share.
     let fair = facts.fleet.queues.iter().any(|queue| queue.share.is_some());
     let high = queue(facts, row).is_some_and(|queue| queue.share.is_some_and(|share| share > 1.0));
     of(facts, row, |queue| match (queue.key.kind, queue.share) {
@@ -206,7 +220,7 @@ fn count(count: u32, role: Role) -> Cell<'static> {
     Cell::new(Value::Count(i64::from(count))).role(if count == 0 { Role::Muted } else { role })
 }
 
-/// Names of the queues of a row: its own, or for what lends to others all below it.
+/// Names of the queues of a row: the queue's own, or all queues below a cohort.
 fn names(facts: &Facts, row: Row) -> Vec<Name> {
     let Some(queue) = queue(facts, row) else {
         return bare(facts, row).into_iter().collect();
@@ -235,16 +249,16 @@ fn tally(facts: &Facts, row: Row) -> Tally {
     tally
 }
 
-/// The system of a row's queue. Of one that only jobs name (it may not be read, or is not there) all jobs are counted, whatever
-/// system says that they are its own.
+/// The queue system of a row. For a queue that only jobs reference (not readable, or missing) all its jobs are counted,
+/// whichever system they belong to.
 fn system_of_row(facts: &Facts, row: Row) -> Option<QueueSystem> {
     queue(facts, row).map(Queue::system)
 }
 
-fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+fn rate_cell(facts: &Facts, row: Row) -> Cell<'_> {
     let (names, system) = (names(facts, row), system_of_row(facts, row));
     let parts = names.iter().map(|name| match system {
-        Some(system) => queues::burn(facts, name, system),
+        Some(system) => queues::queue_rate(facts, name, system),
         None => queues::burn_of(facts, name),
     });
     match parts.sum::<Option<Rate>>() {
@@ -253,14 +267,14 @@ fn burn(facts: &Facts, row: Row) -> Cell<'_> {
     }
 }
 
-/// Why a queue lets nothing in; empty when it does.
+/// Why a queue admits nothing; empty when it admits.
 fn stopped(queue: &Queue) -> String {
     match (queue.stop, queue.activity.active) {
         (Stop::None, Some(false)) => {
             format!("{} {}", queue.activity.reason, queue.activity.message)
         }
         (Stop::None, _) => String::new(),
-        (stop, _) => format!("{}: admits nothing new", stop.name()),
+        (stop, _) => format!("{}: admits no new jobs", stop.name()),
     }
 }
 
@@ -271,12 +285,12 @@ pub struct QueuesView {
     waiting: Vec<(usize, u32)>,
 }
 
-/// The columns of the waiting jobs whose words go on below themselves.
+/// The columns of pending jobs whose text wraps onto further lines.
 const REASON: usize = 6;
 const START: usize = 7;
 
 /// Columns of the waiting jobs.
-const HEADS: &[Head] = &[
+const HEADS: &[ColumnHead] = &[
     head("#", Align::Right, Width::Fit(2), 4),
     head("WAITING JOB", Align::Left, Width::Cut(20, 40), 0),
     head("DEV", Align::Right, Width::Fit(3), 0),
@@ -288,8 +302,8 @@ const HEADS: &[Head] = &[
     head("ETA", Align::Right, Width::Fit(3), 3),
 ];
 
-const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
-    Head {
+const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> ColumnHead {
+    ColumnHead {
         title,
         align,
         width,
@@ -309,7 +323,9 @@ impl QueuesView {
     fn split(&self, area: Rect) -> (Rect, Rect) {
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         let most = (area.height / 2).max(4);
-        let above = rows.saturating_add(1).clamp(2, most).min(area.height);
+        // (An empty table has the reason on more lines.)
+        let least = if rows == 0 { 4 } else { 2 };
+        let above = rows.saturating_add(1).clamp(least, most).min(area.height);
         let air = u16::from(area.height >= 16);
         let left = area.height.saturating_sub(above + air);
         (
@@ -336,7 +352,7 @@ impl QueuesView {
             })
             .collect();
         waiting.small_sort_by_key(|at| order(&all[*at as usize]));
-        // A place is among all that wait, whoever's jobs are shown.
+        // A position counts all waiting jobs, including those outside the scope.
         let placed = waiting.into_iter().enumerate();
         let ours = placed.filter(|(_, at)| facts.has_job(&all[*at as usize]));
         self.waiting = ours.collect();
@@ -373,7 +389,7 @@ impl QueuesView {
                 _ if !whole => String::from("no job that is visible to you waits here"),
                 _ => String::from("nothing waits here"),
             };
-            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let room = usize::from(inside.height.saturating_sub(1));
@@ -402,13 +418,13 @@ impl QueuesView {
         if more > 0 && inside.height > 1 {
             let words = format!("+{more} more   enter opens them all");
             let y = inside.bottom() - 1;
-            painter.say(inside.x, y, inside.width, &words, Role::Muted);
+            painter.print(inside.x, y, inside.width, &words, Role::Muted);
         }
     }
 }
 
-/// How many lines each of the first jobs has, of those that its words take: the first is told whole, the others as far as
-/// that takes no other's line. A last line stays free for how many more there are.
+/// Number of lines for each of the first jobs: the first gets all that it needs, the others share the lines that remain after
+/// one for each. The last line is reserved for the number of jobs that do not fit.
 fn fitting(heights: &[usize], all: usize, room: usize) -> Vec<usize> {
     let Some(first) = heights.first() else {
         return Vec::new();
@@ -431,7 +447,7 @@ fn fitting(heights: &[usize], all: usize, room: usize) -> Vec<usize> {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// The order of a queue: as its system says; else by priority, then by time.
+/// Sort key of a pending job: the position that its system reports; else priority, then time.
 fn order(job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
     let place = job.admission.as_ref().and_then(|known| known.position);
     (
@@ -444,12 +460,12 @@ fn order(job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
 fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
     let known = job.admission.as_ref().and_then(|known| known.position);
     let place = known.map_or(at as i64, i64::from) + 1;
-    // Who else waits may be out of sight: then only the queue itself knows the places.
+    // Other pending jobs may not be visible: then only the queue system knows the positions.
     let place = match known.is_none() && !facts.fleet.sees_all_work() {
         true => Cell::new(Value::Unknown),
         false => Cell::new(Value::Count(place)).mark(if known.is_none() { "~" } else { "" }),
     };
-    let class = Value::known(job.class.as_deref(), Value::text);
+    let class = Value::known(table::jobs::class_words(job), Value::text);
     vec![
         place.role(Role::Muted),
         Cell::new(Value::path(&job.id.key)).role(Role::Title),
@@ -462,7 +478,9 @@ fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
         Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))).role(Role::Warn),
         Cell::text(waiting::why(facts, job)),
         Cell::text(waiting::mend(facts, job)).role(Role::Info),
-        Cell::new(Value::known(waiting::eta(facts, job), Value::text)),
+        Cell::new(Value::known(waiting::eta(facts, job), |(words, at)| {
+            Value::Starts(words, at)
+        })),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What became of the jobs that a run has started or stopped, by the present picture: running again, waiting, not back.
 
 use crate::theme::Role;
-use model::base::Moment;
+use model::base::{Age, Moment};
 use model::fleet::job::{Job, JobState};
 use model::plan::JobName;
 use table::Facts;
@@ -9,13 +9,13 @@ use table::actions::{RunRow, RunState, not_started};
 
 use super::{jobs, waiting};
 
-/// How a job that was stopped stands.
+/// State of a job that a run has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Back {
     Running,
     Starting,
     Waiting,
-    /// Suspended, failed or gone: it does not come back by itself.
+    /// Suspended, failed or deleted: it does not restart without action.
     Not,
     Ended,
     /// Its pods are those that it had before.
@@ -23,7 +23,7 @@ enum Back {
     Unknown,
 }
 
-/// The job that a run was to start, then each that it has stopped: its name, and what became of it.
+/// The jobs that a run was to start, then those that it has stopped: name, state, and the state's role.
 pub fn lines(facts: &Facts, run: &RunRow) -> Vec<(String, String, Role)> {
     let started = run.starts.iter().map(|job| {
         let (words, role) = started(facts, job);
@@ -36,7 +36,7 @@ pub fn lines(facts: &Facts, run: &RunRow) -> Vec<(String, String, Role)> {
     started.chain(stopped).collect()
 }
 
-/// The same in sum: `2 jobs stopped: 1 running again, 1 waiting`; nothing where a run has stopped none.
+/// The same as a summary: `2 jobs stopped: 1 running again, 1 waiting`; `None` where a run has stopped none.
 pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
     if run.stopped.is_empty() {
         return None;
@@ -68,7 +68,7 @@ pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
         .collect();
     let parts = parts.join(", ");
     Some(match all.len() {
-        1 => format!("stopped job {parts}"),
+        1 => format!("1 job stopped: {parts}"),
         more => format!("{more} jobs stopped: {parts}"),
     })
 }
@@ -76,9 +76,7 @@ pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
 fn find<'a>(facts: &'a Facts, job: &JobName) -> Result<&'a Job, (Back, String, Role)> {
     match facts.fleet.job_named(&job.to_string()) {
         Some(job) => Ok(job),
-        None if facts.fleet.is_complete() => {
-            Err((Back::Not, String::from("gone: it was deleted"), Role::Warn))
-        }
+        None if facts.fleet.is_complete() => Err((Back::Not, String::from("deleted"), Role::Warn)),
         None => {
             let words = String::from("not known: the fleet has not been read yet");
             Err((Back::Unknown, words, Role::Muted))
@@ -121,8 +119,15 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
     };
     match job.state {
         JobState::Running | JobState::Finishing if !has_new_pods(job, run.begun) => {
+            // A stopped job shows as stopped only a moment later.
+            let is_news = facts.fleet.at.since(run.begun) < Age::from_millis(60_000);
             let words = match run.state {
-                RunState::Undone | RunState::Done => "running with the pods that it had",
+                _ if job.pods.iter().any(|pod| pod.seen.deleted.is_some()) => {
+                    "its pods are stopping"
+                }
+                RunState::Undone | RunState::Done if !is_news => {
+                    "running with the pods that it had"
+                }
                 _ => "not stopped yet",
             };
             (Back::Kept, words.to_owned(), Role::Muted)
@@ -130,6 +135,10 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         JobState::Running | JobState::Finishing => {
             let words = format!("running again on {}{short}", jobs::where_or_why(facts, job));
             (Back::Running, words, Role::Ok)
+        }
+        JobState::Starting if job.pods.iter().any(|pod| pod.seen.deleted.is_some()) => {
+            let words = String::from("starting again; its old pods are stopping");
+            (Back::Starting, words, Role::Info)
         }
         JobState::Starting => {
             let words = format!(
@@ -139,7 +148,8 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Starting, words, Role::Info)
         }
         JobState::Waiting => {
-            let when = match waiting::eta(facts, job).as_deref() {
+            let eta = waiting::eta(facts, job).map(|(words, _)| words);
+            let when = match eta.as_deref() {
                 None => String::new(),
                 Some("unknown" | crate::text::UNKNOWN) => String::from("no ETA; "),
                 Some("now" | "any moment") => String::from("starts in the next cycle; "),
@@ -149,12 +159,18 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
             (Back::Waiting, words, Role::Warn)
         }
         JobState::Suspended => {
-            // It is the run's to resume it, as long as that goes on or can go on.
-            if run.state == RunState::Running && run.holds.contains(name) {
+            // The run resumes the job itself while it runs or can be continued.
+            if run.state == RunState::Running && run.suspended_jobs.contains(name) {
                 let words = String::from("on hold until this run resumes it");
                 return (Back::Waiting, words, Role::Info);
             }
             let words = match run.holding(name) {
+                Some(_) if run.state.can_go_on() => {
+                    format!(
+                        "on hold: this run is {}; H continues it, U undoes it",
+                        run.state.name()
+                    )
+                }
                 Some(why) => format!("on hold: {why}"),
                 None => String::from("on hold: it does not come back until it is resumed (H)"),
             };
@@ -168,7 +184,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
     }
 }
 
-/// Some pod of it was made since; the server's clock has whole seconds.
+/// True when a pod was created since; the server's clock has whole seconds.
 fn has_new_pods(job: &Job, begun: Moment) -> bool {
     let pods = job.pods.iter().map(|pod| &pod.seen);
     pods.filter(|seen| seen.deleted.is_none())

@@ -1,6 +1,6 @@
-//! Autoscalers: what makes nodes and pods come and go, the count that each wants, and why it does not scale.
+//! Autoscalers of nodes and pods: current and desired counts, and why they do not scale.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use table::Facts;
@@ -11,7 +11,7 @@ use super::{Destination, RowScope, Selection, ViewId};
 /// The table of autoscalers.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("name", "NAME", 0, (20, 44), |facts, row| {
+        ViewColumn::words("name", "NAME", 0, (20, 44), |facts, row| {
             of(facts, row, |own| match own.namespace {
                 Some(namespace) => Value::text(format!("{namespace}/{}", own.name)),
                 None => Value::text(own.name.to_owned()),
@@ -23,46 +23,46 @@ pub static KIND: Kind = Kind {
             Some(_) => ("●", Role::Ok),
             None => ("–", Role::Muted),
         }),
-        Column::words("kind", "KIND", 5, (8, 23), |facts, row| {
+        ViewColumn::words("kind", "KIND", 5, (8, 23), |facts, row| {
             of(facts, row, |own| Value::text(own.kind)).role(Role::Muted)
         }),
-        Column::number("now", "NOW", 1, 4, |facts, row| {
+        ViewColumn::number("now", "NOW", 1, 4, |facts, row| {
             of(facts, row, |own| count(own.now))
         }),
-        Column::number("wanted", "WANTED", 1, 4, |facts, row| {
+        ViewColumn::number("wanted", "WANTED", 1, 4, |facts, row| {
             of(facts, row, |own| count(own.wanted))
         }),
-        Column::number("min", "MIN", 3, 4, |facts, row| {
+        ViewColumn::number("min", "MIN", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.min))
         }),
-        Column::number("max", "MAX", 3, 4, |facts, row| {
+        ViewColumn::number("max", "MAX", 3, 4, |facts, row| {
             of(facts, row, |own| count(own.max))
         }),
-        Column::words("state", "STATE", 0, (8, 16), |facts, row| {
+        ViewColumn::words("state", "STATE", 0, (8, 16), |facts, row| {
             let role = match scaler(facts, row) {
                 Some(own) if own.stuck => Role::Warn,
                 _ => Role::Text,
             };
             of(facts, row, |own| Value::text(own.state)).role(role)
         }),
-        Column::words("why", "WHY", 2, (20, 70), |facts, row| {
+        ViewColumn::words("why", "WHY", 2, (20, 70), |facts, row| {
             of(facts, row, |own| Value::known(own.why, Value::text))
         }),
-        Column::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
+        ViewColumn::words("signal", "SIGNAL", 4, (8, 28), |facts, row| {
             of(facts, row, |own| {
                 Value::known(own.signal.map(str::to_owned), Value::text)
             })
         }),
-        Column::number("value", "VALUE", 4, 6, |facts, row| {
+        ViewColumn::number("value", "VALUE", 4, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.value, Value::text))
         }),
-        Column::number("target", "TARGET", 4, 6, |facts, row| {
+        ViewColumn::number("target", "TARGET", 4, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.target, Value::text))
         }),
-        Column::words("scales", "SCALES", 6, (8, 40), |facts, row| {
+        ViewColumn::words("scales", "SCALES", 6, (8, 40), |facts, row| {
             of(facts, row, |own| Value::known(own.scales, Value::text))
         }),
-        Column::number("since", "FOR", 5, 6, |facts, row| {
+        ViewColumn::number("since", "FOR", 5, 6, |facts, row| {
             of(facts, row, |own| Value::known(own.at, Value::Since))
         }),
     ],

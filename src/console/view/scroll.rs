@@ -1,4 +1,4 @@
-//! Where one stands in a long text.
+//! Scroll position in a long text.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use crate::commands::Command;
 
 /// Beyond every text: the end is found when it is drawn.
 const FAR: usize = usize::MAX / 2;
-/// The lines of a page of what was never drawn.
+/// Page size in lines before the first draw.
 const UNSEEN: usize = 20;
 
 /// The first line that is shown.
@@ -21,7 +21,7 @@ impl Scroll {
         self.first.min(lines.saturating_sub(height))
     }
 
-    /// Obeys a command of scrolling; true when it was one. `lines` and `height` as they were last drawn.
+    /// Handles a scroll command; true when it was one. `lines` and `height` are those of the last draw.
     pub fn on(&mut self, command: Command, lines: usize, height: usize) -> bool {
         let first = self.first(lines, height);
         let page = height.saturating_sub(1).max(1);
@@ -39,7 +39,7 @@ impl Scroll {
     }
 }
 
-/// The same for a popup: how long its text is, and how much of it fits, is known only while it is drawn.
+/// Scroll position of a popup, whose text length and visible lines are known only when it is drawn.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PopupScroll {
     scroll: Scroll,
@@ -48,13 +48,13 @@ pub struct PopupScroll {
 }
 
 impl PopupScroll {
-    /// The first line that is shown; what is drawn is what pages and ends go by.
+    /// The first visible line; also records `lines` and `height`, on which page and end commands are based.
     pub fn first(&self, lines: usize, height: usize) -> usize {
         self.drawn.set(Some((lines, height)));
         self.scroll.first(lines, height)
     }
 
-    /// Obeys a command of scrolling; true when it was one.
+    /// Handles a scroll command; true when it was one.
     pub fn on(&mut self, command: Command) -> bool {
         let (lines, height) = self.drawn.get().unwrap_or((usize::MAX, UNSEEN));
         self.scroll.on(command, lines, height)
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(popup.first(100, 20), 0);
         assert!(popup.on(Command::PageDown));
         assert_eq!(popup.first(100, 20), 19);
-        // What is beyond the end is not kept.
+        // Scrolling beyond the end does not accumulate.
         for _ in 0..9 {
             popup.on(Command::PageDown);
         }

@@ -1,6 +1,6 @@
-//! Services: each model that a workload serves, how it does against what is promised, and what its tokens cost.
+//! Services: each model that a workload serves, its latency against its objective, and the cost of its tokens.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::histogram::Latency;
@@ -16,71 +16,71 @@ use super::{Destination, RowScope, Selection, ViewId};
 /// The table of services. A row is the place of its workload among all jobs, and of its model in that.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("service", "SERVICE", 0, (18, 40), |facts, row| {
+        ViewColumn::words("service", "SERVICE", 0, (18, 40), |facts, row| {
             of(facts, row, |job, _| Value::path(&job.id.key)).role(Role::Title)
         })
         .sign(|facts, row| service(facts, row).map_or(("–", Role::Muted), |(_, one)| sign(one))),
-        Column::words("model", "MODEL", 6, (12, 36), |facts, row| {
+        ViewColumn::words("model", "MODEL", 6, (12, 36), |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.model.as_deref(), Value::text)
             })
             .middle()
         }),
-        Column::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
+        ViewColumn::words("engine", "ENGINE", 11, (4, 8), |facts, row| {
             of(facts, row, |_, one| Value::text(one.engine.as_str())).role(Role::Muted)
         })
         .wide(),
-        Column::number("replicas", "REPL", 5, 4, |facts, row| {
+        ViewColumn::number("replicas", "REPL", 5, 4, |facts, row| {
             of(facts, row, |_, one| Value::Count(i64::from(one.replicas)))
         }),
-        Column::number("running", "RUN", 6, 4, |facts, row| {
+        ViewColumn::number("running", "RUN", 6, 4, |facts, row| {
             of(facts, row, |_, one| Value::known(one.running, whole))
         }),
-        Column::number("waiting", "WAIT", 1, 4, |facts, row| {
+        ViewColumn::number("waiting", "WAIT", 1, 4, |facts, row| {
             let grows = service(facts, row).is_some_and(|(_, one)| one.waiting_grows == Some(true));
             let role = if grows { Role::Warn } else { Role::Text };
             of(facts, row, |_, one| Value::known(one.waiting, whole)).role(role)
         }),
-        Column::number("kv", "KV", 2, 4, |facts, row| {
+        ViewColumn::number("kv", "KV", 2, 4, |facts, row| {
             let full = by(facts, row, Saturation::CacheFull);
             let role = if full { Role::Warn } else { Role::Text };
             of(facts, row, |_, one| Value::known(one.kv_max, Value::Ratio)).role(role)
         }),
-        Column::number("prefix", "PREFIX", 12, 4, |facts, row| {
+        ViewColumn::number("prefix", "PREFIX", 12, 4, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.prefix_hit, Value::Ratio)
             })
         })
         .wide(),
-        Column::number("ttft", "TTFT P95", 1, 6, |facts, row| {
+        ViewColumn::number("ttft", "TTFT P95", 1, 6, |facts, row| {
             latency(facts, row, |one| (&one.ttft, one.objectives.ttft))
         }),
-        Column::number("tpot", "TPOT P95", 3, 6, |facts, row| {
+        ViewColumn::number("tpot", "TPOT P95", 3, 6, |facts, row| {
             latency(facts, row, |one| (&one.tpot, one.objectives.tpot))
         }),
-        Column::number("tokens", "TOK/S", 4, 5, |facts, row| {
+        ViewColumn::number("tokens", "TOK/S", 4, 5, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.tokens_per_second, whole)
             })
         }),
-        Column::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
+        ViewColumn::number("goodput", "GOODPUT/S", 6, 9, |facts, row| {
             of(facts, row, |_, one| {
                 Value::known(one.goodput().map(goodput), Value::text)
             })
         }),
-        Column::number("burn", "$/h", 7, 6, |facts, row| {
+        ViewColumn::number("burn", "$/h", 7, 6, |facts, row| {
             of(facts, row, |job, _| {
-                Value::known(money(facts, job), |spend| Value::Money(spend.burn))
+                Value::known(money(facts, job), |spend| Value::Money(spend.rate))
             })
             .role(Role::Accent)
         }),
-        Column::number("per-token", "$/M TOK", 4, 6, |facts, row| {
+        ViewColumn::number("per-token", "$/M TOK", 4, 6, |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(usd_per_million_tokens(facts, job), Value::Number)
             })
             .role(Role::Accent)
         }),
-        Column::words("state", "STATE", 2, (9, 34), |facts, row| {
+        ViewColumn::words("state", "STATE", 2, (9, 34), |facts, row| {
             let Some((_, one)) = service(facts, row) else {
                 return Cell::new(Value::Unknown);
             };
@@ -92,12 +92,12 @@ pub static KIND: Kind = Kind {
                 None => Cell::new(Value::Unknown),
             }
         }),
-        Column::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
+        ViewColumn::words("scaler", "SCALER", 10, (8, 20), |facts, row| {
             of(facts, row, |job, _| {
                 Value::known(scaler(facts, job), Value::text)
             })
         }),
-        Column::words("team", "TEAM", 9, (8, 16), |facts, row| {
+        ViewColumn::words("team", "TEAM", 9, (8, 16), |facts, row| {
             of(facts, row, |job, _| Value::text(job.team.as_str()))
         })
         .wide(),
@@ -120,7 +120,7 @@ pub static KIND: Kind = Kind {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no pod is known to serve a model: none of its pages was read yet, or there is none",
+    none: "no model server is known: none of their pages was read yet, or there is none",
 };
 
 fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
@@ -157,7 +157,7 @@ fn by(facts: &Facts, row: Row, why: Saturation) -> bool {
     service(facts, row).is_some_and(|(_, one)| one.saturation().any(|known| known == why))
 }
 
-/// The 95th percentile, marked where it is that or more, in a color where it misses what is promised.
+/// The 95th percentile, marked where it is a lower bound, colored where it misses the objective.
 fn latency(facts: &Facts, row: Row, of: fn(&ServedModel) -> (&Latency, Option<f64>)) -> Cell<'_> {
     let Some((latency, promised)) = service(facts, row).map(|(_, one)| of(one)) else {
         return Cell::new(Value::Unknown);

@@ -1,6 +1,6 @@
-//! Sources: where the numbers come from, how old they are, what was skipped, what we ask of the API server.
+//! Sources: their age, their errors, and our requests to the API server.
 
-use crate::table_model::{Column, Kind, Row, id_of};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Name;
@@ -14,18 +14,18 @@ use super::{Destination, RowScope, Selection, ViewId};
 /// The table of sources: the kinds, each with its sources that are broken; or each source by itself.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
+        ViewColumn::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
             let worst = sources(facts, row).map(|source| source.state).max();
             worst.map_or(("–", Role::Muted), |state| {
                 let (sign, role, _) = state_of(state);
                 (sign, role)
             })
         }),
-        Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
+        ViewColumn::words("kind", "KIND", 6, (6, 20), |facts, row| {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
-        Column::words("state", "STATE", 0, (12, 18), state),
-        Column::words("node", "NODE", 0, (8, 20), |facts, row| {
+        ViewColumn::words("state", "STATE", 0, (12, 18), state),
+        ViewColumn::words("node", "NODE", 0, (8, 20), |facts, row| {
             of(facts, row, |source| match &source.node {
                 Some(node) => Value::text(node.as_str()),
                 // The API server's tables are on no node.
@@ -34,22 +34,22 @@ pub static KIND: Kind = Kind {
             })
             .middle()
         }),
-        Column::number("failing", "FAILING", 1, 5, |facts, row| {
-            of(facts, row, |source| match source.failing_since {
-                Some(at) if source.last_ok.is_none() => Value::SeenSince(at),
-                Some(at) => Value::Since(at),
+        ViewColumn::number("failing", "FAILING", 1, 5, |facts, row| {
+            of(facts, row, |source| match facts.fleet.fails_since(source) {
+                Some((at, true)) => Value::SeenSince(at),
+                Some((at, false)) => Value::Since(at),
                 None => Value::Empty,
             })
         }),
         // Of a kind: the oldest of those that answer.
-        Column::number("age", "AGE", 1, 4, |facts, row| {
+        ViewColumn::number("age", "AGE", 1, 4, |facts, row| {
             let live = sources(facts, row).filter(|source| is_folded(row) <= is_well(source));
             Cell::new(Value::known(
                 live.filter_map(|source| source.last_ok).min(),
                 Value::Since,
             ))
         }),
-        Column::number("latency", "LATENCY", 4, 7, |facts, row| {
+        ViewColumn::number("latency", "LATENCY", 4, 7, |facts, row| {
             let slowest = sources(facts, row)
                 .filter_map(|source| source.latency_ms)
                 .max();
@@ -57,21 +57,21 @@ pub static KIND: Kind = Kind {
                 Value::Millis(u64::from(millis))
             }))
         }),
-        Column::number("errors", "ERRORS", 3, 4, errors),
-        Column::number("used", "USED", 5, 4, |facts, row| {
+        ViewColumn::number("errors", "ERRORS", 3, 4, errors),
+        ViewColumn::number("used", "USED", 5, 4, |facts, row| {
             sum(facts, row, |source| source.series_used)
         }),
-        Column::number("skipped", "SKIPPED", 5, 4, |facts, row| {
+        ViewColumn::number("skipped", "SKIPPED", 5, 4, |facts, row| {
             sum(facts, row, |source| source.series_skipped)
         }),
-        Column::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
+        ViewColumn::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
             sum(facts, row, |source| source.calls_per_minute)
         }),
-        Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
+        ViewColumn::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
             if let Some(hidden) = hidden(facts, row) {
                 return Cell::text(hidden).role(Role::Muted);
             }
-            // A refusal is told once, above every view; what the server said is on the source's own page.
+            // A refusal is shown once, above every view; the server's message is on the source's own page.
             of(facts, row, |source| match source.state {
                 SourceState::NotVisible => Value::Empty,
                 _ => Value::text(message(facts, source)),
@@ -98,7 +98,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| sources(facts, row).any(|source| !is_well(source)),
     worst: None,
-    // What is broken is what one looks for here.
+    // Sources with a fault are the first rows.
     last: |facts, row| sources(facts, row).all(is_well),
     searched: Some(RowScope::Sources(None)),
     sort: None,
@@ -135,7 +135,7 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     }
 }
 
-/// True for a source that answers, or that is not ours to read.
+/// True for a source that answers, or that this user may not read.
 fn is_well(source: &SourceHealth) -> bool {
     matches!(source.state, SourceState::Live | SourceState::NotVisible)
 }
@@ -269,7 +269,7 @@ fn state(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::text(words).role(state_of(worst).1)
 }
 
-/// How many sources of a kind are not ours to read: `16 not-visible`; nothing where all are, or for a single source.
+/// How many sources of a kind this user may not read: `16 not-visible`; `None` where all are hidden, or for a single source.
 fn hidden(facts: &Facts, row: Row) -> Option<String> {
     let hidden = sources(facts, row).filter(|source| source.state == SourceState::NotVisible);
     let count = Some(hidden.count()).filter(|count| *count > 0 && is_folded(row))?;

@@ -1,4 +1,4 @@
-//! Smaller pictures of devices and time: the fleet's strip, the time strip, a tile for one device.
+//! Small charts of devices and time: the fleet's strip, the time strip, a tile for one device.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::summary::fleet_util;
 use crate::text::{counted, per_hour, percent};
 use crate::theme::Role;
 use crate::widget::bar::bar;
-use crate::widget::heat::{Heat, HeatCell, pair, single};
+use crate::widget::heat::{HeatCell, HeatLevel, pair, single};
 use crate::widget::panel::panel;
 use crate::widget::spark::{chart, spark};
 use model::base::{Moment, Name, SmallSort};
@@ -24,13 +24,13 @@ use super::devices::health_of;
 #[derive(Clone, Debug, Default)]
 pub struct DeviceStrip {
     pools: Vec<(Name, Vec<HeatCell>)>,
-    /// Devices that one half of a cell (one cell without half blocks) stands for.
+    /// Devices per half cell (per cell without half blocks).
     per: usize,
     width: u16,
     paired: bool,
 }
 
-/// Cells of the pools' names.
+/// Width of the pools' names, cells.
 const LABEL: u16 = 16;
 
 impl DeviceStrip {
@@ -60,13 +60,13 @@ impl DeviceStrip {
         }
         pools.retain(|(_, cells)| !cells.is_empty());
         let mut others: Option<(Name, Vec<HeatCell>)> = None;
-        // A strip of a few of many pools would mislead: from six lines on it shows the largest by name, below it shows all.
+        // A strip of only some pools would mislead: with six lines or more the largest are shown by name, with fewer none is.
         if pools.len() > usize::from(height) {
             if height < 6 {
                 return Self::default();
             }
             pools.small_sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
-            // The smallest share the last line: none is left out.
+            // The smallest pools share the last line, so that none is omitted.
             let rest = pools.split_off(usize::from(height) - 1);
             let name = Name::from(format!("{} more pools", rest.len()));
             let cells = rest.into_iter().flat_map(|(_, cells)| cells).collect();
@@ -117,13 +117,13 @@ impl DeviceStrip {
         if area.height == 0 || self.pools.is_empty() {
             return;
         }
-        let used = painter.say(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
+        let used = painter.print(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
         let half = if self.paired {
             "1 half-cell = "
         } else {
             "a cell is "
         };
-        // Without half blocks digits tell how busy a cell is.
+        // Without half blocks, digits show utilization.
         let busier = match (self.paired, painter.render_style.theme.dark) {
             (true, true) => "brighter is busier",
             (true, false) => "darker is busier",
@@ -132,26 +132,27 @@ impl DeviceStrip {
         let what = format!("{half}{}; {busier}, ", counted(self.per as u64, "device"));
         let x = area.x + used + 4;
         let room = area.width.saturating_sub(used + 4);
-        let used = painter.say(x, area.y, room, &what, Role::Muted);
-        let idle = HeatCell::fresh(Heat::Idle);
-        if room > used + 20 {
+        let used = painter.print(x, area.y, room, &what, Role::Muted);
+        let idle = HeatCell::fresh(HeatLevel::Idle);
+        if room > used + 24 {
             if self.paired {
                 pair(painter, x + used, area.y, Some(idle), Some(idle));
             } else {
                 single(painter, x + used, area.y, idle);
             }
             let said = used + 2;
-            let said = said + painter.say(x + said, area.y, 20, "is held but idle", Role::Muted);
+            let said =
+                said + painter.print(x + said, area.y, 22, "is allocated but idle", Role::Muted);
             let mut at = x + said;
             for (heat, words) in [
-                (Heat::Free, "free"),
-                (Heat::Fault, "fault"),
-                (Heat::Unknown, "unknown"),
+                (HeatLevel::Free, "free"),
+                (HeatLevel::Fault, "fault"),
+                (HeatLevel::Unknown, "unknown"),
             ] {
                 if area.right().saturating_sub(at) > 12 {
-                    painter.say(at, area.y, 2, ",", Role::Muted);
+                    painter.print(at, area.y, 2, ",", Role::Muted);
                     single(painter, at + 2, area.y, HeatCell::fresh(heat));
-                    at += 4 + painter.say(at + 4, area.y, 8, words, Role::Muted);
+                    at += 4 + painter.print(at + 4, area.y, 8, words, Role::Muted);
                 }
             }
         }
@@ -159,7 +160,7 @@ impl DeviceStrip {
         let across = usize::from(self.width);
         for (name, cells) in &self.pools {
             if y < area.bottom() {
-                painter.say(area.x + 2, y, LABEL - 1, name, Role::Muted);
+                painter.print(area.x + 2, y, LABEL - 1, name, Role::Muted);
             }
             let line = across * if self.paired { 2 } else { 1 };
             for row in cells.chunks(line.max(1)) {
@@ -186,18 +187,18 @@ impl DeviceStrip {
     }
 }
 
-/// The past of a track as far as history holds it: one value a step, oldest first, and the step.
+/// The history of a track: one value per step, oldest first, and the step.
 pub struct Past {
     /// The values.
     pub values: Vec<Option<f32>>,
-    /// What one of them stands for.
+    /// Time per value.
     pub step: Duration,
     /// The end of the last.
     pub to: Moment,
 }
 
-/// Steps of time that a chart's cell may stand for, seconds: none is more than half as long again as the one before, so that a span
-/// fills two thirds of the width at least.
+/// Possible time steps of one chart cell, seconds: each at most one and a half times the one before, so that a span fills at
+/// least two thirds of the width.
 const STEPS: [i64; 20] = [
     15, 20, 30, 40, 60, 90, 120, 180, 240, 360, 480, 720, 900, 1200, 1800, 2700, 3600, 5400, 7200,
     10_800,
@@ -213,12 +214,12 @@ fn step_of(span: i64, width: i64) -> i64 {
 }
 
 impl Past {
-    /// The span that history holds in at most `width` values. It moves only when a step is full.
+    /// The span of history in at most `width` values. It advances only when a step is complete.
     pub fn of(facts: &Facts, track: &Track, width: u16) -> Option<Self> {
         Self::until(facts, track, width, facts.now)
     }
 
-    /// The same up to another moment than the one that is shown.
+    /// The same, ending at another moment than the one on screen.
     fn until(facts: &Facts, track: &Track, width: u16, end: Moment) -> Option<Self> {
         let since = facts.history.since()?;
         let span = end.since(since).millis() as i64;
@@ -262,12 +263,12 @@ impl Past {
 /// What lies further back than this behind the newest is the past.
 const LATELY: Duration = Duration::from_secs(45);
 
-/// A chart of the fleet over the span that history holds, and which span that is.
+/// A chart of the fleet over the span of history, with that span in its title.
 pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: FleetSignal) {
     let Some(since) = facts.history.since() else {
         return;
     };
-    // What is shown may lie in the past: the chart goes on to the newest all the same.
+    // The moment on screen may be in the past; the chart still extends to the newest sample.
     let newest = facts
         .history
         .until()
@@ -291,14 +292,11 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         area.width.saturating_sub(4),
         newest,
     );
-    // A line of one point tells nothing: that there is no past yet does.
+    // One point makes no line; say that there is no history yet.
     let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
         let inside = panel(painter, area, "utilization", &note);
-        let words = format!(
-            "no history yet: it is kept since {} UTC, and drawn from the second point on",
-            since.clock()
-        );
-        painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+        let words = "no history yet: it is drawn from the second reading on";
+        painter.print(inside.x, inside.y, inside.width, words, Role::Muted);
         return;
     };
     let inside = panel(painter, area, &format!("utilization, last {span}"), &note);
@@ -307,7 +305,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     }
     let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
     chart(painter, body, &past.values, 1.0, 1.0);
-    // The time below each twentieth cell, so that it stands still while the chart grows.
+    // A time label at every twentieth cell, so that the labels stay in place while the chart grows.
     let y = inside.bottom() - 2;
     let begin = past.to.minus(past.step * past.values.len() as u32);
     for cell in (0..past.values.len()).step_by(20) {
@@ -315,7 +313,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
         let room = inside.width.saturating_sub(cell as u16);
         if room >= 5 {
             let words = clock.get(..5).unwrap_or_default();
-            painter.say(inside.x + cell as u16, y, 5, words, Role::Muted);
+            painter.print(inside.x + cell as u16, y, 5, words, Role::Muted);
         }
     }
     let here = past.place(facts.now).filter(|_| is_past);
@@ -333,11 +331,16 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     );
     let shown = match here {
         Some(cell) => past.values[cell].map(f64::from),
-        // The same number as the header's: the last sample may be a quarter of a minute old.
+        // The same number as in the header: the last sample may be 15 s old.
         None => fleet_util(&facts.fleet).or_else(|| past.last()),
     };
     let util = shown.map_or_else(|| String::from("–"), percent);
-    let idle = per_hour(facts.burn.known().and_then(|spend| spend.idle_allocated));
+    let idle = per_hour(
+        facts
+            .spend_rates
+            .known()
+            .and_then(|spend| spend.idle_allocated),
+    );
     painter.pieces(
         inside.x,
         inside.bottom() - 1,
@@ -351,7 +354,7 @@ pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: 
     );
 }
 
-/// One device with its own trend: what the closest zoom shows.
+/// One device with its own trend, for the closest zoom.
 pub fn device_tile(
     facts: &Facts,
     painter: &mut Painter<'_>,
@@ -378,9 +381,9 @@ pub fn device_tile(
     let (sign, role, health) = health_of(device);
     let head = format!("{}", device.index);
     painter.sign(x, area.y, sign, painter.render_style.fg(role));
-    let used = painter.say(x + 2, area.y, room, &head, Role::Title);
+    let used = painter.print(x + 2, area.y, room, &head, Role::Title);
     let class = format!(" {}  {health}", device.class);
-    painter.say(
+    painter.print(
         x + 2 + used,
         area.y,
         room.saturating_sub(2 + used),
@@ -402,13 +405,13 @@ pub fn device_tile(
             words(Metric::Memory),
             words(Metric::Temp)
         );
-        painter.say(x, area.y + 1, room, &line, numbers);
+        painter.print(x, area.y + 1, room, &line, numbers);
     }
     if area.height > 2 {
         let track = Track::DeviceUtil(device.id.clone());
         let past = super::table_view::past(facts, &track, device.held_since(), usize::from(room));
         match device.util().filter(|_| is_its) {
-            // Without a past the present stands alone.
+            // Without history, only the current value is shown.
             Some(util) if past.iter().all(Option::is_none) => {
                 let role = if stale { Role::Muted } else { Role::Accent };
                 bar(painter, x, area.y + 2, room, util, role);
@@ -421,7 +424,7 @@ pub fn device_tile(
             || String::from("free"),
             |(pod, attribution)| format!("{}{}", pod.key(), attribution.mark()),
         );
-        painter.say(x, area.y + 3, room, &holder, Role::Muted);
+        painter.print(x, area.y + 3, room, &holder, Role::Muted);
     }
 }
 

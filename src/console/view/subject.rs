@@ -1,4 +1,4 @@
-//! Which objects of the cluster stand behind what is under the cursor: whose YAML, events and logs are meant.
+//! The cluster objects of a selection, for YAML, events and logs.
 
 use model::base::{Name, ObjectKey, SmallSort};
 use model::cost::Scope;
@@ -10,10 +10,10 @@ use table::Facts;
 
 use super::{Selection, alerts};
 
-/// Pods of a job whose events are read besides its own.
+/// Pods of a job whose events are read in addition to the job's own.
 const PODS: usize = 12;
 
-/// The object itself; nothing for what is none (a pool, a source, a row of money).
+/// The object of a selection; `None` where there is none (a pool, a source, a cost row).
 pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
     match selection {
         Selection::Node(name) | Selection::Device(name, _) => Some(ObjectRef::node(name)),
@@ -29,12 +29,13 @@ pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
             thing(facts, &Selection::Job(job.id.clone()))
         }
         Selection::Queue(name) => queue(facts, name),
+        Selection::Cohort(name) => Some(ObjectRef::new("Cohort", ObjectKey::new("", name.clone()))),
         Selection::Pool(_) | Selection::Run(_) | Selection::Cost(..) => None,
     }
 }
 
-/// The object of a queue; nothing where two systems have one of this name, or it is a cohort that queues only name. KAI's are
-/// called as Volcano's are, and a kind alone names Volcano's.
+/// The object of a queue; `None` where two systems have a queue of this name, or where it is a cohort that only queues reference.
+/// KAI's queues have the same kind as Volcano's, and a kind without a group means Volcano's.
 fn queue(facts: &Facts, name: &Name) -> Option<ObjectRef> {
     let queues = facts.fleet.queues.iter();
     let mut named =
@@ -47,7 +48,7 @@ fn queue(facts: &Facts, name: &Name) -> Option<ObjectRef> {
         .then(|| ObjectRef::new(system.object_kind(), ObjectKey::new("", name.clone())))
 }
 
-/// The object that is acted on: what a finding is about, else the object itself.
+/// The object of an action: the subject of a finding, else the object itself.
 pub fn meant(facts: &Facts, selection: Selection) -> Selection {
     match &selection {
         Selection::Finding(id) => behind(facts, id).unwrap_or(selection),
@@ -55,7 +56,7 @@ pub fn meant(facts: &Facts, selection: Selection) -> Selection {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 pub fn behind(facts: &Facts, id: &Name) -> Option<Selection> {
     let finding = facts.fleet.findings.iter().find(|known| known.id == *id)?;
     let key = &finding.subject.key;
@@ -73,7 +74,7 @@ pub fn behind(facts: &Facts, id: &Name) -> Option<Selection> {
     }
 }
 
-/// The objects whose events tell of it: itself, what owns its pods, and its pods, the troubled ones first.
+/// The objects whose events are about the selection: the object, the owner of its pods, and its pods, failing ones first.
 pub fn things(facts: &Facts, selection: &Selection) -> Vec<ObjectRef> {
     let mut all: Vec<ObjectRef> = thing(facts, selection).into_iter().collect();
     let Some(job) = job(facts, selection) else {
@@ -98,7 +99,7 @@ pub fn things(facts: &Facts, selection: &Selection) -> Vec<ObjectRef> {
     all
 }
 
-/// The pods whose logs are meant, the troubled ones first; none where there is no pod to ask.
+/// The pods whose logs are shown, failing ones first; empty where there is no pod.
 pub fn pods(facts: &Facts, selection: &Selection) -> Vec<ObjectKey> {
     match selection {
         Selection::Pod(key) => vec![key.clone()],
@@ -139,7 +140,7 @@ fn device<'a>(facts: &'a Facts, node: &str, index: u32) -> Option<&'a Device> {
     facts.fleet.node(node)?.device(index)
 }
 
-/// The pod of an exporter, whose source is called `dcgm gpu-operator/dcgm-exporter-x7`.
+/// The pod of an exporter, from a source name such as `dcgm gpu-operator/dcgm-exporter-x7`.
 fn exporter(source: &str) -> Option<ObjectKey> {
     let (_, pod) = source.split_once(' ')?;
     let (namespace, name) = pod.split_once('/')?;

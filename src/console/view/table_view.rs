@@ -9,7 +9,7 @@ use crate::table_model::{Kind, Row, TableModel};
 use crate::text;
 use crate::theme::Role;
 use crate::widget::table::{Look, table};
-use crate::widget::{Cell, Head, Value};
+use crate::widget::{Cell, ColumnHead, Value};
 use model::base::{Moment, Name};
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
@@ -20,7 +20,7 @@ use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View,
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
-/// How readily a column that was asked for gives way: sooner than what the table is read for, such as a reason.
+/// Drop priority of a column that the user chose: it is dropped before the essential columns, such as a reason.
 const WIDE: u8 = 4;
 /// The span of a trend.
 pub const TREND_MINUTES: i64 = 60;
@@ -31,7 +31,7 @@ pub struct TableView {
     /// Rows, order and cursor.
     pub table_model: TableModel,
     wide: bool,
-    /// What was chosen column by column; where nothing was, `wide` decides.
+    /// Columns that the user chose one by one; `None`: `wide` decides.
     chosen: Option<Vec<bool>>,
     /// The columns that had room when it was last drawn, a bit each; 0 before.
     drawn: std::cell::Cell<u64>,
@@ -54,7 +54,7 @@ impl TableView {
         usize::from(area.height.saturating_sub(1))
     }
 
-    /// Where header and rows stand: a table with a total has that on the last line.
+    /// Area of header and rows; a table with a total has the total on the last line.
     fn body(&self, area: Rect) -> Rect {
         let foot = u16::from(self.has_total() && area.height > 3);
         Rect {
@@ -81,7 +81,7 @@ impl TableView {
                 CommandOutcome::Done
             }
             _ => {
-                // What has no room cannot be seen to be sorted by.
+                // Sorting by a column that does not fit would be invisible.
                 let drawn = self.drawn.get();
                 let had_room = |at: usize| drawn == 0 || drawn >> at.min(63) & 1 == 1;
                 let wanted = self.columns().into_iter().enumerate();
@@ -96,12 +96,12 @@ impl TableView {
         }
     }
 
-    /// Which columns are wanted; room decides which of them are drawn.
+    /// Columns to show; the width decides which of them are drawn.
     pub fn columns(&self) -> Vec<bool> {
         let all = self.table_model.kind.columns;
         match &self.chosen {
             Some(chosen) => chosen.clone(),
-            // The pools' own view shows more of them than the fleet's, as far as there is room.
+            // The pools' own view shows more pool columns than the fleet view, if they fit.
             None => all
                 .iter()
                 .map(|column| self.wide || !column.wide || self.is_of_pools())
@@ -114,20 +114,20 @@ impl TableView {
             && std::ptr::eq(self.table_model.kind, &raw const super::pools::KIND)
     }
 
-    /// Wants these columns; a choice for another table is not taken, nor one without any column.
+    /// Chooses these columns; ignores a choice for another table and one without any column.
     pub fn choose_columns(&mut self, chosen: Vec<bool>) {
         if chosen.len() == self.table_model.kind.columns.len() && chosen.contains(&true) {
             self.chosen = Some(chosen);
         }
     }
 
-    /// The choice of columns, when one was made.
+    /// The user's choice of columns, if any.
     pub fn chosen_columns(&self) -> Option<&[bool]> {
         self.chosen.as_deref()
     }
 
-    /// What is meant, as words: titles of the wanted columns, and a line of cells a row.
-    pub fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> CopiedRows {
+    /// The marked rows (or the one under the cursor) as text: titles of the chosen columns, and a line of cells per row.
+    pub fn copied_rows(&self, facts: &Facts, render_style: &RenderStyle) -> CopiedRows {
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut nothing, render_style, facts.now);
         let wanted = self.columns();
@@ -145,7 +145,7 @@ impl TableView {
         (titles.collect(), rows)
     }
 
-    /// The objects that are meant: the marked ones, or the one under the cursor.
+    /// The marked objects, or the one under the cursor.
     pub fn meant(&self, facts: &Facts) -> Vec<Selection> {
         let rows = self.table_model.meant().into_iter();
         rows.filter_map(|row| (self.table_model.kind.selection)(facts, row))
@@ -166,22 +166,22 @@ impl TableView {
             .iter()
             .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
             .collect();
-        let heads: Vec<Head> = shown
+        let heads: Vec<ColumnHead> = shown
             .iter()
             .enumerate()
             .map(|(place, at)| {
                 let column = &table_model.kind.columns[*at];
-                // What was asked for must not be the first to go where room is short.
+                // Columns that the user chose must not be the first to be dropped.
                 let drop = match (self.wide || self.chosen.is_some()) && column.wide {
                     true => WIDE,
                     false => column.head.drop,
                 };
-                // Without a past a bar of the present stands there: the title does not speak of an hour.
+                // Without history the cells are bars of the current value, so the title must not name an hour.
                 let title = match column.trend.is_some() && !give_pasts(&mut cells, place) {
                     true => column.head.title.trim_end_matches(" 60m"),
                     false => column.head.title,
                 };
-                Head {
+                ColumnHead {
                     title,
                     drop,
                     ..column.head
@@ -233,12 +233,14 @@ impl TableView {
 
     fn say_why_empty(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (words, role) = if self.table_model.total() > 0 {
-            let what = match (self.table_model.filter(), self.table_model.faults_only()) {
-                ("", _) => String::from("nothing is faulty"),
-                (filter, false) => format!("nothing matches {filter}"),
-                (filter, true) => format!("nothing faulty matches {filter}"),
+            let words = match (self.table_model.filter(), self.table_model.faults_only()) {
+                ("", _) => String::from("nothing is faulty  ·  esc shows everything"),
+                (filter, false) => format!("nothing matches {filter}  ·  esc shows everything"),
+                (filter, true) => format!(
+                    "nothing faulty matches {filter}  ·  esc clears the filter, z shows what is not faulty"
+                ),
             };
-            (format!("{what}  ·  esc shows everything"), Role::Muted)
+            (words, Role::Muted)
         } else {
             nothing_known(facts, self.id).unwrap_or_else(|| {
                 let none = self.table_model.kind.none;
@@ -255,13 +257,13 @@ impl TableView {
             if y >= area.bottom() {
                 break;
             }
-            painter.say(area.x + 2, y, width, words, role);
+            painter.print(area.x + 2, y, width, words, role);
         }
     }
 }
 
-/// True when some row of a column of trends has a past. Then the others show theirs, the present alone, the same way: one
-/// column says one thing.
+/// True when some row of a column of trends has a past. Then rows without a past show their present value as a trend too, so that
+/// the column has one form.
 fn give_pasts(cells: &mut [Vec<Cell<'_>>], column: usize) -> bool {
     let has_past = |cell: &Cell<'_>| match &cell.value {
         Value::Trend(values, _) => values.iter().any(Option::is_some),
@@ -284,7 +286,7 @@ fn give_pasts(cells: &mut [Vec<Cell<'_>>], column: usize) -> bool {
     true
 }
 
-/// Why there may be no row: not visible to us, not read yet, or lost.
+/// Why the table may be empty: no permission, not read yet, or source lost.
 fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
     let tables: &[Table] = match id {
         ViewId::Jobs => &[Table::Pods, Table::Jobs],
@@ -310,7 +312,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
             Known::Live | Known::Absent | Known::NotVisible(_) => {}
         }
     }
-    // That nothing needs somebody is known once every source has answered.
+    // That no finding needs action is known once every source has answered.
     let sources = &facts.fleet.sources;
     let ours = || {
         sources
@@ -388,7 +390,7 @@ impl View for TableView {
         self.table_model.faults_only()
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
-        // Other tables stand under this tab, too.
+        // This tab also has other tables.
         if !std::ptr::eq(self.table_model.kind, &raw const super::nodes::KIND) {
             return Vec::new();
         }
@@ -413,7 +415,7 @@ impl View for TableView {
             && let Some(total) = super::advice::total(facts, rows.copied())
         {
             let width = area.width.saturating_sub(4);
-            painter.say(area.x + 2, body.bottom(), width, &total, Role::Muted);
+            painter.print(area.x + 2, body.bottom(), width, &total, Role::Muted);
         }
     }
 }

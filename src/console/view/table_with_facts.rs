@@ -8,7 +8,7 @@ use crate::table_model::Kind;
 use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
-use table::silence::{Entry, Silence};
+use table::silence::{Silence, SilenceEntry};
 
 use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
@@ -32,7 +32,7 @@ impl TableWithFacts {
             return (area, Rect { height: 0, ..area });
         }
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
-        // The rows come first, as long as the facts below have room for a few lines.
+        // Rows take precedence, as long as the facts below have a few lines.
         let most = (area.height / 2).max(area.height - 8);
         let above = rows.saturating_add(1).clamp(4, most);
         let air = u16::from(area.width > 60);
@@ -51,7 +51,7 @@ impl TableWithFacts {
         )
     }
 
-    /// What can be muted under the cursor, and what was done with it.
+    /// The alert under the cursor and its silence, if any.
     fn hushed(&self, facts: &Facts) -> Option<(Name, Option<Silence>)> {
         if self.table.table_model.row_scope == RowScope::Advice {
             return advice::hushed(facts, self.table.table_model.current()?);
@@ -94,7 +94,7 @@ impl View for TableWithFacts {
         };
         // The same key again takes it back.
         let again = present == Some(silence);
-        let entry = (!again).then_some(Entry {
+        let entry = (!again).then_some(SilenceEntry {
             silence,
             at: facts.now,
         });
@@ -119,7 +119,7 @@ impl View for TableWithFacts {
         };
         let facts_of = match (table.kind.selection)(facts, row) {
             Some(selection) => describe(facts, &selection, painter),
-            // A row of several has no facts of one.
+            // A row that combines several sources has no facts of a single one.
             None if self.id() == ViewId::Sources => sources::of_kind(facts, row),
             None => None,
         };

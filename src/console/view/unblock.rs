@@ -1,11 +1,11 @@
-//! What has to come first before a waiting job can start, where its queue or its queueing system says so. What else would start
-//! it takes planning: the engine says that.
+//! What must happen before a pending job can start, where its queue or queueing system reports it. The engine plans any other
+//! changes.
 
 use model::fleet::job::Job;
 use model::fleet::queue::QueueKind;
 use table::Facts;
 
-/// What has to come first, in a few words; `None` where nothing says so.
+/// What must happen first, as short text; `None` where nothing reports it.
 pub fn comes_first(facts: &Facts, job: &Job) -> Option<String> {
     let queue = job.queue.as_ref().and_then(|name| {
         let mut queues = facts.fleet.queues.iter();

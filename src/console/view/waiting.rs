@@ -1,19 +1,22 @@
-//! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
+//! Why a job waits, what would start it and when, as short text for a cell or a panel.
 
 use std::cmp::Ordering;
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
-use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount, of_flavor};
+use engine::explain::{
+    Explanation, NodeSupply, Reason, StartState, Unblock, UnblockChange, amount, of_flavor,
+};
 use engine::explanations::Later;
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::grouped;
-use model::base::{Age, Moment, Name, SmallSort};
+use model::base::{Age, Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
-use table::text::{NO_ETA, eta as eta_words, hour};
+use table::jobs::class_words;
+use table::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 
 use super::{jobs, unblock};
 
@@ -33,18 +36,18 @@ pub fn longest_first(facts: &Facts) -> Vec<u32> {
     waiting
 }
 
-/// What the engine says of a job that wants to start.
-pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
+/// The engine's explanation of a waiting job.
+pub(super) fn explanation_of<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
     matches!(job.state, JobState::Waiting | JobState::Suspended)
         .then(|| facts.answers.job(&job.id))
         .flatten()
 }
 
-/// What the engine finds free to start may be refused by its cluster, or forgotten, for longer than this before we say so.
+/// Grace period before we report that the cluster has not started a job that the engine finds startable.
 const TURN: Age = Age::from_seconds(120);
 
-/// By our reckoning it could start, and since it was admitted, minutes ago, its cluster has said otherwise or made no pods: a
-/// start is not promised.
+/// True when by our calculation the job could start, but minutes after its admission its cluster has refused it or created no
+/// pods: no start is predicted.
 fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
     let admission = job.admission.as_ref().map(|known| &known.seen);
     let quota_reserved = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
@@ -55,18 +58,26 @@ fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
         && facts.now.since(since.unwrap_or(job.created)) > TURN
 }
 
+/// What by our reckoning it could start with.
+fn stuck_words(explanation: &Explanation) -> &'static str {
+    match explanation.victims.is_empty() {
+        true => "enough devices are free",
+        false => "it may preempt others",
+    }
+}
+
 /// Why it waits; for what does not wait, where it is or why it failed.
 pub fn why(facts: &Facts, job: &Job) -> String {
-    let told = told(facts, job).filter(|told| !is_stuck(facts, job, told));
+    let told = explanation_of(facts, job).filter(|told| !is_stuck(facts, job, told));
     let Some(told) = told else {
         return jobs::where_or_why(facts, job);
     };
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
         (StartState::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
-        // What its own queueing system or scheduler says is more than that we may not see it.
+        // The message of the job's own queueing system or scheduler is more useful than our lack of permission.
         (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => job.reason.to_string(),
-        (_, Some(reason)) => brief(reason, job.class.as_ref()),
+        (_, Some(reason)) => brief(reason, job),
         (StartState::Ready, None) => match evicts(explanation.victims.len()) {
             None => String::from("nothing blocks it: next scheduling cycle"),
             Some(words) => format!("starts in its scheduler's next cycle{words}"),
@@ -78,15 +89,17 @@ pub fn why(facts: &Facts, job: &Job) -> String {
 /// Why it waits, and before that whether `A` starts it: a table cuts the end.
 pub fn why_and_start(facts: &Facts, job: &Job) -> String {
     let why = why(facts, job);
-    match told(facts, job).is_some_and(|told| told.now.is_some() && !is_stuck(facts, job, told)) {
+    match explanation_of(facts, job)
+        .is_some_and(|told| told.now.is_some() && !is_stuck(facts, job, told))
+    {
         true => format!("A starts it · {why}"),
         false => why,
     }
 }
 
-/// A reason in few words.
-fn brief(reason: &Reason, class: Option<&Name>) -> String {
-    let class = class.map_or("devices", Name::as_str);
+/// A reason as short text.
+fn brief(reason: &Reason, job: &Job) -> String {
+    let class = class_words(job).unwrap_or_else(|| String::from("devices"));
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
         Reason::LetIn { .. } => String::from("admitted, waiting for nodes"),
@@ -104,15 +117,15 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             let is_over = *free <= 0 && used > nominal;
             let own_left = (nominal - used).max(0);
             let (used, nominal) = (amount(resource, *used), amount(resource, *nominal));
-            // Slices of several sizes are of one flavor, each with a quota of its own.
+            // Slices of several sizes share a flavor, but each size has its own quota.
             let flavor = match resource.rsplit_once('/') {
                 Some((_, slice)) if slice.starts_with("mig-") => slice,
                 _ if flavor.as_str() == ANY_FLAVOR => "devices",
                 _ => flavor.as_str(),
             };
-            // Less may be free than its own quota leaves: others of its cohort borrow it.
+            // Less may be free than its own quota allows, because other queues of its cohort borrow it.
             if is_over {
-                format!("{queue} is over quota: {used}/{nominal} {flavor}")
+                format!("no {flavor} left to borrow: {queue} uses {used} of its {nominal}")
             } else {
                 let (left, asked) = (amount(resource, (*free).max(0)), amount(resource, *asked));
                 match (*free).max(0).cmp(&own_left) {
@@ -133,27 +146,20 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
                 }
             }
         }
-        Reason::Fragmented(NodeSupply {
-            asked,
-            room,
-            free_devices_milli,
-            ..
-        }) => format!(
-            "{} {class} free, not together: room for {room} of {}",
-            number(*free_devices_milli),
-            counted(u64::from(*asked), "pod")
+        Reason::Fragmented(supply) => format!(
+            "{} {class} free{}: room for {} of {}",
+            number(supply.free_devices_milli),
+            supply.apart(),
+            supply.room,
+            counted(u64::from(supply.asked), "pod")
         ),
-        Reason::NoRoom(NodeSupply {
-            asked_devices_milli: asked,
-            free_devices_milli: free,
-            asked: pods,
-            room,
-            ..
-        }) => {
-            if asked > free {
-                format!("needs {} more {class}", number(asked - free))
-            } else {
-                format!("room for {room} of {}", counted(u64::from(*pods), "pod"))
+        Reason::NoRoom(supply) => {
+            let pods = counted(u64::from(supply.asked), "pod");
+            match (supply.asked_devices_milli, supply.free_devices_milli) {
+                (asked, free) if asked > free => {
+                    format!("needs {} {class}, {} free", number(asked), number(free))
+                }
+                _ => format!("room for {} of {pods}", supply.room),
             }
         }
         Reason::Absent(NodeSupply {
@@ -179,7 +185,7 @@ const COMPUTING: &str = "computing…";
 
 /// The smallest change that would start it, now or later.
 pub fn mend(facts: &Facts, job: &Job) -> String {
-    let Some(told) = told(facts, job) else {
+    let Some(told) = explanation_of(facts, job) else {
         return unblock::comes_first(facts, job).unwrap_or_else(|| {
             String::from(match facts.answers.at {
                 None => COMPUTING,
@@ -194,7 +200,7 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     match explanation.state {
         StartState::Held => return String::from("resume it"),
         StartState::Ready if is_stuck(facts, job, told) => {
-            return String::from("unknown: enough devices are free; see its events");
+            return format!("unknown: {}; see its events", stuck_words(explanation));
         }
         StartState::Ready => {
             let evicts = evicts(explanation.victims.len()).unwrap_or_default();
@@ -214,13 +220,15 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     }
 }
 
-/// One change in few words.
-fn short_change(change: &Change, proven: bool, now: Moment) -> String {
+/// A change as short text.
+fn short_change(change: &UnblockChange, proven: bool, now: Moment) -> String {
     match change {
-        Change::Wait { at } if proven => format!("wait {}, until {}", at.since(now), hour(*at)),
-        Change::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
-        // The number comes first: a table cuts the end.
-        Change::Quota {
+        UnblockChange::Wait { at } if proven => {
+            format!("wait {}, until {}", at.since(now), hour(*at))
+        }
+        UnblockChange::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
+        // The number comes first, because a table cuts the end.
+        UnblockChange::Quota {
             queue,
             flavor,
             resource,
@@ -234,36 +242,34 @@ fn short_change(change: &Change, proven: bool, now: Moment) -> String {
 /// True for a change that is nothing but time.
 pub(super) fn only_waits(change: &Unblock) -> bool {
     let mut all = change.changes.iter();
-    all.all(|change| matches!(change, Change::Wait { .. }))
+    all.all(|change| matches!(change, UnblockChange::Wait { .. }))
 }
 
-/// A change in few words; what was reckoned and not tried is marked.
+/// A change as short text; one that was calculated but not simulated is marked.
 pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let all = change.changes.iter();
     let all: Vec<String> = all
         .map(|one| short_change(one, change.proven, now))
         .collect();
-    let mark = if change.proven || only_waits(change) {
-        ""
-    } else {
-        "about "
+    let (mark, end) = match only_waits(change) {
+        true => ("", ""),
+        false => change.marks(),
     };
-    let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
+    let by_hand = |change: &UnblockChange| matches!(change, UnblockChange::Preempt { .. });
     let victims = match change.changes.iter().any(by_hand) {
         true => None,
         false => evicts(change.victims.len()),
     };
-    let pods = job.gang.map_or(0, |gang| gang.size);
-    let others = change.for_others(pods.into(), job.devices_requested.into());
+    let others = change.for_others(job.devices_requested.into());
     let others = others.map_or_else(String::new, |words| format!(", {words}"));
     format!(
-        "{mark}{}{others}{}",
+        "{mark}{}{others}{}{end}",
         all.join(", and "),
         victims.unwrap_or_default()
     )
 }
 
-/// A change with which it starts by itself later: `+64 h100 quota for research: starts ~14:40 (13:55–15:30)`.
+/// A change after which the job starts later without further action: `+64 h100 quota for research: starts ~14:40 (13:55–15:30)`.
 pub(super) fn later_words(later: &Later, now: Moment) -> String {
     let start = &later.start;
     format!(
@@ -273,32 +279,34 @@ pub(super) fn later_words(later: &Later, now: Moment) -> String {
     )
 }
 
-/// `, evicting 4 jobs`; nothing for none.
+/// `, evicting 4 jobs`; `None` for 0.
 fn evicts(jobs: usize) -> Option<String> {
     (jobs > 0).then(|| format!(", evicting {}", counted(jobs as u64, "job")))
 }
 
-/// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
-pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
-    let told = told(facts, job)?;
+/// When it starts: `~14:40`, and the moment; empty where nothing waits or nothing is known yet.
+pub fn eta(facts: &Facts, job: &Job) -> Option<(String, Option<Moment>)> {
+    let told = explanation_of(facts, job)?;
     if told.answer.explanation.reasons.iter().any(Reason::is_blind) {
-        return Some(String::from(UNKNOWN));
+        return Some((String::from(UNKNOWN), None));
     }
     let start = told.answer.start.as_ref()?;
     if is_stuck(facts, job, told) {
-        return Some(String::from("unknown"));
+        return Some((String::from("unknown"), None));
     }
-    Some(match (start.basis, start.p50) {
+    let words = match (start.basis, start.p50) {
         (Basis::Now, _) => String::from("now"),
-        (_, None) => String::from("unknown"),
+        (_, None) => String::from(NO_ETA),
         (_, Some(at)) if at <= facts.now => String::from("any moment"),
-        (_, middle) => eta_words(facts.now, [None, middle, None]),
-    })
+        (_, Some(_)) => eta_alone(facts.now, [start.p10, start.p50, start.p90]),
+    };
+    Some((words, start.p50))
 }
 
-/// When it starts by itself, or what would start it now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs ($212)`.
+/// Predicted start, and what would start the job now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs
+/// ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
-    let told = told(facts, job)?;
+    let told = explanation_of(facts, job)?;
     let explanation = &told.answer.explanation;
     if explanation.state == StartState::Held {
         return Some(String::from("starts when it is resumed"));
@@ -311,11 +319,13 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     }
     if is_stuck(facts, job, told) {
         return Some(format!(
-            "{NO_ETA}: enough devices are free, and it does not start; see its events"
+            "{NO_ETA}: {}, and it does not start; see its events",
+            stuck_words(explanation)
         ));
     }
     let start = told.answer.start.as_ref();
-    let when = match (eta(facts, job).as_deref(), start) {
+    let eta = eta(facts, job).map(|(words, _)| words);
+    let when = match (eta.as_deref(), start) {
         (Some("now" | "any moment"), _) => String::from("starts in the next scheduling cycle"),
         (None | Some("unknown"), _) => {
             format!("{NO_ETA}: what it waits for has no known end")
@@ -350,7 +360,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     })
 }
 
-/// What an ETA's range says and what it was reckoned from: `80% range, from runtimes that jobs state; …`.
+/// Meaning and basis of an ETA's range: `80% range, from runtimes that jobs state; …`.
 pub(super) fn confidence(start: &Start) -> Option<String> {
     start.p50?;
     let basis = match start.basis {

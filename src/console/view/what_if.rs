@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::{Column, Kind, Row, id_of};
-use crate::text::{counted, wrap};
+use crate::table_model::{Kind, Row, ViewColumn, id_of};
+use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use engine::explain::Reason;
-use engine::what_if::{Effect, Outcome, Shift, Suppose, parse};
+use engine::what_if::{Outcome, Shift, Suppose, WhatIfEffect, parse};
 use model::base::{Moment, Name};
 use model::fleet::job::{JobKey, JobState};
 use model::fleet::pool::PoolMode;
@@ -21,36 +21,36 @@ use table::what_if::{Figure, NOBODY, Supposed, figures, title, when};
 use super::table_view::TableView;
 use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId};
 
-/// The jobs that a supposition does something to. A row is the place of the supposition and that of the job in it.
+/// The jobs that a supposed change affects. A row is the index of the change and the index of the job in it.
 static KIND: Kind = Kind {
     columns: &[
-        Column::words("change", "CHANGE", 0, (9, 9), |facts, row| {
+        ViewColumn::words("change", "CHANGE", 0, (9, 9), |facts, row| {
             let role = shift(facts, row).map_or(Role::Muted, |(it, _)| sign(it.effect).1);
             of(facts, row, |shift, _| Value::text(shift.effect.name())).role(role)
         })
         .sign(|facts, row| {
             shift(facts, row).map_or(("–", Role::Muted), |(it, _)| sign(it.effect))
         }),
-        Column::words("job", "JOB", 0, (16, 48), |facts, row| {
+        ViewColumn::words("job", "JOB", 0, (16, 48), |facts, row| {
             of(facts, row, |shift, _| Value::path(&shift.job.0)).role(Role::Title)
         }),
-        Column::words("queue", "QUEUE", 3, (6, 20), |facts, row| {
+        ViewColumn::words("queue", "QUEUE", 3, (6, 20), |facts, row| {
             of(facts, row, |shift, _| {
                 Value::known(shift.queue.as_deref(), Value::text)
             })
         }),
-        Column::number("devices", "DEVICES", 2, 4, |facts, row| {
+        ViewColumn::number("devices", "DEVICES", 2, 4, |facts, row| {
             of(facts, row, |shift, _| {
                 Value::Count(i64::try_from(shift.devices).unwrap_or(i64::MAX))
             })
         }),
-        Column::words("before", "BEFORE", 1, (8, 28), |facts, row| {
+        ViewColumn::words("before", "BEFORE", 1, (8, 28), |facts, row| {
             of(facts, row, |shift, now| {
                 Value::text(when(shift.before.as_ref(), now))
             })
             .role(Role::Muted)
         }),
-        Column::words("after", "AFTER", 0, (8, 28), |facts, row| {
+        ViewColumn::words("after", "AFTER", 0, (8, 28), |facts, row| {
             of(facts, row, |shift, now| {
                 Value::text(when(shift.after.as_ref(), now))
             })
@@ -77,7 +77,7 @@ static KIND: Kind = Kind {
         let effect = shift(facts, row).map(|(it, _)| it.effect);
         matches!(
             effect,
-            Some(Effect::Evicted | Effect::Later | Effect::Unknown)
+            Some(WhatIfEffect::Evicted | WhatIfEffect::Later | WhatIfEffect::Unknown)
         )
     },
     worst: None,
@@ -109,18 +109,18 @@ fn of<'a>(
     }
 }
 
-const fn sign(effect: Effect) -> (&'static str, Role) {
+const fn sign(effect: WhatIfEffect) -> (&'static str, Role) {
     match effect {
-        Effect::Starts | Effect::Earlier => ("▲", Role::Ok),
-        Effect::Kept | Effect::Known => ("●", Role::Ok),
-        Effect::Evicted => ("×", Role::Crit),
-        Effect::Later => ("↓", Role::Warn),
-        Effect::Unknown => ("○", Role::Warn),
-        Effect::Added | Effect::Removed => ("□", Role::Info),
+        WhatIfEffect::Starts | WhatIfEffect::Earlier => ("↑", Role::Ok),
+        WhatIfEffect::Kept | WhatIfEffect::Known => ("●", Role::Ok),
+        WhatIfEffect::Evicted => ("×", Role::Crit),
+        WhatIfEffect::Later => ("↓", Role::Warn),
+        WhatIfEffect::Unknown => ("○", Role::Warn),
+        WhatIfEffect::Added | WhatIfEffect::Removed => ("□", Role::Info),
     }
 }
 
-/// What is said above the figures.
+/// Text above the figures.
 fn head(facts: &Facts, outcome: &Outcome, at: Moment, gaps: &[String]) -> Vec<(String, Role)> {
     let mut head = vec![
         (title(outcome, at), Role::Title),
@@ -141,13 +141,13 @@ fn head(facts: &Facts, outcome: &Outcome, at: Moment, gaps: &[String]) -> Vec<(S
     head
 }
 
-/// How many jobs start, and what becomes of others; where none starts, what those that wait are short of.
+/// Number of jobs that start and effects on others; where none starts, what the pending jobs are short of.
 fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
-    let count = |effects: &[Effect]| {
+    let count = |effects: &[WhatIfEffect]| {
         let jobs = outcome.jobs.iter();
         jobs.filter(|shift| effects.contains(&shift.effect)).count() as u64
     };
-    let starts = count(&[Effect::Starts]);
+    let starts = count(&[WhatIfEffect::Starts]);
     let mut parts = vec![match starts {
         0 => String::from("no job starts"),
         1 => String::from("1 job starts"),
@@ -155,11 +155,14 @@ fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
     }];
     for (effects, words) in [
         (
-            &[Effect::Earlier, Effect::Known][..],
+            &[WhatIfEffect::Earlier, WhatIfEffect::Known][..],
             "earlier or with an ETA",
         ),
-        (&[Effect::Later, Effect::Unknown], "later or without an ETA"),
-        (&[Effect::Evicted], "evicted"),
+        (
+            &[WhatIfEffect::Later, WhatIfEffect::Unknown],
+            "later or without an ETA",
+        ),
+        (&[WhatIfEffect::Evicted], "evicted"),
     ] {
         match count(effects) {
             0 => {}
@@ -173,13 +176,15 @@ fn comes_of_it(facts: &Facts, outcome: &Outcome) -> (String, Role) {
     (format!("{words}{}", short_of(facts, outcome)), Role::Warn)
 }
 
-/// What the jobs that wait are short of now, the most frequent first.
+/// What the pending jobs are short of now, the most frequent first.
 fn short_of(facts: &Facts, outcome: &Outcome) -> String {
     if outcome.after.waiting == 0 {
         return String::from(": no job waits");
     }
     let waiting = facts.fleet.jobs.iter();
-    let waiting = waiting.filter(|job| job.state == JobState::Waiting);
+    let waiting: Vec<_> = waiting
+        .filter(|job| job.state == JobState::Waiting)
+        .collect();
     let mut kinds: Vec<(String, u64)> = Vec::new();
     for job in waiting {
         let what = match facts.answers.job(&job.id) {
@@ -200,17 +205,17 @@ fn short_of(facts: &Facts, outcome: &Outcome) -> String {
     if rest > 0 {
         words.push(format!("{rest} for other reasons"));
     }
-    let jobs = counted(outcome.after.waiting as u64, "job");
+    // (As of now, like the header: the figures below are as of their request.)
     match words.is_empty() {
-        true => format!(": {jobs} wait"),
-        false => format!("; {jobs} wait: {}", words.join(", ")),
+        true => String::new(),
+        false => format!("; what jobs wait for now: {}", words.join(", ")),
     }
 }
 
-/// Of so many things that are short it is said how many jobs wait for them.
+/// Most shortages for which the number of jobs is shown.
 const SHORT: usize = 3;
 
-/// What a job that waits is short of first, in a few words.
+/// The first shortage of a pending job, as short text.
 fn lacks(told: &JobExplanation, class: Option<&str>) -> String {
     match told.answer.explanation.reasons.first() {
         None => String::from("for the scheduler's next cycle"),
@@ -225,7 +230,7 @@ fn lacks(told: &JobExplanation, class: Option<&str>) -> String {
     }
 }
 
-/// That nobody adds the supposed nodes by itself: their pool has a fixed size, or is at its autoscaler's maximum.
+/// A note that no autoscaler adds the supposed nodes: their pool has a fixed size, or is at its autoscaler's maximum.
 fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
     let Ok(Suppose::Nodes { like, by }) = parse(change) else {
         return None;
@@ -233,8 +238,13 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
     let pool = facts.fleet.pools.iter().find(|pool| *pool.name == *like)?;
     let more = u32::try_from(by).ok().filter(|more| *more > 0)?;
     if pool.mode == Some(PoolMode::Static) {
+        let mut scalers = facts.fleet.scaling.of_pool(&pool.name);
+        let why = match scalers.next() {
+            None => "no autoscaler adds nodes to it",
+            Some(_) => "its autoscaler keeps it at this size",
+        };
         return Some(format!(
-            "{like} is a static pool: no autoscaler adds nodes to it, they are added by hand"
+            "{like} is a static pool: {why}, these are added by hand"
         ));
     }
     let max = pool.maximum_below(more)?;
@@ -248,9 +258,9 @@ fn grows_by_hand(facts: &Facts, change: &str) -> Option<String> {
 pub struct WhatIfView {
     changes: Name,
     table: TableView,
-    /// Lines of figures that stand above the table: as many as the answer has, as far as there is room.
+    /// Lines of figures above the table: as many as the answer has and as fit.
     figures: u16,
-    /// What is said above them: what is supposed, what comes of it, what is to be known.
+    /// Text above the figures: the supposed change, its result, and notes.
     head: Vec<(String, Role)>,
     /// Jobs that are listed below.
     jobs: u16,
@@ -293,23 +303,25 @@ impl WhatIfView {
         Rect::new(area.x, area.y + above, area.width, area.height - above)
     }
 
-    /// Figures that are drawn: where there is no room for all and some jobs, the jobs matter more.
+    /// How many figures are drawn: as many as leave room for some jobs.
     fn lines(&self, area: Rect) -> u16 {
         let jobs = match self.jobs {
             0 => 0,
             jobs => 1 + jobs.min(5),
         };
         let head = self.head(area).len() as u16;
-        match area.height >= head + 3 + self.figures + jobs {
-            true => self.figures,
-            false => 0,
+        let room = area.height.saturating_sub(head + 3 + jobs);
+        match room.min(self.figures) {
+            // Fewer would leave out what it costs or who waits.
+            0..=1 => 0,
+            lines => lines,
         }
     }
 
     fn draw_figures(&self, outcome: &Outcome, painter: &mut Painter<'_>, area: Rect) {
         let lines = self.lines(area);
         let top = area.y + self.head(area).len() as u16;
-        let rows = figures(outcome);
+        let rows = most_telling(figures(outcome), usize::from(lines));
         let width = |at: usize, head: &str| {
             let cells = rows.iter().map(|row| painter.width(&row[at]));
             cells.max().unwrap_or(0).max(painter.width(head))
@@ -320,12 +332,12 @@ impl WhatIfView {
             let mut x = area.x + 2;
             for (at, (cell, role)) in cells.into_iter().zip(roles).enumerate() {
                 let left = area.right().saturating_sub(x);
-                // Words at the left, numbers at the right of their column.
+                // Text to the left, numbers to the right of their column.
                 let pad = match at {
                     0 => 0,
                     _ => widths[at].saturating_sub(painter.width(cell)),
                 };
-                painter.say(
+                painter.print(
                     (x + pad).min(area.right()),
                     y,
                     left.saturating_sub(pad),
@@ -339,12 +351,22 @@ impl WhatIfView {
             return;
         }
         draw(top + 1, heads, [Role::Muted; 4]);
-        for (line, row) in rows.iter().take(usize::from(lines)).enumerate() {
+        for (line, row) in rows.iter().enumerate() {
             let [name, before, after, by]: &Figure = row;
             let roles = [Role::Muted, Role::Text, Role::Title, Role::Accent];
             draw(top + 2 + line as u16, [name, before, after, by], roles);
         }
     }
+}
+
+/// The figures for which there is room, in their order: those that change first, and of these the last, which are the cost and
+/// who waits.
+fn most_telling(mut rows: Vec<Figure>, room: usize) -> Vec<Figure> {
+    while rows.len() > room {
+        let same = rows.iter().position(|row| row[3].is_empty());
+        rows.remove(same.unwrap_or(0));
+    }
+    rows
 }
 
 impl View for WhatIfView {
@@ -390,7 +412,7 @@ impl View for WhatIfView {
             for (line, words) in wrap(words, usize::from(room)).iter().enumerate() {
                 let y = area.y.saturating_add(from).saturating_add(line as u16);
                 if y < area.bottom() {
-                    painter.say(area.x + 2, y, room, words, role);
+                    painter.print(area.x + 2, y, room, words, role);
                 }
             }
         };
@@ -416,7 +438,7 @@ impl View for WhatIfView {
                 for (line, (words, role)) in self.head(area).iter().enumerate() {
                     let y = area.y.saturating_add(line as u16);
                     if y < area.bottom() {
-                        painter.say(area.x + 2, y, room, words, *role);
+                        painter.print(area.x + 2, y, room, words, *role);
                     }
                 }
                 self.draw_figures(outcome, painter, area);

@@ -7,7 +7,7 @@ use crate::theme::Role;
 pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {
     let cells = filled(ratio, width);
     let blocks = painter.render_style.half_blocks();
-    // Three quarters high, so that bars above one another stay apart.
+    // Three quarters high, so that bars on adjacent lines stay separate.
     let (full, empty) = if blocks {
         ("▆", "▆")
     } else {

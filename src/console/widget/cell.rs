@@ -11,12 +11,12 @@ use model::base::{Age, Moment, ObjectKey, Rate};
 
 use super::quota::{BAR, Quota};
 
-/// What a cell holds. Unknown is a value of its own, never zero.
+/// Value of a cell. Unknown is its own variant, never zero.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {
     /// Not known.
     Unknown,
-    /// Nothing to say here.
+    /// No value.
     Empty,
     /// Words.
     Text(Cow<'a, str>),
@@ -38,8 +38,10 @@ pub enum Value<'a> {
     Sum(Rate),
     /// A moment, shown as the time since.
     Since(Moment),
-    /// A moment from which on something was seen that may be older: the time since is the least.
+    /// The moment of the first observation of something that may be older: the time since is a lower bound.
     SeenSince(Moment),
+    /// An estimated start as text, and its moment as the sort key; `None` where there is no estimate.
+    Starts(String, Option<Moment>),
     /// A span that is over.
     Span(Age),
     /// Milliseconds.
@@ -48,7 +50,7 @@ pub enum Value<'a> {
     Celsius(f64),
     /// Watts, and the limit where known; shown in kilowatts.
     Power(f64, Option<f64>),
-    /// Watts of one device.
+    /// Power of one device, watts.
     Watts(f64),
     /// Bytes in use, and in all where known.
     Bytes(f64, Option<f64>),
@@ -59,7 +61,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Words, borrowed or owned.
+    /// Text, borrowed or owned.
     pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
         Self::Text(words.into())
     }
@@ -84,6 +86,7 @@ impl<'a> Value<'a> {
             Self::Trend(_, last) => (*last)?,
             Self::Money(rate) | Self::Sum(rate) => rate.usd(),
             Self::Since(at) | Self::SeenSince(at) => now.since(*at).millis() as f64 / 1000.0,
+            Self::Starts(_, at) => ((*at)?.millis() - now.millis()) as f64 / 1000.0,
             Self::Span(span) => span.millis() as f64 / 1000.0,
             Self::Millis(millis) => *millis as f64,
             Self::Celsius(degrees) => *degrees,
@@ -94,7 +97,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The words, if it is words: a namespace or nothing, and the rest.
+    /// The text, where the value is text: a namespace or nothing, and the rest.
     pub fn words(&self) -> Option<(&str, &str)> {
         match self {
             Self::Text(words) => Some(("", words)),
@@ -103,7 +106,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Orders two values of a column. Unknown comes last whichever way the column is turned.
+    /// Compares two values of a column. Unknown sorts last in both directions.
     pub fn compare(&self, other: &Self, now: Moment, descending: bool) -> Ordering {
         let turn = |order: Ordering| if descending { order.reverse() } else { order };
         match (self.words(), other.words()) {
@@ -130,7 +133,7 @@ pub use model::base::natural;
 pub struct Cell<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// What it is painted as; text unless said otherwise.
+    /// Role for painting; `Text` by default.
     pub role: Role,
     /// Old: painted muted, whatever the role.
     pub stale: bool,
@@ -138,7 +141,7 @@ pub struct Cell<'a> {
     pub mark: &'static str,
     /// A sign before the text, with its role: the state.
     pub sign: Option<(&'static str, Role)>,
-    /// Where it is too long it is cut in the middle: its end tells it from its siblings.
+    /// True when it is cut in the middle, because its end distinguishes it from similar names.
     pub middle: bool,
     /// Painted in this color of the heat ramp, from 0 to 1, while it is fresh.
     pub heat: Option<f64>,
@@ -177,7 +180,7 @@ impl<'a> Cell<'a> {
         Self::new(Value::text(words))
     }
 
-    /// Words, or unknown.
+    /// Text, or unknown.
     pub fn maybe(words: Option<&'a str>) -> Self {
         Self::new(Value::known(words, Value::text))
     }
@@ -228,6 +231,7 @@ impl<'a> Cell<'a> {
             Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
             Value::Since(at) => painter.age(*at),
             Value::SeenSince(at) => format!(">{}", painter.age(*at)),
+            Value::Starts(words, _) => return Cow::Borrowed(words),
             Value::Span(span) => span.to_string(),
             Value::Millis(millis) => millis_text(*millis),
             Value::Celsius(degrees) => format!("{degrees:.0}°"),
@@ -263,7 +267,7 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// Kilowatts without their unit, which stands in the header.
+/// Kilowatts without the unit, which is in the header.
 fn kilowatts(watts: f64) -> String {
     let kilo = watts / 1000.0;
     if kilo.abs() < 9.95 {
@@ -333,8 +337,24 @@ mod tests {
         );
     }
 
+    /// The time of day of tomorrow's start is the lower one.
     #[test]
-    fn memory_is_told_in_one_unit() {
+    fn starts_sort_by_their_moment_not_by_their_words() {
+        let now = Moment::default();
+        let at = |seconds| Some(now.plus(std::time::Duration::from_secs(seconds)));
+        let tonight = Value::Starts(String::from("~21:45"), at(3_600));
+        let tomorrow = Value::Starts(String::from("~03:00"), at(20_000));
+        let never = Value::Starts(String::from("unknown"), None);
+        let order = |a: &Value<'_>, b: &Value<'_>, falls| a.compare(b, now, falls);
+        assert_eq!(order(&tonight, &tomorrow, false), Ordering::Less);
+        assert_eq!(order(&tonight, &tomorrow, true), Ordering::Greater);
+        for falls in [false, true] {
+            assert_eq!(order(&tomorrow, &never, falls), Ordering::Less);
+        }
+    }
+
+    #[test]
+    fn memory_is_printed_in_one_unit() {
         let gib = 1024f64.powi(3);
         assert_eq!(bytes_of(71.0 * gib, 80.0 * gib), "71/80 GiB");
         assert_eq!(bytes_of(0.5 * gib, 80.0 * gib), "0.5/80 GiB");

@@ -13,17 +13,17 @@ use model::base::name::printable;
 /// Most characters that are taken: a paste of a whole file must not freeze the screen.
 const LONGEST: usize = 400;
 
-/// Text with a place in it.
+/// Text with a cursor.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Field {
+pub struct TextField {
     text: String,
     /// Byte offset of the cursor, between graphemes.
     at: usize,
-    /// All of it is selected: what is typed first takes its place.
+    /// All text is selected: the first typed character replaces it.
     selected: bool,
 }
 
-impl Field {
+impl TextField {
     /// A field with this text and the cursor at its end.
     pub fn new(text: &str) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Field {
         &self.text
     }
 
-    /// Puts text in at the cursor, or in place of what is selected: one line, without control characters.
+    /// Inserts text at the cursor, or replaces the selection: one line, without control characters.
     pub fn insert(&mut self, words: &str) {
         if std::mem::take(&mut self.selected) {
             self.text.clear();
@@ -117,7 +117,7 @@ impl Field {
             .map_or(self.at, |grapheme| self.at + grapheme.len())
     }
 
-    /// Paints the text so that the cursor is in sight; returns where the cursor stands.
+    /// Paints the text so that the cursor is visible; returns the cursor's position.
     pub fn draw(&self, painter: &mut Painter<'_>, x: u16, y: u16, width: u16) -> Position {
         let before = text::width(&text::clean(
             &self.text[..self.at],
@@ -147,7 +147,7 @@ impl Field {
 mod tests {
     use super::*;
 
-    fn typed(field: &mut Field, keys: &[KeyPress]) {
+    fn typed(field: &mut TextField, keys: &[KeyPress]) {
         for key in keys {
             field.key(*key);
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_line_is_edited_as_in_a_shell() {
-        let mut field = Field::new("util<20 held>2h");
+        let mut field = TextField::new("util<20 held>2h");
         typed(&mut field, &[KeyPress::ctrl('w')]);
         assert_eq!(field.text(), "util<20 ");
         typed(&mut field, &[KeyPress::ctrl('a'), KeyPress::char('x')]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_selected_is_replaced_by_what_is_typed_and_kept_by_editing() {
-        let mut field = Field::selected("pool:l4");
+        let mut field = TextField::selected("pool:l4");
         typed(&mut field, &[KeyPress::char('x'), KeyPress::char('y')]);
         assert_eq!(field.text(), "xy");
         for (key, kept) in [
@@ -179,18 +179,18 @@ mod tests {
             (Key::End, "pool:l4!"),
             (Key::Backspace, "pool:l!"),
         ] {
-            let mut field = Field::selected("pool:l4");
+            let mut field = TextField::selected("pool:l4");
             typed(&mut field, &[KeyPress::plain(key), KeyPress::char('!')]);
             assert_eq!(field.text(), kept);
         }
-        let mut field = Field::selected("pool:l4");
+        let mut field = TextField::selected("pool:l4");
         field.insert("pasted");
         assert_eq!(field.text(), "pasted");
     }
 
     #[test]
     fn graphemes_go_whole_and_pastes_are_one_short_line() {
-        let mut field = Field::new("a👩‍👩‍👧");
+        let mut field = TextField::new("a👩‍👩‍👧");
         field.key(KeyPress::plain(Key::Backspace));
         assert_eq!(field.text(), "a");
         field.insert("b\u{1b}[2J\nc");

@@ -1,18 +1,18 @@
-//! Heat cells: two devices a cell as half blocks, or one a cell as a digit where color cannot tell.
+//! Heat cells: two devices per cell as half blocks, or one per cell as a digit where color is not available.
 
 use ratatui::style::{Color, Style};
 
 use crate::painter::Painter;
 use crate::theme::Role;
 
-/// How one device glows. Quantized: what does not change it repaints nothing.
+/// Heat of one device, quantized so that small changes need no repaint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heat {
+pub enum HeatLevel {
     /// Works, at this level of the ramp.
     Heat(u8),
-    /// Held, and does no work.
+    /// Allocated, but does no work.
     Idle,
-    /// Held by nobody.
+    /// Not allocated.
     Free,
     /// Broken.
     Fault,
@@ -20,56 +20,56 @@ pub enum Heat {
     Unknown,
 }
 
-/// One device's cell: how it glows, and whether that is old.
+/// One device's cell: its heat, and whether that is stale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeatCell {
     /// How it glows.
-    pub heat: Heat,
+    pub heat: HeatLevel,
     /// The reading is stale.
     pub stale: bool,
 }
 
 impl HeatCell {
     /// A fresh one.
-    pub const fn fresh(heat: Heat) -> Self {
+    pub const fn fresh(heat: HeatLevel) -> Self {
         Self { heat, stale: false }
     }
 
     fn color(self, painter: &Painter<'_>) -> Color {
         match self.heat {
-            Heat::Heat(level) => painter
+            HeatLevel::Heat(level) => painter
                 .render_style
                 .held_heat(usize::from(level), self.stale),
-            Heat::Idle => painter.render_style.fill(Role::IdleDevice, self.stale),
-            Heat::Free => painter.render_style.fill(Role::Panel, false),
-            Heat::Fault => painter.render_style.fill(Role::Crit, false),
-            Heat::Unknown => painter.render_style.fill(Role::Faint, false),
+            HeatLevel::Idle => painter.render_style.fill(Role::IdleDevice, self.stale),
+            HeatLevel::Free => painter.render_style.fill(Role::Panel, false),
+            HeatLevel::Fault => painter.render_style.fill(Role::Crit, false),
+            HeatLevel::Unknown => painter.render_style.fill(Role::Faint, false),
         }
     }
 
-    /// The sign that tells it without color.
+    /// The sign that identifies it without color.
     pub const fn sign(self) -> &'static str {
         const DIGITS: [&str; 16] = [
             "0", "0", "1", "1", "2", "3", "3", "4", "5", "5", "6", "6", "7", "8", "8", "9",
         ];
         match self.heat {
-            Heat::Heat(level) => DIGITS[if level > 15 { 15 } else { level as usize }],
-            Heat::Idle => "i",
-            Heat::Free => "·",
-            Heat::Fault => "×",
-            Heat::Unknown => "?",
+            HeatLevel::Heat(level) => DIGITS[if level > 15 { 15 } else { level as usize }],
+            HeatLevel::Idle => "i",
+            HeatLevel::Free => "·",
+            HeatLevel::Fault => "×",
+            HeatLevel::Unknown => "?",
         }
     }
 
     fn style(self, painter: &Painter<'_>) -> Style {
         match self.heat {
-            Heat::Heat(level) => Style::new().fg(painter
+            HeatLevel::Heat(level) => Style::new().fg(painter
                 .render_style
                 .lettered_heat(usize::from(level), self.stale)),
-            Heat::Idle => painter.render_style.fg(Role::IdleMoney),
-            Heat::Free => painter.render_style.fg(Role::Faint),
-            Heat::Fault => painter.render_style.bold(Role::Crit),
-            Heat::Unknown => painter.render_style.fg(Role::Muted),
+            HeatLevel::Idle => painter.render_style.fg(Role::IdleMoney),
+            HeatLevel::Free => painter.render_style.fg(Role::Faint),
+            HeatLevel::Fault => painter.render_style.bold(Role::Crit),
+            HeatLevel::Unknown => painter.render_style.fg(Role::Muted),
         }
     }
 }
@@ -79,7 +79,7 @@ pub fn single(painter: &mut Painter<'_>, x: u16, y: u16, ember: HeatCell) {
     painter.sign(x, y, ember.sign(), ember.style(painter));
 }
 
-/// Paints two devices in one cell, top and bottom; `None` is no device.
+/// Paints two devices in one cell, top and bottom; `None` means no device.
 pub fn pair(
     painter: &mut Painter<'_>,
     x: u16,
@@ -87,28 +87,29 @@ pub fn pair(
     top: Option<HeatCell>,
     bottom: Option<HeatCell>,
 ) {
-    let whole = |heat: Heat| {
+    let whole = |heat: HeatLevel| {
         top.is_none_or(|ember| ember.heat == heat) && bottom.is_none_or(|ember| ember.heat == heat)
     };
     let Some(any) = top.or(bottom) else { return };
     // A fault is a cross whatever shares its cell; free and unknown are signs when the cell is all theirs.
     for ember in [top, bottom].into_iter().flatten() {
-        if ember.heat == Heat::Fault {
+        if ember.heat == HeatLevel::Fault {
             let other = [top, bottom]
                 .into_iter()
                 .flatten()
-                .find(|ember| ember.heat != Heat::Fault && ember.heat != Heat::Free);
+                .find(|ember| ember.heat != HeatLevel::Fault && ember.heat != HeatLevel::Free);
             let mut style = painter.render_style.bold(Role::Crit);
-            if let Some(other) = other.filter(|other| matches!(other.heat, Heat::Heat(0..=5))) {
+            if let Some(other) = other.filter(|other| matches!(other.heat, HeatLevel::Heat(0..=5)))
+            {
                 style = style.bg(other.color(painter));
             }
             painter.sign(x, y, "×", style);
             return;
         }
     }
-    if whole(Heat::Free) || whole(Heat::Unknown) {
+    if whole(HeatLevel::Free) || whole(HeatLevel::Unknown) {
         let sign = match any.heat {
-            Heat::Unknown => "–",
+            HeatLevel::Unknown => "–",
             _ => "·",
         };
         painter.sign(x, y, sign, any.style(painter));
@@ -136,7 +137,7 @@ mod tests {
     use crate::{ColorDepth, Theme};
     use model::base::Moment;
 
-    fn painted(top: Option<Heat>, bottom: Option<Heat>) -> String {
+    fn painted(top: Option<HeatLevel>, bottom: Option<HeatLevel>) -> String {
         let render_style = RenderStyle {
             theme: Theme::ember(),
             depth: ColorDepth::True,
@@ -156,24 +157,33 @@ mod tests {
 
     #[test]
     fn two_devices_share_a_cell() {
-        assert_eq!(painted(Some(Heat::Heat(3)), Some(Heat::Heat(9))), "▀");
-        assert_eq!(painted(Some(Heat::Heat(3)), None), "▀");
-        assert_eq!(painted(None, Some(Heat::Idle)), "▄");
-        assert_eq!(painted(Some(Heat::Free), Some(Heat::Free)), "·");
-        assert_eq!(painted(Some(Heat::Free), Some(Heat::Heat(1))), "▀");
-        assert_eq!(painted(Some(Heat::Heat(15)), Some(Heat::Fault)), "×");
-        assert_eq!(painted(Some(Heat::Unknown), None), "–");
+        assert_eq!(
+            painted(Some(HeatLevel::Heat(3)), Some(HeatLevel::Heat(9))),
+            "▀"
+        );
+        assert_eq!(painted(Some(HeatLevel::Heat(3)), None), "▀");
+        assert_eq!(painted(None, Some(HeatLevel::Idle)), "▄");
+        assert_eq!(painted(Some(HeatLevel::Free), Some(HeatLevel::Free)), "·");
+        assert_eq!(
+            painted(Some(HeatLevel::Free), Some(HeatLevel::Heat(1))),
+            "▀"
+        );
+        assert_eq!(
+            painted(Some(HeatLevel::Heat(15)), Some(HeatLevel::Fault)),
+            "×"
+        );
+        assert_eq!(painted(Some(HeatLevel::Unknown), None), "–");
         assert_eq!(painted(None, None), " ");
     }
 
     #[test]
     fn without_color_every_state_has_a_sign_of_its_own() {
         let glows = [
-            Heat::Heat(7),
-            Heat::Idle,
-            Heat::Free,
-            Heat::Fault,
-            Heat::Unknown,
+            HeatLevel::Heat(7),
+            HeatLevel::Idle,
+            HeatLevel::Free,
+            HeatLevel::Fault,
+            HeatLevel::Unknown,
         ];
         let signs: std::collections::BTreeSet<_> = glows
             .iter()

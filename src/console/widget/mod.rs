@@ -11,4 +11,4 @@ pub mod spark;
 pub mod table;
 
 pub use cell::{Cell, Value};
-pub use table::{Align, Head, Width};
+pub use table::{Align, ColumnHead, Width};

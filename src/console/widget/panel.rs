@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 use crate::painter::Painter;
 use crate::theme::Role;
 
-/// Paints the border and returns the area inside. The title stands left, the note right, in the border.
+/// Paints the border and returns the area inside. The title is at the left of the border, the note at the right.
 pub fn panel(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str) -> Rect {
     framed(painter, area, title, note, Role::Border)
 }
 
-/// A panel that may have the focus: in the accent while keys go there.
+/// A panel that may have the focus, which is shown in the accent color.
 pub fn focusable(
     painter: &mut Painter<'_>,
     area: Rect,
@@ -28,7 +28,7 @@ pub fn foot(painter: &mut Painter<'_>, area: Rect, words: &str, role: Role) -> u
         return 0;
     }
     let room = area.width.saturating_sub(6);
-    painter.say(
+    painter.print(
         area.x + 3,
         area.bottom() - 1,
         room,
@@ -70,7 +70,7 @@ fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border
     let mut used = 0;
     if !title.is_empty() && room > 0 {
         painter.sign(left + 2, top, " ", style);
-        used = painter.say(left + 3, top, room, title, Role::Title);
+        used = painter.print(left + 3, top, room, title, Role::Title);
         painter.sign(left + 3 + used, top, " ", style);
     }
     // Where a note of several parts does not fit, its first parts stay.
@@ -83,7 +83,7 @@ fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border
     if !note.is_empty() && used + note_width + 4 <= room {
         let start = right - 2 - note_width;
         painter.sign(start - 1, top, " ", style);
-        painter.say(start, top, note_width, note, Role::Muted);
+        painter.print(start, top, note_width, note, Role::Muted);
         painter.sign(right - 2, top, " ", style);
     }
     Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)
@@ -91,7 +91,16 @@ fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border
 
 /// The width of a popup of sentences: nine tenths of the screen, from `least` up to what is still read in one look.
 pub fn wide(screen: u16, least: u16) -> u16 {
-    (screen / 10 * 9).clamp(least, 140)
+    up_to((screen / 10 * 9).clamp(least, 140), screen)
+}
+
+/// The width of a popup that needs no more than `most` columns: all of the screen, if fewer than 16 columns would be left beside it.
+pub fn up_to(most: u16, screen: u16) -> u16 {
+    const LEAST_BESIDE: u16 = 16;
+    match screen < most.saturating_add(LEAST_BESIDE) {
+        true => screen,
+        false => most,
+    }
 }
 
 /// A rectangle of at most this size in the middle of another.

@@ -1,4 +1,4 @@
-//! A quota: what is used of one's own, what is borrowed beyond it, what is unused.
+//! A quota bar: nominal quota in use, borrowed beyond it, and unused.
 
 use crate::painter::Painter;
 use crate::theme::Role;
@@ -10,16 +10,16 @@ pub const BAR: u16 = 10;
 /// Use of a quota, in whole devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quota {
-    /// One's own; `None` is without bound.
+    /// Nominal quota; `None` means unlimited.
     pub nominal: Option<u64>,
-    /// In use, what is borrowed included; `None` is not known.
+    /// In use, borrowed quota included; `None` means unknown.
     pub used: Option<u64>,
     /// Of that, borrowed.
     pub borrowed: u64,
 }
 
 impl Quota {
-    /// `512+96/512`: own in use, borrowed, one's own.
+    /// `512+96/512`: nominal in use, borrowed, nominal.
     pub fn numbers(&self) -> String {
         let amount = |count: u64| grouped(i64::try_from(count).unwrap_or(i64::MAX));
         let used = self.used.map_or(String::from("–"), |used| {
@@ -36,13 +36,13 @@ impl Quota {
         }
     }
 
-    /// Use as a share of one's own.
+    /// Use as a share of the nominal quota.
     pub fn ratio(&self) -> Option<f64> {
         let (used, nominal) = (self.used?, self.nominal?);
         (nominal > 0).then(|| used as f64 / nominal as f64)
     }
 
-    /// Cells of one's own in use and of what is borrowed; anything above nothing has one.
+    /// Cells for nominal quota in use and for borrowed quota; any use above 0 gets at least one.
     fn cells(&self) -> (u16, u16) {
         let used = self.used.unwrap_or(0);
         let whole = self.nominal.unwrap_or(used).max(used);
@@ -55,7 +55,7 @@ impl Quota {
         };
         let borrowed = share(self.borrowed);
         let mut own = share(used.saturating_sub(self.borrowed)).min(BAR - borrowed);
-        // What is not full does not look full.
+        // A quota that is not full must not look full.
         if used < whole && own + borrowed == BAR {
             own = own.saturating_sub(1);
         }
@@ -73,7 +73,7 @@ pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
         .render_style
         .fg(if full { Role::Warn } else { Role::Accent });
     let borrowed_style = painter.render_style.fg(Role::Info);
-    // Three quarters high where color tells the parts, so that bars above one another stay apart.
+    // Three quarters high where color separates the parts, so that bars on adjacent lines stay separate.
     let thin = painter.render_style.half_blocks();
     let rest = painter
         .render_style
@@ -82,7 +82,7 @@ pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
         let (sign, style) = if at < own {
             (if thin { "▆" } else { "█" }, used_style)
         } else if at < own + borrowed {
-            // Told from the unused part by its sign on an ASCII screen, too.
+            // On an ASCII screen its sign distinguishes it from the unused part.
             let sign = match (thin, painter.render_style.ascii) {
                 (true, _) => "▆",
                 (_, true) => "+",
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_tells_own_borrowed_and_unused() {
+    fn a_bar_shows_own_borrowed_and_unused_quota() {
         assert_eq!(quota(512, 608, 96).cells(), (8, 2));
         assert_eq!(quota(256, 128, 0).cells(), (5, 0));
         assert_eq!(quota(64, 0, 0).cells(), (0, 0));

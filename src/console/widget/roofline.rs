@@ -7,16 +7,16 @@ const DECADES_X: f64 = 4.0;
 /// Powers of ten of the vertical axis below the peak.
 const DECADES_Y: f64 = 3.0;
 
-/// What a device could reach and what it does.
+/// Limits of a device and its measured work.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Roofline {
     /// Peak, FLOP a second.
     pub peak: f64,
     /// Memory bandwidth, bytes a second.
     pub bandwidth: f64,
-    /// What it does, FLOP a second.
+    /// Measured rate, FLOP per second.
     pub rate: f64,
-    /// What it reads and writes, bytes a second.
+    /// Memory traffic, bytes per second.
     pub traffic: f64,
 }
 
@@ -26,7 +26,7 @@ impl Roofline {
         self.peak / self.bandwidth
     }
 
-    /// FLOP for a byte of what it does.
+    /// Arithmetic intensity, FLOP per byte.
     pub fn intensity(&self) -> f64 {
         self.rate / self.traffic
     }
@@ -124,7 +124,7 @@ mod tests {
         assert!((figures.ridge() - 295.2).abs() < 0.1);
         let axis = lines[6].chars().position(|cell| cell == '┼');
         assert_eq!(axis, Some(20));
-        // Left of the ridge the roof rises, right of it it is flat.
+        // The roof rises to the left of the ridge and is flat to the right.
         assert!(figures.roof(10.0) < figures.roof(100.0));
         assert_eq!(figures.roof(1e3), figures.roof(1e4));
     }

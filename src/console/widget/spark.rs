@@ -16,7 +16,7 @@ pub fn level(ratio: f64) -> usize {
     ((ratio.clamp(0.0, 1.0) * HEAT_LEVELS as f64) as usize).min(last)
 }
 
-/// The digit that stands for a share where color cannot: 0 to 9.
+/// The digit, 0 to 9, for a share where color is not available.
 pub fn digit(ratio: f64) -> &'static str {
     const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     if ratio.is_nan() {
@@ -25,7 +25,7 @@ pub fn digit(ratio: f64) -> &'static str {
     DIGITS[((ratio.clamp(0.0, 1.0) * 10.0) as usize).min(9)]
 }
 
-/// Paints one line of shares, 0 to 1, one a cell.
+/// Paints one line of shares, 0 to 1, one per cell.
 pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], stale: bool) {
     for (at, value) in values.iter().enumerate() {
         let Ok(at) = u16::try_from(at) else { break };

@@ -1,4 +1,4 @@
-//! A table: columns with a width policy and a priority, drawn only as far as the window goes. Numbers are never cut.
+//! A table: columns with a width policy and a priority; columns that do not fit are dropped. Numbers are never cut.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -13,7 +13,7 @@ use super::bar::bar;
 use super::cell::{Cell, Value};
 use super::spark::{level, spark};
 
-/// On which side a column's cells stand.
+/// Alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
     /// Words.
@@ -33,27 +33,27 @@ pub enum Width {
     Graphic(u16, u16),
 }
 
-/// A column as the table sees it.
+/// A column's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct ColumnHead {
     /// Its title.
     pub title: &'static str,
     /// Side.
     pub align: Align,
     /// Width policy.
     pub width: Width,
-    /// When room runs out the highest goes first; 0 never goes.
+    /// Drop priority when width is short: the highest is dropped first; 0 is never dropped.
     pub drop: u8,
 }
 
 /// Cells kept for the number beside a graphic: ` 100%`.
 const BESIDE: u16 = 5;
-/// Cells that a word is given before sentences are.
+/// Cells that each text gets before sentences get any more.
 const LITTLE: u16 = 8;
 /// The bar at the left edge.
 const EDGE: u16 = 2;
 
-/// What is drawn besides the cells.
+/// Options for drawing a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// The selected row within the window.
@@ -64,23 +64,23 @@ pub struct Look {
     pub unsettled: bool,
     /// The marked rows within the window, in order.
     pub marked: Vec<usize>,
-    /// Titles that the facts give, by column, in place of the columns' own.
+    /// Titles from the facts, by column, in place of the columns' own.
     pub titles: Vec<(usize, String)>,
 }
 
 impl Look {
-    fn title<'a>(&'a self, column: usize, head: &'a Head) -> &'a str {
+    fn title<'a>(&'a self, column: usize, head: &'a ColumnHead) -> &'a str {
         let given = self.titles.iter().find(|(known, _)| *known == column);
         given.map_or(head.title, |(_, title)| title.as_str())
     }
 }
 
-/// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
-/// their place while one scrolls; it may be shorter than `heads`. Gives the columns that had room.
+/// Draws header and rows. `widest` has for each column the widest text outside the window, so that columns keep their place
+/// while scrolling; it may be shorter than `heads`. Returns the columns that fit.
 pub fn table(
     painter: &mut Painter<'_>,
     area: Rect,
-    heads: &[Head],
+    heads: &[ColumnHead],
     widest: &[u16],
     rows: &[Vec<Cell<'_>>],
     look: &Look,
@@ -111,7 +111,7 @@ pub fn table(
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
-                // The ramp stands out from the screen's ground, not from the cursor's.
+                // The ramp is readable on the screen's background, but not on the cursor's.
                 let heat = cell.heat.filter(|_| look.selected != Some(line));
                 paint(
                     painter,
@@ -132,7 +132,7 @@ pub fn table(
     layout.iter().map(|slot| slot.column).collect()
 }
 
-/// What each row says, cell by cell.
+/// The text of each cell, row by row.
 fn texts(painter: &mut Painter<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> {
     rows.iter()
         .map(|row| row.iter().map(|cell| shown(painter, cell)).collect())
@@ -140,7 +140,12 @@ fn texts(painter: &mut Painter<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> 
 }
 
 /// Cells that each column would take with nothing cut.
-fn needs(painter: &Painter<'_>, heads: &[Head], widest: &[u16], texts: &[Vec<String>]) -> Vec<u16> {
+fn needs(
+    painter: &Painter<'_>,
+    heads: &[ColumnHead],
+    widest: &[u16],
+    texts: &[Vec<String>],
+) -> Vec<u16> {
     (0..heads.len())
         .map(|at| {
             let visible = texts.iter().filter_map(|words| words.get(at));
@@ -152,26 +157,26 @@ fn needs(painter: &Painter<'_>, heads: &[Head], widest: &[u16], texts: &[Vec<Str
 }
 
 /// The columns that a table of this width shows.
-fn slots(painter: &Painter<'_>, heads: &[Head], needs: &[u16], width: u16) -> Vec<Slot> {
+fn slots(painter: &Painter<'_>, heads: &[ColumnHead], needs: &[u16], width: u16) -> Vec<Slot> {
     let gap = if width < 100 { 1 } else { 2 };
     // A cell of air stays free at the right.
     let room = width.saturating_sub(EDGE + 1);
     lay_out(painter, heads, needs, room, gap)
 }
 
-/// Rows whose long words go on below themselves.
+/// Rows whose long text wraps onto further lines.
 pub struct Wrapped<'a> {
     /// The lines of each row, the first with every cell.
     pub rows: Vec<Vec<Vec<Cell<'a>>>>,
-    /// What each column needs with nothing cut: handed to [`table`], it keeps the columns as they were measured.
+    /// What each column needs with nothing cut: handed to `table`, it keeps the columns as they were measured.
     pub widest: Vec<u16>,
 }
 
-/// Breaks the words of these columns where a table of this width would cut them.
+/// Wraps the text of these columns where a table of this width would cut it.
 pub fn wrapped<'a>(
     painter: &mut Painter<'_>,
     width: u16,
-    heads: &[Head],
+    heads: &[ColumnHead],
     rows: Vec<Vec<Cell<'a>>>,
     columns: &[usize],
 ) -> Wrapped<'a> {
@@ -212,7 +217,7 @@ pub fn wrapped<'a>(
     Wrapped { rows, widest }
 }
 
-/// The first lines of a row; the last of them goes on with all the rest, so that the cut is seen.
+/// The first lines of a row; the last one is followed by all remaining text, so that the cut is visible.
 pub fn first_lines<'a>(mut lines: Vec<Vec<Cell<'a>>>, high: usize) -> Vec<Vec<Cell<'a>>> {
     let rest = lines.split_off(high.clamp(1, lines.len().max(1)).min(lines.len()));
     let Some(last) = lines.last_mut() else {
@@ -250,7 +255,13 @@ struct Slot {
 }
 
 /// Which columns are shown, where and how wide.
-fn lay_out(painter: &Painter<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16) -> Vec<Slot> {
+fn lay_out(
+    painter: &Painter<'_>,
+    heads: &[ColumnHead],
+    needs: &[u16],
+    room: u16,
+    gap: u16,
+) -> Vec<Slot> {
     let span = |at: usize| -> (u16, u16) {
         let title = painter.width(heads[at].title);
         match heads[at].width {
@@ -333,7 +344,7 @@ fn lay_out(painter: &Painter<'_>, heads: &[Head], needs: &[u16], room: u16, gap:
     slots
 }
 
-fn header(painter: &mut Painter<'_>, area: Rect, head: &Head, slot: &Slot, look: &Look) {
+fn header(painter: &mut Painter<'_>, area: Rect, head: &ColumnHead, slot: &Slot, look: &Look) {
     let arrow = match look.sorted {
         Some((column, falls)) if column == slot.column => match (falls, look.unsettled) {
             (true, false) => "↓",
@@ -371,7 +382,7 @@ fn paint(
     x: u16,
     y: u16,
     width: u16,
-    head: &Head,
+    head: &ColumnHead,
     cell: &Cell<'_>,
     words: &str,
     heat: Option<f64>,

@@ -1,5 +1,5 @@
-//! A snapshot compiled once for deciding: names become dense indices, constraints that are alike become one, nodes that
-//! constraints cannot tell apart become one zone. Immutable; what changes is [`crate::state`].
+//! A snapshot compiled for decisions: names become dense indices, equal constraints are shared, and nodes that no constraint
+//! distinguishes form one zone. Immutable; mutable state is in [`crate::state`].
 
 mod nodes;
 mod topology_tree;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 use model::base::Name;
 
-use super::packing::Demand;
+use super::packing::PackingDemand;
 use super::snapshot::Snapshot;
 
 pub use nodes::{CompiledNode, NodeShape, Unit};
-pub use topology_tree::{Domain, TopologyTree};
-pub use tree::{Branch, Group, Quotas, Tree};
+pub use topology_tree::{TopologyDomain, TopologyTree};
+pub use tree::{Branch, Quotas, ResourceGroup, Tree};
 pub use workloads::{CompiledPodSet, CompiledWorkload, Constraint, PodRequest};
 
-/// Index of a node in [`Snapshot::nodes`]; beyond them, a node that is only supposed.
+/// Index of a node in [`Snapshot::nodes`]; beyond them, a hypothetical node.
 pub type NodeId = usize;
 /// Index in [`Snapshot::workloads`].
 pub type WorkloadId = usize;
-/// Index in [`Tree::branches`]: those of [`Snapshot::queues`], then those that only have a name.
+/// Index in [`Tree::branches`]: those of [`Snapshot::queues`], then queues known by name only.
 pub type QueueId = usize;
 /// Index in [`Snapshot::flavors`].
 pub type FlavorId = usize;
@@ -35,30 +35,30 @@ pub type PairId = usize;
 /// A snapshot, compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledFleet {
-    /// What it was made from, settled.
+    /// The settled source snapshot.
     pub snapshot: Arc<Snapshot>,
     /// Resources of devices and slices, by name.
     pub resources: Vec<Name>,
     /// Shapes of nodes.
-    pub makes: Vec<NodeShape>,
+    pub node_shapes: Vec<NodeShape>,
     /// Per node: its shape and whether it is open.
-    pub sites: Vec<CompiledNode>,
-    /// Per zone: a node that stands for all of it.
+    pub nodes: Vec<CompiledNode>,
+    /// Per zone: one representative node.
     pub zones: Vec<NodeId>,
     /// Topologies: first that of [`super::snapshot::Node::topology`], then those of labels.
     pub ladders: Vec<TopologyTree>,
-    /// Quotas.
+    /// Queue tree with quotas.
     pub tree: Arc<Tree>,
-    /// What pods ask for; those that ask for the same share one.
-    pub wants: Vec<PodRequest>,
-    /// Where pods may go; those that may go to the same places share one.
+    /// Distinct pod requests.
+    pub requests: Vec<PodRequest>,
+    /// Distinct placement constraints.
     pub constraints: Vec<Constraint>,
     /// Per workload.
-    pub works: Vec<CompiledWorkload>,
-    /// How many different workloads there are to the scheduler: [`CompiledWorkload::shape`] is below it.
+    pub workloads: Vec<CompiledWorkload>,
+    /// Number of distinct workload shapes: [`CompiledWorkload::shape`] is below it.
     pub shapes: usize,
-    /// What pods typically ask for.
-    pub(super) demand: Demand,
+    /// Typical pod requests.
+    pub(super) demand: PackingDemand,
 }
 
 impl CompiledFleet {
@@ -72,45 +72,45 @@ impl CompiledFleet {
         let compiled = workloads::compile(&snapshot, &resources, &mut ladders, &tree);
         Self {
             resources,
-            makes,
-            sites,
+            node_shapes: makes,
+            nodes: sites,
             zones,
             ladders,
             tree: Arc::new(tree),
-            wants: compiled.wants,
+            requests: compiled.wants,
             constraints: compiled.constraints,
-            works: compiled.works,
+            workloads: compiled.works,
             shapes: compiled.shapes,
             demand,
             snapshot,
         }
     }
 
-    /// The node of this name.
+    /// The node with this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         let found = |node: &super::snapshot::Node| (*node.name).cmp(name);
         self.snapshot.nodes.binary_search_by(found).ok()
     }
 
-    /// The flavor of this name.
+    /// The flavor with this name.
     pub fn flavor(&self, name: &str) -> Option<FlavorId> {
         let found = |flavor: &super::snapshot::Flavor| (*flavor.name).cmp(name);
         self.snapshot.flavors.binary_search_by(found).ok()
     }
 
-    /// The workload of this key.
+    /// The workload with this key.
     pub fn work(&self, key: &model::fleet::job::JobKey) -> Option<WorkloadId> {
         let found = |work: &super::snapshot::Workload| work.key.cmp(key);
         self.snapshot.workloads.binary_search_by(found).ok()
     }
 
-    /// The model of a workload.
+    /// The workload in the snapshot.
     pub fn workload(&self, work: WorkloadId) -> &super::snapshot::Workload {
         &self.snapshot.workloads[work]
     }
 }
 
-/// Gives equal keys one index, in the order of first mention.
+/// Assigns one index to equal keys, in order of first use.
 #[derive(Debug)]
 struct Index<K> {
     at: BTreeMap<K, usize>,
@@ -123,7 +123,7 @@ impl<K: Ord> Index<K> {
         }
     }
 
-    /// The index of a key, and whether this is its first mention.
+    /// The index of a key, and whether it is new.
     fn of(&mut self, key: K) -> (usize, bool) {
         let next = self.at.len();
         let at = *self.at.entry(key).or_insert(next);

@@ -1,58 +1,58 @@
-//! Nodes as the scheduler sees them: units that can be given out, and zones that constraints cannot tell apart.
+//! Compiled nodes: units that can be allocated, and zones that no constraint distinguishes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::packing::{self, Demand};
+use crate::packing::{self, PackingDemand};
 use crate::ratio::Ratio;
-use crate::snapshot::{Health, Node, Snapshot, Taint};
+use crate::snapshot::{EngineHealth, Node, Snapshot, Taint};
 use model::base::Name;
 
 use super::{Index, NodeId, ResourceId};
 
-/// Most specs of pods that the packing policy keeps in mind.
+/// Maximum number of typical pod specs for the packing policy.
 const MOST_SPECS: usize = 64;
 
 /// Memory in MiB to a byte.
 const MIB: i64 = 1 << 20;
 
-/// Something that a pod can hold: a device, or a slice of one.
+/// An allocatable unit: a device, or a slice of one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Unit {
-    /// The resource that asks for it.
+    /// The resource that requests it.
     pub resource: ResourceId,
     /// Position of the device in [`Node::devices`].
     pub device: usize,
     /// Position of the slice in its device; none for the device itself.
     pub slice: Option<usize>,
-    /// It works.
+    /// Whether it is healthy.
     pub sound: bool,
 }
 
-/// The shape of a node: everything about it that does not change.
+/// The shape of a node: its immutable properties.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NodeShape {
-    /// Its zone: nodes of one zone meet the same constraints.
+    /// Zone: nodes of one zone satisfy the same constraints.
     pub zone: usize,
-    /// Its kind to the packing policy.
+    /// Node kind in the packing policy.
     pub(crate) kind: usize,
     /// CPU in thousandths of a core.
     pub cpu: i64,
     /// Memory in bytes.
     pub memory: i64,
-    /// What can be given out, by device and slice.
+    /// Allocatable units, by device and slice.
     pub units: Vec<Unit>,
 }
 
 /// A node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompiledNode {
-    /// Index of its shape in [`super::CompiledFleet::makes`].
-    pub make: usize,
-    /// New pods may be placed on it.
+    /// Index of its shape in [`super::CompiledFleet::node_shapes`].
+    pub node_shape: usize,
+    /// Whether it takes new pods.
     pub open: bool,
 }
 
-/// Resources of all devices, slices and asks, by name.
+/// Resources of all devices, slices and requests, by name.
 pub(super) fn resources(snapshot: &Snapshot) -> Vec<Name> {
     let mut all: BTreeSet<&Name> = BTreeSet::new();
     for device in snapshot.nodes.iter().flat_map(|node| &node.devices) {
@@ -60,12 +60,12 @@ pub(super) fn resources(snapshot: &Snapshot) -> Vec<Name> {
         all.extend(device.slices.iter().map(|slice| &slice.resource));
     }
     for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
-        all.extend(set.ask.devices.iter().map(|ask| &ask.resource));
+        all.extend(set.requests.devices.iter().map(|ask| &ask.resource));
     }
     all.into_iter().cloned().collect()
 }
 
-/// Label keys that anything compares.
+/// Label keys that some constraint uses.
 fn mentioned(snapshot: &Snapshot) -> Vec<&Name> {
     let mut keys: BTreeSet<&Name> = BTreeSet::new();
     for flavor in &snapshot.flavors {
@@ -81,7 +81,12 @@ fn mentioned(snapshot: &Snapshot) -> Vec<&Name> {
 pub(super) fn compile(
     snapshot: &Snapshot,
     resources: &[Name],
-) -> (Vec<NodeShape>, Vec<CompiledNode>, Vec<NodeId>, Demand) {
+) -> (
+    Vec<NodeShape>,
+    Vec<CompiledNode>,
+    Vec<NodeId>,
+    PackingDemand,
+) {
     let keys = mentioned(snapshot);
     let mut zone_index: Index<(Vec<Option<&Name>>, &[Taint])> = Index::new();
     let mut zones = Vec::new();
@@ -112,7 +117,7 @@ pub(super) fn compile(
             makes.push(make);
         }
         sites.push(CompiledNode {
-            make: at,
+            node_shape: at,
             open: node.is_open(),
         });
     }
@@ -123,7 +128,7 @@ fn units(node: &Node, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
     let mut units = Vec::new();
     let of = |name: &Name| resource_of.get(name).copied().unwrap_or_default();
     for (at, device) in node.devices.iter().enumerate() {
-        let sound = device.health != Health::Fault;
+        let sound = device.health != EngineHealth::Fault;
         if device.slices.is_empty() {
             units.push(Unit {
                 resource: of(&device.resource),
@@ -144,8 +149,8 @@ fn units(node: &Node, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
     units
 }
 
-/// What the pods of all workloads ask for, as the packing policy takes it. Slices play no part in it.
-fn demand(snapshot: &Snapshot) -> Demand {
+/// Pod requests of all workloads for the packing policy, slices excluded.
+fn demand(snapshot: &Snapshot) -> PackingDemand {
     let whole = |node: &Node| {
         let whole = node
             .devices
@@ -153,10 +158,10 @@ fn demand(snapshot: &Snapshot) -> Demand {
             .filter(|device| device.slices.is_empty());
         u32::try_from(whole.count()).unwrap_or(u32::MAX)
     };
-    let nodes: Vec<packing::Node> = snapshot
+    let nodes: Vec<packing::TraceNode> = snapshot
         .nodes
         .iter()
-        .map(|node| packing::Node {
+        .map(|node| packing::TraceNode {
             name: String::new(),
             cpu: node.cpu_milli,
             memory: node.memory_bytes / MIB,
@@ -174,24 +179,24 @@ fn demand(snapshot: &Snapshot) -> Demand {
         .flat_map(|device| &device.slices)
         .map(|slice| &slice.resource)
         .collect();
-    let mut pods: Vec<(packing::Pod, i64)> = Vec::new();
+    let mut pods: Vec<(packing::TracePod, i64)> = Vec::new();
     for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
         let whole = set
-            .ask
+            .requests
             .devices
             .iter()
             .find(|ask| !sliced.contains(&ask.resource));
-        let pod = packing::Pod {
+        let pod = packing::TracePod {
             name: String::new(),
-            cpu: set.ask.cpu_milli,
-            memory: set.ask.memory_bytes.div_euclid(MIB),
+            cpu: set.requests.cpu_milli,
+            memory: set.requests.memory_bytes.div_euclid(MIB),
             gpus: whole.map_or(0, |ask| ask.count),
             milli: whole.map_or(0, |ask| ask.milli),
             models: Vec::new(),
         };
         pods.push((pod, i64::from(set.count.max(1))));
     }
-    let weighed: Vec<(&packing::Pod, i64)> =
+    let weighed: Vec<(&packing::TracePod, i64)> =
         pods.iter().map(|(pod, count)| (pod, *count)).collect();
-    Demand::weighed(&nodes, &weighed, Ratio::millionths(950_000), MOST_SPECS)
+    PackingDemand::weighed(&nodes, &weighed, Ratio::millionths(950_000), MOST_SPECS)
 }

@@ -1,4 +1,4 @@
-//! Topologies: domains within domains, from wide to narrow, and the nodes in each.
+//! Topologies: nested domains, from wide to narrow, and their nodes.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::NodeId;
 
 /// Nodes that share a value at a level and at all levels above.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Domain {
+pub struct TopologyDomain {
     /// Index of its level in [`TopologyTree::levels`].
     pub level: usize,
-    /// Value: the name of the rack, say.
+    /// Value, such as the name of the rack.
     pub value: Name,
-    /// The domain around it.
+    /// Parent domain.
     pub parent: Option<usize>,
-    /// The domains in it.
+    /// Child domains.
     pub children: Vec<usize>,
     /// All its nodes, in order.
     pub nodes: Vec<NodeId>,
@@ -25,23 +25,23 @@ pub struct Domain {
 /// One topology.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TopologyTree {
-    /// Its name; empty for that of the nodes' own places.
+    /// Name; empty for the topology of the nodes' own positions.
     pub name: Name,
     /// Levels, in the order of first mention.
     pub levels: Vec<Name>,
-    /// Domains; each after the one around it.
-    pub domains: Vec<Domain>,
+    /// Domains; parents before children.
+    pub domains: Vec<TopologyDomain>,
     /// Per node: its domains, from wide to narrow.
     pub paths: Vec<Vec<usize>>,
 }
 
 impl TopologyTree {
-    /// The level of this name.
+    /// The level with this name.
     pub fn level(&self, name: &str) -> Option<usize> {
         self.levels.iter().position(|level| &**level == name)
     }
 
-    /// How many domains are around one.
+    /// Number of domains around one.
     pub fn depth(&self, domain: usize) -> usize {
         std::iter::successors(self.domains[domain].parent, |&up| self.domains[up].parent).count()
     }
@@ -54,7 +54,7 @@ impl TopologyTree {
             .find(|&domain| self.domains[domain].level == level)
     }
 
-    /// A topology from each node's place in it.
+    /// Builds a topology from each node's position.
     fn new<'a>(
         name: Name,
         nodes: &'a [Node],
@@ -75,7 +75,7 @@ impl TopologyTree {
                 let parent = path.last().copied();
                 let domain = *known.entry((parent, level, value)).or_insert_with(|| {
                     let domain = ladder.domains.len();
-                    ladder.domains.push(Domain {
+                    ladder.domains.push(TopologyDomain {
                         level,
                         value: value.clone(),
                         parent,
@@ -96,7 +96,7 @@ impl TopologyTree {
     }
 }
 
-/// The topology of a list of label keys; a node that lacks one is in it down to there.
+/// Builds a topology from label keys; a node that lacks a label belongs to the levels above it only.
 pub(super) fn of_labels(name: Name, keys: &[Name], nodes: &[Node]) -> TopologyTree {
     TopologyTree::new(name, nodes, |node| {
         keys.iter()

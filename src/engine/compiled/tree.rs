@@ -1,4 +1,4 @@
-//! Quotas in the tree of queues, as Kueue computes them: what a subtree has, what it keeps for itself, what it may get.
+//! Quotas in the queue tree, as Kueue computes them: a subtree's quota, its guaranteed part, and its potential.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{FlavorId, PairId, QueueId};
 
 /// Resources that share a list of flavors: a pod set gets one flavor for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Group {
+pub struct ResourceGroup {
     /// Resources, by name.
     pub resources: Vec<Name>,
     /// Flavors, in the order in which they are tried.
@@ -19,19 +19,19 @@ pub struct Group {
 /// The quotas of one queue for one flavor and resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quotas {
-    /// Its own.
+    /// Nominal quota.
     pub nominal: i64,
-    /// Most above its own; none: no limit.
+    /// Borrowing limit; none: no limit.
     pub borrow: Option<i64>,
-    /// Most that it lends; none: no limit.
+    /// Lending limit; none: no limit.
     pub lend: Option<i64>,
-    /// Most in all; none: no limit.
+    /// Hard cap; none: no limit.
     pub cap: Option<i64>,
-    /// Its own and what those below lend it.
+    /// Nominal quota plus what descendants lend.
     pub subtree: i64,
-    /// Of that, what it never lends.
+    /// The part that it never lends.
     pub guaranteed: i64,
-    /// What it could use if nobody used anything.
+    /// What it could use in an idle tree.
     pub potential: i64,
 }
 
@@ -40,25 +40,25 @@ pub struct Quotas {
 pub struct Branch {
     /// Name.
     pub name: Name,
-    /// Above it.
+    /// Parent.
     pub parent: Option<QueueId>,
-    /// Below it, in order.
+    /// Children, in order.
     pub children: Vec<QueueId>,
-    /// At the top of it.
+    /// Root of its tree.
     pub root: QueueId,
-    /// Levels below it: 0 for a queue with nothing below.
+    /// Levels below it: 0 for a leaf.
     pub height: usize,
-    /// Where its quotas begin in [`Tree::quotas`] and its usage in the state's.
+    /// Index of its first quota in [`Tree::quotas`] and of its first usage in the state.
     pub base: usize,
-    /// Its flavors by resource; empty: it has no limits.
-    pub groups: Vec<Group>,
-    /// It refuses resources that it has no quota for.
+    /// Its flavors by resource; empty: no limits.
+    pub groups: Vec<ResourceGroup>,
+    /// Whether it rejects resources without a quota.
     pub covers_all: bool,
-    /// It is known only by name.
+    /// Whether it is known by name only.
     pub nameless: bool,
 }
 
-/// Resources of pods that were admitted by Kueue without a flavor for them.
+/// Resources of pods that Kueue admitted without a flavor for them.
 fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
     let kueue = |name: &Name| {
         let queue = snapshot.queues.iter().find(|queue| queue.name == *name);
@@ -72,7 +72,10 @@ fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
         .filter(|set| !set.admitted.is_empty());
     let mut out = BTreeSet::new();
     for set in quota_reserved {
-        for (name, amount) in [("cpu", set.ask.cpu_milli), ("memory", set.ask.memory_bytes)] {
+        for (name, amount) in [
+            ("cpu", set.requests.cpu_milli),
+            ("memory", set.requests.memory_bytes),
+        ] {
             if amount > 0 && !set.admitted.contains_key(name) {
                 out.insert(Name::from(name));
             }
@@ -84,14 +87,14 @@ fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
 /// The tree, with quotas in dense order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
-    /// Queues: those of the snapshot, then those that only workloads name, then that of workloads without one.
+    /// Queues: those of the snapshot, then those that only workloads name, then the one of workloads without a queue.
     pub branches: Vec<Branch>,
     /// Per root: its flavors and resources, in order.
     pub pairs: BTreeMap<QueueId, Vec<(FlavorId, Name)>>,
     /// Quotas: of a queue and pair at [`Branch::base`] + pair.
     pub quotas: Vec<Quotas>,
-    /// What Kueue passes over when it counts: something that asks for it was admitted without a flavor for it, so its
-    /// configuration excludes it, which no object says.
+    /// Resources that Kueue does not count: some workload that requests them was admitted without a flavor for them, so Kueue's
+    /// configuration excludes them, which no API object shows.
     pub passed_over: BTreeSet<Name>,
     by_name: BTreeMap<Name, QueueId>,
 }
@@ -143,7 +146,7 @@ impl Tree {
         tree
     }
 
-    /// A queue that is above itself stands at the top instead.
+    /// Turns a queue that is its own ancestor into a root.
     fn cut_rings(&mut self) {
         for start in 0..self.branches.len() {
             let mut seen = BTreeSet::from([start]);
@@ -158,7 +161,7 @@ impl Tree {
         }
     }
 
-    /// Queues that are only names: all of them where none is known, and always that of workloads without a queue.
+    /// Adds queues known by name only: all of them if no queue is known, and always the one of workloads without a queue.
     fn add_names(&mut self, snapshot: &Snapshot) {
         let mut names = BTreeSet::from([Name::default()]);
         if snapshot.queues.is_empty() {
@@ -225,7 +228,7 @@ impl Tree {
             }
             self.branches[id].groups = groups(&queue.quotas, known);
         }
-        // A queue without quotas of its own tries the flavors of the one above; in Kueue it admits nothing.
+        // A queue without its own quotas uses its parent's flavors; in Kueue it admits nothing.
         for id in 0..queues.len() {
             if self.branches[id].groups.is_empty() && !self.branches[id].covers_all {
                 let above = self
@@ -238,30 +241,30 @@ impl Tree {
         }
     }
 
-    /// The queue of this name; `""` for that of workloads without one.
+    /// The queue with this name; `""` for workloads without a queue.
     pub fn queue(&self, name: &str) -> Option<QueueId> {
         self.by_name.get(name).copied()
     }
 
-    /// A queue and all above it, up to the root.
+    /// A queue and its ancestors, up to the root.
     pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |&at| self.branches[at].parent)
     }
 
-    /// Queues at the top.
+    /// Root queues.
     pub fn roots(&self) -> Vec<QueueId> {
         let all = 0..self.branches.len();
         all.filter(|&id| self.branches[id].parent.is_none())
             .collect()
     }
 
-    /// How many flavors and resources the root of a queue has.
+    /// Number of pairs in the tree of a queue.
     pub fn width(&self, queue: QueueId) -> usize {
         let root = self.branches[queue].root;
         self.pairs.get(&root).map_or(0, Vec::len)
     }
 
-    /// Flavors and resources of the root of a queue.
+    /// Pairs of flavor and resource in the tree of a queue.
     pub fn pairs_of(&self, queue: QueueId) -> &[(FlavorId, Name)] {
         let root = self.branches[queue].root;
         self.pairs.get(&root).map_or(&[], Vec::as_slice)
@@ -279,7 +282,7 @@ impl Tree {
         &self.quotas[self.branches[queue].base + pair]
     }
 
-    /// The same tree with other quotas for a queue and pair; only what is said by people is taken from `quotas`.
+    /// The same tree with other quotas for a queue and pair; only configured fields of `quotas` are used, not derived ones.
     #[must_use]
     pub fn with(&self, queue: QueueId, pair: PairId, quotas: Quotas) -> Self {
         let mut tree = self.clone();
@@ -289,7 +292,7 @@ impl Tree {
         tree
     }
 
-    /// Works out subtree, guaranteed and potential below a root.
+    /// Computes subtree, guaranteed and potential below a root.
     fn settle(&mut self, root: QueueId) {
         let mut order = vec![root];
         let mut next = 0;
@@ -329,24 +332,25 @@ impl Tree {
     }
 }
 
-/// Groups of a list of quotas: resources that have a flavor in common share a group.
-fn groups(quotas: &[Quota], known: impl Fn(&Quota) -> Option<FlavorId>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+/// Resource groups of a list of quotas: resources with a common flavor share a group.
+fn groups(quotas: &[Quota], known: impl Fn(&Quota) -> Option<FlavorId>) -> Vec<ResourceGroup> {
+    let mut groups: Vec<ResourceGroup> = Vec::new();
     for quota in quotas {
         let Some(flavor) = known(quota) else {
             continue;
         };
-        let touches = |group: &Group| {
+        let touches = |group: &ResourceGroup| {
             group.flavors.contains(&flavor) || group.resources.contains(&quota.resource)
         };
-        let (mut mine, others): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(touches);
+        let (mut mine, others): (Vec<ResourceGroup>, Vec<ResourceGroup>) =
+            groups.into_iter().partition(touches);
         groups = others;
         let mut group = mine.drain(..).reduce(|mut first, other| {
             first.flavors.extend(other.flavors);
             first.resources.extend(other.resources);
             first
         });
-        let group = group.get_or_insert_with(|| Group {
+        let group = group.get_or_insert_with(|| ResourceGroup {
             resources: Vec::new(),
             flavors: Vec::new(),
         });

@@ -1,63 +1,65 @@
-//! Workloads as the scheduler sees them: what is alike becomes one.
+//! Compiled workloads: equal requests, constraints and shapes are shared.
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{Ask, Choice, PodSet, Requirement, Route, Snapshot, Toleration, Workload};
+use crate::snapshot::{
+    FlavorChoice, PodSet, Requirement, ResourceRequests, Route, Snapshot, Toleration, Workload,
+};
 use model::base::Name;
 
 use super::topology_tree::{self, TopologyTree};
 use super::tree::Tree;
 use super::{FlavorId, Index, QueueId, ResourceId};
 
-/// What one pod asks for.
+/// Requests of one pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodRequest {
-    /// As it stands in the snapshot.
-    pub ask: Ask,
+    /// The request in the snapshot.
+    pub ask: ResourceRequests,
     /// Devices: resource, count, thousandths of each.
     pub devices: Vec<(ResourceId, u32, i32)>,
 }
 
-/// Where pods may go, topology and flavors aside.
+/// Placement constraints, without topology and flavors.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Constraint {
-    /// Labels that a node carries.
+    /// Required node labels.
     pub selector: BTreeMap<Name, Name>,
-    /// One of these lists is met.
+    /// Node affinity: one of these lists must match.
     pub affinity: Vec<Vec<Requirement>>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
 }
 
-/// Pods that are alike.
+/// A set of identical pods.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CompiledPodSet {
-    /// Index in [`super::CompiledFleet::wants`].
+    /// Index in [`super::CompiledFleet::requests`].
     pub want: usize,
     /// Index in [`super::CompiledFleet::constraints`].
     pub constraint: usize,
-    /// Pods that it wants.
+    /// Requested number of pods.
     pub count: u32,
-    /// Pods without which it does not start.
+    /// Minimum number of pods to start.
     pub min: u32,
     /// Ladder, level, and whether it is required.
-    pub wish: Option<(usize, usize, bool)>,
+    pub topology_level: Option<(usize, usize, bool)>,
 }
 
 /// A workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledWorkload {
-    /// Its queue; none where it names one that is not there.
+    /// Its queue; none if it names a missing one.
     pub queue: Option<QueueId>,
-    /// Its pods.
+    /// Pod sets.
     pub sets: Vec<CompiledPodSet>,
-    /// Flavors that it may use, best first, each with its speed in thousandths; none: those of its queue.
+    /// Allowed flavors, best first, each with its speed in thousandths; none: those of its queue.
     pub choices: Option<Vec<(FlavorId, i64)>>,
-    /// Workloads of one shape fare alike at any one moment.
+    /// Shape: workloads of one shape have the same result at any one time.
     pub shape: usize,
 }
 
-/// What workloads of one shape have in common: queue, pods, flavors.
+/// Common properties of workloads of one shape: queue, pods, flavors.
 type Shape = (
     Option<QueueId>,
     Vec<CompiledPodSet>,
@@ -77,7 +79,7 @@ pub(super) fn compile(
     ladders: &mut Vec<TopologyTree>,
     tree: &Tree,
 ) -> Workloads {
-    let mut want_index: Index<&Ask> = Index::new();
+    let mut want_index: Index<&ResourceRequests> = Index::new();
     let mut constraint_index: Index<Constraint> = Index::new();
     let mut shape_index: Index<Shape> = Index::new();
     let (mut wants, mut constraints, mut works) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,9 +90,9 @@ pub(super) fn compile(
             .sets
             .iter()
             .map(|set| {
-                let (want, new) = want_index.of(&set.ask);
+                let (want, new) = want_index.of(&set.requests);
                 if new {
-                    wants.push(compiled(&set.ask, resources));
+                    wants.push(compiled(&set.requests, resources));
                 }
                 let constraint = Constraint {
                     selector: set.selector.clone(),
@@ -106,7 +108,7 @@ pub(super) fn compile(
                     constraint: at,
                     count: set.count,
                     min: set.min.min(set.count),
-                    wish: wish(set, snapshot, ladders),
+                    topology_level: topology_wish(set, snapshot, ladders),
                 }
             })
             .collect();
@@ -127,7 +129,7 @@ pub(super) fn compile(
     }
 }
 
-fn compiled(ask: &Ask, resources: &[Name]) -> PodRequest {
+fn compiled(ask: &ResourceRequests, resources: &[Name]) -> PodRequest {
     let devices = ask.devices.iter().map(|device| {
         let resource = resources.binary_search(&device.resource);
         (
@@ -142,8 +144,8 @@ fn compiled(ask: &Ask, resources: &[Name]) -> PodRequest {
     }
 }
 
-/// The ladder and level of a wish. A level that no topology has is taken for a node label's key.
-fn wish(
+/// Ladder and level of a topology request. A level that no topology has is treated as a node label key.
+fn topology_wish(
     set: &PodSet,
     snapshot: &Snapshot,
     ladders: &mut Vec<TopologyTree>,
@@ -157,7 +159,7 @@ fn wish(
         let keys = std::slice::from_ref(&wish.level);
         let mut ladder = topology_tree::of_labels(wish.level.clone(), keys, &snapshot.nodes);
         if ladder.levels.is_empty() {
-            // No node has it: a level without domains, in which nothing fits.
+            // No node has it: a level without domains, which fits nothing.
             ladder.levels.push(wish.level.clone());
         }
         ladders.push(ladder);
@@ -166,7 +168,7 @@ fn wish(
     Some((ladder, level, wish.required))
 }
 
-/// Flavors that a workload names, or else the first route that matches it.
+/// Flavors that a workload names, or else those of the first matching route.
 fn choices(workload: &Workload, snapshot: &Snapshot) -> Option<Vec<(FlavorId, i64)>> {
     let route = || {
         let matches = |route: &&Route| {
@@ -176,13 +178,13 @@ fn choices(workload: &Workload, snapshot: &Snapshot) -> Option<Vec<(FlavorId, i6
         };
         snapshot.routes.iter().find(matches)
     };
-    let (list, most): (&[Choice], Option<i64>) = if workload.flavors.is_empty() {
+    let (list, most): (&[FlavorChoice], Option<i64>) = if workload.flavors.is_empty() {
         let route = route()?;
         (&route.flavors, route.most_price)
     } else {
         (&workload.flavors, None)
     };
-    let flavor = |choice: &Choice| {
+    let flavor = |choice: &FlavorChoice| {
         let at = snapshot
             .flavors
             .binary_search_by(|flavor| flavor.name.cmp(&choice.flavor))

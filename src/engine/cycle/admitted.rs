@@ -1,4 +1,4 @@
-//! Those that their queue has admitted and that have no pod on a node yet: theirs is the room that becomes free.
+//! Admitted workloads that have no pod on a node yet: they take free capacity first.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,40 +10,77 @@ use crate::state::{Allocation, PodSetAllocation, State};
 
 use super::{are_flat, is_kueue};
 
-/// Those that are admitted and have no pod on a node, as the scheduler takes them: by priority, then as they were admitted.
-/// `fresh` are those of this moment, so the last.
+/// Admitted workloads with no pod on a node, in the scheduler's order: by priority, then by admission time.
+/// `fresh` were admitted in this cycle, so they come last.
 pub(crate) fn unplaced(state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
     lacking(state, fresh, |allocation| allocation.pods() == 0)
 }
 
-/// Those that are admitted and whose pods have nodes as something says, in that order.
+/// Admitted workloads whose allocation matches a predicate, in the same order.
 fn lacking(
     state: &State<'_>,
     fresh: &[WorkloadId],
     lacks: impl Fn(&Allocation) -> bool,
 ) -> Vec<WorkloadId> {
-    let compiled = state.compiled();
-    let mut all: Vec<WorkloadId> = state
-        .holders()
-        .filter(|work| {
-            let model = compiled.workload(*work);
-            let lacks = state
-                .allocation(*work)
-                .is_some_and(|allocation| lacks(allocation));
-            let waits = model.status == Status::Running || fresh.contains(work);
-            lacks && waits && model.device_count() > 0
-        })
+    let all = state.holders();
+    let mut all: Vec<WorkloadId> = all
+        .filter(|work| waits_for_nodes(state, fresh, *work, &lacks))
         .collect();
-    all.sort_by_key(|work| {
-        let model = compiled.workload(*work);
-        let quota_reserved = (model.admitted_at.is_none(), model.admitted_at);
-        (Reverse(state.priority(*work)), quota_reserved, *work)
-    });
+    in_order(state, &mut all);
     all
 }
 
-/// Gives those that were admitted and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
-/// room, and who did not.
+/// Whether a workload is admitted and its allocation matches a predicate.
+fn waits_for_nodes(
+    state: &State<'_>,
+    fresh: &[WorkloadId],
+    work: WorkloadId,
+    lacks: impl Fn(&Allocation) -> bool,
+) -> bool {
+    let model = state.workload(work);
+    let lacks = state
+        .allocation(work)
+        .is_some_and(|allocation| lacks(allocation));
+    let waits = model.status == Status::Running || fresh.contains(&work);
+    lacks && waits && model.device_count() > 0
+}
+
+fn in_order(state: &State<'_>, works: &mut [WorkloadId]) {
+    works.sort_by_key(|work| {
+        let model = state.workload(*work);
+        let quota_reserved = (model.admitted_at.is_none(), model.admitted_at);
+        (Reverse(state.priority(*work)), quota_reserved, *work)
+    });
+}
+
+/// Workloads that were admitted and had no pod on a node at the first query in a cycle. During the cycle this list only
+/// shrinks; workloads whose quota is reserved in the cycle are appended.
+#[derive(Debug, Default)]
+pub(super) struct Unplaced(Option<Vec<WorkloadId>>);
+
+impl Unplaced {
+    /// Computes the list. Call it while no preemption is being simulated.
+    pub(super) fn learn(&mut self, state: &State<'_>) {
+        self.0.get_or_insert_with(|| unplaced(state, &[]));
+    }
+
+    /// Same result as [`unplaced`].
+    fn now(&self, state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
+        let Some(known) = self.0.as_ref().filter(|_| state.nodes() > 0) else {
+            // A fleet without nodes has no placements.
+            return unplaced(state, fresh);
+        };
+        let mut all: Vec<WorkloadId> = known.iter().chain(fresh).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|work| waits_for_nodes(state, fresh, *work, |held| held.pods() == 0));
+        in_order(state, &mut all);
+        all
+    }
+}
+
+/// Places admitted workloads that have no pod on a node, as the scheduler does before any new workload: returns those that were
+/// placed and those that were not.
 pub fn place(
     state: &mut State<'_>,
     quota_reserved: &[WorkloadId],
@@ -66,7 +103,7 @@ fn seat_these(
     (placed, unplaced)
 }
 
-/// How nodes are looked at for those who have their quota.
+/// Relaxation for workloads that already have quota: nodes are searched without quota checks.
 fn past_quota() -> Relaxation {
     Relaxation {
         no_quota: true,
@@ -74,7 +111,7 @@ fn past_quota() -> Relaxation {
     }
 }
 
-/// Gives one that was admitted nodes for its pods; where they do not suffice, the state is as before.
+/// Places all pods of an admitted workload; if the nodes do not suffice, the state is unchanged.
 fn seat_whole(state: &mut State<'_>, work: WorkloadId) -> Option<Arc<Allocation>> {
     let mark = state.mark();
     state.evict(work);
@@ -85,9 +122,9 @@ fn seat_whole(state: &mut State<'_>, work: WorkloadId) -> Option<Arc<Allocation>
     allocation
 }
 
-/// Lets those that were admitted and lack pods on nodes take what there is as a scheduler without gangs does: pod by pod, so that
-/// one that lacks room for all of its pods holds what the next would have had. Who had none and has all of them then. No more than
-/// looking can be done with the state afterwards: what some hold more is in no tenure.
+/// Binds the pods of admitted workloads one by one, as a scheduler without gang scheduling does: a workload that cannot place all
+/// its pods still takes capacity from the next one. Returns workloads that had no pod on a node and now have all of them.
+/// Afterwards the state may only be read: the additional pods are recorded in no allocation.
 pub fn bind(state: &mut State<'_>, quota_reserved: &[WorkloadId]) -> Vec<WorkloadId> {
     let lacks = |set: &PodSetAllocation| set.count as usize > set.placements.len();
     let some = lacking(state, quota_reserved, |allocation| {
@@ -113,20 +150,20 @@ pub fn bind(state: &mut State<'_>, quota_reserved: &[WorkloadId]) -> Vec<Workloa
     whole
 }
 
-/// Whether a queue is Kueue's and none of its flavors has a topology, so that nodes are no matter of it.
+/// Whether a queue is Kueue's and none of its flavors has a topology, so that admission ignores nodes.
 pub(super) fn looks_at_quota_alone(compiled: &CompiledFleet, queue: QueueId) -> bool {
     let mut groups = compiled.tree.branches[queue].groups.iter();
     is_kueue(compiled, queue) && groups.all(|group| are_flat(compiled, &group.flavors))
 }
 
-/// What one that is admitted with an allocation would have with places on nodes, once those have theirs that wait for nodes already
-/// and go before it. The state stays as it is.
+/// The allocation of an admitted workload after placement on nodes, once the workloads that wait for nodes and precede it
+/// are placed. The state is unchanged.
 pub(super) fn placed(
     state: &mut State<'_>,
     work: WorkloadId,
     queue: QueueId,
     allocation: &Allocation,
-    quota_reserved: &[WorkloadId],
+    (known, quota_reserved): (&Unplaced, &[WorkloadId]),
 ) -> Option<Allocation> {
     let flavors: Vec<_> = allocation
         .sets
@@ -136,8 +173,9 @@ pub(super) fn placed(
     let counts: Vec<u32> = allocation.sets.iter().map(|set| set.count).collect();
     let compiled = state.compiled();
     let mark = state.mark();
-    let mut before = unplaced(state, quota_reserved);
-    // Another priority in its queue is none of its pods: no more of those who wait for nodes stand behind it then.
+    let mut before = known.now(state, quota_reserved);
+    debug_assert_eq!(before, unplaced(state, quota_reserved));
+    // A changed workload priority does not change its pods' priority, so no more of the waiting workloads come after it.
     let own = state.priority(work).min(compiled.workload(work).priority);
     before.retain(|other| state.priority(*other) >= own);
     seat_these(state, before);

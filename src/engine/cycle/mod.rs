@@ -1,12 +1,12 @@
-//! One cycle: who starts now and where, who waits and why, and for whom room is kept.
+//! One scheduling cycle: which workloads start and where, which wait and why, and which get a reservation.
 //!
-//! Queues put forward their first in rounds, as Kueue's scheduler does: in each round the first of every queue, those that
+//! Queues nominate their heads in rounds, as Kueue's scheduler does: each round takes the head of every queue, those that
 //! need not borrow before those that do (or, with fair sharing, by the share that their queue would have), then by priority,
-//! then by age. What a strict queue cannot start holds up those behind it; in another queue they may pass, unless a
-//! reservation of one before them would be delayed.
+//! then by age. In a strict queue, a workload that cannot start blocks those behind it; in another queue they may overtake it,
+//! unless that delays an earlier workload's reservation.
 
 mod admitted;
-mod carried;
+mod carry_over;
 mod order;
 mod reservation;
 mod series;
@@ -27,7 +27,7 @@ use super::preempt::{Holders, Mode, Victim, Victims};
 use super::snapshot::{QueueingStrategy, Status, System};
 use super::state::{Allocation, State};
 
-use admitted::{looks_at_quota_alone, placed};
+use admitted::{Unplaced, looks_at_quota_alone, placed};
 use reservation::Reservations;
 
 pub(super) use admitted::unplaced;
@@ -36,72 +36,83 @@ pub use order::{pending, precedes};
 pub(super) use series::Series;
 pub(super) use watch::{Attempt, Known, Watch};
 
-/// How to run a cycle.
+/// Options of a cycle.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options<'a> {
-    /// How long each workload runs from start to end, in milliseconds at speed 1; nothing for one of which nothing is known.
+    /// Duration of each workload from start to end, in milliseconds at speed 1; none where unknown.
     /// Without the list, [`expected`].
     pub durations: Option<&'a [Option<i64>]>,
-    /// Nobody is preempted, and nobody evicted from a queue that is being drained.
+    /// No preemption, and no eviction from a queue that is being drained.
     pub spare_all: bool,
-    /// Queues of Kueue admit by their quotas alone, as Kueue does where a flavor has no topology: what finds no room holds its
-    /// quota, and its pods wait for nodes. Nobody is kept room for there, and nobody goes for want of nodes.
+    /// Kueue queues admit by quota alone, as Kueue does where a flavor has no topology: a workload that fits no node keeps its
+    /// quota, and its pods wait for nodes. These queues get no reservations and do not preempt for lack of nodes; a victim of
+    /// preemption for quota is evicted even if no node has free capacity then.
     pub quota_alone: bool,
-    /// In queues of Kueue nobody goes for want of nodes: where the quota suffices Kueue preempts nobody, unless the flavor has a
-    /// topology.
+    /// In Kueue queues no workload is preempted for lack of nodes: if the quota suffices, Kueue preempts nothing, unless the
+    /// flavor has a topology.
     pub spare_for_room: bool,
+}
+
+impl Options<'static> {
+    /// For simulating the effect of a change: Kueue queues admit and preempt by quota alone, as Kueue does.
+    pub const BY_QUOTA: Self = Self {
+        durations: None,
+        spare_all: false,
+        quota_alone: true,
+        spare_for_room: true,
+    };
 }
 
 /// A workload that starts.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Admission {
-    /// Which.
+pub struct AdmittedWorkload {
+    /// Workload.
     pub work: WorkloadId,
-    /// What it holds from now on.
+    /// Its allocation from now on.
     pub allocation: Arc<Allocation>,
-    /// It starts before one that stands before it in its queue.
+    /// It starts before a workload ahead of it in its queue.
     pub passed: bool,
 }
 
-/// A workload that starts in the place of others.
+/// A workload that starts by preempting others.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preempted {
-    /// Which; it is among those admitted as well.
+    /// The preemptor; also listed in `admitted` or `quota_reserved`.
     pub by: WorkloadId,
-    /// Who goes.
+    /// Its victims.
     pub victims: Victims,
 }
 
-/// Room kept for a workload.
+/// Reserved capacity for a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reservation {
-    /// Which.
+    /// Workload.
     pub work: WorkloadId,
-    /// When it starts.
+    /// Start time.
     pub at: Moment,
-    /// What it will hold.
+    /// Its future allocation.
     pub allocation: Arc<Allocation>,
 }
 
-/// What a cycle decides.
+/// Decisions of a cycle.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cycle {
-    /// Who starts, in the order in which it was decided.
-    pub admitted: Vec<Admission>,
-    /// Who goes so that another starts, in the order in which it was decided.
+    /// Workloads that start, in order of decision.
+    pub admitted: Vec<AdmittedWorkload>,
+    /// Preemptions, in order of decision.
     pub preempted: Vec<Preempted>,
-    /// Who goes before anybody starts, because its queue is being drained.
+    /// Workloads evicted before any start because their queue is being drained.
     pub drained: Vec<Victim>,
-    /// Who waits, by workload, and why: every attempt that failed.
+    /// Waiting workloads and why: every failed attempt.
     pub waiting: BTreeMap<WorkloadId, Arc<[Miss]>>,
-    /// Room that is kept, in the order in which it was.
+    /// Reservations, in the order in which they were made.
     pub reservations: Vec<Reservation>,
-    /// Who has its quota from now on, and no room on nodes.
+    /// Workloads whose quota is reserved from now on and that fit no nodes.
     pub quota_reserved: Vec<WorkloadId>,
 }
 
-/// How long a workload is expected to run, in milliseconds at speed 1: what it says; or else what nine tenths of its owner's
-/// past runs stayed below; or else nothing.
+/// Expected duration of a workload, in milliseconds at speed 1: its own estimate, else the 90th percentile of its owner's
+/// past runs, else none.
 pub fn expected(compiled: &CompiledFleet, work: WorkloadId) -> Option<i64> {
     let workload = compiled.workload(work);
     let past = || {
@@ -112,49 +123,54 @@ pub fn expected(compiled: &CompiledFleet, work: WorkloadId) -> Option<i64> {
     workload.estimate_ms.or_else(past)
 }
 
-/// What is [`expected`] of each workload.
+/// The [`expected`] duration of each workload.
 pub(super) fn durations(compiled: &CompiledFleet) -> Arc<[Option<i64>]> {
-    let works = 0..compiled.works.len();
+    let works = 0..compiled.workloads.len();
     works.map(|work| expected(compiled, work)).collect()
 }
 
-/// How long something of a duration at speed 1 takes at another speed, rounded up.
+/// Duration at another speed of work that takes `duration` at speed 1, rounded up.
 pub fn at_speed(duration: i64, speed_milli: i64) -> i64 {
     let speed = i128::from(speed_milli.max(1));
     let wide = (i128::from(duration.max(0)) * 1_000 + speed - 1) / speed;
     i64::try_from(wide).unwrap_or(i64::MAX)
 }
 
-/// When a workload that holds something ends: its start (now, where that is not known) and its duration. One that ran over
-/// ends a minute from now.
+/// Expected end of a workload with an allocation: its start (now if unknown) plus its duration. An overdue workload
+/// ends one minute from now.
 pub fn end_of(state: &State<'_>, work: WorkloadId, duration: Option<i64>) -> Option<Moment> {
     let allocation = state.allocation(work)?;
     let now = state.now();
-    if state.standing(work).status == Status::Ending {
+    if state.workload_state(work).status == Status::Ending {
         return Some(now);
     }
     let since = state.since(work).unwrap_or(now);
     let lasts = at_speed(duration?, allocation.speed_milli);
     let end = Moment::from_millis(since.millis().saturating_add(lasts));
-    Some(if end > now {
+    Some(not_overdue(end, now))
+}
+
+/// An expected end, or one minute from now if it has passed.
+fn not_overdue(end: Moment, now: Moment) -> Moment {
+    if end > now {
         end
     } else {
         Moment::from_millis(now.millis().saturating_add(60_000))
-    })
+    }
 }
 
-/// Runs a cycle: the state then holds what was admitted.
+/// Runs a cycle. Afterwards the state contains what was admitted.
 pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
     watched(state, options, Watch::default())
 }
 
-/// Runs a cycle under the eyes of somebody, or only up to the turn of one workload.
+/// Runs a cycle with a [`Watch`], optionally only until one workload has been tried.
 pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Watch<'_>) -> Cycle {
     let compiled = state.compiled();
     let known = watch.known.take();
     let durations = match (options.durations, &known) {
         (Some(list), _) => {
-            let works = 0..compiled.works.len();
+            let works = 0..compiled.workloads.len();
             works
                 .map(|work| list.get(work).copied().flatten())
                 .collect()
@@ -169,7 +185,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
             state.evict(victim.work);
         }
     }
-    // Those that are drained wait too.
+    // Drained workloads are pending as well.
     let lines = match known.filter(|_| drained.is_empty()) {
         Some(known) => order::lines_of(compiled, known.lines),
         None => order::lines(state),
@@ -180,6 +196,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
         spared_whole: vec![options.spare_all; compiled.shapes],
         fresh: BTreeSet::new(),
         holders: None,
+        unplaced: Unplaced::default(),
         reservations: Reservations::new(durations),
         lines,
         out: Cycle {
@@ -187,7 +204,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
             ..Cycle::default()
         },
         quota_alone: options.quota_alone,
-        spare_for_room: options.spare_for_room,
+        spare_for_room: options.spare_for_room || options.quota_alone,
         over: false,
     };
     while run.round(state, &mut watch) {}
@@ -195,41 +212,42 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
     run.out
 }
 
-/// A queue with those who want to start from it.
+/// A queue with its pending workloads.
 #[derive(Clone, Debug)]
 struct Line {
     queue: QueueId,
-    /// In order.
+    /// In queue order.
     works: Vec<WorkloadId>,
-    /// How many have had their turn.
+    /// Number of workloads already tried.
     next: usize,
-    /// The first that could not start.
+    /// The first workload that could not start.
     blocked: Option<WorkloadId>,
     strict: bool,
 }
 
 struct Run {
-    /// By shape of workload: why it does not start. That stays until somebody is preempted.
+    /// By workload shape: why it does not start. Valid until a preemption.
     failed: Vec<Option<Arc<[Miss]>>>,
-    /// By shape: it preempts nobody. In a line the first of a shape may take the most.
+    /// By shape: preempts no workload. The first of a shape in a line may preempt the most.
     spared: Vec<bool>,
-    /// By shape: it preempts nobody for all of its pods.
+    /// By shape: preempts no workload to start all of its pods.
     spared_whole: Vec<bool>,
-    /// Those that started in this cycle.
+    /// Workloads started in this cycle.
     fresh: BTreeSet<WorkloadId>,
-    /// Those that held something when somebody was first to be preempted.
+    /// Workloads with an allocation when preemption was first considered.
     holders: Option<Holders>,
+    unplaced: Unplaced,
     reservations: Reservations,
     lines: Vec<Line>,
     out: Cycle,
     quota_alone: bool,
     spare_for_room: bool,
-    /// The one up to whose turn it was to go has had it.
+    /// The workload at which the cycle was to stop has been tried.
     over: bool,
 }
 
 impl Run {
-    /// Gives the first of every queue its turn. False where there was none.
+    /// Tries the head of every queue. False if there is none.
     fn round(&mut self, state: &mut State<'_>, watch: &mut Watch<'_>) -> bool {
         let mut heads: Vec<(usize, WorkloadId)> = Vec::new();
         for (at, line) in self.lines.iter_mut().enumerate() {
@@ -243,7 +261,7 @@ impl Run {
         }
         let mut turns = order::HeadOrder::new(state, heads);
         while let Some((line, work)) = turns.next(state) {
-            let admitted = self.turn(state, line, work, watch);
+            let admitted = self.try_workload(state, line, work, watch);
             if self.over {
                 return false;
             }
@@ -252,19 +270,19 @@ impl Run {
         true
     }
 
-    fn turn(
+    fn try_workload(
         &mut self,
         state: &mut State<'_>,
         line: usize,
         work: WorkloadId,
         watch: &mut Watch<'_>,
     ) -> bool {
-        let shape = state.compiled().works[work].shape;
-        let first = state.compiled().works[work].queue;
+        let shape = state.compiled().workloads[work].shape;
+        let first = state.compiled().workloads[work].queue;
         let last = watch.until == Some(work);
         self.over |= last;
         let relaxation = watch.relaxation.filter(|_| last);
-        // Who is looked at through a lens is not to push others out for it.
+        // A relaxed trial must not preempt other workloads.
         let pushes = relaxation.is_none();
         if pushes && self.whole_first(state, work, line) {
             return true;
@@ -309,21 +327,22 @@ impl Run {
         }
     }
 
-    /// Lets a workload in as Kueue does: by the first flavors whose quota suffices, with room on their nodes or without.
+    /// Admits a workload as Kueue does: with the first flavors whose quota suffices, whether or not their nodes have free
+    /// capacity.
     fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkloadId) -> bool {
         let compiled = state.compiled();
         let short = |misses: &Arc<[Miss]>| {
             let of_nodes = |why: &Why| matches!(why, Why::Nodes { .. } | Why::Topology { .. });
             !misses.iter().any(|miss| of_nodes(&miss.why))
         };
-        // Quotas only shrink until somebody is preempted.
-        if self.failed[compiled.works[work].shape]
+        // Free quota only shrinks until a preemption.
+        if self.failed[compiled.workloads[work].shape]
             .as_ref()
             .is_some_and(short)
         {
             return false;
         }
-        let Some(queue) = compiled.works[work]
+        let Some(queue) = compiled.workloads[work]
             .queue
             .filter(|queue| is_kueue(compiled, *queue))
         else {
@@ -353,29 +372,39 @@ impl Run {
             self.admitted(line, work, allocation);
             return true;
         }
-        debug_assert!(state.gate_of_queue(work) == Ok(queue), "its queue lets in");
+        debug_assert!(
+            state.gate_of_queue(work) == Ok(queue),
+            "its queue admits it"
+        );
         let started = state.start(work, &blind).is_ok();
         if started {
-            self.fresh.insert(work);
-            self.out.quota_reserved.push(work);
+            // The end of this workload is not in the list.
+            self.reservations.ends = None;
+            self.reserved(work);
         }
         started
+    }
+
+    /// Records that a workload has its quota and its pods wait for nodes.
+    fn reserved(&mut self, work: WorkloadId) {
+        self.fresh.insert(work);
+        self.out.quota_reserved.push(work);
     }
 
     fn admitted(&mut self, line: usize, work: WorkloadId, allocation: Arc<Allocation>) {
         let passed = self.lines[line].blocked.is_some();
         self.fresh.insert(work);
-        self.out.admitted.push(Admission {
+        self.out.admitted.push(AdmittedWorkload {
             work,
             allocation,
             passed,
         });
     }
 
-    /// Kueue preempts for all pods of a workload before it lets in fewer of them.
+    /// Kueue tries preemption for all pods of a workload before it admits fewer of them.
     fn whole_first(&mut self, state: &mut State<'_>, work: WorkloadId, line: usize) -> bool {
         let compiled = state.compiled();
-        let it = &compiled.works[work];
+        let it = &compiled.workloads[work];
         let elastic = it.sets.iter().any(|set| set.min < set.count);
         let Some(queue) = it
             .queue
@@ -394,7 +423,7 @@ impl Run {
         state.find(work, &whole).is_err() && self.preempts(state, work, line, true)
     }
 
-    /// Starts a workload in the place of others, if it may and delays no reservation; where `whole` says so, all of its pods.
+    /// Starts a workload by preempting others, if it may and no reservation is delayed; with `whole`, only with all of its pods.
     fn preempts(
         &mut self,
         state: &mut State<'_>,
@@ -402,8 +431,8 @@ impl Run {
         line: usize,
         whole: bool,
     ) -> bool {
-        let shape = state.compiled().works[work].shape;
-        let Some(queue) = state.compiled().works[work].queue else {
+        let shape = state.compiled().workloads[work].shape;
+        let Some(queue) = state.compiled().workloads[work].queue else {
             return false;
         };
         let known = if whole {
@@ -421,7 +450,11 @@ impl Run {
             true => Mode::ByQuota,
             false => Mode::AsCluster,
         };
+        if mode == Mode::ByQuota {
+            self.unplaced.learn(state);
+        }
         let found = state.victims_except(work, (mode, whole), holders, &spared);
+        let mut waits_for_nodes = false;
         let kept = found.ok().and_then(|mut victims| {
             let mark = state.mark();
             let gone: Vec<WorkloadId> = victims.list.iter().map(|it| it.work).collect();
@@ -429,13 +462,15 @@ impl Run {
                 state.evict(*victim);
             }
             if mode == Mode::ByQuota {
-                let quota_reserved = &self.out.quota_reserved;
-                let Some(placed) = placed(state, work, queue, &victims.allocation, quota_reserved)
-                else {
-                    state.undo_to(mark);
-                    return None;
-                };
-                victims.allocation = Arc::new(placed);
+                let waiting = (&self.unplaced, &self.out.quota_reserved[..]);
+                match placed(state, work, queue, &victims.allocation, waiting) {
+                    Some(placed) => victims.allocation = Arc::new(placed),
+                    None if self.quota_alone => waits_for_nodes = true,
+                    None => {
+                        state.undo_to(mark);
+                        return None;
+                    }
+                }
             }
             let free = self
                 .reservations
@@ -453,9 +488,12 @@ impl Run {
             return false;
         };
         state.preempt(work, &victims);
-        self.admitted(line, work, victims.allocation.clone());
+        match waits_for_nodes {
+            true => self.reserved(work),
+            false => self.admitted(line, work, victims.allocation.clone()),
+        }
         self.out.preempted.push(Preempted { by: work, victims });
-        // What they leave over may be enough for others.
+        // Capacity left over by the victims may suffice for other workloads.
         self.failed.fill(None);
         true
     }
@@ -475,6 +513,7 @@ impl Run {
                 work,
                 misses,
                 epoch,
+                by_reservations: false,
             });
         }
     }
@@ -507,7 +546,7 @@ impl Run {
             && !(self.quota_alone && is_kueue(state.compiled(), line.queue))
         {
             let queue = line.queue;
-            if let Ok(reservation) = self.reservations.make(state, queue, work) {
+            if let Ok(reservation) = self.reservations.reserve(state, queue, work) {
                 self.out.reservations.push(reservation);
             }
         }
@@ -520,13 +559,13 @@ fn is_kueue(compiled: &CompiledFleet, queue: QueueId) -> bool {
     known.is_some_and(|queue| queue.system == System::Kueue)
 }
 
-/// Whether none of these flavors has a topology: then Kueue looks at no node for them.
+/// Whether none of these flavors has a topology, so that Kueue ignores nodes for them.
 fn are_flat(compiled: &CompiledFleet, flavors: &[FlavorId]) -> bool {
     let mut flavors = flavors.iter();
     flavors.all(|flavor| compiled.snapshot.flavors[*flavor].topology.is_none())
 }
 
-/// Whether Kueue would let one in and leave it to find nodes, by flavors that have no topology.
+/// Whether Kueue would admit the workload and leave it without nodes, in flavors without a topology.
 fn lacks_nodes(compiled: &CompiledFleet, queue: Option<QueueId>, misses: &[Miss]) -> bool {
     let flat = |miss: &Miss| are_flat(compiled, &miss.flavors);
     let of_nodes = |miss: &Miss| matches!(miss.why, Why::Nodes { .. } | Why::Topology { .. });
@@ -534,7 +573,7 @@ fn lacks_nodes(compiled: &CompiledFleet, queue: Option<QueueId>, misses: &[Miss]
         && misses.iter().any(|miss| of_nodes(miss) && flat(miss))
 }
 
-/// Whether a queue is strict; those that are only names are not.
+/// Whether a queue is strict. Queues known by name alone are not.
 pub(crate) fn is_strict(compiled: &CompiledFleet, queue: QueueId) -> bool {
     let known = compiled.snapshot.queues.get(queue);
     known.is_some_and(|queue| queue.order == QueueingStrategy::Strict)

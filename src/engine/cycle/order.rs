@@ -1,4 +1,4 @@
-//! Who has the next turn.
+//! The order in which a cycle tries workloads.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use model::base::Moment;
 use super::share::Share;
 use super::{Line, is_strict};
 
-/// What orders workloads of one queue: priority, then age, then name.
+/// Order of workloads in one queue: priority, then age, then name.
 type Rank = (Reverse<i32>, Moment, WorkloadId);
 
 fn rank(state: &State<'_>, work: WorkloadId) -> Rank {
@@ -19,16 +19,16 @@ fn rank(state: &State<'_>, work: WorkloadId) -> Rank {
     (Reverse(state.priority(work)), created, work)
 }
 
-/// How two workloads of one queue are ordered: the one that is less has its turn first.
+/// Compares two workloads of one queue: the lesser one is tried first.
 pub fn precedes(state: &State<'_>, a: WorkloadId, b: WorkloadId) -> Ordering {
     rank(state, a).cmp(&rank(state, b))
 }
 
-/// Those that want to start, by queue, in order. Those whose queue is not there are left out.
+/// Pending workloads by queue, in order. Those of missing queues are left out.
 pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkloadId>> {
     let mut queues: BTreeMap<QueueId, Vec<WorkloadId>> = BTreeMap::new();
     for work in state.waiting() {
-        if let Some(queue) = state.compiled().works[work].queue {
+        if let Some(queue) = state.compiled().workloads[work].queue {
             queues.entry(queue).or_default().push(work);
         }
     }
@@ -38,7 +38,7 @@ pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkloadId>> {
     queues
 }
 
-/// The lines of queues.
+/// Lines of the given queues.
 pub(super) fn lines_of(
     compiled: &CompiledFleet,
     pending: BTreeMap<QueueId, Vec<WorkloadId>>,
@@ -53,13 +53,13 @@ pub(super) fn lines_of(
     pending.into_iter().map(line).collect()
 }
 
-/// The lines of all queues. Those whose queue is not there stand in a line of their own.
+/// Lines of all queues. Workloads of missing queues form a line of their own.
 pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
     let compiled = state.compiled();
     let mut lines = lines_of(compiled, pending(state));
     let lost = state
         .waiting()
-        .filter(|work| compiled.works[*work].queue.is_none());
+        .filter(|work| compiled.workloads[*work].queue.is_none());
     let works: Vec<WorkloadId> = lost.collect();
     if !works.is_empty() {
         lines.push(Line {
@@ -73,11 +73,11 @@ pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
     lines
 }
 
-/// The turns of a round.
+/// Order of queue heads in a round.
 pub(super) enum HeadOrder {
-    /// Those that need not borrow first, then those that borrow at a lower height of the tree, then by rank.
+    /// Heads that need not borrow first, then those that borrow at a lower height of the tree, then by rank.
     Plain(std::vec::IntoIter<(usize, WorkloadId)>),
-    /// By share.
+    /// By fair share.
     Fair(Fair),
 }
 
@@ -95,7 +95,7 @@ impl HeadOrder {
         Self::Plain(order.into_iter())
     }
 
-    /// The same where what each would use is known already.
+    /// The same, with the usage of each head already known.
     pub(super) fn of_known(state: &mut State<'_>, heads: Vec<(usize, WorkloadId, Usage)>) -> Self {
         let mut keyed: Vec<((usize, Rank), (usize, WorkloadId))> = heads
             .into_iter()
@@ -109,7 +109,7 @@ impl HeadOrder {
         Self::Plain(order.into_iter())
     }
 
-    /// The next to have its turn.
+    /// Next head to try.
     pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkloadId)> {
         match self {
             Self::Plain(order) => order.next(),
@@ -117,7 +117,7 @@ impl HeadOrder {
         }
     }
 
-    /// It had its turn.
+    /// Records that a head was tried.
     pub(super) fn done(&mut self, state: &mut State<'_>, work: WorkloadId, admitted: bool) {
         if let Self::Fair(fair) = self {
             fair.done(state, work, admitted);
@@ -125,10 +125,11 @@ impl HeadOrder {
     }
 }
 
-/// What a workload would use of its queue's quotas.
+/// Quota usage of a workload in its queue.
 type Usage = Vec<(PairId, i64)>;
 
-/// How high in the tree a workload borrows, by its first flavors that quota allows: 0 where its queue's own suffices.
+/// Height in the tree at which a workload borrows with the first flavors that quota allows; 0 if its queue's nominal quota
+/// suffices.
 fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
     if !may_borrow(state, work) {
         return 0;
@@ -137,14 +138,14 @@ fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
     height_of(state, work, &usage)
 }
 
-/// Whether its queue is in a cohort.
+/// Whether a workload's queue is in a cohort.
 pub(super) fn may_borrow(state: &State<'_>, work: WorkloadId) -> bool {
-    let queue = state.compiled().works[work].queue;
+    let queue = state.compiled().workloads[work].queue;
     queue.is_some_and(|queue| state.tree().branches[queue].parent.is_some())
 }
 
 fn height_of(state: &State<'_>, work: WorkloadId, usage: &[(PairId, i64)]) -> usize {
-    let Some(queue) = state.compiled().works[work].queue else {
+    let Some(queue) = state.compiled().workloads[work].queue else {
         return 0;
     };
     let heights = usage
@@ -153,14 +154,14 @@ fn height_of(state: &State<'_>, work: WorkloadId, usage: &[(PairId, i64)]) -> us
     heights.max().unwrap_or(0)
 }
 
-/// A tournament in every tree of queues: at each cohort the child whose share, with the workload that it puts forward, is
-/// least; then priority, then age. Kueue's order under fair sharing.
+/// Kueue's fair-sharing tournament in every queue tree: each cohort picks the child with the least share, including the
+/// workload that the child nominates; then by priority, then by age.
 pub(super) struct Fair {
-    /// Per queue: its line, its workload, and what that would use.
+    /// By queue: its line, its workload and that workload's usage.
     heads: BTreeMap<QueueId, Head>,
-    /// Those in no cohort, in order; they compete with nobody.
+    /// Heads of queues without a cohort, in order; they do not compete.
     alone: Vec<(usize, WorkloadId)>,
-    /// Per queue or cohort: who wins below it.
+    /// By queue or cohort: the winner below it.
     winners: BTreeMap<QueueId, Option<QueueId>>,
 }
 
@@ -180,7 +181,7 @@ impl Fair {
         };
         for (line, work) in heads {
             let rank = rank(state, work);
-            match state.compiled().works[work].queue {
+            match state.compiled().workloads[work].queue {
                 Some(queue) if state.tree().branches[queue].parent.is_some() => {
                     let usage = state.nominated(work, &Relaxation::default());
                     let head = Head {
@@ -203,12 +204,12 @@ impl Fair {
         if let Some(turn) = self.alone.pop() {
             return Some(turn);
         }
-        // One tree after the other: they do not touch each other.
+        // One tree after the other: trees are independent.
         let first = *self.heads.keys().next()?;
         let root = state.tree().branches[first].root;
         let queue = self.winner(state, root)?;
         let head = self.heads.remove(&queue)?;
-        // Who won against it is to be found out again, all the way up.
+        // Recompute the winners on the path to the root.
         let path: Vec<QueueId> = state.tree().path(queue).collect();
         for up in path {
             self.winners.remove(&up);
@@ -217,7 +218,7 @@ impl Fair {
     }
 
     fn done(&mut self, state: &State<'_>, work: WorkloadId, admitted: bool) {
-        if let Some(queue) = state.compiled().works[work].queue.filter(|_| admitted) {
+        if let Some(queue) = state.compiled().workloads[work].queue.filter(|_| admitted) {
             for up in state.tree().path(queue) {
                 self.winners.remove(&up);
             }

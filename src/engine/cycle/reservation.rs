@@ -1,5 +1,5 @@
-//! Room kept for those that cannot start yet: the earliest moment at which they can, by when what runs is expected to end,
-//! and the fleet as it will be then. Whoever starts before must leave that as it is.
+//! Reservations for workloads that cannot start yet: the earliest start by the expected ends of running workloads, and the
+//! fleet at that time. Workloads that start earlier must not delay a reservation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::fit::Relaxation;
 use crate::state::{Allocation, Occupancy, State};
 use model::base::Moment;
 
-use super::carried::take_from;
-use super::{Reservation, at_speed, end_of};
+use super::carry_over::take_from;
+use super::{Reservation, at_speed, end_of, not_overdue};
 
-/// How many later moments are tried where the earliest is taken by another reservation.
+/// How many later start times are tried if the earliest conflicts with another reservation.
 const MOST_TRIES: usize = 16;
 
 /// One reservation, with the fleet at its start.
@@ -22,10 +22,10 @@ pub(super) struct PlannedStart {
     pub(super) at: Moment,
     end: Option<Moment>,
     pub(super) allocation: Arc<Allocation>,
-    /// What is used when it has started.
+    /// Occupancy after its start.
     pub(super) then: Occupancy,
-    /// Nodes on which somebody sits then who does not sit there now: there pods may find other units than now, or none.
-    /// Elsewhere whoever holds something then holds it now too, and what fits now fits then.
+    /// Nodes that get an allocation by then that they do not have now: pods may find other units there than now, or none.
+    /// On all other nodes, each allocation at that time also exists now, so what fits now also fits then.
     pub(super) moved: BTreeSet<NodeId>,
 }
 
@@ -33,19 +33,17 @@ pub(super) struct PlannedStart {
 pub(super) struct Reservations {
     pub(super) durations: Arc<[Option<i64>]>,
     pub(super) made: Vec<PlannedStart>,
-    /// Those of the cycle before whose turn has not come, in the order in which they were made ([`super::carried`]).
+    /// Reservations of the previous cycle that are not processed yet, in the order in which they were made ([`super::carry_over`]).
     pub(super) carried: Vec<PlannedStart>,
-    /// Shapes for which there is no room even when all has ended that will.
+    /// Shapes that do not fit even after every workload with a known end has ended.
     pub(super) never: BTreeSet<usize>,
-    /// The state knows which nodes are kept.
+    /// Whether the state already has the list of reserved nodes.
     pub(super) nodes_told: bool,
-    /// How often something went otherwise than was believed when room was kept.
+    /// How often the fleet deviated from what a reservation assumed.
     pub(super) surprises: usize,
-    /// Those for whom no room could be kept, as others' was, until when that is not looked for again.
+    /// Workloads that got no reservation because of other reservations, and the time until which the search is not repeated.
     pub(super) in_vain: BTreeMap<WorkloadId, Moment>,
-    /// They are carried from cycle to cycle.
-    pub(super) carries: bool,
-    /// When all that hold something are believed to end, in order, where that is known still.
+    /// Expected ends of all workloads with an allocation, in order; none if not computed.
     pub(super) ends: Option<Vec<(Moment, WorkloadId)>>,
 }
 
@@ -59,17 +57,16 @@ impl Reservations {
             nodes_told: true,
             surprises: 0,
             in_vain: BTreeMap::new(),
-            carries: false,
             ends: None,
         }
     }
 
-    /// How many of a queue hold one.
+    /// Number of reservations of a queue.
     pub(super) fn of_queue(&self, queue: QueueId) -> usize {
         self.made.iter().filter(|made| made.queue == queue).count()
     }
 
-    /// Tells the state which nodes are kept.
+    /// Passes the list of reserved nodes to the state.
     pub(super) fn tell_nodes(&mut self, state: &mut State<'_>) {
         if !self.nodes_told {
             let nodes = self.made.iter().flat_map(|made| made.allocation.nodes());
@@ -83,7 +80,7 @@ impl Reservations {
         Some(Moment::from_millis(from.millis().saturating_add(lasts)))
     }
 
-    /// The reservation that a workload would delay if it held this from now on.
+    /// The reservation that a workload would delay if it had this allocation from now on.
     pub(super) fn conflict(
         &mut self,
         state: &mut State<'_>,
@@ -98,7 +95,7 @@ impl Reservations {
             }
             let mut room = made.has_room(state, work, allocation);
             if !room && !self.carried.is_empty() {
-                // Whose turn is to come has no say yet.
+                // Reservations not processed yet in this cycle do not count.
                 for carried in &self.carried {
                     take_from(state, &mut made.then, carried.work);
                 }
@@ -112,7 +109,7 @@ impl Reservations {
         conflict
     }
 
-    /// A workload starts now: it is there when those start whose reservations begin before its end.
+    /// Records a workload that starts now in every reservation that starts before its end.
     pub(super) fn keep(
         &mut self,
         state: &mut State<'_>,
@@ -125,11 +122,20 @@ impl Reservations {
                 made.make_room_for(state, work, allocation);
             }
         }
-        self.ends = None;
+        self.tell_end(state, work, end);
         self.keep_carried(state, work, allocation, end);
     }
 
-    /// A workload starts now in the place of others; false, and nothing done, where it would delay a reservation.
+    /// Adds the expected end of a workload that starts now.
+    fn tell_end(&mut self, state: &State<'_>, work: WorkloadId, end: Option<Moment>) {
+        let (Some(ends), Some(end)) = (&mut self.ends, end) else {
+            return;
+        };
+        let own = (not_overdue(end, state.now()), work);
+        ends.insert(ends.partition_point(|known| *known < own), own);
+    }
+
+    /// Records a workload that starts now by preemption. False, without any change, if it would delay a reservation.
     pub(super) fn replace(
         &mut self,
         state: &mut State<'_>,
@@ -161,33 +167,39 @@ impl Reservations {
             state.forget_since(mark);
             state.exchange(&mut made.then);
         }
+        if let Some(ends) = &mut self.ends {
+            ends.retain(|(_, work)| !gone.contains(work));
+        }
         self.keep(state, work, allocation);
         true
     }
 
-    /// Keeps room for a workload that cannot start now: at the earliest moment at which it can, others' reservations
-    /// considered.
+    /// Makes a reservation for a workload that cannot start now, at the earliest possible time that respects other reservations.
     ///
     /// # Errors
-    /// The last moment that was tried, others' reservations being in the way; nothing where there is no such moment.
-    pub(super) fn make(
+    /// The last time that was tried, if other reservations conflict; none if no such time exists.
+    pub(super) fn reserve(
         &mut self,
         state: &mut State<'_>,
         queue: QueueId,
         work: WorkloadId,
     ) -> Result<Reservation, Option<Moment>> {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         if self.never.contains(&shape) {
             return Err(None);
         }
         let ends = self.ends.take().unwrap_or_else(|| self.ends_of(state));
+        debug_assert_eq!(
+            ends,
+            self.ends_of(state),
+            "every start and eviction was reported"
+        );
         let made = self.make_by(state, queue, work, &ends);
-        // Elsewhere somebody may hold something of which nobody was told here.
-        self.ends = self.carries.then_some(ends);
+        self.ends = Some(ends);
         made
     }
 
-    /// When all that hold something are believed to end, in order.
+    /// Expected ends of all workloads with an allocation, in order.
     fn ends_of(&self, state: &State<'_>) -> Vec<(Moment, WorkloadId)> {
         let mut ends: Vec<(Moment, WorkloadId)> = state
             .holders()
@@ -207,10 +219,10 @@ impl Reservations {
         let start = state.mark();
         let Some(first) = earliest(state, work, ends) else {
             state.undo_to(start);
-            self.never.insert(state.compiled().works[work].shape);
+            self.never.insert(state.compiled().workloads[work].shape);
             return Err(None);
         };
-        // The first so many have gone now; from here on as many more as each try needs.
+        // The state is now without the first workloads to end; each try below removes as many more as it needs.
         let mut gone = first + 1;
         let first = ends.get(first).map_or(state.now(), |end| end.0);
         let later = &ends[ends.partition_point(|end| end.0 < first)..];
@@ -238,7 +250,7 @@ impl Reservations {
         }
         state.undo_to(start);
         let promise = found.ok_or(last)?;
-        // Those that begin while it runs must find what they were promised, and it beside them.
+        // Reservations that start while this one runs must still find their allocation free with this one in place.
         for made in &mut self.made {
             if promise.is_there(made.at) && made.at > promise.at {
                 made.moved.extend(promise.allocation.nodes());
@@ -255,7 +267,7 @@ impl Reservations {
         Ok(reservation)
     }
 
-    /// The promise of a moment at which all have gone that end until then, if there is room.
+    /// The reservation at a time at which all workloads with an earlier end are gone, if the workload fits.
     fn promise_at(
         &mut self,
         state: &mut State<'_>,
@@ -305,12 +317,12 @@ impl Reservations {
 }
 
 impl PlannedStart {
-    /// Whether it has not ended by a moment.
+    /// Whether the reserved workload still runs at a given time.
     pub(super) fn is_there(&self, at: Moment) -> bool {
         self.end.is_none_or(|end| end > at)
     }
 
-    /// Whether a workload that holds this now can hold it when the promised one begins.
+    /// Whether a workload with this allocation now can keep it when the reservation starts.
     pub(super) fn has_room(
         &mut self,
         state: &mut State<'_>,
@@ -320,7 +332,7 @@ impl PlannedStart {
         fits_then(state, &mut self.then, work, allocation, &self.moved, false)
     }
 
-    /// A workload that holds this now holds it when the promised one begins.
+    /// Adds a workload with this allocation now to the fleet at the reservation's start.
     pub(super) fn make_room_for(
         &mut self,
         state: &mut State<'_>,
@@ -331,7 +343,7 @@ impl PlannedStart {
     }
 }
 
-/// Whether a workload can hold a tenure at some other moment, on the same nodes; and, if told to, lets it.
+/// Whether an allocation fits on the same nodes in another state of the fleet; if requested, also adds it there.
 fn fits_then(
     state: &mut State<'_>,
     then: &mut Occupancy,
@@ -351,8 +363,7 @@ fn fits_then(
     again.is_some()
 }
 
-/// The least number of ends after which a workload fits, less one: the index of the last of those ends. So many are gone
-/// from the state then.
+/// Index of the last of the fewest ends after which a workload fits. Afterwards the state is without the workloads up to it.
 fn earliest(
     state: &mut State<'_>,
     work: WorkloadId,
@@ -360,12 +371,12 @@ fn earliest(
 ) -> Option<usize> {
     let start = state.mark();
     let relaxation = Relaxation::default();
-    // Before that it cannot fit: most often it does then.
+    // The workload cannot fit earlier than this, and usually fits then.
     let least = state.least_ends(work, ends)?;
     let mut marks = vec![(0_usize, start)];
     let mut done = 0;
     let mut step = 1;
-    // Ever larger steps until it fits, then back and forth between the last two.
+    // Exponential search until it fits, then binary search between the last two.
     let (mut no, mut yes) = (least.saturating_sub(1), None);
     while yes.is_none() {
         if done == ends.len() {

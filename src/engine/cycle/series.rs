@@ -1,6 +1,6 @@
-//! Cycles one after the other on one fleet, as workloads end. Only those have their turn for whom what is free may suffice, and
-//! those for whom room is to be kept. An exact cycle starts whom a cycle by itself would start. In the others room stays kept from
-//! one cycle to the next while workloads end as they were believed to ([`super::carried`]).
+//! Successive cycles on one fleet as workloads end. Each cycle tries only workloads for which the free capacity may suffice and
+//! workloads that are due a reservation. An exact cycle starts the same workloads as a separate cycle would; other cycles carry
+//! reservations over while workloads end as expected ([`super::carry_over`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use model::base::Moment;
 
 use super::{at_speed, durations, is_strict};
 
-/// Of so many that run one may end sooner than believed before all that is kept is looked for anew.
+/// One in this many running workloads may end earlier than expected before all reservations are recomputed.
 const BELIEVED: usize = 16;
 
-/// So often room that is to be kept is looked for in a queue in one cycle.
+/// Maximum number of reservation searches for a queue in one cycle.
 const MOST_LOOKS: usize = 2;
 
-/// Those who wait in one queue.
+/// Pending workloads of one queue.
 #[derive(Clone, Debug)]
 struct Line {
     queue: QueueId,
-    /// In order.
+    /// In queue order.
     works: Vec<WorkloadId>,
     strict: bool,
 }
 
-/// How far a cycle has come in a line.
+/// Progress of a cycle in a line.
 #[derive(Clone, Copy, Default, Debug)]
 struct LineProgress {
-    /// The next that was not looked at.
+    /// Next workload to examine.
     next: usize,
-    /// Nobody behind has a turn.
+    /// No later workload of the line is tried.
     over: bool,
-    /// How often room was looked for.
+    /// Reservation searches so far.
     looks: usize,
 }
 
-/// The cycles of timelines that begin with one state.
+/// Cycles of timelines that begin with one state.
 pub(crate) struct Series {
     begin: Vec<Line>,
     lines: Vec<Line>,
     shortages: Shortages,
     reservations: Reservations,
-    /// Starts that were tried, and room that was looked for.
+    /// Start attempts and reservation searches.
     work_done: usize,
     relaxation: Relaxation,
-    /// How many hold something, and did in the beginning.
+    /// Number of workloads with an allocation now, and at the beginning.
     holders: usize,
     held: usize,
 }
 
 impl Series {
-    /// Of those who wait in a state.
+    /// Series for the pending workloads of a state.
     pub(crate) fn new(state: &State<'_>) -> Self {
         let compiled = state.compiled();
         let line = |(queue, works)| Line {
@@ -68,13 +68,11 @@ impl Series {
             strict: is_strict(compiled, queue),
         };
         let begin: Vec<Line> = order::pending(state).into_iter().map(line).collect();
-        let mut reservations = Reservations::new(durations(compiled));
-        reservations.carries = true;
         Self {
             lines: begin.clone(),
             begin,
             shortages: Shortages::new(compiled),
-            reservations,
+            reservations: Reservations::new(durations(compiled)),
             work_done: 0,
             relaxation: Relaxation::default(),
             holders: state.holders().count(),
@@ -82,46 +80,46 @@ impl Series {
         }
     }
 
-    /// Another timeline begins with the same state.
+    /// Starts another timeline from the same state.
     pub(crate) fn restart(&mut self) {
         self.lines.clone_from(&self.begin);
         self.reservations.forget();
         (self.work_done, self.holders) = (0, self.held);
     }
 
-    /// How much was done since the timeline began: starts that were tried, and a hundred for each room that was looked for.
+    /// Work since the timeline began: 1 for a start attempt, [`LOOK_FOR_ROOM`] for a reservation search.
     pub(crate) fn work_done(&self) -> usize {
         self.work_done
     }
 
-    /// Those who wait in queues that are there.
+    /// Number of pending workloads in existing queues.
     pub(crate) fn waiting(&self) -> usize {
         self.lines.iter().map(|line| line.works.len()).sum()
     }
 
-    /// Ends one that runs.
+    /// Ends a running workload.
     pub(crate) fn finish(&mut self, state: &mut State<'_>, work: WorkloadId) {
         if self.is_sooner(state, work) {
             self.reservations.surprises += 1;
         }
-        self.reservations.leave(state, work);
+        self.reservations.forget_workload(state, work);
         state.finish(work);
         self.holders = self.holders.saturating_sub(1);
     }
 
-    /// Whether one that ends now was believed to run on.
+    /// Whether a workload that ends now was expected to run longer.
     fn is_sooner(&self, state: &State<'_>, work: WorkloadId) -> bool {
         let believed = || {
             let lasts = self.reservations.durations[work]?;
             let lasts = at_speed(lasts, state.allocation(work)?.speed_milli);
             Some(state.since(work)?.millis().saturating_add(lasts))
         };
-        let ends = state.standing(work).status == Status::Ending;
+        let ends = state.workload_state(work).status == Status::Ending;
         !ends && believed().is_none_or(|end| end > state.now().millis())
     }
 
-    /// Runs a cycle without preemption: who starts, in the order in which it was decided. What has ended since a moment
-    /// is free. What an `exact` one starts is what [`super::cycle`] would; another looks for room that is to be kept less often.
+    /// Runs a cycle without preemption: returns the workloads that start, in order of decision. Resources released since `since`
+    /// are free. An `exact` cycle starts what [`super::cycle`] would; another makes fewer reservation searches.
     pub(crate) fn cycle(
         &mut self,
         state: &mut State<'_>,
@@ -149,12 +147,12 @@ impl Series {
         }
         while let Some((round, mut heads)) = run.heads.pop_first() {
             if fair {
-                // Those who cannot start take part in the tournament.
+                // Heads that cannot start take part in the tournament too.
                 heads = self.all_heads(&run, round);
             }
             let mut turns = self.turns(state, &heads, round, fair);
             while let Some((line, work)) = turns.next(state) {
-                let allocation = self.turn(state, &mut run, line, work);
+                let allocation = self.try_workload(state, &mut run, line, work);
                 turns.done(state, work, allocation.is_some());
                 started.extend(allocation.map(|allocation| (work, allocation)));
             }
@@ -183,7 +181,7 @@ impl Series {
         })
     }
 
-    /// Finds the next of a line that is to have its turn.
+    /// Finds the next workload of a line to try.
     fn seek(&mut self, state: &mut State<'_>, run: &mut Run, at: usize) {
         let line = &self.lines[at];
         let place = &mut run.places[at];
@@ -204,7 +202,7 @@ impl Series {
                 place.next += 1;
                 return;
             }
-            // Nothing behind one that does not start may start.
+            // A strict queue is blocked by a workload that does not start.
             if line.strict {
                 break;
             }
@@ -213,7 +211,7 @@ impl Series {
         place.over = true;
     }
 
-    /// The queues that have a workload at this position.
+    /// Lines that have a workload at this position.
     fn all_heads(&self, run: &Run, round: usize) -> Vec<usize> {
         let all = self.lines.iter().enumerate();
         let there = |(at, line): &(usize, &Line)| {
@@ -245,21 +243,21 @@ impl Series {
         HeadOrder::of_known(state, known)
     }
 
-    fn turn(
+    fn try_workload(
         &mut self,
         state: &mut State<'_>,
         run: &mut Run,
         at: usize,
         work: WorkloadId,
     ) -> Option<Arc<Allocation>> {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         let own = self.reservations.take_carried(state, work);
         let passes = if let Some(passes) = run.failed.get(&shape) {
             *passes
         } else if self.shortages.may_fit(state, work)
             && self.reservations.lacks_quota(state, &self.shortages, work)
         {
-            // It would take what is kept.
+            // It would take reserved capacity.
             true
         } else if self.shortages.may_fit(state, work) {
             self.work_done += 1;
@@ -290,7 +288,7 @@ impl Series {
         };
         let line = &self.lines[at];
         if line.strict {
-            // Nobody behind it is a head any more.
+            // The line has no further heads.
             let place = &mut run.places[at];
             (place.over, place.next) = (true, place.next.saturating_sub(1));
         } else if passes && is_due(&self.reservations, state.compiled(), line.queue) {
@@ -300,34 +298,34 @@ impl Series {
             if !kept && *looks < run.most_looks && !self.reservations.is_in_vain(state, work) {
                 *looks += 1;
                 self.work_done += LOOK_FOR_ROOM;
-                if let Err(Some(until)) = self.reservations.make(state, queue, work) {
+                if let Err(Some(until)) = self.reservations.reserve(state, queue, work) {
                     self.reservations.in_vain.insert(work, until);
                 }
             }
         } else if let Some(own) = own {
-            // It may be due again when others are not.
+            // It may become due again when others are not.
             self.reservations.carried.push(own);
         }
         None
     }
 }
 
-/// How many tries of a start looking for room that is to be kept is counted as.
+/// Cost of a reservation search, in start attempts.
 const LOOK_FOR_ROOM: usize = 100;
 
 /// One cycle.
 struct Run {
-    /// By shape: it does not start, and whether that may pass.
+    /// By shape: it does not start; the value is whether that may change.
     failed: FxHashMap<usize, bool>,
     /// Per line.
     places: Vec<LineProgress>,
-    /// By place: the lines in which who stands there is to have its turn.
+    /// By position: the lines whose workload at that position is tried.
     heads: BTreeMap<usize, Vec<usize>>,
-    /// So often room that is to be kept is looked for in a line.
+    /// Maximum number of reservation searches in a line.
     most_looks: usize,
 }
 
-/// Whether room is kept for one more of a queue.
+/// Whether a queue may have another reservation.
 fn is_due(reservations: &Reservations, compiled: &CompiledFleet, queue: QueueId) -> bool {
     let options = &compiled.snapshot.options;
     reservations.made.len() < options.most_reservations as usize

@@ -1,4 +1,4 @@
-//! Dominant resource share: how much more than its own a queue uses, of what could be lent to it, by its weight. Kueue's
+//! Dominant resource share: usage above nominal quota relative to what the cohort can lend, divided by the weight. Kueue's
 //! `fairSharing.weightedShare`, in whole numbers.
 
 use std::collections::BTreeMap;
@@ -7,21 +7,21 @@ use crate::compiled::QueueId;
 use crate::state::State;
 use model::base::Name;
 
-/// Parts of a thousandth that shares are told apart by.
+/// Resolution of a share: parts of one thousandth.
 const PARTS: i128 = 1_000_000;
 
-/// A share. The one that is less is served first.
+/// A share. A lesser share is served first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Share {
-    /// It borrows with a weight of nothing.
+    /// Borrows with a weight of 0.
     pub infinite: bool,
-    /// Of the resource that it borrows most of: borrowed by lendable by weight, in millionths of a thousandth; where
+    /// Of the dominant borrowed resource: borrowed / lendable / weight, in millionths of a thousandth; if
     /// infinite, without the weight.
     pub parts: i64,
 }
 
 impl Share {
-    /// As Kueue shows it: thousandths, rounded up; all there is where infinite.
+    /// Value as Kueue shows it: thousandths, rounded up; the maximum if infinite.
     pub fn rounded(self) -> i64 {
         if self.infinite {
             return i64::MAX;
@@ -32,7 +32,7 @@ impl Share {
 }
 
 impl State<'_> {
-    /// The share of a queue or cohort now. One at the top borrows from nobody.
+    /// Current share of a queue or cohort. The root of a tree does not borrow.
     pub fn share(&self, queue: QueueId) -> Share {
         let tree = self.tree();
         let Some(parent) = tree.branches[queue].parent else {

@@ -1,4 +1,4 @@
-//! Small fleets, and who starts in a cycle.
+//! Tests of a cycle on small fleets.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn a_second_reservation_leaves_the_first_alone() {
         ],
     }));
     assert_eq!(admitted, names(&[]));
-    // The second would fit on n0 at :45 and be gone at :50, when the first begins.
+    // The second would fit on n0 at :45 and end at :50, when the first begins.
     assert_eq!(
         kept,
         [("first".to_owned(), at(50)), ("second".to_owned(), at(45))]
@@ -136,7 +136,7 @@ fn those_that_need_not_borrow_come_first_and_shares_even_out() {
     };
     let count =
         |list: &[String], queue: &str| list.iter().filter(|name| name.starts_with(queue)).count();
-    // Rounds go from queue to queue, whatever the priority; borrowers of equal need go by priority.
+    // Rounds alternate between queues, whatever the priority; heads with equal borrowing go by priority.
     let (plain, _) = run(document(1, false));
     assert_eq!(plain[..4], names(&["a00", "b00", "a01", "b01"]));
     assert_eq!(plain.len(), 12);
@@ -202,7 +202,40 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
         let next = cycle.waiting[&id(&compiled, "next")][0].why.clone();
         (quota_reserved, matches!(next, Why::Quota { .. }))
     };
-    // The first takes the last of the quota, though there is no room on nodes; so the next lacks quota.
+    // The first takes the last of the quota, although it fits no node; so the next lacks quota.
     assert_eq!(run(document(), true), (names(&["first"]), true));
     assert_eq!(run(document(), false), (names(&[]), false));
+}
+
+#[test]
+fn kueue_preempts_for_quota_though_no_node_has_room_then() {
+    let on = |node: &str, queue: Option<&str>| json!({ "queue": queue, "state": "running", "admitted_at": at(1), "placements": [{ "node": node }] });
+    let document = json!({
+        "nodes": nodes(2), "flavors": [{ "name": "f" }],
+        "queues": [{ "name": "q", "system": "kueue", "preemption": { "within": "lower-priority" }, "quota": [
+            { "flavor": "f", "nominal": 8 }, { "flavor": "f", "resource": "cpu", "nominal": 64_000 },
+            { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 40 },
+        ] }],
+        "workloads": [
+            work("other-a", 1, 4, on("n0", None)), work("other-b", 1, 4, on("n1", None)),
+            work("low-a", 1, 4, on("n0", Some("q"))), work("low-b", 1, 4, on("n1", Some("q"))),
+            work("high", 1, 8, json!({ "queue": "q", "priority": 5, "created": at(2) })),
+        ],
+    });
+    let compiled = compiled(document);
+    let high = id(&compiled, "high");
+    let run = |options: Options<'_>| {
+        let mut state = State::new(&compiled);
+        let cycle = cycle(&mut state, options);
+        check(&state);
+        assert!(cycle.admitted.is_empty());
+        let all = cycle.preempted.iter().flat_map(|it| &it.victims.list);
+        let gone: Vec<String> = all.map(|it| name(&compiled, it.work).to_owned()).collect();
+        (cycle.quota_reserved, gone)
+    };
+    let (reserved, mut gone) = run(Options::BY_QUOTA);
+    gone.sort();
+    assert_eq!((reserved, gone), (vec![high], names(&["low-a", "low-b"])));
+    // A cycle with default options does not start it.
+    assert_eq!(run(Options::default()), (vec![], names(&[])));
 }

@@ -1,4 +1,4 @@
-//! A cycle under somebody's eyes: what would have been, at the very turn of one who did not start.
+//! Observes a cycle: evaluates alternatives at the point where a workload does not start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,56 +9,68 @@ use crate::state::{Allocation, State};
 
 use super::reservation::Reservations;
 
-/// Who looks on, and how far the cycle goes.
+/// Observer of a cycle, and where the cycle stops.
 #[derive(Default)]
 pub(crate) struct Watch<'w> {
-    /// The cycle ends with this one's turn.
+    /// The cycle stops after this workload was tried.
     pub until: Option<WorkloadId>,
-    /// What is left out of account at that turn.
+    /// Constraints that are ignored when that workload is tried.
     pub relaxation: Option<&'w Relaxation>,
-    /// Is called at each turn of one that does not start, before room is kept for it.
+    /// Called each time a workload does not start, before a reservation is made for it.
     pub missed: Option<&'w mut dyn FnMut(&mut Attempt<'_, '_>)>,
-    /// Who waits, by queue and in order, and how long each workload runs, where that is known already. Those whose queue is not
-    /// there may be missing.
+    /// Pending workloads by queue in order, and durations, if already known. Workloads of missing queues may be
+    /// left out.
     pub known: Option<Known>,
-    /// Nothing.
+    /// The empty relaxation.
     pub plain: Relaxation,
 }
 
-/// What many cycles on one fleet have in common.
+/// Data that many cycles on one fleet share.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub lines: BTreeMap<QueueId, Vec<WorkloadId>>,
     pub durations: Arc<[Option<i64>]>,
 }
 
-/// The turn of a workload that does not start.
+/// A failed attempt to start a workload.
 pub(crate) struct Attempt<'a, 'p> {
     pub(super) state: &'a mut State<'p>,
     pub(super) reservations: &'a mut Reservations,
-    /// Which.
+    /// Workload.
     pub work: WorkloadId,
-    /// Why it does not.
+    /// Why it does not start.
     pub misses: &'a Arc<[Miss]>,
-    /// Grows with everything that is admitted or kept: while it is the same, workloads of one shape fare alike.
+    /// Grows with every admission and reservation: while it is unchanged, workloads of one shape and duration have the same
+    /// result.
     pub epoch: usize,
+    /// Some test had to look whether it delays a reservation.
+    pub by_reservations: bool,
 }
 
 impl<'p> Attempt<'_, 'p> {
-    /// Of which fleet.
+    /// Its fleet.
     pub fn compiled(&self) -> &'p CompiledFleet {
         self.state.compiled()
     }
 
-    /// Whether there is room for it with something left out of account, whomever that delays.
+    /// Whether it fits with some constraints ignored, even if that delays reservations.
     pub fn fits(&mut self, relaxation: &Relaxation) -> bool {
         self.state.find(self.work, relaxation).is_ok()
     }
 
-    /// Whether it would start with something left out of account. The state stays as it is.
+    /// Whether it would start with some constraints ignored. The state is unchanged.
     pub fn starts(&mut self, relaxation: &Relaxation) -> bool {
-        self.reservations
-            .may_start(self.state, self.work, relaxation)
+        let Ok(allocation) = self.state.find(self.work, relaxation) else {
+            return false;
+        };
+        self.by_reservations |= !self.reservations.made.is_empty();
+        let reservations = &mut *self.reservations;
+        match reservations.conflict(self.state, self.work, &allocation) {
+            None => true,
+            Some(against) => reservations
+                .beside(self.state, self.work, relaxation, against)
+                .is_ok(),
+        }
     }
 }
 
@@ -83,22 +95,7 @@ impl Reservations {
         Ok(allocation)
     }
 
-    fn may_start(
-        &mut self,
-        state: &mut State<'_>,
-        work: WorkloadId,
-        relaxation: &Relaxation,
-    ) -> bool {
-        let Ok(allocation) = state.find(work, relaxation) else {
-            return false;
-        };
-        match self.conflict(state, work, &allocation) {
-            None => true,
-            Some(against) => self.beside(state, work, relaxation, against).is_ok(),
-        }
-    }
-
-    /// Once more, beside the nodes that are kept.
+    /// Tries again without the reserved nodes.
     fn beside(
         &mut self,
         state: &mut State<'_>,

@@ -1,35 +1,35 @@
-//! Workloads out of the jobs and pods of a document that does not tell workloads outright: what `get fleet` says of a
-//! cluster whose queues are not known.
+//! Builds workloads from the jobs and pods of a document without explicit workloads, as `get fleet` writes it for
+//! clusters whose queues are unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    Ask, DeviceAsk, HeldDevices, Node, Placement, PodSet, Status, WHOLE, Workload,
+    DeviceRequest, HeldDevices, Node, Placement, PodSet, ResourceRequests, Status, WHOLE, Workload,
 };
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::JobKey;
 
 use super::limits;
-use super::nodes::Holder;
+use super::nodes::PodHolder;
 use super::queues::priority;
-use super::reader::{Cell, Read};
+use super::reader::{DocumentCell, Read};
 use super::workloads::{STATES, ask, key};
 
-/// What a pod holds, by namespace and pod: node, device, slice.
-pub(super) type Grips = BTreeMap<Holder, Vec<(Name, u32, Option<Name>)>>;
+/// Allocations of a pod, by namespace and pod: node, device, slice.
+pub(super) type AllocationsByPod = BTreeMap<PodHolder, Vec<(Name, u32, Option<Name>)>>;
 
-/// A pod that is not over.
+/// A pod that has not ended.
 struct Pod {
     key: JobKey,
     name: Name,
     node: Option<Name>,
     priority: i32,
-    ask: Ask,
+    ask: ResourceRequests,
     selector: BTreeMap<Name, Name>,
     ending: bool,
 }
 
-fn pod(cell: &Cell<'_>) -> Read<Option<Pod>> {
+fn pod(cell: &DocumentCell<'_>) -> Read<Option<Pod>> {
     let name = cell.need("name", |cell| cell.filled())?;
     let phase = cell.or("phase", true, |cell| {
         cell.word(
@@ -50,7 +50,9 @@ fn pod(cell: &Cell<'_>) -> Read<Option<Pod>> {
         key,
         node: cell.maybe("node", |cell| cell.filled())?,
         priority: cell.or("priority", 0, priority)?,
-        ask: cell.or("requests", Ask::default(), |cell| ask(cell, WHOLE))?,
+        ask: cell.or("requests", ResourceRequests::default(), |cell| {
+            ask(cell, WHOLE)
+        })?,
         selector: cell.or("node_selector", BTreeMap::new(), |cell| cell.labels())?,
         ending: cell.maybe("deleted", |cell| cell.moment())?.is_some(),
         name,
@@ -58,9 +60,9 @@ fn pod(cell: &Cell<'_>) -> Read<Option<Pod>> {
     Ok(phase.then_some(pod))
 }
 
-/// Pods that are not over, in the document's order. Checked even where workloads are told outright. One whose node is gone
-/// from the fleet has none: its controller makes it again elsewhere.
-pub(super) fn pods(root: &Cell<'_>, nodes: &[Node]) -> Read<Pods> {
+/// Pods that have not ended, in the document's order. Validated even if workloads are explicit. A pod whose node is missing
+/// is treated as unplaced: its controller recreates it elsewhere.
+pub(super) fn pods(root: &DocumentCell<'_>, nodes: &[Node]) -> Read<Pods> {
     let known: BTreeSet<&Name> = nodes.iter().map(|node| &node.name).collect();
     let mut by_job = BTreeMap::<JobKey, Vec<Pod>>::new();
     for mut pod in root.list("pods", pod)?.into_iter().flatten() {
@@ -75,11 +77,11 @@ pub(super) fn pods(root: &Cell<'_>, nodes: &[Node]) -> Read<Pods> {
 /// Pods by job.
 pub(super) struct Pods(BTreeMap<JobKey, Vec<Pod>>);
 
-/// A job with its pods as a workload; nothing where it is over.
+/// A job with its pods as a workload; none if it has ended.
 pub(super) fn job(
-    cell: &Cell<'_>,
+    cell: &DocumentCell<'_>,
     pods: &mut Pods,
-    grips: &Grips,
+    grips: &AllocationsByPod,
     nodes: &[Node],
 ) -> Read<Option<Workload>> {
     let key = key(cell)?;
@@ -106,7 +108,7 @@ pub(super) fn job(
         let seen: u32 = sets
             .iter()
             .fold(0, |sum, set| sum.saturating_add(set.count));
-        // Pods that are not there yet are like the first ones.
+        // Missing pods are assumed to equal the first ones.
         if let Some(first) = sets.first_mut() {
             first.count = first
                 .count
@@ -139,8 +141,8 @@ pub(super) fn job(
     }))
 }
 
-/// Pods whose job the document does not list, each job as a workload.
-pub(super) fn orphans(pods: Pods, grips: &Grips) -> Vec<Workload> {
+/// Pods whose job is not in the document; each such job becomes a workload.
+pub(super) fn orphans(pods: Pods, grips: &AllocationsByPod) -> Vec<Workload> {
     let workload = |(key, pods): (JobKey, Vec<Pod>)| {
         let placed = pods.iter().any(|pod| pod.node.is_some());
         Workload {
@@ -164,9 +166,9 @@ pub(super) fn orphans(pods: Pods, grips: &Grips) -> Vec<Workload> {
 /// A pod's name, node and namespace.
 type Who = (Name, Option<Name>, Name);
 
-/// Pods that ask for the same make a set.
-fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
-    let mut alike: BTreeMap<(Ask, BTreeMap<Name, Name>), Vec<Who>> = BTreeMap::new();
+/// Groups pods with equal requests into sets.
+fn sets(pods: Vec<Pod>, grips: &AllocationsByPod) -> Vec<PodSet> {
+    let mut alike: BTreeMap<(ResourceRequests, BTreeMap<Name, Name>), Vec<Who>> = BTreeMap::new();
     for pod in pods {
         let who = (pod.name, pod.node, pod.key.key.namespace);
         alike.entry((pod.ask, pod.selector)).or_default().push(who);
@@ -176,9 +178,9 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
         PodSet {
             name: Name::from(format!("set-{at}")),
             count,
-            // Without a gang each pod is worth something on its own.
+            // Without a gang each pod can start alone.
             min: 1,
-            ask,
+            requests: ask,
             selector,
             placements: pods
                 .into_iter()
@@ -199,7 +201,7 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
                     Some(Placement {
                         pod,
                         node,
-                        grips,
+                        devices: grips,
                         ..Placement::default()
                     })
                 })
@@ -210,9 +212,9 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
     alike.into_iter().enumerate().map(set).collect()
 }
 
-/// The pods of a job that has none yet: as many as its gang, with equal parts of the devices that it asks for, of the
-/// resource that gives its class.
-fn unseen(cell: &Cell<'_>, gang: Option<(u32, u32)>, nodes: &[Node]) -> Read<PodSet> {
+/// Pods of a job without pods: as many as its gang, with equal shares of its requested devices, of the
+/// resource of its class.
+fn unseen(cell: &DocumentCell<'_>, gang: Option<(u32, u32)>, nodes: &[Node]) -> Read<PodSet> {
     let devices = cell.or("devices_requested", 0, |cell| cell.count(u32::MAX))?;
     let class = cell.maybe("class", |cell| cell.name())?;
     let pods = gang.map_or(1, |(size, _)| size.max(1));
@@ -227,7 +229,7 @@ fn unseen(cell: &Cell<'_>, gang: Option<(u32, u32)>, nodes: &[Node]) -> Read<Pod
         .iter()
         .max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)));
     let resource = most.map_or_else(|| Name::from("nvidia.com/gpu"), |(name, _)| (*name).clone());
-    let ask = DeviceAsk {
+    let ask = DeviceRequest {
         resource,
         count: each,
         milli: WHOLE,
@@ -235,9 +237,9 @@ fn unseen(cell: &Cell<'_>, gang: Option<(u32, u32)>, nodes: &[Node]) -> Read<Pod
     Ok(PodSet {
         count: pods,
         min: pods,
-        ask: Ask {
+        requests: ResourceRequests {
             devices: if each > 0 { vec![ask] } else { Vec::new() },
-            ..Ask::default()
+            ..ResourceRequests::default()
         },
         ..PodSet::default()
     })

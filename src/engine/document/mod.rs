@@ -1,9 +1,8 @@
-//! The fleet as one versioned document, in and out: what `get fleet -o json` writes of a live cluster, and what anyone
-//! may write by hand to ask the engine about a cluster that is not there.
+//! The fleet as one versioned document, in and out: what `get fleet -o json` writes of a live cluster, or what a user
+//! writes by hand to query the engine about a hypothetical cluster.
 //!
-//! Absent and null mean unknown and never stop a document from being read; what is there and wrong does, with its place
-//! and the mend. Keys that the engine does not know are left alone. Where `workloads` does not tell a job, it is worked
-//! out from `jobs` and `pods`.
+//! Absent and null mean unknown and are never an error; invalid values are errors, reported with their path
+//! and a repair. Unknown keys are ignored. Jobs that are not in `workloads` are derived from `jobs` and `pods`.
 
 mod jobs;
 mod names;
@@ -21,11 +20,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use model::base::Moment;
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 
 use super::snapshot::{EngineOptions, Node, Origins, Snapshot};
-use jobs::Grips;
-use reader::{Cell, Read};
+use jobs::AllocationsByPod;
+use reader::{DocumentCell, Read};
 
 pub(crate) use nodes::fill_up;
 pub use write::{flavors, queues, value, workloads};
@@ -33,58 +32,58 @@ pub use write::{flavors, queues, value, workloads};
 /// The version of the document that is read and written.
 pub const VERSION: u32 = 1;
 
-/// The largest values that are taken; far above any real fleet, and small enough that sums never overflow.
+/// Maximum values: far above any real fleet, and small enough that sums never overflow.
 mod limits {
     /// Thousandths of a core: a million cores.
     pub(super) const CPU: i64 = 1_000_000_000;
     /// Bytes: a pebibyte.
     pub(super) const MEMORY: i64 = 1 << 50;
-    /// Devices of a node.
+    /// Devices per node.
     pub(super) const DEVICES_OF_A_NODE: u32 = 256;
     /// Largest index of a device.
     pub(super) const INDEX: u32 = 65_535;
-    /// Slices of a device.
+    /// Slices per device.
     pub(super) const SLICES_OF_A_DEVICE: usize = 64;
-    /// Devices that a pod asks for.
+    /// Devices per pod.
     pub(super) const DEVICES_OF_A_POD: u32 = 65_535;
-    /// Pods of a set.
+    /// Pods per set.
     pub(super) const PODS: u32 = 100_000;
     /// Pods of all workloads.
     pub(super) const ALL_PODS: u64 = 4_000_000;
-    /// Sets of a workload.
+    /// Sets per workload.
     pub(super) const SETS: usize = 64;
     /// Levels of a topology.
     pub(super) const LEVELS: usize = 16;
-    /// Queues above a queue.
+    /// Ancestors of a queue.
     pub(super) const QUEUE_DEPTH: usize = 32;
     /// Quotas of all queues.
     pub(super) const QUOTAS: usize = 100_000;
 }
 
-/// Reads a document; `place` is what the person who wrote it calls it.
+/// Reads a document; `place` is its name in error messages.
 ///
 /// # Errors
-/// Where it is no JSON, of another version, or something in it is wrong; with the place and the mend.
-pub fn read(text: &str, place: &str) -> Result<Snapshot, Fault> {
+/// Invalid JSON, another version, or an invalid value; with its path and a repair.
+pub fn read(text: &str, place: &str) -> Result<Snapshot, DocumentFault> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         let line = (error.line() > 0).then(|| error.line());
-        Fault::new(place, "", format!("is no JSON: {error}")).at_line(line)
+        DocumentFault::new(place, "", format!("is not JSON: {error}")).at_line(line)
     })?;
     from_value(&value, place)
 }
 
-/// The same from JSON that is parsed already.
+/// The same from parsed JSON.
 ///
 /// # Errors
 /// As [`read`].
-pub fn from_value(value: &Value, place: &str) -> Result<Snapshot, Fault> {
-    snapshot(&Cell::root(value)).map_err(|flaw| {
+pub fn from_value(value: &Value, place: &str) -> Result<Snapshot, DocumentFault> {
+    snapshot(&DocumentCell::root(value)).map_err(|flaw| {
         let path = flaw.path;
-        Fault::new(place, path, flaw.message)
+        DocumentFault::new(place, path, flaw.message)
     })
 }
 
-fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
+fn snapshot(root: &DocumentCell<'_>) -> Read<Snapshot> {
     root.must_be_object()?;
     let version = root.need("version", |cell| cell.whole(0, i64::from(u32::MAX)))?;
     if version != i64::from(VERSION) {
@@ -92,7 +91,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
             "the document's version is {version}; this program reads version {VERSION}"
         ));
     }
-    let mut grips = Grips::new();
+    let mut grips = AllocationsByPod::new();
     let mut names = BTreeSet::new();
     let mut fleet: Vec<Node> = root.list("nodes", |cell| {
         let (node, held) = nodes::node(cell)?;

@@ -1,4 +1,4 @@
-//! What a document names must be in it: flavors of quotas and workloads, nodes of placements; and a device has one holder.
+//! Checks references in a document: flavors of quotas and workloads, nodes of placements, and overallocated devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use model::base::Name;
 use model::base::document::nearest;
 
 use super::limits;
-use super::reader::{Cell, Read, shown};
+use super::reader::{DocumentCell, Read, shown};
 use super::workloads::STATES;
 
-/// Who holds how much of each device, in thousandths: by node, index and slice.
-type Held = BTreeMap<(Name, u32, Option<Name>), (i64, String)>;
+/// Allocated thousandths of each device and the holder: by node, index and slice.
+type DeviceAllocations = BTreeMap<(Name, u32, Option<Name>), (i64, String)>;
 
-/// Checks all names of a document that was read. Where it lists no nodes at all, they are not known, and any may be named.
+/// Checks all references of a document. If it lists no nodes at all, nodes are unknown and any name is accepted.
 ///
 /// # Errors
-/// The first one that names nothing, with the nearest that is there.
-pub(super) fn check(root: &Cell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read<()> {
+/// The first reference to a missing object, with the nearest existing name.
+pub(super) fn check(root: &DocumentCell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read<()> {
     let mut once = BTreeSet::new();
     root.list("flavors", |cell| {
         match cell.need("name", |cell| cell.filled())? {
             name if once.insert(name.clone()) => Ok(()),
-            name => cell.wrong(format!("another flavor is called `{}` too", shown(&name))),
+            name => cell.wrong(format!("another flavor has the name `{}`", shown(&name))),
         }
     })?;
     let flavors = flavors.iter().map(|flavor| &*flavor.name).collect();
@@ -35,16 +35,17 @@ pub(super) fn check(root: &Cell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read
     root.list("routes", |cell| {
         cell.list("flavors", |cell| choice(cell, &flavors))
     })?;
-    let mut held = Held::new();
+    let mut held = DeviceAllocations::new();
     root.list("workloads", |cell| {
         let status = cell.or("state", None, |cell| cell.word("state", &STATES).map(Some))?;
         if status == Some(None) {
-            // It is over: what it held may be gone.
+            // It has ended: its devices may be gone.
             return Ok(());
         }
         cell.list("flavors", |cell| choice(cell, &flavors))?;
         let namespace = cell.or("namespace", Name::default(), |cell| cell.name())?;
-        let mut set = |cell: &Cell<'_>| pod_set(cell, &namespace, (&nodes, &flavors), &mut held);
+        let mut set =
+            |cell: &DocumentCell<'_>| pod_set(cell, &namespace, (&nodes, &flavors), &mut held);
         match cell.get("pod_sets") {
             Some(sets) => sets.items(set).map(|_| ()),
             None => set(cell),
@@ -53,8 +54,8 @@ pub(super) fn check(root: &Cell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read
     Ok(())
 }
 
-/// The text of a cell is one of these names.
-fn known(cell: &Cell<'_>, what: &str, names: &BTreeSet<&str>) -> Read<()> {
+/// Checks that the text of a cell is one of these names.
+fn known(cell: &DocumentCell<'_>, what: &str, names: &BTreeSet<&str>) -> Read<()> {
     let name = cell.text()?;
     if names.contains(name) {
         return Ok(());
@@ -68,7 +69,7 @@ fn known(cell: &Cell<'_>, what: &str, names: &BTreeSet<&str>) -> Read<()> {
 }
 
 /// A flavor with its speed, or its bare name.
-fn choice(cell: &Cell<'_>, flavors: &BTreeSet<&str>) -> Read<()> {
+fn choice(cell: &DocumentCell<'_>, flavors: &BTreeSet<&str>) -> Read<()> {
     match cell.text() {
         Ok(_) => known(cell, "flavor", flavors),
         Err(_) => cell.need("flavor", |cell| known(cell, "flavor", flavors)),
@@ -76,10 +77,10 @@ fn choice(cell: &Cell<'_>, flavors: &BTreeSet<&str>) -> Read<()> {
 }
 
 fn pod_set(
-    cell: &Cell<'_>,
+    cell: &DocumentCell<'_>,
     namespace: &Name,
     (nodes, flavors): (&BTreeSet<&str>, &BTreeSet<&str>),
-    held: &mut Held,
+    held: &mut DeviceAllocations,
 ) -> Read<()> {
     cell.or("admitted", Vec::new(), |cell| {
         cell.entries(|_, cell| known(cell, "flavor", flavors))
@@ -92,17 +93,24 @@ fn pod_set(
         let node = cell.need("node", |cell| cell.name())?;
         let pod = cell.or("pod", Name::default(), |cell| cell.name())?;
         let pod = format!("{namespace}/{pod}");
-        cell.list("devices", |cell| hold(cell, (&node, &pod), whole, held))
+        cell.list("devices", |cell| {
+            add_allocation(cell, (&node, &pod), whole, held)
+        })
     })?;
     Ok(())
 }
 
-fn part(cell: &Cell<'_>) -> Read<i64> {
+fn part(cell: &DocumentCell<'_>) -> Read<i64> {
     cell.whole(1, i64::from(WHOLE))
 }
 
-/// One pod holds a device, or a part of one: `whole` thousandths where nothing else is said.
-fn hold(cell: &Cell<'_>, (node, pod): (&Name, &str), whole: i64, held: &mut Held) -> Read<()> {
+/// Records that a pod uses a device, or a part of one: `whole` thousandths by default.
+fn add_allocation(
+    cell: &DocumentCell<'_>,
+    (node, pod): (&Name, &str),
+    whole: i64,
+    held: &mut DeviceAllocations,
+) -> Read<()> {
     let (index, slice, milli) = if cell.is_number() {
         (cell.count(limits::INDEX)?, None, whole)
     } else {
@@ -124,7 +132,7 @@ fn hold(cell: &Cell<'_>, (node, pod): (&Name, &str), whole: i64, held: &mut Held
         return Ok(());
     }
     cell.wrong(format!(
-        "{what} of node {} is held by {} already",
+        "{what} of node {} is allocated to {} already",
         shown(node),
         shown(first)
     ))

@@ -1,15 +1,15 @@
-//! Nodes, devices, taints, tolerations, prices.
+//! Reads nodes, devices, taints, tolerations and prices.
 
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Device, Health, Node, PLENTY, Resident, Slice, Taint, TaintEffect, Toleration, Topology,
+    Device, EngineHealth, Node, PLENTY, Resident, Slice, Taint, TaintEffect, Toleration, Topology,
 };
 use model::base::Name;
 use model::fleet::node::Billing;
 
 use super::limits;
-use super::reader::{Cell, Read};
+use super::reader::{DocumentCell, Read};
 
 pub(super) const BILLING: [(&str, Billing); 4] = [
     ("on-demand", Billing::OnDemand),
@@ -18,11 +18,11 @@ pub(super) const BILLING: [(&str, Billing); 4] = [
     ("owned", Billing::Owned),
 ];
 
-const HEALTH: [(&str, Health); 4] = [
-    ("ok", Health::Ok),
-    ("warn", Health::Warn),
-    ("fault", Health::Fault),
-    ("unknown", Health::Unknown),
+const HEALTH: [(&str, EngineHealth); 4] = [
+    ("ok", EngineHealth::Ok),
+    ("warn", EngineHealth::Warn),
+    ("fault", EngineHealth::Fault),
+    ("unknown", EngineHealth::Unknown),
 ];
 
 const EFFECTS: [(&str, TaintEffect); 3] = [
@@ -31,21 +31,21 @@ const EFFECTS: [(&str, TaintEffect); 3] = [
     ("NoExecute", TaintEffect::NoExecute),
 ];
 
-/// Who holds a device or a slice: namespace and pod.
-pub(super) type Holder = (Name, Name);
+/// Pod with a device or slice: namespace and pod.
+pub(super) type PodHolder = (Name, Name);
 
-/// What the devices of a node say about who holds them: holder, index of the device, slice.
-pub(super) type Held = Vec<(Holder, u32, Option<Name>)>;
+/// Holders listed on a node's devices: holder, index of the device, slice.
+pub(super) type DeviceHolders = Vec<(PodHolder, u32, Option<Name>)>;
 
-fn holder(cell: &Cell<'_>) -> Read<Holder> {
+fn holder(cell: &DocumentCell<'_>) -> Read<PodHolder> {
     Ok((
         cell.or("namespace", Name::default(), |cell| cell.name())?,
         cell.need("pod", |cell| cell.filled())?,
     ))
 }
 
-/// A pod on a node that holds no devices.
-pub(super) fn resident(cell: &Cell<'_>) -> Read<Resident> {
+/// A pod on a node that uses no devices.
+pub(super) fn resident(cell: &DocumentCell<'_>) -> Read<Resident> {
     Ok(Resident {
         namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,
         name: cell.need("name", |cell| cell.filled())?,
@@ -58,9 +58,9 @@ pub(super) fn resident(cell: &Cell<'_>) -> Read<Resident> {
     })
 }
 
-/// A node, and who holds its devices.
-pub(super) fn node(cell: &Cell<'_>) -> Read<(Node, Held)> {
-    let mut held = Held::new();
+/// A node, and the holders of its devices.
+pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
+    let mut held = DeviceHolders::new();
     let name = cell.need("name", |cell| cell.filled())?;
     let mut devices: Vec<Device> = Vec::new();
     cell.list("devices", |cell| {
@@ -79,7 +79,7 @@ pub(super) fn node(cell: &Cell<'_>) -> Read<(Node, Held)> {
         Ok(())
     })?;
     let (cpu, memory, counts) = match cell.get("allocatable").or_else(|| cell.get("capacity")) {
-        Some(amounts) => room(&amounts)?,
+        Some(amounts) => capacity(&amounts)?,
         None => (PLENTY, PLENTY, BTreeMap::new()),
     };
     let class = cell.or("class", Name::default(), |cell| cell.name())?;
@@ -104,7 +104,7 @@ pub(super) fn node(cell: &Cell<'_>) -> Read<(Node, Held)> {
     Ok((node, held))
 }
 
-fn device(cell: &Cell<'_>, at: u32, held: &mut Held) -> Read<Device> {
+fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<Device> {
     let index = cell.or("index", at, |cell| cell.count(limits::INDEX))?;
     if let Some(by) = cell.maybe("holder", holder)? {
         held.push((by, index, None));
@@ -140,7 +140,7 @@ fn device(cell: &Cell<'_>, at: u32, held: &mut Held) -> Read<Device> {
         index,
         class: cell.or("class", Name::default(), |cell| cell.name())?,
         resource,
-        health: cell.or("health", Health::Unknown, |cell| {
+        health: cell.or("health", EngineHealth::Unknown, |cell| {
             cell.word("health", &HEALTH)
         })?,
         price: cell.maybe("usd_per_device_hour", |cell| cell.dollars())?,
@@ -148,8 +148,8 @@ fn device(cell: &Cell<'_>, at: u32, held: &mut Held) -> Read<Device> {
     })
 }
 
-/// CPU, memory and counts of devices by resource.
-fn room(cell: &Cell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
+/// CPU, memory and device counts by resource.
+fn capacity(cell: &DocumentCell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
     cell.must_be_object()?;
     let counts = cell.or("devices", Vec::new(), |cell| {
         cell.entries(|key, cell| Ok((Name::from(key), cell.count(limits::DEVICES_OF_A_NODE)?)))
@@ -161,8 +161,8 @@ fn room(cell: &Cell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
     ))
 }
 
-/// Devices that are counted but not listed are there all the same; of those that are listed, what is not counted
-/// cannot be asked for.
+/// Adds devices that are counted but not listed; listed devices beyond the count cannot be
+/// requested.
 pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, class: &Name) {
     for (resource, &count) in counts {
         let listed = devices.iter().filter(|device| device.slices.is_empty());
@@ -183,26 +183,26 @@ pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, c
                 index,
                 class: class.clone(),
                 resource: resource.clone(),
-                health: Health::Unknown,
+                health: EngineHealth::Unknown,
                 price: None,
                 slices: Vec::new(),
             });
         }
         let mut surplus = listed.saturating_sub(count as usize);
         let faulty =
-            |device: &Device| device.resource == *resource && device.health == Health::Fault;
+            |device: &Device| device.resource == *resource && device.health == EngineHealth::Fault;
         surplus = surplus.saturating_sub(devices.iter().filter(|device| faulty(device)).count());
         for device in devices.iter_mut().rev() {
-            if surplus > 0 && device.resource == *resource && device.health != Health::Fault {
-                device.health = Health::Fault;
+            if surplus > 0 && device.resource == *resource && device.health != EngineHealth::Fault {
+                device.health = EngineHealth::Fault;
                 surplus -= 1;
             }
         }
     }
 }
 
-/// The place in the topology: the levels that are said, with rack and clique where they are said apart.
-fn place(cell: &Cell<'_>) -> Read<Vec<(Name, Name)>> {
+/// Position in the topology: the given levels, plus rack and clique if given separately.
+fn place(cell: &DocumentCell<'_>) -> Read<Vec<(Name, Name)>> {
     let mut place: Vec<(Name, Name)> = match cell.get("topology") {
         None => Vec::new(),
         Some(topology) => topology.items(|cell| {
@@ -228,7 +228,7 @@ fn place(cell: &Cell<'_>) -> Read<Vec<(Name, Name)>> {
 }
 
 /// A taint.
-pub(super) fn taint(cell: &Cell<'_>) -> Read<Taint> {
+pub(super) fn taint(cell: &DocumentCell<'_>) -> Read<Taint> {
     Ok(Taint {
         key: cell.need("key", |cell| cell.filled())?,
         value: cell.or("value", Name::default(), |cell| cell.name())?,
@@ -238,8 +238,8 @@ pub(super) fn taint(cell: &Cell<'_>) -> Read<Taint> {
     })
 }
 
-/// A toleration as a pod spec writes it.
-pub(super) fn toleration(cell: &Cell<'_>) -> Read<Toleration> {
+/// A toleration in pod spec format.
+pub(super) fn toleration(cell: &DocumentCell<'_>) -> Read<Toleration> {
     cell.must_be_object()?;
     let exists = cell.or("operator", false, |cell| {
         cell.word("operator", &[("Exists", true), ("Equal", false)])
@@ -263,7 +263,7 @@ pub(super) fn toleration(cell: &Cell<'_>) -> Read<Toleration> {
 }
 
 /// A topology of node labels.
-pub(super) fn topology(cell: &Cell<'_>) -> Read<Topology> {
+pub(super) fn topology(cell: &DocumentCell<'_>) -> Read<Topology> {
     let levels = cell.need("levels", |cell| cell.items(|cell| cell.filled()))?;
     if levels.len() > limits::LEVELS {
         return cell.wrong(format!("has more than {} levels", limits::LEVELS));
@@ -274,8 +274,8 @@ pub(super) fn topology(cell: &Cell<'_>) -> Read<Topology> {
     })
 }
 
-/// Puts the prices of a pool's and class's devices on those devices that have none of their own.
-pub(super) fn price(cell: &Cell<'_>, nodes: &mut [Node]) -> Read<()> {
+/// Sets the prices of a pool's and class's devices on devices without a price.
+pub(super) fn price(cell: &DocumentCell<'_>, nodes: &mut [Node]) -> Read<()> {
     let Some(price) = cell.maybe("usd_per_device_hour", |cell| cell.dollars())? else {
         return Ok(());
     };

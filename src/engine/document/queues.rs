@@ -1,21 +1,21 @@
-//! Flavors, queues, budgets, past runs, routes and how to decide.
+//! Reads flavors, queues, budgets, past runs, routes and engine options.
 
 use std::collections::BTreeMap;
 
 use crate::packing::Policy;
 use crate::snapshot::{
-    Backfill, Borrow, Budget, Choice, Class, DEVICES, EngineOptions, FairStrategy, Flavor,
+    Backfill, Borrow, Budget, DEVICES, EngineOptions, FairStrategy, Flavor, FlavorChoice,
     Fungibility, LeftAlone, Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota,
-    Reclaim, Route, Runs, Source, Stop, System, Within,
+    Reclaim, Route, Runs, SnapshotPriorityClass, Source, Stop, System, Within,
 };
 use model::base::{Name, SmallSort};
 
 use super::limits;
 use super::nodes::{BILLING, taint, toleration};
-use super::reader::{Cell, Flaw, Read, shown};
+use super::reader::{DocumentCell, Flaw, Read, shown};
 
 /// A flavor.
-pub(super) fn flavor(cell: &Cell<'_>) -> Read<Flavor> {
+pub(super) fn flavor(cell: &DocumentCell<'_>) -> Read<Flavor> {
     Ok(Flavor {
         name: cell.need("name", |cell| cell.filled())?,
         labels: cell.or("node_labels", BTreeMap::new(), |cell| cell.labels())?,
@@ -27,9 +27,9 @@ pub(super) fn flavor(cell: &Cell<'_>) -> Read<Flavor> {
     })
 }
 
-fn quota(cell: &Cell<'_>) -> Read<Quota> {
+fn quota(cell: &DocumentCell<'_>) -> Read<Quota> {
     let resource = cell.or("resource", Name::from(DEVICES), |cell| cell.filled())?;
-    let amount = |cell: &Cell<'_>| cell.amount(&resource, PLENTY);
+    let amount = |cell: &DocumentCell<'_>| cell.amount(&resource, PLENTY);
     Ok(Quota {
         flavor: cell.need("flavor", |cell| cell.filled())?,
         nominal: cell.or("nominal", 0, amount)?,
@@ -40,7 +40,7 @@ fn quota(cell: &Cell<'_>) -> Read<Quota> {
     })
 }
 
-fn preemption(cell: &Cell<'_>) -> Read<Preemption> {
+fn preemption(cell: &DocumentCell<'_>) -> Read<Preemption> {
     cell.must_be_object()?;
     Ok(Preemption {
         within: cell.or("within", Within::Never, |cell| {
@@ -80,13 +80,13 @@ fn preemption(cell: &Cell<'_>) -> Read<Preemption> {
 }
 
 /// A priority.
-pub(super) fn priority(cell: &Cell<'_>) -> Read<i32> {
+pub(super) fn priority(cell: &DocumentCell<'_>) -> Read<i32> {
     let whole = cell.whole(i64::from(i32::MIN), i64::from(i32::MAX))?;
     Ok(i32::try_from(whole).unwrap_or_default())
 }
 
 /// A queue or cohort.
-pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
+pub(super) fn queue(cell: &DocumentCell<'_>) -> Read<Queue> {
     let name = cell.need("name", |cell| cell.filled())?;
     let systems = System::ALL.map(|system| (system.name(), system));
     let stop = match cell.get("stopped") {
@@ -148,8 +148,8 @@ pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
     })
 }
 
-/// Every quota names a flavor once a resource; a parent is there, and no queue is above itself.
-pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
+/// Checks that no quota repeats a flavor and resource, that parents exist, and that no queue is its own ancestor.
+pub(super) fn check_tree(cell: &DocumentCell<'_>, queues: &[Queue]) -> Read<()> {
     let at: BTreeMap<&str, usize> = queues
         .iter()
         .enumerate()
@@ -164,7 +164,7 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
         if at.get(&*queue.name) != Some(&which) {
             return Err(flaw(
                 which,
-                format!("another queue is called `{}` too", shown(&queue.name)),
+                format!("another queue has the name `{}`", shown(&queue.name)),
             ));
         }
         let mut seen: Vec<(&Name, &Name)> = queue
@@ -194,8 +194,8 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
         });
     }
     let most = limits::QUEUE_DEPTH;
-    let too_deep = |queue| flaw(queue, format!("more than {most} queues stand above it"));
-    // How many queues stand above each, once that is known.
+    let too_deep = |queue| flaw(queue, format!("it has more than {most} ancestors"));
+    // Number of ancestors of each queue, once known.
     let mut depth: Vec<Option<usize>> = vec![None; queues.len()];
     for start in 0..queues.len() {
         let (mut way, mut now) = (Vec::new(), Some(start));
@@ -206,7 +206,7 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
                 break;
             }
             if way.contains(&queue) {
-                return Err(flaw(queue, "it is above itself".to_owned()));
+                return Err(flaw(queue, "it is its own ancestor".to_owned()));
             }
             if way.len() > most {
                 return Err(too_deep(start));
@@ -226,7 +226,7 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
 }
 
 /// A disruption budget.
-pub(super) fn budget(cell: &Cell<'_>) -> Read<Budget> {
+pub(super) fn budget(cell: &DocumentCell<'_>) -> Read<Budget> {
     let mut pods = cell.list("pods", |cell| cell.filled())?;
     pods.small_sort();
     pods.dedup();
@@ -239,10 +239,10 @@ pub(super) fn budget(cell: &Cell<'_>) -> Read<Budget> {
     })
 }
 
-/// A class of priorities.
-pub(super) fn class(cell: &Cell<'_>) -> Read<Class> {
+/// A priority class.
+pub(super) fn class(cell: &DocumentCell<'_>) -> Read<SnapshotPriorityClass> {
     let kinds = [("PriorityClass", false), ("WorkloadPriorityClass", true)];
-    Ok(Class {
+    Ok(SnapshotPriorityClass {
         of_workloads: cell.or("kind", false, |cell| cell.word("kind", &kinds))?,
         name: cell.need("name", |cell| cell.filled())?,
         value: cell.need("value", priority)?,
@@ -250,7 +250,7 @@ pub(super) fn class(cell: &Cell<'_>) -> Read<Class> {
 }
 
 /// Past runs of an owner.
-pub(super) fn runs(cell: &Cell<'_>) -> Read<Runs> {
+pub(super) fn runs(cell: &DocumentCell<'_>) -> Read<Runs> {
     let runs = Runs {
         owner: cell.need("owner", |cell| cell.filled())?,
         count: cell.or("count", 1, |cell| cell.count(u32::MAX))?,
@@ -259,20 +259,20 @@ pub(super) fn runs(cell: &Cell<'_>) -> Read<Runs> {
         p90_ms: cell.need("p90_seconds", |cell| cell.span())?,
     };
     if runs.p10_ms > runs.p50_ms || runs.p50_ms > runs.p90_ms {
-        return cell.wrong("its quantiles do not rise");
+        return cell.wrong("its quantiles do not increase");
     }
     Ok(runs)
 }
 
 /// A flavor with its speed, or its bare name.
-pub(super) fn choice(cell: &Cell<'_>) -> Read<Choice> {
+pub(super) fn choice(cell: &DocumentCell<'_>) -> Read<FlavorChoice> {
     if cell.text().is_ok() {
-        return Ok(Choice {
+        return Ok(FlavorChoice {
             flavor: cell.filled()?,
             speed_milli: 1_000,
         });
     }
-    let choice = Choice {
+    let choice = FlavorChoice {
         flavor: cell.need("flavor", |cell| cell.filled())?,
         speed_milli: cell.or("speed", 1_000, |cell| cell.milli(1_000))?,
     };
@@ -283,7 +283,7 @@ pub(super) fn choice(cell: &Cell<'_>) -> Read<Choice> {
 }
 
 /// A route.
-pub(super) fn route(cell: &Cell<'_>) -> Read<Route> {
+pub(super) fn route(cell: &DocumentCell<'_>) -> Read<Route> {
     let (queue, labels) = cell.or("match", (None, BTreeMap::new()), |cell| {
         cell.must_be_object()?;
         Ok((
@@ -300,16 +300,16 @@ pub(super) fn route(cell: &Cell<'_>) -> Read<Route> {
     })
 }
 
-/// Where a value came from.
-fn origin(cell: &Cell<'_>) -> Read<Origin> {
+/// Origin of a value.
+fn origin(cell: &DocumentCell<'_>) -> Read<Origin> {
     cell.must_be_object()?;
     let source = cell.need("source", |cell| cell.word("source", &Source::NAMES))?;
     let at = cell.maybe("at", |cell| cell.name())?;
     Ok(Origin::new(source, at.unwrap_or_default()))
 }
 
-/// Where the options came from: what the document does not say of a value that it gives is its own.
-pub(super) fn origins(cell: &Cell<'_>) -> Read<Origins> {
+/// Origins of the options: a value without an origin comes from the document itself.
+pub(super) fn origins(cell: &DocumentCell<'_>) -> Read<Origins> {
     let of = |key: &str| match cell.get(key) {
         Some(_) => Origin::document(),
         None => Origin::default(),
@@ -329,8 +329,8 @@ pub(super) fn origins(cell: &Cell<'_>) -> Read<Origins> {
     })
 }
 
-/// How to decide.
-pub(super) fn options(cell: &Cell<'_>) -> Read<EngineOptions> {
+/// Engine options.
+pub(super) fn options(cell: &DocumentCell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
     let plain = EngineOptions::default();
     let policies = Policy::ALL.map(|policy| (policy.name(), policy));
@@ -362,8 +362,8 @@ pub(super) fn options(cell: &Cell<'_>) -> Read<EngineOptions> {
     })
 }
 
-/// `none`, `head`, or a number: how many of each queue hold a reservation.
-fn backfill(cell: &Cell<'_>) -> Read<Backfill> {
+/// `none`, `head`, or a number: the reservations per queue.
+fn backfill(cell: &DocumentCell<'_>) -> Read<Backfill> {
     if cell.is_number() {
         return Ok(match cell.count(1_024)? {
             0 => Backfill::None,

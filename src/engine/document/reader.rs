@@ -1,5 +1,5 @@
-//! Reading JSON so that a mistake names its place (`workloads[3].pod_sets[0].count`) and its mend. What is absent or
-//! null is unknown; what is there must be right.
+//! Reads JSON such that an error names its path (`workloads[3].pod_sets[0].count`) and a repair. Absent and
+//! null mean unknown; other values must be valid.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use model::base::{Moment, Name, SmallSort};
 
 use crate::snapshot::unit_is_milli;
 
-/// What is wrong and where in the document.
+/// An error and its path in the document.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Flaw {
     pub(super) path: String,
@@ -28,15 +28,15 @@ enum Step<'a> {
     Index(usize),
 }
 
-/// A value and the way to it.
+/// A value and its path.
 #[derive(Clone, Copy)]
-pub(super) struct Cell<'a> {
+pub(super) struct DocumentCell<'a> {
     value: &'a Value,
     step: Step<'a>,
-    up: Option<&'a Cell<'a>>,
+    up: Option<&'a DocumentCell<'a>>,
 }
 
-impl fmt::Display for Cell<'_> {
+impl fmt::Display for DocumentCell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let top = self.up.is_none_or(|up| up.up.is_none());
         if let Some(up) = self.up.filter(|_| !top) {
@@ -50,7 +50,7 @@ impl fmt::Display for Cell<'_> {
     }
 }
 
-/// The name of a kind of value, for people.
+/// Name of a JSON type, for messages.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -62,7 +62,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A decimal number or a quantity in thousandths, rounded up. Plain decimals go an exact road: 4.035 is no binary fraction.
+/// A decimal number or a quantity in thousandths, rounded up. Plain decimals are parsed exactly: 4.035 is no binary fraction.
 fn thousandths(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -75,7 +75,7 @@ fn thousandths(text: &str) -> Option<i64> {
     whole.checked_add(milli + i64::from(more))
 }
 
-/// A text of the document as it may be shown: short and harmless.
+/// Text of the document for messages: truncated and sanitized.
 pub(super) fn shown(text: &str) -> String {
     let text = model::base::name::printable(text);
     match text.char_indices().nth(60) {
@@ -84,8 +84,8 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-impl<'a> Cell<'a> {
-    /// The document.
+impl<'a> DocumentCell<'a> {
+    /// The root of the document.
     pub(super) fn root(value: &'a Value) -> Self {
         Self {
             value,
@@ -94,7 +94,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// What is wrong here.
+    /// An error at this path.
     pub(super) fn wrong<T>(&self, message: impl Into<String>) -> Read<T> {
         Err(Flaw {
             path: self.to_string(),
@@ -113,23 +113,27 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Refuses anything but an object.
+    /// Requires an object.
     pub(super) fn must_be_object(&self) -> Read<()> {
         self.object().map(|_| ())
     }
 
-    /// The value of a key; nothing where it is absent or null.
-    pub(super) fn get<'c>(&'c self, key: &'c str) -> Option<Cell<'c>> {
+    /// The value of a key; none if absent or null.
+    pub(super) fn get<'c>(&'c self, key: &'c str) -> Option<DocumentCell<'c>> {
         let value = self.value.as_object()?.get(key)?;
-        (!value.is_null()).then_some(Cell {
+        (!value.is_null()).then_some(DocumentCell {
             value,
             step: Step::Key(key),
             up: Some(self),
         })
     }
 
-    /// The value of a key that must be there.
-    pub(super) fn need<T>(&self, key: &str, read: impl FnOnce(&Cell<'_>) -> Read<T>) -> Read<T> {
+    /// The value of a required key.
+    pub(super) fn need<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&DocumentCell<'_>) -> Read<T>,
+    ) -> Read<T> {
         match self.get(key) {
             Some(cell) => read(&cell),
             None => {
@@ -144,27 +148,30 @@ impl<'a> Cell<'a> {
         &self,
         key: &str,
         default: T,
-        read: impl FnOnce(&Cell<'_>) -> Read<T>,
+        read: impl FnOnce(&DocumentCell<'_>) -> Read<T>,
     ) -> Read<T> {
         self.maybe(key, read).map(|read| read.unwrap_or(default))
     }
 
-    /// The value of a key, if it is there.
+    /// The value of an optional key.
     pub(super) fn maybe<T>(
         &self,
         key: &str,
-        read: impl FnOnce(&Cell<'_>) -> Read<T>,
+        read: impl FnOnce(&DocumentCell<'_>) -> Read<T>,
     ) -> Read<Option<T>> {
         self.get(key).map(|cell| read(&cell)).transpose()
     }
 
     /// Each item of a list.
-    pub(super) fn items<T>(&self, mut read: impl FnMut(&Cell<'_>) -> Read<T>) -> Read<Vec<T>> {
+    pub(super) fn items<T>(
+        &self,
+        mut read: impl FnMut(&DocumentCell<'_>) -> Read<T>,
+    ) -> Read<Vec<T>> {
         let Value::Array(items) = self.value else {
             return self.expected("a list");
         };
         let each = |(at, value)| {
-            read(&Cell {
+            read(&DocumentCell {
                 value,
                 step: Step::Index(at),
                 up: Some(self),
@@ -173,19 +180,19 @@ impl<'a> Cell<'a> {
         items.iter().enumerate().map(each).collect()
     }
 
-    /// Each item of the list of a key; none where it is absent.
+    /// Each item of a key's list; empty if absent.
     pub(super) fn list<T>(
         &self,
         key: &str,
-        read: impl FnMut(&Cell<'_>) -> Read<T>,
+        read: impl FnMut(&DocumentCell<'_>) -> Read<T>,
     ) -> Read<Vec<T>> {
         self.or(key, Vec::new(), |cell| cell.items(read))
     }
 
-    /// Each entry of an object, in the order of keys.
+    /// Each entry of an object, by key.
     pub(super) fn entries<T>(
         &self,
-        mut read: impl FnMut(&str, &Cell<'_>) -> Read<T>,
+        mut read: impl FnMut(&str, &DocumentCell<'_>) -> Read<T>,
     ) -> Read<Vec<T>> {
         let map = self.object()?;
         let mut keys: Vec<&String> = map.keys().collect();
@@ -197,7 +204,7 @@ impl<'a> Cell<'a> {
                 let step = Step::Key(key);
                 out.push(read(
                     key,
-                    &Cell {
+                    &DocumentCell {
                         value,
                         step,
                         up: Some(self),
@@ -208,13 +215,13 @@ impl<'a> Cell<'a> {
         Ok(out)
     }
 
-    /// Texts by key.
+    /// An object of texts.
     pub(super) fn labels(&self) -> Read<BTreeMap<Name, Name>> {
         let pairs = self.entries(|key, cell| Ok((Name::from(key), cell.name()?)))?;
         Ok(pairs.into_iter().collect())
     }
 
-    /// The text.
+    /// A text.
     pub(super) fn text(&self) -> Read<&'a str> {
         match self.value {
             Value::String(text) => Ok(text),
@@ -222,12 +229,12 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The text, which may be empty.
+    /// A text that may be empty.
     pub(super) fn name(&self) -> Read<Name> {
         self.text().map(Name::from)
     }
 
-    /// The text, which says something.
+    /// A text that must not be empty.
     pub(super) fn filled(&self) -> Read<Name> {
         let name = self.name()?;
         if name.is_empty() {
@@ -236,7 +243,7 @@ impl<'a> Cell<'a> {
         Ok(name)
     }
 
-    /// True or false.
+    /// A boolean.
     pub(super) fn flag(&self) -> Read<bool> {
         match self.value {
             Value::Bool(flag) => Ok(*flag),
@@ -244,7 +251,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Whether it is true or false, rather than anything else.
+    /// Whether it is a boolean.
     pub(super) fn is_flag(&self) -> bool {
         self.value.is_boolean()
     }
@@ -254,7 +261,7 @@ impl<'a> Cell<'a> {
         self.value.is_number()
     }
 
-    /// A whole number between two, both included.
+    /// A whole number in an inclusive range.
     pub(super) fn whole(&self, least: i64, most: i64) -> Read<i64> {
         let Value::Number(number) = self.value else {
             return self.expected("a whole number");
@@ -267,13 +274,13 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// A count up to a most.
+    /// A count up to a maximum.
     pub(super) fn count(&self, most: u32) -> Read<u32> {
         let whole = self.whole(0, i64::from(most))?;
         Ok(u32::try_from(whole).unwrap_or(most))
     }
 
-    /// A decimal number of at least nothing, in thousandths, up to a most of whole ones.
+    /// A non-negative decimal number, in thousandths, up to a maximum in whole units.
     pub(super) fn milli(&self, most: i64) -> Read<i64> {
         let Value::Number(number) = self.value else {
             return self.expected("a number");
@@ -301,25 +308,25 @@ impl<'a> Cell<'a> {
             Some(amount) if (0..=most).contains(&amount) => Ok(amount),
             Some(_) => self.wrong(format!("is {}, out of range", shown(&text))),
             None => self.wrong(format!(
-                "`{}` is no quantity; write 8, 500m or 64Gi",
+                "`{}` is not a quantity; write 8, 500m or 64Gi",
                 shown(&text)
             )),
         }
     }
 
-    /// A moment, RFC 3339.
+    /// A time, RFC 3339.
     pub(super) fn moment(&self) -> Read<Moment> {
         let text = self.text()?;
         match Moment::parse(text) {
             Some(moment) => Ok(moment),
             None => self.wrong(format!(
-                "`{}` is no moment; write 2026-11-21T06:40:00Z",
+                "`{}` is not a time; write 2026-11-21T06:40:00Z",
                 shown(text)
             )),
         }
     }
 
-    /// A span in seconds, or as text (`90s`, `2h`), in milliseconds.
+    /// A duration in seconds, or as text (`90s`, `2h`), in milliseconds.
     pub(super) fn span(&self) -> Read<i64> {
         if self.is_number() {
             return self.milli(100 * 366 * 86_400);
@@ -331,7 +338,7 @@ impl<'a> Cell<'a> {
         match span {
             Some(span) => Ok(span),
             None => self.wrong(format!(
-                "`{}` is no span of time; write 90s, 2h or a number of seconds",
+                "`{}` is not a duration; write 90s, 2h or a number of seconds",
                 shown(text)
             )),
         }
@@ -350,7 +357,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// One of some words.
+    /// One of the given keywords.
     pub(super) fn word<T: Copy>(&self, what: &str, words: &[(&str, T)]) -> Read<T> {
         let text = self.text()?;
         match words.iter().find(|(word, _)| *word == text) {

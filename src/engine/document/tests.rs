@@ -1,4 +1,4 @@
-//! Documents that are read, refused and written back.
+//! Tests of documents: reading, rejecting and writing.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -86,9 +86,9 @@ fn a_document_is_read_in_one_order_with_what_it_leaves_out_unknown() {
         panic!("three workloads");
     };
     assert_eq!((one.status, one.priority), (Status::Running, 3));
-    assert_eq!(one.sets[0].placements[0].grips[0].device, 0);
+    assert_eq!(one.sets[0].placements[0].devices[0].device, 0);
     assert_eq!((two.sets[0].count, two.sets[0].min), (4, 2));
-    assert_eq!(two.sets[0].ask.devices[0].count, 8);
+    assert_eq!(two.sets[0].requests.devices[0].count, 8);
     assert_eq!(three.estimate_ms, Some(7_200_000));
     assert_eq!(three.flavors[1].speed_milli, 1_300);
 }
@@ -114,7 +114,7 @@ fn the_order_of_lists_does_not_matter() {
 #[test]
 fn a_mistake_is_named_with_its_place() {
     for (text, said) in [
-        ("{", "f:1: is no JSON"),
+        ("{", "f:1: is not JSON"),
         ("[]", "f: is a list, must be an object"),
         ("{}", "f: lacks `version`"),
         (
@@ -147,15 +147,15 @@ fn a_mistake_is_named_with_its_place() {
         ),
         (
             r#"{"version": 1, "queues": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}"#,
-            "f: queues[0]: it is above itself",
+            "f: queues[0]: it is its own ancestor",
         ),
         (
             r#"{"version": 1, "queues": [{"name": "a", "quota": [{"flavor": "f", "nominal": "lots"}]}]}"#,
-            "f: queues[0].quota[0].nominal: `lots` is no quantity; write 8, 500m or 64Gi",
+            "f: queues[0].quota[0].nominal: `lots` is not a quantity; write 8, 500m or 64Gi",
         ),
         (
             r#"{"version": 1, "flavors": [{"name": "f"}, {"name": "f"}]}"#,
-            "f: flavors[1]: another flavor is called `f` too",
+            "f: flavors[1]: another flavor has the name `f`",
         ),
         (
             r#"{"version": 1, "flavors": [{"name": "h100"}], "queues": [{"name": "a", "quota": [{"flavor": "h10", "nominal": 1}]}]}"#,
@@ -181,7 +181,7 @@ fn a_mistake_is_named_with_its_place() {
             r#"{"version": 1, "nodes": [{"name": "n"}], "workloads": [
                 {"name": "a", "namespace": "t", "placements": [{"node": "n", "pod": "a-0", "devices": [1, 2]}]},
                 {"name": "b", "namespace": "t", "placements": [{"node": "n", "pod": "b-0", "devices": [2]}]}]}"#,
-            "f: workloads[1].placements[0].devices[0]: device 2 of node n is held by t/a-0 already",
+            "f: workloads[1].placements[0].devices[0]: device 2 of node n is allocated to t/a-0 already",
         ),
         (
             r#"{"version": 1, "workloads": [{"name": "a", "count": 2, "min": 3}]}"#,
@@ -189,7 +189,7 @@ fn a_mistake_is_named_with_its_place() {
         ),
         (
             r#"{"version": 1, "workloads": [{"name": "a", "created": "yesterday"}]}"#,
-            "f: workloads[0].created: `yesterday` is no moment; write 2026-11-21T06:40:00Z",
+            "f: workloads[0].created: `yesterday` is not a time; write 2026-11-21T06:40:00Z",
         ),
         (
             r#"{"version": 1, "workloads": [{"name": "a", "stat": 1, "state": "wating"}]}"#,
@@ -201,7 +201,7 @@ fn a_mistake_is_named_with_its_place() {
     }
 }
 
-/// A device that is shared in parts has as many holders as its parts allow, and what is over holds nothing.
+/// A shared device has as many holders as its parts allow, and an ended workload holds nothing.
 #[test]
 fn parts_of_a_device_add_up_and_what_is_over_holds_nothing() {
     let placed = |name: &str, milli: i64, state: &str| {
@@ -223,7 +223,7 @@ fn parts_of_a_device_add_up_and_what_is_over_holds_nothing() {
     assert!(from_value(&more, "f").is_err());
 }
 
-/// Whichever end of a chain of queues comes first, as many may stand above one, and one more is too many.
+/// The depth limit of a chain of queues applies whichever end comes first in the list.
 #[test]
 fn the_depth_of_queues_is_limited_in_any_order() {
     let chain = |length: usize, turned: bool| {
@@ -241,15 +241,12 @@ fn the_depth_of_queues_is_limited_in_any_order() {
         assert!(chain(limits::QUEUE_DEPTH + 1, turned).is_ok(), "{turned}");
         for length in [limits::QUEUE_DEPTH + 2, 20_000] {
             let fault = chain(length, turned).expect_err("is too deep").to_string();
-            assert!(
-                fault.contains("more than 32 queues stand above it"),
-                "{fault}"
-            );
+            assert!(fault.contains("it has more than 32 ancestors"), "{fault}");
         }
     }
 }
 
-/// Any JSON at all, of the kinds that hostile documents are made of.
+/// Arbitrary JSON, of the kinds that hostile documents contain.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -269,7 +266,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Every place of a document, as the keys and indices that lead there.
+/// Every path in a document.
 fn places(value: &Value, way: &mut Vec<String>, out: &mut Vec<String>) {
     out.push(format!("/{}", way.join("/")));
     let mut below = |step: String, inner: &Value| {
@@ -292,7 +289,7 @@ fn places(value: &Value, way: &mut Vec<String>, out: &mut Vec<String>) {
     }
 }
 
-/// Refused in plain words, or read and written and read again alike.
+/// Rejected with a clear message, or stable when read, written and read again.
 fn check(document: &Value) {
     match from_value(document, "f") {
         Ok(snapshot) => {

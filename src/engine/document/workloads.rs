@@ -1,10 +1,10 @@
-//! Workloads as the document tells them outright.
+//! Reads explicit workloads of a document.
 
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Ask, DeviceAsk, Handle, HeldDevices, Op, Placement, PodSet, Requirement, Status, System,
-    TopologyRequest, WHOLE, Workload, WorkloadMutations,
+    DeviceRequest, Handle, HeldDevices, Op, Placement, PodSet, Requirement, ResourceRequests,
+    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
@@ -12,7 +12,7 @@ use model::fleet::job::JobKey;
 use super::limits;
 use super::nodes::toleration;
 use super::queues::{choice, priority};
-use super::reader::{Cell, Read};
+use super::reader::{DocumentCell, Read};
 
 const OPS: [(&str, Op); 6] = [
     ("In", Op::In),
@@ -23,7 +23,7 @@ const OPS: [(&str, Op); 6] = [
     ("Lt", Op::Lt),
 ];
 
-/// Words for where a workload stands; nothing for one that is over.
+/// Keywords for the status of a workload; none for one that has ended.
 pub(super) const STATES: [(&str, Option<Status>); 10] = [
     ("waiting", Some(Status::Waiting)),
     ("running", Some(Status::Running)),
@@ -38,7 +38,7 @@ pub(super) const STATES: [(&str, Option<Status>); 10] = [
 ];
 
 /// Kind, namespace and name.
-pub(super) fn key(cell: &Cell<'_>) -> Read<JobKey> {
+pub(super) fn key(cell: &DocumentCell<'_>) -> Read<JobKey> {
     Ok(JobKey {
         key: ObjectKey {
             namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,
@@ -48,27 +48,27 @@ pub(super) fn key(cell: &Cell<'_>) -> Read<JobKey> {
     })
 }
 
-/// What one pod asks for; `milli` is how much of each device where it asks for one.
-pub(super) fn ask(cell: &Cell<'_>, milli: i32) -> Read<Ask> {
+/// Requests of one pod; `milli` is the share of each device, if it requests one.
+pub(super) fn ask(cell: &DocumentCell<'_>, milli: i32) -> Read<ResourceRequests> {
     cell.must_be_object()?;
     let devices = cell.or("devices", Vec::new(), |cell| {
         cell.entries(|key, cell| {
             let count = cell.count(limits::DEVICES_OF_A_POD)?;
-            Ok(DeviceAsk {
+            Ok(DeviceRequest {
                 resource: Name::from(key),
                 count,
                 milli,
             })
         })
     })?;
-    Ok(Ask {
+    Ok(ResourceRequests {
         cpu_milli: cell.or("cpu_milli", 0, |cell| cell.whole(0, limits::CPU))?,
         memory_bytes: cell.or("memory_bytes", 0, |cell| cell.whole(0, limits::MEMORY))?,
         devices: devices.into_iter().filter(|ask| ask.count > 0).collect(),
     })
 }
 
-fn requirement(cell: &Cell<'_>) -> Read<Requirement> {
+fn requirement(cell: &DocumentCell<'_>) -> Read<Requirement> {
     let requirement = Requirement {
         key: cell.need("key", |cell| cell.filled())?,
         op: cell.need("operator", |cell| cell.word("operator", &OPS))?,
@@ -84,7 +84,7 @@ fn requirement(cell: &Cell<'_>) -> Read<Requirement> {
     }
 }
 
-fn grip(cell: &Cell<'_>, milli: i32) -> Read<HeldDevices> {
+fn held_devices(cell: &DocumentCell<'_>, milli: i32) -> Read<HeldDevices> {
     if cell.is_number() {
         return Ok(HeldDevices {
             device: cell.count(limits::INDEX)?,
@@ -99,30 +99,32 @@ fn grip(cell: &Cell<'_>, milli: i32) -> Read<HeldDevices> {
     })
 }
 
-fn part(cell: &Cell<'_>) -> Read<i32> {
+fn part(cell: &DocumentCell<'_>) -> Read<i32> {
     let part = cell.whole(1, i64::from(WHOLE))?;
     Ok(i32::try_from(part).unwrap_or(WHOLE))
 }
 
-fn placement(cell: &Cell<'_>, milli: i32) -> Read<Placement> {
+fn placement(cell: &DocumentCell<'_>, milli: i32) -> Read<Placement> {
     Ok(Placement {
         pod: cell.or("pod", Name::default(), |cell| cell.name())?,
         uid: cell.or("uid", Name::default(), |cell| cell.name())?,
         deleted: cell.maybe("deleted", |cell| cell.moment())?,
         node: cell.need("node", |cell| cell.filled())?,
-        grips: cell.list("devices", |cell| grip(cell, milli))?,
+        devices: cell.list("devices", |cell| held_devices(cell, milli))?,
         started: cell.maybe("started", |cell| cell.moment())?,
     })
 }
 
-fn pod_set(cell: &Cell<'_>) -> Read<PodSet> {
+fn pod_set(cell: &DocumentCell<'_>) -> Read<PodSet> {
     let milli = cell.or("milli", WHOLE, part)?;
     let count = cell.or("count", 1, |cell| cell.count(limits::PODS))?;
     let set = PodSet {
         name: cell.or("name", Name::from("main"), |cell| cell.filled())?,
         count,
         min: cell.or("min", count, |cell| cell.count(limits::PODS))?,
-        ask: cell.or("requests", Ask::default(), |cell| ask(cell, milli))?,
+        requests: cell.or("requests", ResourceRequests::default(), |cell| {
+            ask(cell, milli)
+        })?,
         selector: cell.or("node_selector", BTreeMap::new(), |cell| cell.labels())?,
         affinity: cell.list("affinity", |cell| cell.items(requirement))?,
         tolerations: cell.list("tolerations", toleration)?,
@@ -151,7 +153,7 @@ fn pod_set(cell: &Cell<'_>) -> Read<PodSet> {
     Ok(set)
 }
 
-fn levers(cell: &Cell<'_>) -> Read<WorkloadMutations> {
+fn mutations(cell: &DocumentCell<'_>) -> Read<WorkloadMutations> {
     cell.must_be_object()?;
     let plain = WorkloadMutations::default();
     Ok(WorkloadMutations {
@@ -161,8 +163,8 @@ fn levers(cell: &Cell<'_>) -> Read<WorkloadMutations> {
     })
 }
 
-/// What its queueing system keeps of a workload.
-fn handle(cell: &Cell<'_>) -> Read<Handle> {
+/// The object of its queueing system.
+fn handle(cell: &DocumentCell<'_>) -> Read<Handle> {
     Ok(Handle {
         system: cell.or("system", System::None, |cell| {
             cell.word("system", &System::ALL.map(|system| (system.name(), system)))
@@ -172,8 +174,8 @@ fn handle(cell: &Cell<'_>) -> Read<Handle> {
     })
 }
 
-/// A workload; nothing where it is over.
-pub(super) fn workload(cell: &Cell<'_>) -> Read<Option<Workload>> {
+/// A workload; none if it has ended.
+pub(super) fn workload(cell: &DocumentCell<'_>) -> Read<Option<Workload>> {
     let key = key(cell)?;
     let Some(status) = cell.or("state", Some(Status::Waiting), |cell| {
         cell.word("state", &STATES)
@@ -205,7 +207,8 @@ pub(super) fn workload(cell: &Cell<'_>) -> Read<Option<Workload>> {
         checkpoint: cell.maybe("last_checkpoint", |cell| cell.moment())?,
         deadline: cell.maybe("deadline", |cell| cell.moment())?,
         preemptible: cell.or("preemptible", true, |cell| cell.flag())?,
-        levers: cell.or("levers", WorkloadMutations::default(), levers)?,
+        never_preempts: cell.or("never_preempts", false, |cell| cell.flag())?,
+        mutations: cell.or("levers", WorkloadMutations::default(), mutations)?,
         admission: cell.maybe("admission", handle)?,
         status,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,

@@ -1,4 +1,4 @@
-//! The document of a snapshot. Reading it gives the same snapshot.
+//! Writes the document of a snapshot. Reading it back gives the same snapshot.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::options;
 use crate::snapshot::{
-    Ask, Backfill, Borrow, Choice, DEVICES, EngineOptions, FairStrategy, Flavor, Health,
-    HeldDevices, Node, Origin, Origins, PLENTY, PodSet, Queue, QueueingStrategy, Reclaim, Snapshot,
-    Status, Stop, Taint, Toleration, Within, Workload, unit_is_milli,
+    Backfill, Borrow, DEVICES, EngineHealth, EngineOptions, FairStrategy, Flavor, FlavorChoice,
+    HeldDevices, Node, Origin, Origins, PLENTY, PodSet, Queue, QueueingStrategy, Reclaim,
+    ResourceRequests, Snapshot, Status, Stop, Taint, Toleration, Within, Workload, unit_is_milli,
 };
 use model::base::{Moment, Name};
 
@@ -113,7 +113,7 @@ fn dollars(micros: i64) -> f64 {
     model::base::Rate::from_micros(micros).usd()
 }
 
-/// An amount in a resource's unit, as a document writes it: whole units, or thousandths as Kubernetes writes them.
+/// An amount in a resource's unit, in document format: whole units, or thousandths as Kubernetes writes them.
 fn amount(resource: &str, amount: i64) -> Value {
     match unit_is_milli(resource) {
         true if amount % 1_000 == 0 => json!(amount / 1_000),
@@ -150,10 +150,10 @@ fn node(node: &Node) -> Value {
             "class": device.class,
             "resource": device.resource,
             "health": match device.health {
-                Health::Ok => "ok",
-                Health::Warn => "warn",
-                Health::Fault => "fault",
-                Health::Unknown => "unknown",
+                EngineHealth::Ok => "ok",
+                EngineHealth::Warn => "warn",
+                EngineHealth::Fault => "fault",
+                EngineHealth::Unknown => "unknown",
             },
             "usd_per_device_hour": device.price.map(dollars),
             "slices": slices
@@ -252,13 +252,12 @@ fn queue(queue: &Queue) -> Value {
     })
 }
 
-fn choices(choices: &[Choice]) -> Value {
-    let choice =
-        |choice: &Choice| json!({ "flavor": choice.flavor, "speed": decimal(choice.speed_milli) });
+fn choices(choices: &[FlavorChoice]) -> Value {
+    let choice = |choice: &FlavorChoice| json!({ "flavor": choice.flavor, "speed": decimal(choice.speed_milli) });
     choices.iter().map(choice).collect()
 }
 
-fn ask(ask: &Ask) -> Value {
+fn ask(ask: &ResourceRequests) -> Value {
     let devices: BTreeMap<&Name, u32> = ask
         .devices
         .iter()
@@ -267,7 +266,7 @@ fn ask(ask: &Ask) -> Value {
     json!({ "cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes, "devices": devices })
 }
 
-fn grip(grip: &HeldDevices) -> Value {
+fn held_devices(grip: &HeldDevices) -> Value {
     json!({ "device": grip.device, "slice": grip.slice, "milli": grip.milli })
 }
 
@@ -289,14 +288,14 @@ fn pod_set(set: &PodSet) -> Value {
             "deleted": placement.deleted.map(moment),
             "started": placement.started.map(moment),
             "node": placement.node,
-            "devices": placement.grips.iter().map(grip).collect::<Value>(),
+            "devices": placement.devices.iter().map(held_devices).collect::<Value>(),
         })
     });
     let mut out = json!({
         "name": set.name,
         "count": set.count,
         "min": set.min,
-        "requests": ask(&set.ask),
+        "requests": ask(&set.requests),
         "node_selector": set.selector,
         "affinity": affinity.collect::<Value>(),
         "tolerations": set.tolerations.iter().map(toleration).collect::<Value>(),
@@ -306,7 +305,7 @@ fn pod_set(set: &PodSet) -> Value {
         "admitted": set.admitted,
         "placements": placements.collect::<Value>(),
     });
-    if let Some(first) = set.ask.devices.first() {
+    if let Some(first) = set.requests.devices.first() {
         out["milli"] = json!(first.milli);
     }
     out
@@ -336,10 +335,11 @@ fn workload(workload: &Workload) -> Value {
         "last_checkpoint": workload.checkpoint.map(moment),
         "deadline": workload.deadline.map(moment),
         "preemptible": workload.preemptible,
+        "never_preempts": workload.never_preempts,
         "levers": {
-            "suspend": workload.levers.suspend,
-            "reprioritise": workload.levers.reprioritise,
-            "honours_budgets": workload.levers.honours_budgets,
+            "suspend": workload.mutations.suspend,
+            "reprioritise": workload.mutations.reprioritise,
+            "honours_budgets": workload.mutations.honours_budgets,
         },
         "admission": workload.admission.as_ref().map(|handle| {
             json!({ "system": handle.system.name(), "name": handle.name, "uid": handle.uid })

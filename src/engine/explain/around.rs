@@ -1,4 +1,4 @@
-//! What there is on nodes that a set of pods may use, and on those that it may not.
+//! Free capacity on the nodes that a pod set may use, and on those that it may not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,20 @@ use crate::state::State;
 use model::base::{Name, SmallSort};
 
 use super::change::TaintName;
-use super::reason::{NodeSupply, Reason};
+use super::reason::{Apart, NodeSupply, Reason};
 
-/// What there is on nodes, by what is asked, where pods may go and with which flavors; of one state.
+/// Supply by pod request, constraint and flavors; for one state.
 pub(super) type Arounds = BTreeMap<(usize, usize, Vec<FlavorId>), Arc<Around>>;
 
-/// What there is on nodes that a set of pods may use, and on those that it may not: nodes, and pods that fit there.
+/// Nodes that a pod set may use and nodes that it may not, with the pods that fit there.
 #[derive(Default, Debug)]
 pub(super) struct Around {
     free: i64,
     all: i64,
+    /// Pods that fit by devices alone.
+    by_devices: u64,
+    /// What kept the first pod that found devices on its node from fitting.
+    short: Option<Apart>,
     closed: (usize, u64),
     tainted: (usize, u64),
     labelled: (usize, u64),
@@ -27,7 +31,7 @@ pub(super) struct Around {
     most: Option<Most>,
 }
 
-/// The most that one node has, of each by itself: thousandths of a core, bytes, and units of a resource of devices.
+/// The maximum of a single node, each by itself: thousandths of a core, bytes, and units of a device resource.
 #[derive(Clone, Default, Debug)]
 struct Most {
     cpu: i64,
@@ -35,7 +39,7 @@ struct Most {
     units: BTreeMap<usize, i64>,
 }
 
-/// Looks around.
+/// Computes the supply.
 pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[FlavorId]) -> Around {
     let compiled: &CompiledFleet = state.compiled();
     let want = it.want;
@@ -52,14 +56,14 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
     let unlabelled = state.gate(it.constraint, flavors, &no_labels);
     let mut out = Around::default();
     for node in 0..state.nodes() {
-        let site = *state.room(node);
-        let make = &compiled.makes[site.make];
+        let site = *state.node_free(node);
+        let make = &compiled.node_shapes[site.node_shape];
         let pods = u64::from(state.look(node, want).room);
         if plain[make.zone] {
             let most = out.most.get_or_insert_default();
             most.cpu = most.cpu.max(make.cpu);
             most.memory = most.memory.max(make.memory);
-            for (resource, _, _) in &compiled.wants[want].devices {
+            for (resource, _, _) in &compiled.requests[want].devices {
                 let own = make.units.iter();
                 let own = own.filter(|unit| unit.sound && unit.resource == *resource);
                 let units = most.units.entry(*resource).or_default();
@@ -67,10 +71,21 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
             }
         }
         if plain[make.zone] && site.open {
+            let by_devices = state.by_devices(node, want);
+            out.by_devices += by_devices;
+            if by_devices > pods && out.short.is_none() {
+                let ask = &compiled.requests[want].ask;
+                let more = i64::try_from(pods + 1).unwrap_or(i64::MAX);
+                let is_short = |left: i64, each: i64| each.saturating_mul(more) > left;
+                out.short = match is_short(site.memory, ask.memory_bytes) {
+                    true if !is_short(site.cpu, ask.cpu_milli) => Some(Apart::Memory),
+                    _ => Some(Apart::Cpu),
+                };
+            }
             let left = state.left(node);
             for (unit, left) in make.units.iter().zip(left) {
                 let wanted = |device: &(usize, u32, i32)| device.0 == unit.resource;
-                if unit.sound && compiled.wants[want].devices.iter().any(wanted) {
+                if unit.sound && compiled.requests[want].devices.iter().any(wanted) {
                     out.free += i64::from((*left).max(0));
                     out.all += 1_000;
                 }
@@ -101,8 +116,8 @@ pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[Flav
     out
 }
 
-/// Room in the nodes that a set may use, and in those that it may not.
-pub(super) fn rooms(
+/// Pods that fit the nodes that a set may use, and those that it may not.
+pub(super) fn capacity_reasons(
     compiled: &CompiledFleet,
     it: &CompiledPodSet,
     (work, set, flavors): (usize, usize, &[FlavorId]),
@@ -110,7 +125,7 @@ pub(super) fn rooms(
     around: &Around,
 ) -> Vec<Reason> {
     let (free, all) = (around.free, around.all);
-    let needs = compiled.wants[it.want].ask.device_milli() * i64::from(asked);
+    let needs = compiled.requests[it.want].ask.device_milli() * i64::from(asked);
     let numbers = NodeSupply {
         set,
         set_name: match &compiled.workload(work).sets[..] {
@@ -126,6 +141,15 @@ pub(super) fn rooms(
         asked_devices_milli: needs,
         free_devices_milli: free,
         devices_milli: all,
+        apart: match needs / i64::from(asked.max(1)) {
+            ..=0 => None,
+            each => {
+                let most = u64::from(asked).min((free / each).unsigned_abs());
+                let together = around.by_devices >= most;
+                let why = if together { around.short } else { None };
+                (most > room).then_some(why.unwrap_or(Apart::Devices))
+            }
+        },
     };
     let mut reasons = vec![if let Some(reason) = too_large(compiled, it, around) {
         reason
@@ -155,8 +179,8 @@ pub(super) fn rooms(
     reasons
 }
 
-/// Taints that keep pods of a constraint away and that it makes sense to tolerate: not those by which Kubernetes says that
-/// a node is out of order.
+/// Taints that exclude pods of a constraint and are reasonable to tolerate: not the taints with which Kubernetes marks an
+/// unhealthy node.
 pub(super) fn open_taints(
     compiled: &CompiledFleet,
     constraint: usize,
@@ -175,9 +199,9 @@ pub(super) fn open_taints(
         .collect()
 }
 
-/// Where no node is large enough for one of its pods, however empty it is: what there is too little of.
+/// If no node is large enough for one of its pods, even when empty: the resource that is too small.
 fn too_large(compiled: &CompiledFleet, it: &CompiledPodSet, around: &Around) -> Option<Reason> {
-    let want = &compiled.wants[it.want];
+    let want = &compiled.requests[it.want];
     let most = around.most.as_ref()?;
     let reason = |resource: Name, asked: i64, most: i64| {
         (asked > most).then_some(Reason::TooLarge {
@@ -192,7 +216,7 @@ fn too_large(compiled: &CompiledFleet, it: &CompiledPodSet, around: &Around) -> 
             let whole = want.devices.iter().zip(&want.ask.devices);
             let mut whole = whole.filter(|((_, _, milli), _)| *milli == WHOLE);
             whole.find_map(|((resource, count, _), ask)| {
-                // Nodes without any such device are no matter of size.
+                // Skip nodes without such a device: size is not the problem there.
                 let units = most.units.get(resource).filter(|units| **units > 0)?;
                 let milli = i64::from(WHOLE);
                 reason(

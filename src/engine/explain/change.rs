@@ -1,19 +1,19 @@
-//! The closed list of changes that let a workload start, in the order of what they cost.
+//! The closed list of changes that let a workload start, ordered by cost.
 
 use serde::Serialize;
 
 use crate::snapshot::{
-    ANY_FLAVOR, Choice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
+    ANY_FLAVOR, FlavorChoice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
 };
 use model::base::quantities::first_named;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName, evicted_words};
 
-/// So many jobs or nodes are named.
+/// Maximum number of jobs or nodes that are named.
 const NAMED: usize = 5;
 
-/// A taint, named.
+/// Name of a taint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct TaintName {
     /// Key.
@@ -25,7 +25,7 @@ pub struct TaintName {
 }
 
 impl TaintName {
-    /// The name of a taint.
+    /// Name of the given taint.
     pub fn of(taint: &Taint) -> Self {
         Self {
             key: taint.key.clone(),
@@ -34,7 +34,7 @@ impl TaintName {
         }
     }
 
-    /// What tolerates it.
+    /// The toleration for it.
     pub fn toleration(&self) -> Toleration {
         let mut effects = TaintEffect::ALL.into_iter();
         Toleration {
@@ -45,30 +45,30 @@ impl TaintName {
     }
 }
 
-/// One change. Kinds stand in the order of their cost to everybody else, which is the order in which they are proposed:
+/// One change. Kinds are ordered by their cost to others, which is also the order in which they are proposed:
 ///
-/// 1. `wait`, where the start is known and near ([`Change::PATIENCE_SECONDS`]): nobody does anything;
+/// 1. `wait`, if the start is known and within [`UnblockChange::PATIENCE_SECONDS`]: no action;
 /// 2. `tolerate`: a line in the workload's own manifest, nothing gets slower;
 /// 3. `relax-topology`: the same, and it may run slower;
 /// 4. `flavor`: the same, on other devices;
-/// 5. `resume-queue`: somebody stopped it, and takes that back;
+/// 5. `resume-queue`: reverts a stop of the queue;
 /// 6. `priority`: others start later;
-/// 7. `quota`: an administrator gives its queue what others may miss;
-/// 8. `preempt`: others, which stand behind it, lose work;
-/// 9. `uncordon`: nodes that somebody took out of use take work again;
-/// 10. `nodes`: somebody pays for machines;
-/// 11. `wait`, where the start is known and far.
+/// 7. `quota`: an administrator gives its queue quota that others may need;
+/// 8. `preempt`: other workloads, which come after it in the queue, lose work;
+/// 9. `uncordon`: cordoned nodes accept pods again;
+/// 10. `nodes`: more machines have to be paid for;
+/// 11. `wait`, if the start is known and later than that.
 ///
-/// Where none of these helps, the workload's own manifest: `labels`, and it may run on any devices of its kind; or `ask`, where
-/// its pod is larger than any node.
+/// If none of these helps, changes of the workload's own manifest: `labels`, and it may run on any devices of its kind; or
+/// `ask`, if its pod is larger than any node.
 ///
-/// Of one kind the least is proposed: the least priority, amount or number of nodes; one less does not do.
+/// Of each kind the smallest change is proposed: the lowest priority, amount or number of nodes that suffices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Change {
-    /// Nothing: room that is kept for it becomes free.
+pub enum UnblockChange {
+    /// No change: its reserved capacity becomes free.
     Wait {
-        /// When, as RFC 3339.
+        /// Time, as RFC 3339.
         #[serde(serialize_with = "rfc3339")]
         at: Moment,
     },
@@ -77,53 +77,53 @@ pub enum Change {
         /// The taints.
         taints: Vec<TaintName>,
     },
-    /// It no longer insists on one domain.
+    /// It no longer requires one topology domain.
     RelaxTopology {
-        /// The level that it asks for.
+        /// The requested level.
         level: Name,
     },
-    /// It asks for this flavor and no other.
+    /// It requests only this flavor.
     Flavor {
         /// The flavor.
         flavor: Name,
     },
-    /// It no longer asks for nodes with these labels, by name: no node with them will do.
+    /// It no longer requires these node labels: no node with them fits.
     Labels {
         /// Keys of the labels, by name.
         keys: Vec<Name>,
     },
-    /// Its pod asks for less of a resource: as much as there is on a node now.
+    /// Its pod requests less of a resource: as much as one node has free now.
     Ask {
         /// `memory`.
         resource: Name,
-        /// From so many bytes.
+        /// Current request in bytes.
         from: i64,
-        /// To so many.
+        /// New request in bytes.
         to: i64,
     },
-    /// It has this priority.
+    /// Its priority changes.
     Priority {
         /// From.
         from: i32,
         /// To.
         to: i32,
     },
-    /// Its queue, or the one above it that is stopped, admits again.
+    /// Its queue, or the stopped queue above it, admits again.
     ResumeQueue {
         /// The queue.
         queue: Name,
     },
-    /// These jobs leave their devices and stand in their queues again, behind it.
+    /// These jobs are evicted and requeued behind it.
     Preempt {
         /// The jobs.
         jobs: Vec<JobName>,
     },
-    /// Cordoned nodes take new work again.
+    /// Cordoned nodes accept new pods again.
     Uncordon {
         /// The nodes.
         nodes: Vec<Name>,
     },
-    /// A queue's own quota grows, and its hard cap with it where it has one. Amounts are in thousandths, of memory in
+    /// A queue's nominal quota grows, with its hard cap if it has one. Amounts are in thousandths; of memory in
     /// bytes.
     Quota {
         /// The queue.
@@ -132,23 +132,26 @@ pub enum Change {
         flavor: Name,
         /// The resource.
         resource: Name,
-        /// By how much.
+        /// Increase.
         add: i64,
-        /// To how much.
+        /// New nominal quota.
         nominal: i64,
     },
-    /// There are more nodes like one: same shape, labels, taints and place.
+    /// More nodes like an existing one: same shape, labels, taints and topology.
     Nodes {
-        /// The node that they are like.
+        /// The node that they copy.
         like: Name,
         /// Its machine type, where known.
         instance_type: Option<Name>,
         /// Its pool.
         pool: Name,
-        /// How many more.
+        /// Number of new nodes.
         count: u32,
-        /// Devices of each.
+        /// Devices per node.
         devices: u32,
+        /// How many such nodes all pods of the workload fill, packed closely: more are for other jobs. Not in documents.
+        #[serde(skip)]
+        filled: u32,
     },
 }
 
@@ -157,17 +160,17 @@ fn rfc3339<S: serde::Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error>
     out.serialize_str(&at.rfc3339())
 }
 
-impl Change {
-    /// A start within so many seconds is near enough to wait for.
+impl UnblockChange {
+    /// A start within this many seconds is near enough to wait for.
     pub const PATIENCE_SECONDS: i64 = 900;
 
-    /// The place of what evicts others.
+    /// Cost rank of an eviction.
     const PREEMPT: u8 = 8;
 
-    /// The place of a later one.
+    /// Cost rank of a long wait.
     const LONG_WAIT: u8 = 11;
 
-    /// Its place in the order of cost, at a moment.
+    /// Cost rank at a given time.
     pub fn cost(&self, now: Moment) -> u8 {
         match self {
             Self::Wait { at } if at.millis() - now.millis() <= Self::PATIENCE_SECONDS * 1_000 => 1,
@@ -184,7 +187,7 @@ impl Change {
         }
     }
 
-    /// One line.
+    /// One-line description.
     pub fn sentence(&self) -> String {
         match self {
             Self::Wait { at } => format!("wait until {}", at.rfc3339()),
@@ -203,7 +206,7 @@ impl Change {
             }
             Self::Ask { resource, from, to } => format!(
                 "ask for {} a pod instead of {}",
-                told(resource, *to),
+                with_resource(resource, *to),
                 amount(resource, *from)
             ),
             Self::Priority { from, to } => format!("priority {to} instead of {from}"),
@@ -233,7 +236,7 @@ impl Change {
         }
     }
 
-    /// The command that plans it for a job, without the program's name; nothing where there is none, or there are several.
+    /// The command that plans it for a job, without the program's name; none if there is no single command.
     pub fn command(&self, job: &JobName) -> Option<String> {
         match self {
             Self::Priority { to, .. } => Some(format!("plan reprioritise {job} {to}")),
@@ -250,7 +253,7 @@ impl Change {
         }
     }
 
-    /// Does it to a snapshot, for the workload that it is proposed for. What is not there is left alone.
+    /// Applies it to a snapshot, for the workload that it is proposed for. Missing objects are ignored.
     pub fn apply(&self, snapshot: &mut Snapshot, work: &JobKey) {
         let found = snapshot.workloads.iter().position(|it| it.key == *work);
         let mut workload = found.map(|at| &mut snapshot.workloads[at]);
@@ -271,7 +274,7 @@ impl Change {
             }
             Self::Flavor { flavor } => {
                 if let Some(work) = &mut workload {
-                    work.flavors = vec![Choice {
+                    work.flavors = vec![FlavorChoice {
                         flavor: flavor.clone(),
                         speed_milli: 1_000,
                     }];
@@ -285,7 +288,7 @@ impl Change {
             }
             Self::Ask { to, .. } => {
                 for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
-                    set.ask.memory_bytes = set.ask.memory_bytes.min(*to);
+                    set.requests.memory_bytes = set.requests.memory_bytes.min(*to);
                 }
             }
             Self::Priority { to, .. } => {
@@ -313,7 +316,7 @@ impl Change {
                 }
             }
             Self::Preempt { jobs } => {
-                // Pods behind all queues find nodes before what is queued again is admitted and has pods.
+                // Pods without a queue find nodes before requeued workloads are admitted and have pods.
                 let away = found.is_some_and(|at| snapshot.workloads[at].queue.is_none());
                 let all = 0..snapshot.workloads.len();
                 let named = |at: &usize| jobs.contains(&job(&snapshot.workloads[*at].key));
@@ -332,7 +335,7 @@ impl Change {
     }
 }
 
-/// Grows (or, below nothing, shrinks) a quota, which is made where there is none.
+/// Grows a quota, or shrinks it if negative; creates it if missing.
 pub(crate) fn add_quota(quotas: &mut Vec<Quota>, flavor: &Name, resource: &Name, add: i64) {
     let own = |quota: &&mut Quota| quota.flavor == *flavor && quota.resource == *resource;
     match quotas.iter_mut().find(own) {
@@ -351,7 +354,7 @@ pub(crate) fn add_quota(quotas: &mut Vec<Quota>, flavor: &Name, resource: &Name,
     }
 }
 
-/// Adds empty nodes like one, named so that they stand last.
+/// Adds empty nodes like an existing one, with names that sort last.
 pub(crate) fn add_nodes(snapshot: &mut Snapshot, like: &str, count: u32) {
     let found = snapshot.nodes.iter().find(|node| *node.name == *like);
     let Some(origin) = found.cloned() else {
@@ -367,7 +370,7 @@ pub(crate) fn add_nodes(snapshot: &mut Snapshot, like: &str, count: u32) {
     }
 }
 
-/// An amount of a resource, as a person writes it: devices and cores, or GiB.
+/// An amount of a resource for display: devices and cores, or GiB.
 pub fn amount(resource: &str, value: i64) -> String {
     if !unit_is_milli(resource) {
         let tenths = value.saturating_mul(10) / (1 << 30);
@@ -384,20 +387,20 @@ pub fn amount(resource: &str, value: i64) -> String {
 }
 
 /// An amount with its resource: `8 nvidia.com/gpu`, `96.0 GiB of memory`.
-pub(super) fn told(resource: &str, value: i64) -> String {
+pub(super) fn with_resource(resource: &str, value: i64) -> String {
     let of = if unit_is_milli(resource) { "" } else { "of " };
     format!("{} {of}{resource}", amount(resource, value))
 }
 
-/// An amount of what a quota is of: `320 h100`, `8 mig-1g.10gb`, `64 cpu of h100`; `16 devices` where flavors are not told apart.
+/// An amount of quota: `320 h100`, `8 mig-1g.10gb`, `64 cpu of h100`; `16 devices` if flavors are not distinguished.
 pub fn of_flavor(resource: &str, flavor: &str, value: i64) -> String {
     let number = amount(resource, value);
     let in_words = match (resource, number.as_str()) {
         ("devices", "1") => String::from("1 device"),
-        _ => told(resource, value),
+        _ => with_resource(resource, value),
     };
     match (resource.rsplit_once('/'), flavor) {
-        // Slices of several sizes are of one flavor, each with a quota of its own.
+        // Slices of several sizes share a flavor, each with its own quota.
         (Some((_, slice)), _) if slice.starts_with("mig-") => format!("{number} {slice}"),
         (Some(_), ANY_FLAVOR) if number == "1" => String::from("1 device"),
         (Some(_), ANY_FLAVOR) => format!("{number} devices"),
@@ -411,29 +414,44 @@ pub fn of_flavor(resource: &str, flavor: &str, value: i64) -> String {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Unblock {
     /// The changes; nearly always one.
-    pub changes: Vec<Change>,
-    /// Tried: with them a cycle starts it, and with the next smaller ones it does not. Otherwise reckoned, because trying
-    /// was beyond the bound on effort.
+    pub changes: Vec<UnblockChange>,
+    /// True if tested: with them a cycle starts it, and with the next smaller ones it does not. False if estimated, because
+    /// testing exceeded the work limit.
     pub proven: bool,
-    /// Who is evicted for it then, by the scheduler or, where a change says so, by hand.
+    /// Workloads that are evicted for it, by the scheduler or, if a change says so, by an operator.
     pub victims: Vec<Evicted>,
-    /// One line.
+    /// One-line description.
     pub sentence: String,
 }
 
 impl Unblock {
-    /// What it gives beyond what a workload of so many pods and devices can use, in words: other jobs take it. `None` where that is
-    /// nothing.
-    pub fn for_others(&self, pods: u64, devices: u64) -> Option<String> {
-        // Where both are given, the nodes say it.
+    /// Prefix and suffix of an estimate that was not tested: an amount is approximate.
+    pub fn marks(&self) -> (&'static str, &'static str) {
+        let is_amount = |change: &UnblockChange| {
+            matches!(
+                change,
+                UnblockChange::Quota { .. } | UnblockChange::Nodes { .. }
+            )
+        };
+        match self.proven {
+            true => ("", ""),
+            false if self.changes.iter().all(is_amount) => ("about ", ""),
+            false => ("", " (estimated)"),
+        }
+    }
+
+    /// What it adds beyond what a workload with this many devices can use, in words: other jobs take it. `None` if there is no
+    /// surplus.
+    pub fn for_others(&self, devices: u64) -> Option<String> {
+        // If both are given, the node count decides.
         let nodes = self.changes.iter().find_map(|change| match change {
-            Change::Nodes { count, .. } if pods > 0 => u64::from(*count).checked_sub(pods),
+            UnblockChange::Nodes { count, filled, .. } => count.checked_sub(*filled).map(u64::from),
             _ => None,
         });
-        // (CPU and memory have no vendor.)
+        // CPU and memory have no vendor prefix.
         let quota = || {
             self.changes.iter().find_map(|change| match change {
-                Change::Quota { resource, add, .. } if resource.contains('/') => {
+                UnblockChange::Quota { resource, add, .. } if resource.contains('/') => {
                     u64::try_from(*add)
                         .ok()?
                         .div_ceil(1_000)
@@ -443,19 +461,23 @@ impl Unblock {
             })
         };
         let more = nodes.or_else(quota)?;
-        (more > 0).then(|| format!("of which other jobs take {more}"))
+        (more > 0).then(|| format!("{more} of which go to other jobs first"))
     }
 
-    pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {
+    pub(crate) fn new(changes: Vec<UnblockChange>, proven: bool) -> Self {
         Self::evicting(changes, proven, Vec::new())
     }
 
-    /// The same, with those that are evicted for it.
-    pub(crate) fn evicting(changes: Vec<Change>, proven: bool, victims: Vec<Evicted>) -> Self {
-        let all: Vec<String> = changes.iter().map(Change::sentence).collect();
+    /// The same, with the workloads that are evicted for it.
+    pub(crate) fn evicting(
+        changes: Vec<UnblockChange>,
+        proven: bool,
+        victims: Vec<Evicted>,
+    ) -> Self {
+        let all: Vec<String> = changes.iter().map(UnblockChange::sentence).collect();
         let mut sentence = all.join(", and ");
-        let named = |change: &Change| matches!(change, Change::Preempt { .. });
-        if let ([Change::Preempt { .. }], [_]) = (&changes[..], &victims[..]) {
+        let named = |change: &UnblockChange| matches!(change, UnblockChange::Preempt { .. });
+        if let ([UnblockChange::Preempt { .. }], [_]) = (&changes[..], &victims[..]) {
             sentence = format!("preempt {}", evicted_words(&victims));
         } else if !victims.is_empty() && !changes.iter().any(named) {
             sentence = format!("{sentence}, evicting {}", evicted_words(&victims));
@@ -468,16 +490,16 @@ impl Unblock {
         }
     }
 
-    /// Its place in the order of cost: that of its dearest change; several come after one, and a long wait after all.
+    /// Cost rank: that of its most expensive change; several changes rank after one, and a long wait ranks last.
     pub(crate) fn cost(&self, now: Moment) -> (bool, bool, u8) {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
-        let is_wait = matches!(self.changes[..], [Change::Wait { .. }]);
+        let is_wait = matches!(self.changes[..], [UnblockChange::Wait { .. }]);
         let dearest = match dearest.unwrap_or(0) {
-            // Whoever is evicted loses work, by whatever change it comes.
-            cost if !is_wait && !self.victims.is_empty() => cost.max(Change::PREEMPT),
+            // Evicted workloads lose work, whatever the change.
+            cost if !is_wait && !self.victims.is_empty() => cost.max(UnblockChange::PREEMPT),
             cost => cost,
         };
-        let is_long_wait = dearest == Change::LONG_WAIT;
+        let is_long_wait = dearest == UnblockChange::LONG_WAIT;
         (is_long_wait, self.changes.len() > 1, dearest)
     }
 }

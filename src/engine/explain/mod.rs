@@ -1,9 +1,9 @@
-//! Why a workload waits, who is before it, and the smallest change that lets it start.
+//! Explains why a workload is pending, which workloads are ahead, and the smallest change that lets it start.
 //!
-//! One cycle is run for the whole fleet and watched: at the very turn of each workload that does not start, what would have
-//! been without one or other obstacle is tried on the spot. Changes that also touch those before it (priority, quota, nodes)
-//! are tried by running cycles up to its turn; how many is bounded in turns, never in time, so that answers are the same
-//! on every machine. Beyond the bound an amount is reckoned and said to be so.
+//! One cycle is run for the whole fleet with a watch: whenever a workload does not start, each obstacle is removed on a trial
+//! basis at that point. Changes that also affect workloads ahead (priority, quota, nodes) are tested by running cycles up to
+//! the workload; their number is limited in turns (workloads tried by a cycle), not in time, so that answers are the same
+//! on every machine. Beyond the limit an amount is an estimate and marked as such.
 
 mod around;
 mod change;
@@ -37,7 +37,7 @@ use super::snapshot::{Snapshot, Status};
 use super::state::State;
 use model::plan::{Evicted, JobName};
 
-pub use change::{Change, TaintName, Unblock, amount, of_flavor};
+pub use change::{TaintName, Unblock, UnblockChange, amount, of_flavor};
 pub(super) use change::{add_nodes, add_quota, job};
 pub(super) use reason::read;
 pub use reason::{NodeSupply, Reason};
@@ -45,16 +45,16 @@ pub(crate) use reckon::pods_of;
 
 use trial::Trials;
 
-/// Turns of cycles that are spent on one workload.
+/// Turn budget for one workload.
 const TURNS_FOR_ONE: usize = 4_000;
 
-/// Turns of cycles that are spent on all.
+/// Turn budget for all workloads.
 const TURNS_FOR_ALL: usize = 40_000;
 
-/// With so many nodes and workloads a turn counts twice.
+/// A turn counts once more for every this many nodes and workloads.
 const LARGE: usize = 1_000;
 
-/// How the cycle is run that answers are about: as the cluster's own scheduler would.
+/// Cycle options for answers: as the cluster's own scheduler decides.
 pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
     durations: None,
     spare_all: false,
@@ -62,64 +62,58 @@ pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
     spare_for_room: true,
 };
 
-/// The same for what becomes of a change: others are admitted by their quotas alone, as Kueue does, and hold what they get.
-pub(super) const AS_DONE: cycle::Options<'static> = cycle::Options {
-    quota_alone: true,
-    ..AS_TOLD
-};
-
-/// Where a workload stands.
+/// State of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartState {
     /// Cannot start now.
     Waiting,
-    /// Would start now: nothing is in its way but those that are evicted for it ([`Explanation::victims`]).
+    /// Starts now: nothing blocks it except the workloads that are evicted for it ([`Explanation::victims`]).
     Ready,
-    /// Runs.
+    /// Running.
     Running,
-    /// Somebody holds it.
+    /// Suspended or on hold.
     Held,
-    /// Ends.
+    /// Terminating.
     Ending,
 }
 
-/// The answer.
+/// Explanation of one workload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Explanation {
     /// Namespace and name.
     pub job: JobName,
-    /// Its kind.
+    /// Kind.
     pub kind: Name,
-    /// Its queue; null where it names none.
+    /// Queue; null if it names none.
     pub queue: Option<Name>,
-    /// Its priority.
+    /// Priority.
     pub priority: i32,
-    /// Where it stands.
+    /// State.
     pub state: StartState,
-    /// Its place in its queue, from 1; null where it does not wait.
+    /// Position in its queue, from 1; null if it is not pending.
     pub position: Option<usize>,
-    /// How many stand before it in its queue; null where not all may be seen.
+    /// Number of workloads ahead in its queue; null if not all of them are visible.
     pub ahead: Option<usize>,
-    /// The first of them, at most [`Explanation::MOST_NAMED`].
+    /// The first workloads ahead, at most [`Explanation::MOST_NAMED`].
     pub ahead_first: Vec<JobName>,
-    /// Why it waits, the most telling first.
+    /// Reasons why it is pending, most significant first.
     pub reasons: Vec<Reason>,
     /// The same, in words.
     pub reason: String,
-    /// The cheapest change that lets it start; null where none of the closed list does.
+    /// The cheapest change that lets it start; null if no change of the closed list does.
     pub unblock: Option<Unblock>,
-    /// Others that do, by cost.
+    /// Other changes that let it start, by cost.
     pub alternatives: Vec<Unblock>,
-    /// Who is evicted when it starts now; none for one that fits beside all others, or does not start.
+    /// Workloads that are evicted when it starts now; empty if it starts without eviction, or does not start.
     pub victims: Vec<Evicted>,
-    /// When room that is kept for it becomes free, as RFC 3339; null where none is.
+    /// Start of its reservation, as RFC 3339; null if it has none.
     #[serde(serialize_with = "moment")]
     pub reserved_at: Option<Moment>,
 }
 
 impl Explanation {
-    /// Keeps the changes that would start it of which `keep` says so.
+    /// Keeps only the proposed changes that match `keep`.
     pub fn offers(&mut self, keep: impl Fn(&Unblock) -> bool) {
         self.alternatives.retain(&keep);
         if self.unblock.as_ref().is_some_and(|unblock| !keep(unblock)) {
@@ -137,53 +131,53 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 }
 
 impl Explanation {
-    /// How many of those before it are named.
+    /// Maximum number of workloads ahead that are named.
     pub const MOST_NAMED: usize = 5;
 }
 
-/// The fleet with its queues, compiled once somebody asks for it.
+/// The fleet with its queues, compiled on first use.
 #[derive(Debug)]
 struct Queued<'p> {
     snapshot: &'p Snapshot,
     compiled: OnceCell<CompiledFleet>,
 }
 
-/// A fleet at one moment, with the cycle that would be run on it, ready to be asked.
+/// A fleet at one time and the cycle that would run on it, ready for queries.
 #[derive(Debug)]
 pub struct Explainer<'p> {
-    /// Where it is the fleet as it is to pods behind the queues: the fleet with its queues.
+    /// The fleet with its queues, if this explains admitted pods without them.
     queued: Option<Queued<'p>>,
-    /// As the snapshot shows it.
+    /// State of the snapshot.
     state: State<'p>,
     cycle: Cycle,
-    /// Those that wait, by queue, in order.
+    /// Pending workloads by queue, in order.
     lines: BTreeMap<QueueId, Vec<WorkloadId>>,
-    /// Per workload: its place in its line.
+    /// Per workload: its position in its line.
     places: Vec<Option<usize>>,
-    /// As the cycle leaves it.
+    /// State after the cycle.
     settled: State<'p>,
-    /// By shape: reasons, which cost much to read.
+    /// By shape: reasons, which are expensive to compute.
     read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
     around: around::Arounds,
     sums: sums::Sums,
-    /// By workload that had its turn in vain: what would have helped there.
+    /// By workload that could not start in the cycle: what would have helped at that point.
     trials: BTreeMap<WorkloadId, Arc<Trials>>,
     lacks: BTreeMap<usize, Arc<reckon::Lack>>,
-    /// How long each workload runs.
+    /// Duration of each workload.
     durations: Arc<[Option<i64>]>,
-    /// What one turn of a cycle counts for: more in a large fleet, where it costs more.
+    /// Cost of one turn of a cycle: higher in a large fleet.
     weight: usize,
-    /// What more turns of cycles may be spent.
+    /// Turns left in the budget.
     turns: usize,
-    /// Something was not tried of the last one that was asked for, because that was too much.
+    /// Some test for the last workload was skipped because of its cost.
     spared: bool,
-    /// Nothing says that it would not help that one to go before all others.
+    /// Going before all others may help the last workload: nothing excludes it.
     order_helps: bool,
-    /// Somebody is admitted and has no pod on a node.
+    /// Some workload is admitted and has no pod on a node.
     has_let_in: bool,
-    /// For so many more it is asked whom an operator may requeue.
+    /// Remaining workloads for which evictions by an operator are searched.
     by_hand: usize,
-    /// By queue that is stopped: who starts once it is resumed, and who is evicted for each.
+    /// By stopped queue: workloads that start after it is resumed, with the evictions for each.
     resumed: BTreeMap<QueueId, Arc<BTreeMap<WorkloadId, Vec<Evicted>>>>,
 }
 
@@ -193,7 +187,8 @@ impl<'p> Explainer<'p> {
         Self::of(State::new(compiled))
     }
 
-    /// The same for the fleet as it is to pods behind the queues ([`super::explanations::past_queues`]), beside the fleet with its queues.
+    /// The same for the fleet as admitted pods see it ([`super::explanations::past_queues`]), together with the fleet with its
+    /// queues.
     pub fn past_queues(compiled: &'p CompiledFleet, queued: &'p Snapshot) -> Self {
         Self {
             queued: Some(Queued {
@@ -204,11 +199,11 @@ impl<'p> Explainer<'p> {
         }
     }
 
-    /// Runs the cycle on a state, which is supposed.
+    /// Runs the cycle on a hypothetical state.
     pub fn of(mut state: State<'p>) -> Self {
         let compiled = state.compiled();
         let lines = cycle::pending(&state);
-        let mut places = vec![None; state.compiled().works.len()];
+        let mut places = vec![None; state.compiled().workloads.len()];
         for line in lines.values() {
             for (place, &work) in line.iter().enumerate() {
                 places[work] = Some(place);
@@ -240,7 +235,7 @@ impl<'p> Explainer<'p> {
             trials: trier.found,
             lacks: BTreeMap::new(),
             durations: cycle::durations(compiled),
-            weight: 1 + (compiled.sites.len() + compiled.works.len()) / LARGE,
+            weight: 1 + (compiled.nodes.len() + compiled.workloads.len()) / LARGE,
             turns: 0,
             spared: false,
             order_helps: true,
@@ -250,12 +245,12 @@ impl<'p> Explainer<'p> {
         }
     }
 
-    /// What the cycle decides.
+    /// Decisions of the cycle.
     pub fn cycle(&self) -> &Cycle {
         &self.cycle
     }
 
-    /// When each waiting workload starts, by workload: after the cycle that explanations are of, which is not run again.
+    /// Start of each pending workload, by workload, after the cycle of these explanations, which is not run again.
     pub fn forecast(&self) -> BTreeMap<WorkloadId, Start> {
         forecast::forecast_from(&self.state, (&self.settled, &self.cycle), None)
     }
@@ -266,18 +261,18 @@ impl<'p> Explainer<'p> {
         forecast::forecast_from(&self.state, cycle, Some(work)).remove(&work)
     }
 
-    /// Why a workload waits, and what would help.
+    /// Why a workload is pending, and what would help.
     pub fn explain(&mut self, work: WorkloadId) -> Explanation {
         self.turns = TURNS_FOR_ONE;
         self.one(work)
     }
 
-    /// The same for all that want to start, by workload.
+    /// The same for all pending workloads, by workload.
     pub fn explain_all(&mut self) -> BTreeMap<WorkloadId, Explanation> {
         let waiting: Vec<WorkloadId> = self.state.waiting().collect();
         let mut left = TURNS_FOR_ALL;
         let mut out = BTreeMap::new();
-        // Those before others cost least to try and matter most.
+        // The first in their queues cost least to test and matter most.
         let mut order: Vec<(usize, WorkloadId)> = waiting
             .into_iter()
             .map(|work| (self.places[work].unwrap_or(usize::MAX), work))
@@ -292,7 +287,7 @@ impl<'p> Explainer<'p> {
         out
     }
 
-    /// What is said of a workload where not all may be seen that decides: where it stands, and that no more is known.
+    /// Explanation of a workload if not everything relevant is visible: its state only.
     fn unseen(&self, work: WorkloadId, waits: bool, stand: StartState) -> Explanation {
         let compiled = self.state.compiled();
         let workload = compiled.workload(work);
@@ -325,7 +320,7 @@ impl<'p> Explainer<'p> {
     fn one(&mut self, work: WorkloadId) -> Explanation {
         let compiled = self.state.compiled();
         let workload = compiled.workload(work);
-        let standing = self.state.standing(work).status;
+        let standing = self.state.workload_state(work).status;
         let waits = self.state.allocation(work).is_none() && standing == Status::Waiting;
         if !compiled.snapshot.not_visible.is_empty() {
             let stand = match standing {
@@ -345,7 +340,7 @@ impl<'p> Explainer<'p> {
             _ => StartState::Ready,
         };
         let place = self.places[work].filter(|_| waits);
-        let queue = compiled.works[work].queue;
+        let queue = compiled.workloads[work].queue;
         let line = queue.and_then(|queue| self.lines.get(&queue));
         let before = line.map_or(&[][..], |line| &line[..place.unwrap_or(0)]);
         let named = before.iter().take(Explanation::MOST_NAMED);
@@ -379,6 +374,7 @@ impl<'p> Explainer<'p> {
                 out.reasons = self.reasons(work, &misses);
                 let all = self.unblocks(work, &misses, out.reserved_at);
                 let mut all = self.held_to_fleet(work, all);
+                self.add_indirect(work, &mut all);
                 all.small_sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
                 let mut all = all.into_iter();
                 out.unblock = all.next();
@@ -391,10 +387,10 @@ impl<'p> Explainer<'p> {
         out
     }
 
-    /// The chain of reasons, at the end of the cycle: those of the attempt, and, where quota or order stopped it before
-    /// nodes were looked at, what nodes would say.
+    /// Reasons at the end of the cycle: those of the attempt, and, if quota or order stopped it before
+    /// nodes were checked, those of nodes.
     fn reasons(&mut self, work: WorkloadId, misses: &Arc<[Miss]>) -> Vec<Reason> {
-        let shape = self.state.compiled().works[work].shape;
+        let shape = self.state.compiled().workloads[work].shape;
         let key = (shape, misses.clone());
         if let Some(known) = self.read.get(&key) {
             return known.clone();
@@ -417,13 +413,13 @@ impl<'p> Explainer<'p> {
     }
 }
 
-/// Who goes in a cycle so that a workload starts.
+/// Workloads that a cycle evicts so that a workload starts.
 fn victims_of(compiled: &CompiledFleet, cycle: &Cycle, work: WorkloadId) -> Vec<Evicted> {
     let own = cycle.preempted.iter().find(|push| push.by == work);
     own.map_or_else(Vec::new, |push| evicted(compiled, &push.victims.list))
 }
 
-/// The levels in which a workload insists on one domain, in the order of its sets.
+/// Topology levels that a workload requires, in the order of its sets.
 fn job_levels(compiled: &CompiledFleet, work: WorkloadId) -> Vec<Name> {
     let sets = &compiled.workload(work).sets;
     let wishes = sets.iter().filter_map(|set| set.topology.as_ref());

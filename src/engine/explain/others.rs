@@ -1,11 +1,11 @@
-//! Changes that are others' to make: an operator requeues jobs, opens nodes that are cordoned, or resumes a queue.
+//! Changes made by others: an operator requeues jobs, uncordons nodes, or resumes a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::compiled::{CompiledFleet, NodeId, QueueId, WorkloadId};
 use crate::cycle::{self, Known};
-use crate::fit::Relaxation;
+use crate::fit::{Miss, Relaxation};
 use crate::preempt::{Holders, Mode, Victim, evicted};
 use crate::snapshot::{Snapshot, Status, Stop};
 use crate::state::State;
@@ -13,40 +13,41 @@ use model::base::SmallSort;
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName};
 
-use super::change::{Change, Unblock, job};
+use super::change::{Unblock, UnblockChange, job};
 use super::exact::is_small;
+use super::unblock::{Axis, MOST_LIKES};
 use super::{Explainer, reckon};
 
-/// For so many workloads of one fleet it is asked whom an operator may requeue: that costs far more than a turn.
+/// Number of workloads per fleet for which requeueing by an operator is searched: a search costs far more than a turn.
 pub(super) const MOST_BY_HAND: usize = 24;
 
-/// With more workloads than this it is not asked at all.
+/// Above this number of workloads the search is skipped.
 const MOST_WORKS: usize = 4_000;
 
-/// Of so many it is tried whether each has to go.
+/// Number of victims for which it is tested whether each is necessary.
 const MOST_SPARED: usize = 16;
 
-/// Most cordoned nodes that are looked at.
+/// Maximum number of cordoned nodes that are considered.
 const MOST_CLOSED: usize = 64;
 
 impl Explainer<'_> {
-    /// The jobs behind it that, requeued by an operator, let it start with the least work lost.
+    /// Jobs behind it whose eviction by an operator lets it start with the least lost work.
     pub(super) fn preempt(&mut self, work: WorkloadId) -> Option<Unblock> {
         let compiled = self.state.compiled();
-        let too_many = compiled.works.len() > MOST_WORKS;
+        let too_many = compiled.workloads.len() > MOST_WORKS;
         if self.by_hand == 0 || too_many || !self.affords(work, 2, None) {
             return None;
         }
         self.by_hand -= 1;
-        // Those that start before it hold something by then; whoever just started is not taken off again.
+        // Workloads that start earlier in the cycle have allocations by then; a workload that just started is not evicted again.
         let holders = Holders::new(&self.state);
         let fresh = |other: WorkloadId| self.state.allocation(other).is_none();
         let found = self
             .settled
             .victims_except(work, (Mode::ByHand, false), &holders, &fresh);
         let mut list = found.ok()?.list;
-        // Pods behind all queues find nodes before what is queued again is admitted and has pods.
-        let queue = compiled.works[work].queue;
+        // Pods without a queue find nodes before requeued workloads are admitted and have pods.
+        let queue = compiled.workloads[work].queue;
         let behind_queues = queue.is_some_and(|queue| self.state.tree().branches[queue].nameless);
         let helps = |scene: &mut Self, list: &[Victim]| {
             let known = behind_queues.then(|| Known {
@@ -58,16 +59,16 @@ impl Explainer<'_> {
                     state.evict(victim.work);
                 }
             });
-            // Who is evicted besides would be no choice of the operator's.
+            // Further evictions would not be the operator's choice.
             starts.is_some_and(|more| more.is_empty())
         };
         if !helps(self, &list) {
             return None;
         }
-        // The dearest first: whoever can stay does.
+        // Most expensive first: keep every victim that is not necessary.
         let mut order: Vec<WorkloadId> = list.iter().map(|victim| victim.work).collect();
         order.small_sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
-        // Of many the search itself has given back those who are not needed.
+        // With many victims, the search itself already removed the unnecessary ones.
         let mut proven = list.len() <= MOST_SPARED;
         for spared in order {
             if list.len() < 2 || !proven {
@@ -88,13 +89,13 @@ impl Explainer<'_> {
         if !self.outlasts(&compiled.workload(work).key, &jobs) {
             return None;
         }
-        let change = Change::Preempt { jobs };
+        let change = UnblockChange::Preempt { jobs };
         let victims = evicted(compiled, &list);
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
-    /// Whether no one else can take what these jobs leave before one behind the queues does. Jobs do not end at one moment: while
-    /// the nodes of a gang become free one by one, pods of others are bound to them.
+    /// Whether no other workload can take the released capacity before an admitted workload does. Jobs do not end at the same
+    /// time: while the nodes of a gang become free one by one, pods of other workloads are bound to them.
     pub(super) fn outlasts(&self, key: &JobKey, jobs: &[JobName]) -> bool {
         let Some(queued) = &self.queued else {
             return true;
@@ -103,7 +104,7 @@ impl Explainer<'_> {
         let Some(model) = works.find(|work| work.key == *key) else {
             return false;
         };
-        // One pod is bound at the moment at which one other job is gone.
+        // A single pod is bound as soon as a single other job is gone.
         if jobs.len() < 2 && model.sets.iter().map(|set| set.count).sum::<u32>() < 2 {
             return true;
         }
@@ -131,8 +132,8 @@ impl Explainer<'_> {
                 state.set_open(node, false);
             }
         }
-        // Whom queues admit by the quota that is left, and who waits for nodes like this one.
-        let cycle = cycle::cycle(&mut state, super::AS_DONE);
+        // Workloads that queues admit with the remaining quota, and workloads that wait for nodes like this one.
+        let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
         if cycle
             .admitted
             .iter()
@@ -146,7 +147,7 @@ impl Explainer<'_> {
         };
         let mut others = cycle::unplaced(&state, &cycle.quota_reserved);
         others.retain(|other| *other != work);
-        // One of its pods is enough.
+        // One pod of the other workload suffices.
         let mut takes = |other: WorkloadId| {
             let allocation = state.evict(other)?;
             let queue = allocation.queue?;
@@ -158,7 +159,7 @@ impl Explainer<'_> {
         others.into_iter().all(|other| takes(other).is_none())
     }
 
-    /// As few cordoned nodes as will do, those with most room first.
+    /// The fewest cordoned nodes that suffice, those that fit most pods first.
     pub(super) fn uncordon(&mut self, work: WorkloadId) -> Option<Unblock> {
         let closed = self.closed(work);
         if closed.is_empty() || !self.affords(work, 2, None) {
@@ -197,25 +198,25 @@ impl Explainer<'_> {
             let origin = &self.state.compiled().snapshot.nodes[*node];
             origin.name.clone()
         });
-        let change = Change::Uncordon {
+        let change = UnblockChange::Uncordon {
             nodes: named.collect(),
         };
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
-    /// Nodes that are cordoned and else in order, and that would take a pod of it; those with most room first.
+    /// Cordoned nodes that are otherwise healthy and would fit a pod of the workload; those that fit most pods first.
     fn closed(&mut self, work: WorkloadId) -> Vec<NodeId> {
         let compiled = self.state.compiled();
         let mut out: Vec<(i64, NodeId)> = Vec::new();
-        for set in &compiled.works[work].sets {
+        for set in &compiled.workloads[work].sets {
             let gate = self.state.gate(set.constraint, &[], &Relaxation::default());
-            for (node, site) in compiled.sites.iter().enumerate() {
+            for (node, site) in compiled.nodes.iter().enumerate() {
                 let model = &compiled.snapshot.nodes[node];
                 let known = || out.iter().any(|(_, known)| *known == node);
                 if model.cordoned
                     && model.ready
-                    && gate[compiled.makes[site.make].zone]
-                    && reckon::pods_of(compiled, site.make, set.want) > 0
+                    && gate[compiled.node_shapes[site.node_shape].zone]
+                    && reckon::pods_of(compiled, site.node_shape, set.want) > 0
                     && !known()
                 {
                     let left = self.state.left(node).iter();
@@ -228,10 +229,50 @@ impl Explainer<'_> {
         out.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// To resume what is stopped of its queue and those above; where that is too little, with what is needed besides.
+    /// The fewest additional nodes that help: like those that fit its pods; if none of these helps and the fleet is small, like
+    /// others that fit workloads ahead.
+    pub(super) fn nodes(&mut self, work: WorkloadId, misses: &[Miss]) -> Option<Unblock> {
+        let compiled = self.state.compiled();
+        let likes = self.likes(work, misses);
+        let found = self.nodes_like(work, &likes);
+        if found.is_some() || !is_small(&compiled.snapshot) {
+            return found;
+        }
+        let mut seen: BTreeSet<usize> = likes
+            .iter()
+            .map(|it| compiled.nodes[*it].node_shape)
+            .collect();
+        let sites = compiled.nodes.iter().enumerate();
+        let others = sites.filter(|(_, site)| seen.insert(site.node_shape));
+        let others: Vec<NodeId> = others.map(|(node, _)| node).take(MOST_LIKES).collect();
+        let found = self.nodes_like(work, &others);
+        found.filter(|unblock| unblock.proven)
+    }
+
+    fn nodes_like(&mut self, work: WorkloadId, likes: &[NodeId]) -> Option<Unblock> {
+        let compiled = self.state.compiled();
+        let mut best: Option<((bool, i64, usize), Unblock)> = None;
+        for (at, &like) in likes.iter().enumerate() {
+            let Some(found) = self.amount(work, Axis::Nodes(like)) else {
+                continue;
+            };
+            let count = match &found.changes[..] {
+                [UnblockChange::Nodes { count, .. }] => i64::from(*count),
+                _ => continue,
+            };
+            let devices = compiled.snapshot.nodes[like].devices.len() as i64;
+            let key = (!found.proven, count * devices.max(1), at);
+            if best.as_ref().is_none_or(|best| key < best.0) {
+                best = Some((key, found));
+            }
+        }
+        best.map(|(_, found)| found)
+    }
+
+    /// Resumes the stopped queues among its queue and those above; if that is not enough, with other changes.
     pub(super) fn resume_queue(&mut self, work: WorkloadId) -> Option<Unblock> {
         let compiled = self.state.compiled();
-        let queue = compiled.works[work].queue?;
+        let queue = compiled.workloads[work].queue?;
         let known = &compiled.snapshot.queues;
         let path = self.state.tree().path(queue);
         let stopped: Vec<QueueId> = path
@@ -240,9 +281,9 @@ impl Explainer<'_> {
         if stopped.iter().any(|up| known[*up].stop == Stop::Inactive) {
             return None;
         }
-        let changes: Vec<Change> = stopped
+        let changes: Vec<UnblockChange> = stopped
             .iter()
-            .map(|up| Change::ResumeQueue {
+            .map(|up| UnblockChange::ResumeQueue {
                 queue: known[*up].name.clone(),
             })
             .collect();
@@ -275,11 +316,11 @@ impl Explainer<'_> {
     }
 }
 
-/// Who starts in a cycle, and who is evicted for each.
+/// Workloads that start in a cycle, with the evictions for each.
 fn all_that_start(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Vec<Evicted>> {
     let mut state = State::new(compiled);
     cycle::place(&mut state, &[]);
-    let cycle = cycle::cycle(&mut state, super::AS_DONE);
+    let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
     let admitted = cycle.admitted.iter().map(|admission| admission.work);
     admitted
         .map(|work| (work, super::victims_of(compiled, &cycle, work)))

@@ -1,4 +1,4 @@
-//! Why a workload waits: typed codes with numbers, ranked.
+//! Reasons why a workload is pending: typed codes with numbers, ranked.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,21 +13,21 @@ use model::base::{Name, SmallSort};
 use model::fleet::sight::unseen_words;
 use model::plan::JobName;
 
-use super::around::{Arounds, around, rooms};
-use super::change::{TaintName, amount, job, of_flavor, told};
+use super::around::{Arounds, around, capacity_reasons};
+use super::change::{TaintName, amount, job, of_flavor, with_resource};
 
-/// One reason. Amounts of quotas are in thousandths, of memory in bytes; rooms are in pods.
+/// One reason. Quota amounts are in thousandths, of memory in bytes; node capacity is in pods.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Reason {
-    /// Somebody holds it: suspended, deactivated or gated.
+    /// It is suspended, deactivated or gated.
     Held,
-    /// Its queue admitted it; only nodes for its pods are missing.
+    /// Admitted; only nodes for its pods are missing.
     LetIn {
         /// The queue.
         queue: Name,
     },
-    /// It names a queue that is not there.
+    /// Its queue does not exist.
     NoQueue {
         /// The name.
         queue: Name,
@@ -37,38 +37,38 @@ pub enum Reason {
         /// The queue.
         queue: Name,
     },
-    /// Its queue, or one above it, admits nothing now.
+    /// Its queue, or one above it, does not admit now.
     Stopped {
-        /// The one that is stopped.
+        /// The stopped queue.
         queue: Name,
     },
-    /// Its queue has no quota for a resource that it asks for.
+    /// Its queue has no quota for a requested resource.
     NotCovered {
         /// The queue.
         queue: Name,
         /// The resource.
         resource: Name,
     },
-    /// None of its own flavors is one of its queue's.
+    /// None of its own flavors belongs to its queue.
     NoFlavor {
         /// The queue.
         queue: Name,
-        /// Those of its queue.
+        /// Flavors of the queue.
         offered: Vec<Name>,
     },
-    /// The flavor's nodes carry a taint that it does not tolerate.
+    /// The flavor's nodes have a taint that it does not tolerate.
     FlavorTaint {
         /// The flavor.
         flavor: Name,
         /// Key of the taint.
         key: Name,
     },
-    /// It asks for labels other than the flavor's.
+    /// It requires labels other than the flavor's.
     FlavorLabels {
         /// The flavor.
         flavor: Name,
     },
-    /// It asks for more than its queue could ever use, borrowing included.
+    /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         /// The queue.
         queue: Name,
@@ -76,12 +76,12 @@ pub enum Reason {
         flavor: Name,
         /// The resource.
         resource: Name,
-        /// Asked for.
+        /// Requested.
         asked: i64,
-        /// The most.
+        /// Maximum.
         most: i64,
     },
-    /// Too much of its quota is in use.
+    /// Insufficient quota.
     Quota {
         /// The queue.
         queue: Name,
@@ -89,105 +89,129 @@ pub enum Reason {
         flavor: Name,
         /// The resource.
         resource: Name,
-        /// Asked for.
+        /// Requested.
         asked: i64,
         /// Free for its queue, borrowing included.
         free: i64,
-        /// In use by its queue and those below.
+        /// In use by its queue and its descendants.
         used: i64,
-        /// Its queue's own.
+        /// Nominal quota of its queue.
         nominal: i64,
-        /// What its queue uses above its own.
+        /// Usage of its queue above its nominal quota.
         borrowed: i64,
     },
-    /// Enough is free, but not together on nodes.
+    /// Enough devices are free, but fragmented across nodes.
     Fragmented(NodeSupply),
-    /// Too little is free.
+    /// Too few devices are free.
     NoRoom(NodeSupply),
-    /// Even if nothing else ran there would not be room.
+    /// The eligible nodes are too few even when empty.
     Absent(NodeSupply),
-    /// One of its pods asks for more than any node that it may use has.
+    /// One of its pods requests more than any eligible node has.
     TooLarge {
         /// The resource: `cpu`, `memory`, or that of a device.
         resource: Name,
-        /// What a pod asks for.
+        /// Request of a pod.
         asked: i64,
-        /// The most that a node has.
+        /// Maximum of a node.
         most: i64,
     },
-    /// Nodes with room carry taints that it does not tolerate.
+    /// Nodes with free capacity have taints that it does not tolerate.
     Taints {
         /// The taints, at most eight.
         taints: Vec<TaintName>,
         /// Nodes.
         nodes: usize,
-        /// Pods for which they have room.
+        /// Pods that fit on them.
         room: u64,
     },
-    /// Nodes with room lack labels that it asks for.
+    /// Nodes with free capacity lack required labels.
     Labels {
         /// Nodes.
         nodes: usize,
-        /// Pods for which they have room.
+        /// Pods that fit on them.
         room: u64,
     },
-    /// Nodes with room are cordoned or not ready.
+    /// Nodes with free capacity are cordoned or not ready.
     Closed {
         /// Nodes.
         nodes: usize,
-        /// Pods for which they have room.
+        /// Pods that fit on them.
         room: u64,
     },
-    /// What decides is not visible to who asks.
+    /// The relevant objects are not visible to the requester.
     NotVisible {
         /// Nodes, queues, or namespaces.
         what: Vec<Name>,
     },
-    /// There is room, but in no one domain.
+    /// Enough capacity is free, but not in one domain.
     Topology {
-        /// The level that it asks for.
+        /// The requested level.
         level: Name,
         /// Pods.
         asked: u32,
-        /// Most pods for which one domain has room.
+        /// Most pods that fit in one domain.
         best: u64,
     },
-    /// Its queue is strict, and another stands before it.
+    /// Its queue is strict, and another workload is ahead.
     Behind {
-        /// Which.
+        /// The workload ahead.
         job: JobName,
     },
-    /// It would delay one for which room is kept.
+    /// It would delay a reservation.
     Reserved {
-        /// Which.
+        /// The workload with the reservation.
         job: JobName,
     },
 }
 
-/// What there is of nodes that would take a set's pods.
+/// Node supply for the pods of a set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeSupply {
-    /// Index of the set of pods in its workload.
+    /// Index of the pod set in its workload.
     pub set: usize,
-    /// Its name, where the workload has other sets.
+    /// Its name, if the workload has other sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_name: Option<Name>,
-    /// The flavors that were tried; empty where none plays a part.
+    /// Flavors that were tried; empty if flavors do not apply.
     pub flavors: Vec<Name>,
     /// Pods.
     pub asked: u32,
-    /// Pods for which there is room.
+    /// Pods that fit.
     pub room: u64,
-    /// Thousandths of devices asked for in all.
+    /// Thousandths of devices requested in all.
     pub asked_devices_milli: i64,
-    /// Thousandths free on nodes that it may use.
+    /// Thousandths of devices free on eligible nodes.
     pub free_devices_milli: i64,
-    /// Thousandths that those nodes have, sound devices only.
+    /// Thousandths of healthy devices on those nodes.
     pub devices_milli: i64,
+    /// Why fewer pods fit than there are free devices for; `None` if they match.
+    #[serde(skip)]
+    pub apart: Option<Apart>,
+}
+
+/// Why free devices do not fit a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Apart {
+    /// Too few of them on one node.
+    Devices,
+    /// Too little free CPU on their nodes.
+    Cpu,
+    /// Too little free memory on their nodes.
+    Memory,
 }
 
 impl NodeSupply {
-    /// Which of a workload's pods are meant: ` of its set worker`; empty where it has no others.
+    /// Addition to the number of free devices: `, not together`.
+    pub fn apart(&self) -> &'static str {
+        match self.apart {
+            None => "",
+            Some(Apart::Devices) => ", not together",
+            Some(Apart::Cpu) => ", on nodes short of CPU",
+            Some(Apart::Memory) => ", on nodes short of memory",
+        }
+    }
+
+    /// Which of a workload's pod sets: ` of its set worker`; empty if it has only one.
     fn of_set(&self) -> String {
         let name = self.set_name.as_ref();
         name.map_or_else(String::new, |name| format!(" of its set {name}"))
@@ -220,7 +244,7 @@ fn nodes_with_room(nodes: usize, pods: u64) -> String {
 }
 
 impl Reason {
-    /// Its code.
+    /// Code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -248,7 +272,7 @@ impl Reason {
         }
     }
 
-    /// What comes first in a chain: what stops everything, then what is nearest to giving way.
+    /// Rank in a list of reasons: absolute obstacles first, then the ones closest to being resolved.
     fn rank(&self) -> u8 {
         match self {
             Self::Held
@@ -273,12 +297,12 @@ impl Reason {
         }
     }
 
-    /// True where nothing is known because it is not visible.
+    /// Whether nothing is known because objects are not visible.
     pub const fn is_blind(&self) -> bool {
         matches!(self, Self::NotVisible { .. })
     }
 
-    /// One line.
+    /// One-line description.
     pub fn sentence(&self) -> String {
         match self {
             Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
@@ -297,9 +321,9 @@ impl Reason {
             Self::NoFlavor { queue, offered } => {
                 let names: Vec<&str> = offered.iter().map(Name::as_str).collect();
                 match names.is_empty() {
-                    true => format!("queue {queue} has none of its flavors for what it asks for"),
+                    true => format!("no flavor of queue {queue} fits its request"),
                     false => format!(
-                        "queue {queue} has none of its flavors for what it asks for, but {}",
+                        "no flavor of queue {queue} fits its request, but {}",
                         names.join(", ")
                     ),
                 }
@@ -332,14 +356,14 @@ impl Reason {
                 ..
             } => {
                 let (all, own) = (amount(resource, *used), amount(resource, *nominal));
-                // What it borrows is beyond its own.
+                // Borrowed usage is in addition to the nominal quota.
                 let in_use = match used > nominal {
                     true => format!("{all} in use, {own} of them its own"),
                     false => format!("{all} of {own} in use"),
                 };
                 let needs = of_flavor(resource, flavor, *asked);
                 let left = amount(resource, (*free).max(0));
-                // Less is free than its own quota leaves: others of its cohort borrow it. More: it may borrow itself.
+                // Less is free than the nominal quota leaves: the cohort borrows it. More is free: the queue may borrow.
                 match (*free).max(0).cmp(&(nominal - used).max(0)) {
                     Ordering::Less => format!(
                         "needs {needs}; the cohort of queue {queue} has {left} left (the queue: {in_use})"
@@ -355,16 +379,18 @@ impl Reason {
                 }
             }
             Self::Fragmented(room) => format!(
-                "{} free on eligible nodes, not together: room for {} of {} pods{}",
+                "{} free on eligible nodes{}: room for {} of {} pods{}",
                 devices_are(room.free_devices_milli),
+                room.apart(),
                 room.room,
                 room.asked,
                 room.of_set()
             ),
             Self::NoRoom(room) => format!(
-                "needs {}, {} free on eligible nodes: room for {} of {} pods{}",
+                "needs {}, {} free on eligible nodes{}: room for {} of {} pods{}",
                 counted_devices(room.asked_devices_milli),
                 amount("devices", room.free_devices_milli),
+                room.apart(),
                 room.room,
                 room.asked,
                 room.of_set()
@@ -380,7 +406,7 @@ impl Reason {
                 most,
             } => format!(
                 "a pod needs {}, and no eligible node has more than {}",
-                told(resource, *asked),
+                with_resource(resource, *asked),
                 amount(resource, *most)
             ),
             Self::Taints {
@@ -413,12 +439,12 @@ impl Reason {
     }
 }
 
-/// The reasons that attempts failed for, ranked, each once.
+/// Reasons of failed attempts, ranked, without duplicates.
 pub(crate) fn read(state: &mut State<'_>, work: WorkloadId, misses: &[Miss]) -> Vec<Reason> {
     read_with(state, work, misses, &mut Arounds::new())
 }
 
-/// The same, where some of it is known already.
+/// The same, with supply that is already computed.
 pub(super) fn read_with(
     state: &mut State<'_>,
     work: WorkloadId,
@@ -445,7 +471,7 @@ fn of_miss(
 ) -> Vec<Reason> {
     let compiled = state.compiled();
     let told = compiled.workload(work).queue.clone().unwrap_or_default();
-    let queue = compiled.works[work].queue;
+    let queue = compiled.workloads[work].queue;
     let name = |flavor: FlavorId| compiled.snapshot.flavors[flavor].name.clone();
     let pair = |state: &State<'_>, pair: PairId| {
         let pairs = queue.map_or(&[][..], |queue| state.tree().pairs_of(queue));
@@ -463,7 +489,7 @@ fn of_miss(
             resource: resource.clone(),
         },
         Why::NoFlavor => {
-            // Flavors of other resources than it asks for would not help it.
+            // Flavors of resources that it does not request would not help.
             let sets = 0..state.compiled().workload(work).sets.len();
             let of_set = |set| state.groups_of(work, set, queue?).ok();
             let used: BTreeSet<usize> = sets.filter_map(of_set).flatten().collect();
@@ -505,8 +531,8 @@ fn of_miss(
         } => {
             let (flavor, resource) = pair(state, *at);
             let queue = queue.unwrap_or_default();
-            // A set of pods that fails after others of the workload were counted fails for all of them together.
-            let sets = &compiled.works[work].sets;
+            // A pod set that fails after other sets of the workload were counted fails for all of them together.
+            let sets = &compiled.workloads[work].sets;
             let of_sets = sets
                 .iter()
                 .enumerate()
@@ -548,13 +574,13 @@ fn of_miss(
             job: job(&compiled.workload(*work).key),
         },
         Why::Nodes { set, asked, room } => {
-            let it = &compiled.works[work].sets[*set];
+            let it = &compiled.workloads[work].sets[*set];
             let key = (it.want, it.constraint, miss.flavors.clone());
             let around = known
                 .entry(key)
                 .or_insert_with(|| Arc::new(around(state, it, &miss.flavors)))
                 .clone();
-            return rooms(
+            return capacity_reasons(
                 compiled,
                 it,
                 (work, *set, &miss.flavors),

@@ -1,4 +1,4 @@
-//! What a workload lacks, reckoned instead of tried: where trying is beyond the bound on effort.
+//! Estimates what a workload lacks, where testing exceeds the work limit.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use crate::compiled::{CompiledFleet, NodeId, PairId, WorkloadId};
 use crate::fit::{Miss, Relaxation, Why};
 
 use super::Explainer;
-use super::change::{Change, Unblock};
+use super::change::{Unblock, UnblockChange};
 use super::unblock::{Axis, MOST_NODES};
 
 /// What workloads of one shape lack at the end of the cycle.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Lack {
-    /// Of quotas.
+    /// Missing quota.
     quota: Vec<(PairId, i64)>,
-    /// Nodes like one.
+    /// Missing nodes, like an existing one.
     nodes: Option<(NodeId, i64)>,
-    /// Nothing of either: only its turn comes too late.
+    /// Neither quota nor nodes are missing: it only comes too late in the order.
     nothing: bool,
 }
 
-/// Pods of a kind for which an empty node of a make has room.
+/// Pods of a kind that fit an empty node of a shape.
 pub(crate) fn pods_of(compiled: &CompiledFleet, make: usize, want: usize) -> i64 {
-    let make = &compiled.makes[make];
-    let want = &compiled.wants[want];
+    let make = &compiled.node_shapes[make];
+    let want = &compiled.requests[want];
     let share = |have: i64, asked: i64| match asked {
         ..=0 => i64::MAX,
         asked => have / asked,
@@ -44,7 +44,7 @@ fn over(amount: i64, unit: i64) -> i64 {
 
 impl Explainer<'_> {
     fn lack(&mut self, work: WorkloadId) -> Arc<Lack> {
-        let shape = self.state.compiled().works[work].shape;
+        let shape = self.state.compiled().workloads[work].shape;
         if let Some(known) = self.lacks.get(&shape) {
             return known.clone();
         }
@@ -55,7 +55,7 @@ impl Explainer<'_> {
 
     fn lack_of(&mut self, work: WorkloadId) -> Lack {
         let compiled = self.state.compiled();
-        let Some(queue) = compiled.works[work].queue else {
+        let Some(queue) = compiled.workloads[work].queue else {
             return Lack::default();
         };
         let Err(misses) = self.settled.find(work, &Relaxation::default()) else {
@@ -66,7 +66,7 @@ impl Explainer<'_> {
         };
         let mut lack = Lack::default();
         let short = |why: &Why| matches!(why, Why::Quota { .. } | Why::OverMost { .. });
-        for (set, it) in compiled.works[work].sets.iter().enumerate() {
+        for (set, it) in compiled.workloads[work].sets.iter().enumerate() {
             let mut own = misses.iter().filter(|miss| miss.set == set);
             let Some(miss) = own.find(|miss| short(&miss.why)) else {
                 continue;
@@ -91,7 +91,7 @@ impl Explainer<'_> {
         lack
     }
 
-    /// Nodes that an attempt lacked, and like which.
+    /// Number of nodes that an attempt lacked, and the node that they copy.
     fn nodes_for(&mut self, work: WorkloadId, miss: &Miss) -> Option<(NodeId, i64)> {
         let compiled = self.state.compiled();
         let (set, missing) = match miss.why {
@@ -102,27 +102,35 @@ impl Explainer<'_> {
             _ => return None,
         };
         let like = *self.likes(work, std::slice::from_ref(miss)).first()?;
-        let want = compiled.works[work].sets[set].want;
-        let each = pods_of(compiled, compiled.sites[like].make, want);
+        let want = compiled.workloads[work].sets[set].want;
+        let each = pods_of(compiled, compiled.nodes[like].node_shape, want);
         (each > 0).then(|| (like, over(missing, each)))
     }
 
-    /// Nodes enough for all its pods.
-    fn own_nodes(&mut self, work: WorkloadId) -> Option<(Axis, i64)> {
+    /// Per pod set: how many empty nodes like this one its pods fill; none if no pod fits one.
+    fn nodes_by_set(&self, work: WorkloadId, like: NodeId) -> impl Iterator<Item = Option<i64>> {
         let compiled = self.state.compiled();
-        let sets = &compiled.works[work].sets;
-        let (_, like) = *self.alike(work, 0, &[], None).first()?;
-        let make = compiled.sites[like].make;
-        let nodes = |set: &crate::compiled::CompiledPodSet| {
+        let make = compiled.nodes[like].node_shape;
+        compiled.workloads[work].sets.iter().map(move |set| {
             let each = pods_of(compiled, make, set.want);
             (each > 0).then(|| over(i64::from(set.count), each))
-        };
-        let count: Option<i64> = sets.iter().map(nodes).sum();
+        })
+    }
+
+    /// How many empty nodes like this one all of its pods fill that fit one.
+    pub(super) fn filled(&self, work: WorkloadId, like: NodeId) -> i64 {
+        self.nodes_by_set(work, like).flatten().sum()
+    }
+
+    /// Nodes for all of its pods.
+    fn own_nodes(&mut self, work: WorkloadId) -> Option<(Axis, i64)> {
+        let (_, like) = *self.alike(work, 0, &[], None).first()?;
+        let count: Option<i64> = self.nodes_by_set(work, like).sum();
         Some((Axis::Nodes(like), count?))
     }
 
-    /// How many of a thing are reckoned to do, if it alone is lacking: for itself, and for those before it that wait for the
-    /// same.
+    /// Estimated amount of one resource that suffices, if it alone is missing: for the workload itself, and for workloads ahead
+    /// that wait for the same.
     pub(super) fn reckoned_amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let lack = self.lack(work);
         let count = match axis {
@@ -140,36 +148,37 @@ impl Explainer<'_> {
             }
         };
         let too_many = matches!(axis, Axis::Nodes(_)) && count > MOST_NODES;
-        (!too_many).then(|| Unblock::new(vec![self.change(axis, count)], false))
+        (!too_many).then(|| Unblock::new(vec![self.change(work, axis, count)], false))
     }
 
-    /// So many units, and those that others wait for before it.
+    /// Its own units plus those that workloads ahead wait for.
     fn units_for(&mut self, work: WorkloadId, axis: Axis, own: i64) -> i64 {
         let place = self.places[work].unwrap_or(0);
         let before = match (axis, place.checked_sub(1)) {
             (_, None) => 0,
             (Axis::Quota(queue, pair, unit), Some(last)) => {
-                over(self.asked(queue, pair, last).1, unit)
+                over(self.requests_ahead(queue, pair, last).1, unit)
             }
-            (Axis::Nodes(like), Some(last)) => self.nodes_asked(like, last),
+            (Axis::Nodes(like), Some(last)) => self.nodes_requested(like, last),
         };
         own.max(1).saturating_add(before)
     }
 
-    /// All that it lacks, reckoned; where that is too much with those before it, with the priority to go before them.
+    /// Estimate of everything that it lacks; if that is too much together with workloads ahead, with the priority to go before
+    /// them.
     pub(super) fn reckoned(&mut self, work: WorkloadId) -> Option<Unblock> {
         let lack = self.lack(work);
-        let queue = self.state.compiled().works[work].queue?;
+        let queue = self.state.compiled().workloads[work].queue?;
         let from = self.state.priority(work);
         let top = self.steps(work).last().copied();
-        let first = top.map(|to| Change::Priority { from, to });
+        let first = top.map(|to| UnblockChange::Priority { from, to });
         let first = first.filter(|_| self.order_helps);
         let mut axes: Vec<(Axis, i64)> = Vec::new();
         if lack.nothing {
             if first.is_some() {
                 return Some(Unblock::new(first.into_iter().collect(), false));
             }
-            // What is free is kept for others: it needs nodes of its own.
+            // Free capacity is reserved for others: it needs nodes of its own.
             axes.push(self.own_nodes(work)?);
         }
         for &(pair, missing) in &lack.quota {
@@ -190,7 +199,7 @@ impl Explainer<'_> {
         }
         changes.extend(
             all.into_iter()
-                .map(|(axis, count)| self.change(axis, count)),
+                .map(|(axis, count)| self.change(work, axis, count)),
         );
         (!changes.is_empty()).then(|| Unblock::new(changes, false))
     }

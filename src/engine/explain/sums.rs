@@ -1,4 +1,4 @@
-//! What is worked out once for all that wait: priorities there are, what those before ask for, nodes that more could be like.
+//! Values computed once for all pending workloads: priorities, requests of workloads ahead, and nodes to copy.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::fit::{Relaxation, Why};
 
 use super::Explainer;
 
-/// Most nodes of one list, so that of several lists some are left that are unlike.
+/// Maximum number of nodes from one list, so that several lists contribute different nodes.
 const MOST_ALIKE: usize = 8;
 
-/// A shape of nodes and, where that matters, the domain.
+/// A node shape and, where it matters, the domain.
 pub(super) type Alike = (usize, Option<usize>);
 
-/// What is asked, where pods may go, with which flavors, and the ladder and level that matters.
+/// Pod request, constraint, flavors, and the ladder and level that matters.
 type SumKey = (usize, usize, Vec<FlavorId>, Option<(usize, usize)>);
 
-/// Sums that are known.
+/// Cached sums.
 #[derive(Default, Debug)]
 pub(super) struct Sums {
     priorities: Option<Vec<i32>>,
-    /// By root and pair: what those up to each place ask for; all, and those that wait for that very quota.
+    /// By root and pair: requests up to each position; of all workloads, and of those that wait for this quota.
     asked: BTreeMap<(QueueId, PairId), (Vec<i64>, Vec<i64>)>,
-    /// Pods of those up to each place.
+    /// Pods up to each position.
     pods: Option<Vec<i64>>,
-    /// By make: nodes like one that those up to each place lack who wait for room.
+    /// By shape: nodes that workloads up to each position lack.
     nodes: BTreeMap<usize, Vec<i64>>,
     likes: BTreeMap<SumKey, Vec<(Alike, NodeId)>>,
 }
 
-/// Turns parts by place into sums up to each.
+/// Prefix sums of a list.
 fn up_to(mut parts: Vec<i64>) -> Vec<i64> {
     let mut sum = 0_i64;
     for part in &mut parts {
@@ -47,7 +47,7 @@ fn at(sums: &[i64], place: usize) -> i64 {
 }
 
 impl Explainer<'_> {
-    /// Priorities of all that wait or may be evicted, and one more than each, rising.
+    /// Priorities of all pending or evictable workloads, and each plus one, ascending.
     pub(super) fn priorities(&mut self) -> &[i32] {
         let Self {
             sums, lines, state, ..
@@ -67,32 +67,42 @@ impl Explainer<'_> {
         })
     }
 
-    /// What those of a tree up to a place in their queues ask for of a pair: all, and those that wait for it.
-    pub(super) fn asked(&mut self, queue: QueueId, pair: PairId, place: usize) -> (i64, i64) {
+    /// Requests of a tree's workloads up to a position for a pair: of all, and of those that wait for it.
+    pub(super) fn requests_ahead(
+        &mut self,
+        queue: QueueId,
+        pair: PairId,
+        place: usize,
+    ) -> (i64, i64) {
         let root = self.state.tree().branches[queue].root;
         if !self.sums.asked.contains_key(&(root, pair)) {
-            let sums = self.asked_by_place(root, queue, pair);
+            let sums = self.requests_ahead_by_place(root, queue, pair);
             self.sums.asked.insert((root, pair), sums);
         }
         let (all, short) = &self.sums.asked[&(root, pair)];
         (at(all, place), at(short, place))
     }
 
-    fn asked_by_place(&self, root: QueueId, queue: QueueId, pair: PairId) -> (Vec<i64>, Vec<i64>) {
+    fn requests_ahead_by_place(
+        &self,
+        root: QueueId,
+        queue: QueueId,
+        pair: PairId,
+    ) -> (Vec<i64>, Vec<i64>) {
         let compiled = self.state.compiled();
         let tree = self.state.tree();
         let (flavor, _) = tree.pairs_of(queue)[pair];
         let asks = |other: WorkloadId| -> i64 {
             let set = |set: usize| -> i64 {
-                let own = compiled.works[other].queue.unwrap_or(queue);
+                let own = compiled.workloads[other].queue.unwrap_or(queue);
                 let groups = self.state.groups_of(other, set, own).unwrap_or_default();
                 let flavors = vec![flavor; groups.len()];
-                let count = compiled.works[other].sets[set].count;
+                let count = compiled.workloads[other].sets[set].count;
                 let amounts = self.state.amounts(other, set, own, &flavors, count);
                 let own = amounts.iter().filter(|(at, _)| *at == pair);
                 own.map(|(_, amount)| *amount).sum()
             };
-            (0..compiled.works[other].sets.len()).map(set).sum()
+            (0..compiled.workloads[other].sets.len()).map(set).sum()
         };
         let waits = |other: WorkloadId| {
             let misses = self.cycle.waiting.get(&other);
@@ -103,7 +113,7 @@ impl Explainer<'_> {
                 })
             })
         };
-        // Whoever shares the tree may take of what is added.
+        // Every queue that shares the tree may take part of an increase.
         let kin = self.lines.iter().filter(|(other, _)| {
             let known = tree.branches.get(**other);
             known.is_some_and(|it| it.root == root)
@@ -124,7 +134,7 @@ impl Explainer<'_> {
         (up_to(all), up_to(short))
     }
 
-    /// Pods of all up to a place in their queues.
+    /// Pods of all workloads up to a position.
     pub(super) fn pods(&mut self, place: usize) -> i64 {
         let Self {
             sums, lines, state, ..
@@ -132,10 +142,10 @@ impl Explainer<'_> {
         let compiled = state.compiled();
         let sums = sums.pods.get_or_insert_with(|| {
             let count = |work: WorkloadId| {
-                let sets = compiled.works[work].sets.iter();
+                let sets = compiled.workloads[work].sets.iter();
                 sets.map(|set| i64::from(set.count)).sum::<i64>()
             };
-            // Those that are admitted take nodes before anybody.
+            // Admitted workloads take nodes first.
             let quota_reserved = cycle::unplaced(state, &[]).into_iter();
             let mut parts: Vec<i64> = vec![quota_reserved.map(count).sum()];
             for line in lines.values() {
@@ -149,10 +159,10 @@ impl Explainer<'_> {
         at(sums, place)
     }
 
-    /// Nodes like one that those up to a place in their queues would fill who wait for room and may use them.
-    pub(super) fn nodes_asked(&mut self, like: NodeId, place: usize) -> i64 {
+    /// Nodes like this one that workloads up to a position would fill, if they wait for nodes and may use it.
+    pub(super) fn nodes_requested(&mut self, like: NodeId, place: usize) -> i64 {
         let compiled = self.state.compiled();
-        let make = compiled.sites[like].make;
+        let make = compiled.nodes[like].node_shape;
         if !self.sums.nodes.contains_key(&make) {
             let mut parts: Vec<i64> = Vec::new();
             for line in self.lines.values() {
@@ -164,10 +174,10 @@ impl Explainer<'_> {
                             |why: &Why| matches!(why, Why::Nodes { .. } | Why::Topology { .. });
                         misses.iter().any(|miss| room(&miss.why))
                     });
-                    for set in compiled.works[other].sets.iter().filter(|_| waits) {
+                    for set in compiled.workloads[other].sets.iter().filter(|_| waits) {
                         let gate = self.state.gate(set.constraint, &[], &Relaxation::default());
                         let each = super::reckon::pods_of(compiled, make, set.want);
-                        if each > 0 && gate[compiled.makes[make].zone] {
+                        if each > 0 && gate[compiled.node_shapes[make].zone] {
                             parts[place] += (i64::from(set.count) + each - 1) / each;
                         }
                     }
@@ -178,7 +188,7 @@ impl Explainer<'_> {
         at(&self.sums.nodes[&make], place)
     }
 
-    /// Nodes that an empty one of would take a pod of a set, few and unlike: those in the domain that has most free first.
+    /// Nodes whose empty copy would fit a pod of a set, few and different: those in the domain with most free capacity first.
     pub(super) fn alike(
         &mut self,
         work: WorkloadId,
@@ -187,7 +197,7 @@ impl Explainer<'_> {
         level: Option<(usize, usize)>,
     ) -> Vec<(Alike, NodeId)> {
         let compiled = self.state.compiled();
-        let it = &compiled.works[work].sets[set];
+        let it = &compiled.workloads[work].sets[set];
         let key = (it.want, it.constraint, flavors.to_vec(), level);
         if let Some(known) = self.sums.likes.get(&key) {
             return known.clone();
@@ -196,9 +206,9 @@ impl Explainer<'_> {
             .state
             .gate(it.constraint, flavors, &Relaxation::default());
         let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
-        for (node, site) in compiled.sites.iter().enumerate() {
-            let make = &compiled.makes[site.make];
-            if gate[make.zone] && super::reckon::pods_of(compiled, site.make, it.want) > 0 {
+        for (node, site) in compiled.nodes.iter().enumerate() {
+            let make = &compiled.node_shapes[site.node_shape];
+            if gate[make.zone] && super::reckon::pods_of(compiled, site.node_shape, it.want) > 0 {
                 let left = self.state.left(node).iter();
                 let free: i64 = left.map(|left| i64::from(*left)).sum();
                 able.push((!site.open, -free, node));
@@ -210,7 +220,7 @@ impl Explainer<'_> {
         for (_, _, node) in able {
             let domain =
                 level.and_then(|(ladder, level)| compiled.ladders[ladder].domain_of(node, level));
-            let alike = (compiled.sites[node].make, domain);
+            let alike = (compiled.nodes[node].node_shape, domain);
             if out.len() < MOST_ALIKE && seen.insert(alike) {
                 out.push((alike, node));
             }

@@ -1,4 +1,4 @@
-//! Every reason and every kind of change, on small fleets.
+//! Tests of every reason and every kind of change, on small fleets.
 
 use serde_json::{Value, json};
 
@@ -98,6 +98,43 @@ fn room_is_fragmented_or_in_use_or_absent() {
     assert_eq!(helps(&absent), ["5 more nodes like a (a)"]);
 }
 
+/// If pods cannot use free devices, the reason says why.
+#[test]
+fn free_devices_say_why_they_are_of_no_use() {
+    let with = |cores: i64, memory: i64| {
+        let requests = json!({
+            "cpu_milli": cores * 1_000, "memory_bytes": memory << 30, "devices": { "nvidia.com/gpu": 4 },
+        });
+        let fleet = json!({
+            "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")],
+            "workloads": [
+                work("x", 1, 4, json!({
+                    "state": "running", "placements": [{ "node": "a" }],
+                    "requests": { "cpu_milli": 60_000, "memory_bytes": 600_i64 << 30, "devices": { "nvidia.com/gpu": 4 } },
+                })),
+                work("y", 1, 5, on("b")),
+                work("waits", 3, 4, json!({ "requests": requests })),
+            ],
+        });
+        ask(fleet, "waits").reasons[0].sentence()
+    };
+    let needs = "needs 12 devices, 7 free on eligible nodes";
+    assert_eq!(with(1, 1), format!("{needs}: room for 1 of 3 pods"));
+    let short = |of: &str| format!("{needs}, on nodes short of {of}: room for 0 of 3 pods");
+    assert_eq!(with(40, 1), short("CPU"));
+    assert_eq!(with(1, 200), short("memory"));
+    let apart = json!({
+        "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")],
+        "workloads": [
+            work("x", 1, 4, on("a")), work("y", 1, 4, on("b")), work("waits", 2, 8, json!({})),
+        ],
+    });
+    assert_eq!(
+        ask(apart, "waits").reasons[0].sentence(),
+        "needs 16 devices, 8 free on eligible nodes, not together: room for 0 of 2 pods"
+    );
+}
+
 #[test]
 fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     let with = |key: &str, value: Value| {
@@ -178,7 +215,7 @@ fn another_flavor_is_named_where_its_queue_has_one() {
 }
 
 #[test]
-fn a_pod_larger_than_any_node_is_told_as_that() {
+fn a_pod_larger_than_any_node_gives_that_reason() {
     let mut waits = work("waits", 1, 1, json!({}));
     waits["requests"]["memory_bytes"] = json!(4_i64 << 40);
     let fleet =
@@ -191,7 +228,7 @@ fn a_pod_larger_than_any_node_is_told_as_that() {
     );
 }
 
-/// Of one queue's quota of 16 devices on one node of 8, a job of low priority holds half; one of higher priority waits.
+/// With a quota of 16 devices and one node of 8, a low-priority job holds half; one of higher priority waits.
 fn pressed(system: &str, topology: Value) -> Explanation {
     let mut runs = on("a");
     runs["queue"] = json!("q");
@@ -211,11 +248,11 @@ fn pressed(system: &str, topology: Value) -> Explanation {
 }
 
 #[test]
-fn kueue_preempts_nobody_for_want_of_nodes() {
+fn kueue_does_not_preempt_for_missing_nodes() {
     let answer = pressed("kueue", Value::Null);
     assert_eq!(codes(&answer), ["no-room"], "{}", answer.reason);
     assert!(answer.victims.is_empty());
-    // An operator may requeue what stands behind it, before machines are bought.
+    // An operator may requeue jobs behind it, before machines are bought.
     assert_eq!(
         helps(&answer),
         [
@@ -224,13 +261,13 @@ fn kueue_preempts_nobody_for_want_of_nodes() {
         ]
     );
     assert_eq!(pressed("kai", Value::Null).state, StartState::Ready);
-    // With a topology Kueue looks at nodes.
+    // With a topology Kueue considers nodes.
     assert_eq!(pressed("kueue", json!("t")).state, StartState::Ready);
 }
 
-/// What a queue takes back is quota; the room goes first to those that are admitted already and wait for nodes.
+/// Reclaiming yields quota; released nodes go first to workloads that are already admitted and wait for nodes.
 #[test]
-fn room_that_becomes_free_is_theirs_who_are_let_in() {
+fn freed_capacity_goes_to_admitted_workloads() {
     let quota = |nominal: u32| {
         json!([
             { "flavor": "f", "nominal": nominal }, { "flavor": "f", "resource": "cpu", "nominal": 1_000_000 },
@@ -312,7 +349,7 @@ fn a_strict_queue_and_a_reservation_name_whom_they_are_for() {
     assert_eq!(codes(&reserved), ["reserved"]);
     assert_eq!(helps(&reserved)[0], "priority 1 instead of 0");
     let head = ask(fleet("best-effort"), "head");
-    // Twenty minutes off: longer than anybody waits for nothing.
+    // Twenty minutes away: beyond the patience for a change without cost.
     assert_eq!(
         head.reserved_at.map(Moment::rfc3339),
         Some("2026-11-21T07:00:00Z".to_owned())
@@ -323,8 +360,81 @@ fn a_strict_queue_and_a_reservation_name_whom_they_are_for() {
     );
 }
 
+/// A node with the taint `spot=yes:NoSchedule`.
+fn spot(name: &str) -> Value {
+    let mut node = node(name, 8, "r", "b");
+    node["taints"] = json!([{ "key": "spot", "value": "yes", "effect": "NoSchedule" }]);
+    node
+}
+
+/// A job on node `a` that ends at 07:00.
+fn ends_at_seven() -> Value {
+    let mut runs = on("a");
+    runs["runtime_estimate_seconds"] = json!(3_600);
+    runs["admitted_at"] = json!("2026-11-21T06:00:00Z");
+    work("runs", 1, 8, runs)
+}
+
+const TOLERATE: &str = "tolerate spot=yes:NoSchedule";
+
+/// On a tainted node it would delay no reservation.
 #[test]
-fn what_no_change_mends_is_said_plainly() {
+fn a_toleration_is_offered_where_a_reservation_blocks() {
+    let later = json!({ "created": "2026-11-21T06:30:00Z" });
+    let document = json!({
+        "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b"), spot("c")],
+        "workloads": [ends_at_seven(), work("head", 2, 8, json!({})), work("waits", 1, 8, later)],
+    });
+    let answer = ask(document, "waits");
+    assert_eq!(codes(&answer), ["reserved"]);
+    assert_eq!(helps(&answer)[0], TOLERATE);
+}
+
+/// Of two jobs that differ in duration alone, the short one can end before a reservation starts.
+#[test]
+fn what_helps_beside_a_reservation_depends_on_the_duration() {
+    for (short, long) in [(10, 20), (20, 10)] {
+        let created = |minute: u32| json!(format!("2026-11-21T06:{minute}:00Z"));
+        let document = json!({
+            "nodes": [node("a", 8, "r", "b"), spot("c")],
+            "workloads": [
+                ends_at_seven(),
+                work("head", 2, 8, json!({ "tolerations": [{ "key": "spot", "value": "yes" }] })),
+                work("short", 1, 8, json!({ "created": created(short), "runtime_estimate_seconds": 60 })),
+                work("long", 1, 8, json!({ "created": created(long) })),
+            ],
+        });
+        let offers = |name: &str| {
+            let answer = ask(document.clone(), name);
+            helps(&answer).iter().any(|sentence| sentence == TOLERATE)
+        };
+        assert!(offers("short"));
+        assert!(!offers("long"));
+    }
+}
+
+/// The uncordoned node is too small for the job, but takes the one ahead of it.
+#[test]
+fn a_cordoned_node_that_takes_the_job_ahead_is_offered() {
+    let mut small = node("small", 2, "r", "b");
+    small["unschedulable"] = json!(true);
+    let document = json!({
+        "nodes": [small, node("large", 3, "r", "b")],
+        "workloads": [work("ahead", 1, 1, json!({ "priority": 1 })), work("waits", 1, 3, json!({}))],
+    });
+    let answer = ask(document, "waits");
+    assert_eq!(
+        helps(&answer),
+        [
+            "priority 2 instead of 0",
+            "uncordon small",
+            "1 more node like large (large)"
+        ]
+    );
+}
+
+#[test]
+fn a_job_that_no_change_unblocks_gives_that_reason() {
     let fleet = |queue: Value, more: Value| {
         json!({
             "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }], "queues": [queue],
@@ -340,7 +450,7 @@ fn what_no_change_mends_is_said_plainly() {
         assert!(!answer.reason.is_empty());
     };
     let q = json!({ "queue": "q" });
-    // A queue that somebody stopped is resumed, and nothing else helps.
+    // A stopped queue is resumed; nothing else helps.
     let stopped = json!({ "name": "q", "quota": own(), "stopped": "hold" });
     let answer = ask(fleet(stopped, q.clone()), "waits");
     assert_eq!(codes(&answer), ["stopped"]);
@@ -361,7 +471,7 @@ fn what_no_change_mends_is_said_plainly() {
         q,
         "not-covered",
     );
-    // What runs there was admitted without a flavor for cpu and memory: Kueue's configuration passes over them.
+    // The running workload was admitted without a flavor for cpu and memory: Kueue's configuration excludes them.
     let mut passed_over = fleet(
         json!({ "name": "q", "system": "kueue", "quota": [{ "flavor": "f", "nominal": 1 }] }),
         json!({ "queue": "q" }),
@@ -429,7 +539,7 @@ fn flavors_that_do_not_suit_say_what_of_them() {
     );
     assert_eq!(codes(&none), ["no-flavor"]);
     assert_eq!(helps(&none), ["ask for flavor f"]);
-    // A flavor of another resource is none that it could ask for.
+    // It cannot request a flavor of another resource.
     let mut two = fleet(
         json!({ "name": "f" }),
         json!({ "queue": "q", "flavors": [{ "flavor": "tpu" }] }),
@@ -440,12 +550,12 @@ fn flavors_that_do_not_suit_say_what_of_them() {
     quota.push(json!({ "flavor": "tpu", "resource": "google.com/tpu", "nominal": 8 }));
     let denied = ask(two, "waits");
     assert_eq!(codes(&denied), ["no-flavor"]);
-    let told = "queue q has none of its flavors for what it asks for, but f";
+    let told = "no flavor of queue q fits its request, but f";
     assert_eq!(denied.reason, told);
 }
 
 #[test]
-fn it_says_who_would_start_and_who_runs() {
+fn the_effect_lists_jobs_that_start_and_jobs_that_run() {
     let document = json!({
         "nodes": [node("a", 8, "r", "b")],
         "workloads": [work("runs", 1, 4, on("a")), work("ready", 1, 4, json!({}))],
@@ -461,9 +571,43 @@ fn it_says_who_would_start_and_who_runs() {
     assert_eq!(json["reserved_at"], Value::Null);
 }
 
-/// Of a fleet whose nodes may not be seen, the same nodes conclude nothing: not that there is room, nor that there is none.
+/// Nodes beyond those that its pods fill are for other jobs, however many pods one node takes.
 #[test]
-fn without_sight_of_nodes_nothing_is_said_of_them() {
+fn nodes_that_other_jobs_take_are_counted_by_what_its_pods_fill() {
+    let with = |pods: u32, gpus: u32| {
+        let mut runs = on("a");
+        runs["queue"] = json!("q");
+        let ahead = json!({ "queue": "q", "created": "2026-11-21T05:00:00Z" });
+        let answer = ask(
+            json!({
+                "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }],
+                "queues": [{ "name": "q", "strategy": "strict", "quota": [{ "flavor": "f", "nominal": 64 }] }],
+                "workloads": [
+                    work("runs", 1, 8, runs), work("ahead", 2, 8, ahead),
+                    work("waits", pods, gpus, json!({ "queue": "q" })),
+                ],
+            }),
+            "waits",
+        );
+        let mut all = answer.unblock.iter().chain(&answer.alternatives);
+        let nodes = all.find(|it| matches!(it.changes[..], [UnblockChange::Nodes { .. }]));
+        let nodes = nodes.expect("nodes help");
+        (
+            nodes.sentence.clone(),
+            nodes.for_others(u64::from(pods * gpus)),
+        )
+    };
+    let others = Some("2 of which go to other jobs first".to_owned());
+    assert_eq!(
+        with(8, 1),
+        ("3 more nodes like a (a)".to_owned(), others.clone())
+    );
+    assert_eq!(with(3, 5), ("5 more nodes like a (a)".to_owned(), others));
+}
+
+/// If nodes are not visible, nothing is concluded about them: neither that capacity is free nor that it is not.
+#[test]
+fn no_claim_is_made_about_nodes_that_cannot_be_listed() {
     for (devices, hidden) in [(8, json!(["nodes"])), (1, json!(["nodes", "queues"]))] {
         let document = |hidden: &Value| {
             json!({
@@ -502,7 +646,7 @@ fn amounts_read_as_people_write_them() {
     assert_eq!(amount("memory", 3 << 29), "1.5 GiB");
 }
 
-/// Two nodes are full of jobs of priority 1; one of another priority waits in their queue of Kueue.
+/// Two nodes are full of jobs of priority 1; a job of another priority waits in their Kueue queue.
 fn two_run(priority: i32, within: &str) -> Value {
     let runs = |name: &str, on: &str, since: &str| {
         work(
@@ -529,7 +673,7 @@ fn two_run(priority: i32, within: &str) -> Value {
     })
 }
 
-/// Who starts by preempting others is ready, and they are named: in what is explained and in the forecast.
+/// A workload that starts by preemption is ready, and both explanation and forecast name the victims.
 #[test]
 fn who_is_evicted_when_it_starts_is_named() {
     let compiled = compiled(two_run(9, "lower-priority"));
@@ -543,21 +687,25 @@ fn who_is_evicted_when_it_starts_is_named() {
     assert_eq!(start.victims, answer.victims);
 }
 
-/// A higher priority alone lets it evict another; that costs more than quota, and less than a machine.
+/// A higher priority alone lets it preempt another; that costs more than quota, and less than a machine.
 #[test]
 fn a_priority_that_preempts_is_offered_with_its_victims() {
     let answer = ask(two_run(1, "lower-priority"), "waits");
     assert_eq!(answer.state, StartState::Waiting);
     let unblock = answer.unblock.as_ref().expect("something helps");
-    assert_eq!(unblock.changes, [Change::Priority { from: 1, to: 2 }]);
+    assert_eq!(
+        unblock.changes,
+        [UnblockChange::Priority { from: 1, to: 2 }]
+    );
     assert_eq!(
         unblock.sentence,
         "priority 2 instead of 1, evicting ml/new (8 devices, 8.0 device-hours of work lost)"
     );
     assert_eq!(unblock.victims.len(), 1);
-    // Where the queue preempts nobody, no priority does it.
+    // If the queue never preempts, no priority helps.
     let never = ask(two_run(1, "never"), "waits");
-    let priority = |unblock: &Unblock| matches!(unblock.changes[..], [Change::Priority { .. }]);
+    let priority =
+        |unblock: &Unblock| matches!(unblock.changes[..], [UnblockChange::Priority { .. }]);
     assert!(
         !never
             .unblock
@@ -580,10 +728,10 @@ fn a_queue_that_is_stopped_is_resumed() {
     let change = &answer.unblock.as_ref().expect("one").changes[0];
     let command = change.command(&answer.job);
     assert_eq!(command.as_deref(), Some("plan resume queue/q"));
-    // What its own system calls inactive no operator resumes.
+    // An operator cannot resume a queue that its own system reports inactive.
     document["queues"][0]["stopped"] = json!("inactive");
     assert_eq!(ask(document.clone(), "waits").unblock, None);
-    // Where that alone is too little, so is said what else is needed.
+    // If that is not enough, the other necessary changes are named too.
     document["queues"][0]["stopped"] = json!("hold");
     document["queues"][0]["quota"][0]["nominal"] = json!(6);
     let answer = ask(document, "waits");

@@ -1,4 +1,4 @@
-//! What would have helped at the very turn of a workload, by itself: a change to nobody but it.
+//! Tests what would have helped at the point where a workload could not start, with changes to that workload only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,45 +6,50 @@ use std::sync::Arc;
 use model::base::SmallSort;
 
 use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
-use crate::cycle::Attempt;
-use crate::fit::{Relaxation, Why};
+use crate::cycle::{self, Attempt, Known, Watch};
+use crate::fit::{Miss, Relaxation, Why};
 
 use super::around::open_taints;
 use super::change::TaintName;
+use super::exact::drop_needless;
+use super::{AS_TOLD, Explainer, job_levels};
 
-/// How often the workloads of one shape are tried anew while others are admitted in between.
+/// How often workloads of one shape are tested again while others are admitted in between.
 const MOST_AGAIN: usize = 64;
 
-/// Most taints of which each is tried by itself.
+/// Maximum number of taints that are tested one by one.
 const MOST_TAINTS: usize = 16;
 
-/// What would have helped.
+/// Changes that would have helped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Trials {
-    /// Tolerating these taints; none of them could be left out.
+    /// Tolerating these taints; all are necessary.
     pub taints: Option<Vec<TaintName>>,
-    /// Not to insist on one domain.
+    /// Not requiring one topology domain.
     pub no_topology: bool,
-    /// The first flavors of its queue, other than those it names, that would do.
+    /// The first flavors of its queue, other than its own, that would fit.
     pub flavors: Vec<FlavorId>,
-    /// Not to ask for labels of nodes.
+    /// Not requiring node labels.
     pub no_labels: bool,
-    /// No limit of quota.
+    /// Unlimited quota.
     pub no_quota: bool,
-    /// Found at this very turn, and not at that of one of its shape before.
+    /// Reservations decided some test of another workload of its shape: its own duration, or a later turn, may decide otherwise.
+    pub by_reservations: bool,
+    /// Tested at this workload's own turn, not at an earlier one of its shape.
     pub exact: bool,
 }
 
-/// Tries at each turn, once for all of one shape while nothing changes.
+/// Runs the tests at each failed start, once per shape while nothing changes.
 #[derive(Debug, Default)]
 pub(super) struct Trier {
     pub found: BTreeMap<WorkloadId, Arc<Trials>>,
+    /// By shape: epoch and number of its tests, and their result for the workloads that follow.
     known: BTreeMap<usize, (usize, usize, Arc<Trials>)>,
 }
 
 impl Trier {
     pub(super) fn missed(&mut self, turn: &mut Attempt<'_, '_>) {
-        let shape = turn.compiled().works[turn.work].shape;
+        let shape = turn.compiled().workloads[turn.work].shape;
         let known = self.known.get(&shape).cloned();
         let trials = match known {
             Some((epoch, _, trials)) if epoch == turn.epoch => trials,
@@ -52,7 +57,7 @@ impl Trier {
                 exact: trials.is_barren(),
                 ..(*trials).clone()
             }),
-            // Nothing becomes free in a cycle: what did not help before does not now.
+            // Nothing becomes free during a cycle: what did not help before does not help now.
             Some((_, times, trials)) => {
                 let trials = Arc::new(again(turn, &trials));
                 self.known
@@ -61,7 +66,12 @@ impl Trier {
             }
             None => {
                 let trials = Arc::new(first(turn));
-                self.known.insert(shape, (turn.epoch, 1, trials.clone()));
+                let reserved = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
+                let others = Trials {
+                    by_reservations: turn.by_reservations || turn.misses.iter().any(reserved),
+                    ..(*trials).clone()
+                };
+                self.known.insert(shape, (turn.epoch, 1, Arc::new(others)));
                 trials
             }
         };
@@ -76,6 +86,55 @@ impl Trials {
             && self.flavors.is_empty()
             && !self.no_labels
             && !self.no_quota
+    }
+}
+
+impl Explainer<'_> {
+    /// What would have helped a workload on which reservations decide, tested at its own turn: on more nodes it may delay none.
+    pub(super) fn beside_reservations(&mut self, work: WorkloadId, known: &Trials) -> Trials {
+        let compiled = self.state.compiled();
+        if !self.affords(work, 1, None) {
+            return Trials {
+                exact: known.is_barren() || known.exact && !known.by_reservations,
+                ..known.clone()
+            };
+        }
+        let mut starts = |relaxation: &Relaxation| self.starts_relaxed(work, relaxation);
+        let insists = !job_levels(compiled, work).is_empty();
+        let labels = requires_labels(compiled, work);
+        Trials {
+            taints: tolerable(compiled, work, &mut starts),
+            no_topology: insists && starts(&no_topology()),
+            flavors: others(compiled, work)
+                .into_iter()
+                .filter(|flavor| starts(&only(*flavor)))
+                .collect(),
+            no_labels: labels && starts(&no_labels()),
+            exact: true,
+            ..known.clone()
+        }
+    }
+
+    /// Whether a workload starts in a cycle that ignores some constraints at its turn. False if the budget does not cover it.
+    fn starts_relaxed(&mut self, work: WorkloadId, relaxation: &Relaxation) -> bool {
+        if !self.affords(work, 1, None) {
+            return false;
+        }
+        self.turns -= self.turns_to(work, None);
+        let mark = self.state.mark();
+        let watch = Watch {
+            until: Some(work),
+            relaxation: Some(relaxation),
+            known: Some(Known {
+                lines: self.lines.clone(),
+                durations: self.durations.clone(),
+            }),
+            ..Watch::default()
+        };
+        cycle::watched(&mut self.state, AS_TOLD, watch);
+        let starts = self.state.allocation(work).is_some();
+        self.state.undo_to(mark);
+        starts
     }
 }
 
@@ -117,29 +176,36 @@ fn only(flavor: FlavorId) -> Relaxation {
 fn first(turn: &mut Attempt<'_, '_>) -> Trials {
     let any = |test: &dyn Fn(&Why) -> bool| turn.misses.iter().any(|miss| test(&miss.why));
     let quota = any(&|why| matches!(why, Why::Quota { .. } | Why::OverMost { .. }));
-    let topology = any(&|why| matches!(why, Why::Topology { .. } | Why::Nodes { .. }));
-    let taints = any(&|why| {
-        matches!(
-            why,
-            Why::FlavorTaint { .. } | Why::Topology { .. } | Why::Nodes { .. }
-        )
-    });
+    // Where a reservation blocks it, the same is tested for those alone that are explained: `Explainer::beside_reservations`.
+    let room = any(&|why| matches!(why, Why::Topology { .. } | Why::Nodes { .. }));
+    let taints = room || any(&|why| matches!(why, Why::FlavorTaint { .. }));
     let compiled = turn.compiled();
-    let sets = &compiled.works[turn.work].sets;
-    let insists = sets
-        .iter()
-        .any(|set| set.wish.is_some_and(|(_, _, required)| required));
+    let insists = !job_levels(compiled, turn.work).is_empty();
+    let asks_labels = requires_labels(compiled, turn.work);
     Trials {
-        taints: if taints { tolerable(turn) } else { None },
-        no_topology: topology && insists && turn.starts(&no_topology()),
+        taints: if taints {
+            tolerable(compiled, turn.work, |relaxation| turn.starts(relaxation))
+        } else {
+            None
+        },
+        no_topology: room && insists && turn.starts(&no_topology()),
         flavors: others(compiled, turn.work)
             .into_iter()
             .filter(|flavor| turn.starts(&only(*flavor)))
             .collect(),
-        no_labels: topology && turn.starts(&no_labels()),
+        no_labels: room && asks_labels && turn.starts(&no_labels()),
         no_quota: quota && turn.fits(&no_quota()),
+        by_reservations: false,
         exact: true,
     }
+}
+
+/// Whether pods of a workload require node labels.
+fn requires_labels(compiled: &CompiledFleet, work: WorkloadId) -> bool {
+    compiled.workloads[work].sets.iter().any(|set| {
+        let constraint = &compiled.constraints[set.constraint];
+        !constraint.selector.is_empty() || !constraint.affinity.is_empty()
+    })
 }
 
 fn again(turn: &mut Attempt<'_, '_>, before: &Trials) -> Trials {
@@ -155,13 +221,17 @@ fn again(turn: &mut Attempt<'_, '_>, before: &Trials) -> Trials {
             .collect(),
         no_labels: before.no_labels && turn.starts(&no_labels()),
         no_quota: before.no_quota && turn.fits(&no_quota()),
+        by_reservations: before.by_reservations,
         exact: true,
     }
 }
 
-/// The fewest taints, tolerating which would have helped.
-fn tolerable(turn: &mut Attempt<'_, '_>) -> Option<Vec<TaintName>> {
-    let compiled = turn.compiled();
+/// The fewest taints whose toleration would have helped.
+fn tolerable(
+    compiled: &CompiledFleet,
+    work: WorkloadId,
+    mut starts: impl FnMut(&Relaxation) -> bool,
+) -> Option<Vec<TaintName>> {
     let mut all: Vec<TaintName> = Vec::new();
     let zones = compiled
         .zones
@@ -173,38 +243,34 @@ fn tolerable(turn: &mut Attempt<'_, '_>) -> Option<Vec<TaintName>> {
         .iter()
         .map(|flavor| &flavor.taints);
     for taints in zones.chain(flavors) {
-        for set in &compiled.works[turn.work].sets {
+        for set in &compiled.workloads[work].sets {
             all.extend(open_taints(compiled, set.constraint, taints));
         }
     }
     all.small_sort();
     all.dedup();
-    if all.is_empty() || !turn.starts(&tolerating(&all)) {
+    if all.is_empty() || !starts(&tolerating(&all)) {
         return None;
+    }
+    if all.len() == 1 {
+        return Some(all);
     }
     for taint in all.iter().take(MOST_TAINTS) {
         let one = std::slice::from_ref(taint);
-        if turn.starts(&tolerating(one)) {
+        if starts(&tolerating(one)) {
             return Some(one.to_vec());
         }
     }
-    let mut at = 0;
-    while at < all.len() {
-        let left_out = all.remove(at);
-        if !turn.starts(&tolerating(&all)) {
-            all.insert(at, left_out);
-            at += 1;
-        }
-    }
+    drop_needless(&mut all, |fewer| starts(&tolerating(fewer)));
     Some(all)
 }
 
-/// Flavors that a workload does not name and its queue has, or, where its queue has none, that there are.
+/// Flavors that a workload does not name and its queue has; if its queue has none, all flavors.
 fn others(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
-    let Some(choices) = &compiled.works[work].choices else {
+    let Some(choices) = &compiled.workloads[work].choices else {
         return Vec::new();
     };
-    let Some(queue) = compiled.works[work].queue else {
+    let Some(queue) = compiled.workloads[work].queue else {
         return Vec::new();
     };
     let groups = &compiled.tree.branches[queue].groups;

@@ -1,6 +1,7 @@
-//! The least changes that let a workload start.
+//! Searches for the smallest changes that let a workload start.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
 use crate::cycle::{self, Known, Watch};
@@ -10,25 +11,37 @@ use crate::state::State;
 use model::base::{Moment, Name, SmallSort};
 use model::plan::Evicted;
 
-use super::change::{Change, Unblock};
+use super::change::{Unblock, UnblockChange};
 use super::{Explainer, job_levels};
 
-/// Most nodes that are proposed.
+/// Maximum number of nodes that are proposed.
 pub(super) const MOST_NODES: i64 = 4_096;
 
-/// Most shapes of nodes that are tried.
-const MOST_LIKES: usize = 4;
+/// Maximum number of node shapes that are tested.
+pub(super) const MOST_LIKES: usize = 4;
 
-/// What can be had in amounts.
+/// A resource that can be added in amounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Axis {
-    /// So many units of a pair for a queue.
+    /// Quota of a pair for a queue, in units of the given size.
     Quota(QueueId, PairId, i64),
-    /// So many nodes like one.
+    /// Nodes like an existing one.
     Nodes(NodeId),
 }
 
-/// The labels of nodes that pods ask for.
+impl Axis {
+    /// Whether the failure is a shortage of this quota.
+    const fn is_short(self, why: &Why) -> bool {
+        match (self, why) {
+            (Self::Quota(_, own, _), Why::Quota { pair, .. } | Why::OverMost { pair, .. }) => {
+                own == *pair
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Node labels that pods require.
 fn labels(sets: &[PodSet]) -> Vec<Name> {
     let asked = |set: &PodSet| -> Vec<Name> {
         let required = set.affinity.iter().flatten().map(|it| it.key.clone());
@@ -41,7 +54,7 @@ fn labels(sets: &[PodSet]) -> Vec<Name> {
 }
 
 impl Explainer<'_> {
-    /// All single changes that help, cheapest first; or, where none does, several together.
+    /// All single changes that help, cheapest first; or, if none does, several together.
     pub(super) fn unblocks(
         &mut self,
         work: WorkloadId,
@@ -68,17 +81,21 @@ impl Explainer<'_> {
             return Vec::new();
         }
         let mut out: Vec<Unblock> = Vec::new();
-        let trials = self.trials.get(&work).cloned().unwrap_or_default();
-        let mut add = |change: Change| out.push(Unblock::new(vec![change], trials.exact));
+        let mut trials = self.trials.get(&work).cloned().unwrap_or_default();
+        let is_reserved = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
+        if trials.by_reservations || misses.iter().any(is_reserved) {
+            trials = Arc::new(self.beside_reservations(work, &trials));
+        }
+        let mut add = |change: UnblockChange| out.push(Unblock::new(vec![change], trials.exact));
         if let Some(taints) = trials.taints.clone() {
-            add(Change::Tolerate { taints });
+            add(UnblockChange::Tolerate { taints });
         }
         let level = job_levels(compiled, work).into_iter().next();
         if let Some(level) = level.filter(|_| trials.no_topology) {
-            add(Change::RelaxTopology { level });
+            add(UnblockChange::RelaxTopology { level });
         }
         for &flavor in &trials.flavors {
-            add(Change::Flavor {
+            add(UnblockChange::Flavor {
                 flavor: compiled.snapshot.flavors[flavor].name.clone(),
             });
         }
@@ -87,8 +104,9 @@ impl Explainer<'_> {
             .iter()
             .any(|miss| matches!(miss.why, Why::Behind { .. }));
         for axis in self.quota_axes(work, misses) {
-            // Without any limit on its quota it would not start: then no amount of it helps.
-            if trials.no_quota || behind {
+            // If it does not start even with unlimited quota, no amount helps.
+            let short = misses.iter().any(|miss| axis.is_short(&miss.why));
+            if short && (trials.no_quota || behind) || self.goes_sooner(work, axis) {
                 out.extend(self.amount(work, axis));
             }
         }
@@ -101,7 +119,7 @@ impl Explainer<'_> {
         if misses.iter().any(|miss| miss.why.may_pass()) {
             out.extend(self.preempt(work));
         }
-        // What it takes back from others may be room for those that are admitted before it.
+        // Capacity that it regains may fit workloads that are admitted before it.
         if room || behind || self.has_let_in {
             out.extend(self.uncordon(work));
             out.extend(self.nodes(work, misses));
@@ -110,13 +128,16 @@ impl Explainer<'_> {
             out.extend(self.together(work, misses, None));
         }
         if out.is_empty() && behind {
-            // Those before it may lack what nothing of the list gives: then it must also go before them.
+            // Workloads ahead may lack something that no change provides: then it must also go before them.
             let top = self.steps(work).last().copied();
             out.extend(top.and_then(|top| self.together(work, misses, Some(top))));
         }
         if out.is_empty() && trials.no_labels {
             let keys = labels(&compiled.workload(work).sets);
-            out.push(Unblock::new(vec![Change::Labels { keys }], trials.exact));
+            out.push(Unblock::new(
+                vec![UnblockChange::Labels { keys }],
+                trials.exact,
+            ));
         }
         if out.is_empty() {
             out.extend(self.smaller_ask(work));
@@ -124,20 +145,20 @@ impl Explainer<'_> {
         if out.is_empty() && self.spared {
             out.extend(self.reckoned(work));
         }
-        // Last, since it changes nothing: what does is looked for all the same.
-        out.extend(reserved.map(|at| Unblock::new(vec![Change::Wait { at }], true)));
+        // Waiting comes last, since it changes nothing; active changes are searched anyway.
+        out.extend(reserved.map(|at| Unblock::new(vec![UnblockChange::Wait { at }], true)));
         out.small_sort_by_key(|unblock| unblock.cost(now));
         out
     }
 
-    /// For one pod of no queue: the most memory, in whole GiB, with which it has room somewhere now.
+    /// For a single pod without a queue: the largest memory request, in whole GiB, that fits some node now.
     fn smaller_ask(&mut self, work: WorkloadId) -> Option<Unblock> {
         const GIB: i64 = 1 << 30;
         let compiled = self.state.compiled();
-        let [set] = &compiled.works[work].sets[..] else {
+        let [set] = &compiled.workloads[work].sets[..] else {
             return None;
         };
-        let ask = &compiled.wants[set.want].ask;
+        let ask = &compiled.requests[set.want].ask;
         if set.count != 1 || compiled.workload(work).queue.is_some() {
             return None;
         }
@@ -145,9 +166,9 @@ impl Explainer<'_> {
             .settled
             .gate(set.constraint, &[], &Relaxation::default());
         let has_devices = |node: NodeId| {
-            let units = &compiled.makes[self.settled.room(node).make].units;
+            let units = &compiled.node_shapes[self.settled.node_free(node).node_shape].units;
             let units = units.iter().zip(self.settled.left(node));
-            compiled.wants[set.want]
+            compiled.requests[set.want]
                 .devices
                 .iter()
                 .all(|(resource, count, milli)| {
@@ -158,16 +179,18 @@ impl Explainer<'_> {
                 })
         };
         let nodes = (0..self.settled.nodes()).filter(|node| {
-            let room = self.settled.room(*node);
-            let allowed = room.open && zones[compiled.makes[room.make].zone];
+            let room = self.settled.node_free(*node);
+            let allowed = room.open && zones[compiled.node_shapes[room.node_shape].zone];
             allowed && room.cpu >= ask.cpu_milli && has_devices(*node)
         });
-        let most = nodes.map(|node| self.settled.room(node).memory).max()?;
+        let most = nodes
+            .map(|node| self.settled.node_free(node).memory)
+            .max()?;
         let to = most / GIB * GIB;
         if to <= 0 || to >= ask.memory_bytes {
             return None;
         }
-        let change = Change::Ask {
+        let change = UnblockChange::Ask {
             resource: Name::from("memory"),
             from: ask.memory_bytes,
             to,
@@ -175,9 +198,9 @@ impl Explainer<'_> {
         Some(self.held_one(work, change))
     }
 
-    /// A workload's place in its line if it had this priority.
+    /// A workload's position in its line at the given priority.
     fn place_at(&self, work: WorkloadId, priority: i32) -> usize {
-        let line = self.state.compiled().works[work].queue;
+        let line = self.state.compiled().workloads[work].queue;
         let line = line.and_then(|queue| self.lines.get(&queue));
         let key = |other: WorkloadId, priority: i32| {
             let created = self.state.workload(other).created;
@@ -189,8 +212,8 @@ impl Explainer<'_> {
         })
     }
 
-    /// What the turns of a cycle up to a workload's count for, if it has this priority.
-    fn turns_to(&self, work: WorkloadId, to: Option<i32>) -> usize {
+    /// Cost of a cycle's turns up to a workload, at the given priority.
+    pub(super) fn turns_to(&self, work: WorkloadId, to: Option<i32>) -> usize {
         let place = match to {
             Some(to) => self.place_at(work, to),
             None => self.places[work].unwrap_or(0),
@@ -199,14 +222,14 @@ impl Explainer<'_> {
         turns.sum::<usize>().saturating_mul(self.weight)
     }
 
-    /// Whether so many tries of a workload can be paid for, with another priority or its own.
+    /// Whether the budget covers this many tests of a workload, at its own or another priority.
     pub(super) fn affords(&mut self, work: WorkloadId, tries: usize, to: Option<i32>) -> bool {
         let affords = self.turns >= self.turns_to(work, to).saturating_mul(tries);
         self.spared |= !affords;
         affords
     }
 
-    /// Whether a workload starts in a cycle on the state as something makes it, with another priority or its own: then who is
+    /// Whether a workload starts in a cycle on the modified state, at its own or another priority; if so, the workloads that are
     /// evicted for it.
     pub(super) fn starts_if(
         &mut self,
@@ -215,7 +238,7 @@ impl Explainer<'_> {
         suppose: impl FnOnce(&mut State<'_>),
     ) -> Option<Vec<Evicted>> {
         let mut lines = self.lines.clone();
-        let queue = self.state.compiled().works[work].queue;
+        let queue = self.state.compiled().workloads[work].queue;
         if let (Some(to), Some(line)) = (to, queue.and_then(|queue| lines.get_mut(&queue))) {
             let place = self.place_at(work, to);
             line.retain(|other| *other != work);
@@ -228,7 +251,7 @@ impl Explainer<'_> {
         self.starts_with(work, to, Some(known), suppose)
     }
 
-    /// The same, with what is known of those who wait: nothing where supposing changes who does.
+    /// The same, with known pending workloads; none if the change affects which workloads are pending.
     pub(super) fn starts_with(
         &mut self,
         work: WorkloadId,
@@ -250,13 +273,13 @@ impl Explainer<'_> {
             known,
             ..Watch::default()
         };
-        let cycle = cycle::watched(&mut self.state, super::AS_DONE, watch);
+        let cycle = cycle::watched(&mut self.state, cycle::Options::BY_QUOTA, watch);
         let starts = self.state.allocation(work).is_some() && !cycle.quota_reserved.contains(&work);
         self.state.undo_to(mark);
         starts.then(|| super::victims_of(self.state.compiled(), &cycle, work))
     }
 
-    /// Priorities above its own that change the order, from the least.
+    /// Priorities above its own that change the order, ascending.
     pub(super) fn steps(&mut self, work: WorkloadId) -> Vec<i32> {
         let from = self.state.priority(work);
         let all = self.priorities().iter().copied();
@@ -267,7 +290,7 @@ impl Explainer<'_> {
         if !queue.is_some_and(|queue| matches!(queue.system, System::Volcano | System::Kai)) {
             return all.into_iter().collect();
         }
-        // Theirs are of classes alone: the least class that is as high.
+        // Pods get their priority from classes only: use the lowest class that is high enough.
         let classes = snapshot.classes.iter().filter(|class| !class.of_workloads);
         let values: BTreeSet<i32> = classes.map(|class| class.value).collect();
         let at_least = |priority: i32| values.range(priority..).next().copied();
@@ -275,13 +298,13 @@ impl Explainer<'_> {
         known.into_iter().collect()
     }
 
-    /// The least priority with which it starts.
+    /// The lowest priority with which it starts.
     fn priority(&mut self, work: WorkloadId) -> Option<Unblock> {
         let from = self.state.priority(work);
         let steps = self.steps(work);
         let top = *steps.last()?;
-        // Before all others it must fit, or others are evicted for it.
-        let queue = self.state.compiled().works[work].queue;
+        // Before all others it must fit, or it needs preemption.
+        let queue = self.state.compiled().workloads[work].queue;
         let pushes = queue.is_some_and(|queue| {
             !self.state.tree().branches[queue].nameless && self.state.may_preempt(queue)
         });
@@ -297,7 +320,7 @@ impl Explainer<'_> {
             return None;
         };
         let change = |to: i32, proven: bool, victims: Vec<Evicted>| {
-            Unblock::evicting(vec![Change::Priority { from, to }], proven, victims)
+            Unblock::evicting(vec![UnblockChange::Priority { from, to }], proven, victims)
         };
         let (mut low, mut high) = (0, steps.len() - 1);
         while low < high {
@@ -313,9 +336,9 @@ impl Explainer<'_> {
         Some(change(steps[high], true, victims))
     }
 
-    /// The quotas that stopped it.
-    fn quota_axes(&self, work: WorkloadId, misses: &[Miss]) -> Vec<Axis> {
-        let Some(queue) = self.state.compiled().works[work].queue else {
+    /// Quotas that stopped it, then those that it would use.
+    fn quota_axes(&mut self, work: WorkloadId, misses: &[Miss]) -> Vec<Axis> {
+        let Some(queue) = self.state.compiled().workloads[work].queue else {
             return Vec::new();
         };
         let mut pairs: Vec<PairId> = misses
@@ -325,7 +348,10 @@ impl Explainer<'_> {
                 _ => None,
             })
             .collect();
-        let mut seen = std::collections::BTreeSet::new();
+        // Other quotas that it uses may move it forward in the order.
+        let used = self.state.nominated(work, &Relaxation::default());
+        pairs.extend(used.into_iter().map(|(pair, _)| pair));
+        let mut seen = BTreeSet::new();
         pairs.retain(|pair| seen.insert(*pair));
         pairs
             .into_iter()
@@ -333,19 +359,19 @@ impl Explainer<'_> {
             .collect()
     }
 
-    /// The least amount of a pair that is given: a device, a core, a GiB.
+    /// Smallest unit of a pair that is allocated: a device, a core, a GiB.
     pub(super) fn unit(&self, queue: QueueId, pair: PairId) -> i64 {
         least_amount(&self.state.tree().pairs_of(queue)[pair].1)
     }
 
-    pub(super) fn change(&self, axis: Axis, amount: i64) -> Change {
+    pub(super) fn change(&self, work: WorkloadId, axis: Axis, amount: i64) -> UnblockChange {
         let snapshot = &self.state.compiled().snapshot;
         match axis {
             Axis::Quota(queue, pair, unit) => {
                 let tree = self.state.tree();
                 let (flavor, resource) = &tree.pairs_of(queue)[pair];
                 let add = amount.saturating_mul(unit);
-                Change::Quota {
+                UnblockChange::Quota {
                     queue: tree.branches[queue].name.clone(),
                     flavor: snapshot.flavors[*flavor].name.clone(),
                     resource: resource.clone(),
@@ -355,18 +381,19 @@ impl Explainer<'_> {
             }
             Axis::Nodes(like) => {
                 let node = &snapshot.nodes[like];
-                Change::Nodes {
+                UnblockChange::Nodes {
                     like: node.name.clone(),
                     instance_type: node.instance_type.clone(),
                     pool: node.pool.clone(),
                     count: u32::try_from(amount).unwrap_or(u32::MAX),
                     devices: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
+                    filled: u32::try_from(self.filled(work, like)).unwrap_or(u32::MAX),
                 }
             }
         }
     }
 
-    fn helps(
+    pub(super) fn helps(
         &mut self,
         work: WorkloadId,
         amounts: &[(Axis, i64)],
@@ -379,12 +406,12 @@ impl Explainer<'_> {
         })
     }
 
-    /// What those before a workload ask for of a pair besides itself: the most that may be needed.
-    fn demand(&mut self, work: WorkloadId, axis: Axis) -> i64 {
+    /// Requests of workloads ahead for a pair, plus its own: the maximum that may be needed.
+    pub(super) fn demand(&mut self, work: WorkloadId, axis: Axis) -> i64 {
         let place = self.places[work].unwrap_or(0);
         match axis {
             Axis::Quota(queue, pair, unit) => {
-                let (all, _) = self.asked(queue, pair, place);
+                let (all, _) = self.requests_ahead(queue, pair, place);
                 let root = self.state.tree().branches[queue].root;
                 all.saturating_add(self.state.gross(root, pair)) / unit + 1
             }
@@ -392,20 +419,20 @@ impl Explainer<'_> {
         }
     }
 
-    /// The least amount of one thing that helps.
-    fn amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
+    /// The smallest amount of one resource that helps.
+    pub(super) fn amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let most = self.demand(work, axis);
         if !self.affords(work, 2, None) {
             return self.reckoned_amount(work, axis);
         }
-        // Ever more until it helps, then back and forth between the last two.
+        // Exponential search until it helps, then binary search between the last two.
         let (mut no, mut yes) = (0, 1);
         let mut victims = loop {
             if let Some(victims) = self.helps(work, &[(axis, yes)], None) {
                 break victims;
             }
             if yes >= most {
-                return None;
+                return self.scan(work, axis);
             }
             if !self.affords(work, 1, None) {
                 return self.reckoned_amount(work, axis);
@@ -425,11 +452,11 @@ impl Explainer<'_> {
                 None => no = middle,
             }
         }
-        let change = self.change(axis, yes);
+        let change = self.change(work, axis, yes);
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
-    /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
+    /// Nodes whose empty copy would fit a pod of each set that lacks nodes, few and different.
     pub(super) fn likes(&mut self, work: WorkloadId, misses: &[Miss]) -> Vec<NodeId> {
         let mut likes: Vec<NodeId> = Vec::new();
         let mut seen: std::collections::BTreeSet<super::sums::Alike> =
@@ -452,34 +479,14 @@ impl Explainer<'_> {
         likes
     }
 
-    fn nodes(&mut self, work: WorkloadId, misses: &[Miss]) -> Option<Unblock> {
-        let compiled = self.state.compiled();
-        let mut best: Option<((bool, i64, usize), Unblock)> = None;
-        for (at, like) in self.likes(work, misses).into_iter().enumerate() {
-            let Some(found) = self.amount(work, Axis::Nodes(like)) else {
-                continue;
-            };
-            let count = match &found.changes[..] {
-                [Change::Nodes { count, .. }] => i64::from(*count),
-                _ => continue,
-            };
-            let devices = compiled.snapshot.nodes[like].devices.len() as i64;
-            let key = (!found.proven, count * devices.max(1), at);
-            if best.as_ref().is_none_or(|best| key < best.0) {
-                best = Some((key, found));
-            }
-        }
-        best.map(|(_, found)| found)
-    }
-
-    /// Quota and nodes together: all of plenty, then less of each in turn as long as it still helps.
+    /// Quota and nodes together: starts with plenty, then reduces each in turn as long as it still helps.
     fn together(
         &mut self,
         work: WorkloadId,
         misses: &[Miss],
         mut to: Option<i32>,
     ) -> Option<Unblock> {
-        let queue = self.state.compiled().works[work].queue?;
+        let queue = self.state.compiled().workloads[work].queue?;
         if !self.affords(work, 2, to) {
             return None;
         }
@@ -493,7 +500,11 @@ impl Explainer<'_> {
         };
         let likes = self.likes(work, if more.is_empty() { misses } else { &more });
         let mut axes: Vec<Axis> = Vec::new();
-        for (set, it) in self.state.compiled().works[work].sets.iter().enumerate() {
+        for (set, it) in self.state.compiled().workloads[work]
+            .sets
+            .iter()
+            .enumerate()
+        {
             let options = self.state.options(work, set, queue, &Relaxation::default());
             let flavors = options.ok()?.into_iter().next()?;
             for (pair, _) in self.state.amounts(work, set, queue, &flavors, it.count) {
@@ -509,7 +520,7 @@ impl Explainer<'_> {
             .map(|&axis| (axis, self.demand(work, axis)))
             .collect();
         let mut victims = self.helps(work, &amounts, to)?;
-        // Less of one thing may change how much of another is needed, since others start or do not: until nothing gives.
+        // A reduction of one may change the need for another, since other workloads start or not: repeat until nothing shrinks.
         let mut proven = false;
         while !proven && self.affords(work, 1, to) {
             proven = true;
@@ -545,18 +556,18 @@ impl Explainer<'_> {
             }
         }
         let some = amounts.iter().filter(|(_, amount)| *amount > 0);
-        let mut changes: Vec<Change> = some
-            .map(|&(axis, amount)| self.change(axis, amount))
+        let mut changes: Vec<UnblockChange> = some
+            .map(|&(axis, amount)| self.change(work, axis, amount))
             .collect();
         if let Some(to) = to {
             let from = self.state.priority(work);
-            changes.insert(0, Change::Priority { from, to });
+            changes.insert(0, UnblockChange::Priority { from, to });
         }
         (!changes.is_empty()).then(|| Unblock::evicting(changes, proven, victims))
     }
 }
 
-/// Does it to a state as [`Change::apply`] does it to a snapshot.
+/// Applies it to a state as [`UnblockChange::apply`] applies it to a snapshot.
 fn suppose(state: &mut State<'_>, axis: Axis, amount: i64) {
     match axis {
         Axis::Quota(queue, pair, unit) => {

@@ -1,4 +1,4 @@
-//! What must at least become free before a workload can start: sums that cost little, so that what cannot help is not tried.
+//! Lower bounds of what must become free before a workload can start: cheap sums that avoid useless attempts.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use model::base::Moment;
 
 use super::{Gate, Relaxation};
 
-/// Room for the pods of a set at most, if more were free than is.
+/// Upper bound of the pods of a set that fit, as resources become free.
 pub(crate) struct Reach<'p> {
     gate: Arc<Gate>,
     want: usize,
-    /// CPU, memory and thousandths of devices of a pod.
+    /// CPU, memory and thousandths of devices per pod.
     ask: [i64; 3],
     resource: Option<ResourceId>,
-    /// Nodes on which something became free: what is free there of each, and the room that they count for; nothing where
-    /// pods cannot go.
+    /// Nodes on which resources became free: free amount of each resource, and the pods counted; none if the pods
+    /// cannot run there.
     free: FxHashMap<NodeId, Option<([i64; 3], i64)>>,
-    /// The level of one domain of which the pods must be.
+    /// The level at which all pods must be in one domain.
     level: Option<(&'p TopologyTree, usize)>,
     sums: Vec<i64>,
     total: i64,
@@ -29,7 +29,7 @@ pub(crate) struct Reach<'p> {
 }
 
 impl<'p> Reach<'p> {
-    /// As things are now.
+    /// Starts from the current state.
     pub(crate) fn new(
         state: &mut State<'p>,
         work: WorkloadId,
@@ -38,11 +38,11 @@ impl<'p> Reach<'p> {
         need: u32,
     ) -> Self {
         let compiled = state.compiled();
-        let own = &compiled.works[work].sets[set];
-        let want = &compiled.wants[own.want];
+        let own = &compiled.workloads[work].sets[set];
+        let want = &compiled.requests[own.want];
         let gate = state.gate(own.constraint, flavors, &Relaxation::default());
         let device = want.devices.first();
-        let wish = own.wish.filter(|wish| wish.2);
+        let wish = own.topology_level.filter(|wish| wish.2);
         let view = state.take_view(own.want, &gate, wish.map(|wish| wish.0), false);
         let narrow = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX / 2);
         let total = narrow(view.total);
@@ -74,8 +74,8 @@ impl<'p> Reach<'p> {
         }
     }
 
-    /// Pods for which so much is enough, at most.
-    fn room(&self, free: [i64; 3]) -> i64 {
+    /// Upper bound of pods that fit these free amounts.
+    fn pods_that_fit(&self, free: [i64; 3]) -> i64 {
         let part = |(free, ask): (i64, i64)| match ask {
             ..=0 => i64::from(u32::MAX),
             ask => (free / ask).max(0),
@@ -84,10 +84,10 @@ impl<'p> Reach<'p> {
         parts.min().unwrap_or(0)
     }
 
-    /// What is free on a node now, and its room.
+    /// Free resources of a node now, and the pods that fit.
     fn now(&self, state: &mut State<'_>, node: NodeId) -> Option<([i64; 3], i64)> {
-        let room = *state.room(node);
-        let make = &state.compiled().makes[room.make];
+        let room = *state.node_free(node);
+        let make = &state.compiled().node_shapes[room.node_shape];
         if !room.open || !self.gate[make.zone] {
             return None;
         }
@@ -98,14 +98,14 @@ impl<'p> Reach<'p> {
         Some(([room.cpu, room.memory, milli], pods))
     }
 
-    /// What a workload holds becomes free.
+    /// Releases a workload's allocation.
     pub(crate) fn release(&mut self, state: &mut State<'_>, work: WorkloadId) {
         let compiled = state.compiled();
         let Some(allocation) = state.allocation(work).cloned() else {
             return;
         };
-        for (set, held) in compiled.works[work].sets.iter().zip(&allocation.sets) {
-            let ask = &compiled.wants[set.want].ask;
+        for (set, held) in compiled.workloads[work].sets.iter().zip(&allocation.sets) {
+            let ask = &compiled.requests[set.want].ask;
             for placement in &held.placements {
                 let known = self.free.get(&placement.node).copied();
                 let known = known.unwrap_or_else(|| self.now(state, placement.node));
@@ -113,17 +113,17 @@ impl<'p> Reach<'p> {
                     self.free.insert(placement.node, None);
                     continue;
                 };
-                let room = state.room(placement.node);
-                let units = &compiled.makes[room.make].units;
+                let room = state.node_free(placement.node);
+                let units = &compiled.node_shapes[room.node_shape].units;
                 let own = placement
-                    .grips
+                    .units
                     .iter()
                     .filter(|(unit, _)| Some(units[*unit as usize].resource) == self.resource);
                 let milli: i64 = own.map(|(_, milli)| i64::from(*milli)).sum();
                 free[0] = free[0].saturating_add(ask.cpu_milli);
                 free[1] = free[1].saturating_add(ask.memory_bytes);
                 free[2] += milli;
-                let after = self.room(free).max(before);
+                let after = self.pods_that_fit(free).max(before);
                 self.free.insert(placement.node, Some((free, after)));
                 self.total += after - before;
                 if let Some((ladder, level)) = self.level
@@ -136,15 +136,15 @@ impl<'p> Reach<'p> {
         }
     }
 
-    /// Whether it could fit so.
+    /// Whether the workload may fit now.
     pub(crate) fn may_fit(&self) -> bool {
         self.total >= self.need && (self.level.is_none() || self.best >= self.need)
     }
 }
 
 impl State<'_> {
-    /// How many must end, in order, before a workload can fit at all; nothing where it cannot even if all do. One that
-    /// fits may still need more of them.
+    /// How many workloads must end, in order, before a workload can fit at all; none if it cannot even after all of them. It may
+    /// need more of them to fit.
     pub(crate) fn least_ends(
         &mut self,
         work: WorkloadId,
@@ -153,7 +153,7 @@ impl State<'_> {
         let queue = self.gate_of_queue(work).ok()?;
         let relaxation = Relaxation::default();
         let mut most = 0;
-        for (set, it) in self.compiled().works[work].sets.iter().enumerate() {
+        for (set, it) in self.compiled().workloads[work].sets.iter().enumerate() {
             let need = it.min.max(1).min(it.count);
             let options = self.options(work, set, queue, &relaxation).ok()?;
             let mut least: Option<usize> = None;

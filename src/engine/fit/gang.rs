@@ -1,4 +1,4 @@
-//! Pods that start together: the smallest domain that holds them, and packing within it.
+//! Gang placement: the smallest domain that fits, and packing within it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,19 +8,19 @@ use crate::state::{PodPlacement, State, View};
 
 use super::{Gate, Relaxation, Why};
 
-/// A narrowest domain, or none where there are none to choose from, and pods that go there.
-type Part = (Option<usize>, u64);
+/// A narrowest domain (none if there are no domains) and the number of pods for it.
+type DomainShare = (Option<usize>, u64);
 
-/// Nodes with room for a pod, by domain.
-struct Rooms<'a> {
+/// Nodes that fit a pod, by domain.
+struct DomainCapacity<'a> {
     ladder: &'a TopologyTree,
-    /// Per domain: pods for which it has room.
+    /// Per domain: pods that fit.
     sums: &'a [u64],
-    /// Pods for which there is room anywhere.
+    /// Pods that fit on all nodes.
     total: u64,
 }
 
-impl Rooms<'_> {
+impl DomainCapacity<'_> {
     fn domain_key(&self, domain: usize) -> (u64, usize, Reverse<usize>, usize) {
         let it = &self.ladder.domains[domain];
         (
@@ -31,16 +31,16 @@ impl Rooms<'_> {
         )
     }
 
-    /// Of some domains, the one that holds so many pods and the fewest besides.
+    /// The domain that fits this many pods with the least left over.
     fn tightest(&self, domains: impl Iterator<Item = usize>, count: u64) -> Option<usize> {
         domains
             .filter(|&domain| self.sums[domain] >= count)
             .min_by_key(|&domain| self.domain_key(domain))
     }
 
-    /// How many pods each narrowest domain gets, in order, if `count` go into a domain (or, with none, anywhere). It has
-    /// room for them.
-    fn spread(&self, domain: Option<usize>, count: u64, out: &mut Vec<Part>) {
+    /// Number of pods for each narrowest domain, in order, if `count` pods go into a domain (or, with none, anywhere). They
+    /// must fit.
+    fn spread(&self, domain: Option<usize>, count: u64, out: &mut Vec<DomainShare>) {
         let children: Vec<usize> = match domain {
             Some(domain) => self.ladder.domains[domain].children.clone(),
             None => {
@@ -53,7 +53,7 @@ impl Rooms<'_> {
             .into_iter()
             .filter(|&child| self.sums[child] > 0)
             .collect();
-        // Nodes right in the domain, and in none below it.
+        // Nodes directly in the domain, in none of its subdomains.
         let here = domain.map_or(self.total, |domain| self.sums[domain]);
         let below: u64 = children.iter().map(|&child| self.sums[child]).sum();
         let own = here.saturating_sub(below);
@@ -62,7 +62,7 @@ impl Rooms<'_> {
             if let Some(child) = self.tightest(children.iter().copied(), left) {
                 return self.spread(Some(child), left, out);
             }
-            // The widest first, so that few domains are used; nodes that are in none below come last.
+            // The largest first, so that few domains are used; nodes outside subdomains come last.
             let widest = children.iter().copied();
             let widest = widest.max_by_key(|&child| (self.sums[child], Reverse(child)));
             match widest {
@@ -78,7 +78,7 @@ impl Rooms<'_> {
 }
 
 impl<'p> State<'p> {
-    /// Seats so many pods of a set in order. Otherwise why not, and how many could; then nobody is seated.
+    /// Places this many pods of a set in order. Otherwise returns why not and how many fit; then none is placed.
     pub(super) fn place(
         &mut self,
         work: WorkloadId,
@@ -88,9 +88,9 @@ impl<'p> State<'p> {
         relaxation: &Relaxation,
     ) -> Result<Vec<PodPlacement>, (Why, u32)> {
         let compiled: &'p CompiledFleet = self.compiled();
-        let it = &compiled.works[work].sets[set];
+        let it = &compiled.workloads[work].sets[set];
         let want = it.want;
-        let wish = it.wish.filter(|_| !relaxation.no_topology);
+        let wish = it.topology_level.filter(|_| !relaxation.no_topology);
         let gate = self.gate(it.constraint, flavors, relaxation);
         if count == 0 {
             return Ok(Vec::new());
@@ -139,7 +139,7 @@ impl<'p> State<'p> {
         Ok(placements)
     }
 
-    /// How many pods each narrowest domain gets; nothing where there are no domains to choose from.
+    /// Number of pods for each narrowest domain; none if there are no domains.
     fn parts(
         &self,
         view: &View,
@@ -147,11 +147,11 @@ impl<'p> State<'p> {
         set: usize,
         count: u32,
         wish: Option<(usize, usize, bool)>,
-    ) -> Result<Vec<Part>, (Why, u32)> {
+    ) -> Result<Vec<DomainShare>, (Why, u32)> {
         let compiled: &'p CompiledFleet = self.compiled();
         let ladder = &compiled.ladders[at];
         let asked = u64::from(count);
-        let rooms = Rooms {
+        let rooms = DomainCapacity {
             ladder,
             sums: view.sums(at),
             total: view.total,
@@ -185,30 +185,30 @@ impl<'p> State<'p> {
         Ok(parts)
     }
 
-    /// Nodes that are in a domain and in none below it (or in none at all), and that pods of a gate may use.
+    /// Eligible nodes that are directly in a domain and in none of its subdomains (or in no domain at all).
     fn nodes_right_in(
         &self,
         ladder: &TopologyTree,
         domain: Option<usize>,
         gate: &Gate,
     ) -> Vec<NodeId> {
-        let told = self.compiled().sites.len();
+        let told = self.compiled().nodes.len();
         let right = |node: NodeId| {
-            let room = self.room(node);
+            let room = self.node_free(node);
             ladder.paths[room.origin].last().copied() == domain
-                && gate[self.compiled().makes[room.make].zone]
+                && gate[self.compiled().node_shapes[room.node_shape].zone]
         };
         let of = |domain: usize| ladder.domains[domain].nodes.iter().copied();
         let mut nodes: Vec<NodeId> = match domain {
             Some(domain) => of(domain).filter(|node| right(*node)).collect(),
             None => (0..told).filter(|node| right(*node)).collect(),
         };
-        // Those that are only supposed.
+        // Hypothetical nodes.
         nodes.extend((told..self.nodes()).filter(|node| right(*node)));
         nodes
     }
 
-    /// The topology that closeness is measured in where nothing says.
+    /// Default topology if none is specified.
     fn ladder_of(&self, flavors: &[FlavorId]) -> usize {
         let compiled: &'p CompiledFleet = self.compiled();
         let mut names = flavors
@@ -221,7 +221,7 @@ impl<'p> State<'p> {
         told.unwrap_or(0)
     }
 
-    /// The best node that takes all of so many pods.
+    /// The best node that fits all of these pods.
     fn one_node(&mut self, want: usize, gate: &Gate, count: u32) -> Option<NodeId> {
         let view = self.take_view(want, gate, None, true);
         let found = view
@@ -231,7 +231,7 @@ impl<'p> State<'p> {
         found
     }
 
-    /// Pods one by one on the best nodes of all.
+    /// Places pods one by one on the best of all nodes.
     fn scatter(&mut self, want: usize, gate: &Gate, count: u32) -> Vec<PodPlacement> {
         let mut placements = Vec::with_capacity(count as usize);
         while placements.len() < count as usize {
@@ -243,7 +243,7 @@ impl<'p> State<'p> {
         placements
     }
 
-    /// Pods one by one on the best of some nodes.
+    /// Places pods one by one on the best of the given nodes.
     fn fill(
         &mut self,
         want: usize,
@@ -253,7 +253,7 @@ impl<'p> State<'p> {
     ) {
         let mut order: BTreeSet<((i64, i64), NodeId)> = BTreeSet::new();
         for &node in nodes {
-            // What is kept for others is closed beside them.
+            // Reserved nodes count as closed here.
             if !self.takes_pods(node) {
                 continue;
             }
@@ -275,8 +275,8 @@ impl<'p> State<'p> {
     }
 }
 
-impl Rooms<'_> {
-    /// The tightest of these domains, or, where less will do, of those around them.
+impl DomainCapacity<'_> {
+    /// The smallest of these domains that fits, or, if fewer pods suffice, the smallest around them.
     fn nearest(&self, domains: BTreeSet<usize>, count: u64, required: bool) -> Option<usize> {
         let mut domains = domains;
         loop {

@@ -1,4 +1,4 @@
-//! Which zones of nodes pods may go to: labels, affinity and taints, worked out once for pods that are alike.
+//! Gates: which node zones pods may use by labels, affinity and taints, computed once for equal pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Gates {
 /// Which zones are open to pods.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Its number; gates of one number are alike.
+    /// Its number; gates with the same number are equal.
     pub(crate) id: u32,
     zones: Box<[bool]>,
 }
@@ -33,7 +33,7 @@ impl std::ops::Index<usize> for Gate {
     }
 }
 
-/// The first taint that keeps pods away. That a node is cordoned the engine knows by itself.
+/// The first taint that excludes pods. Cordons are handled separately.
 pub(super) fn kept_out<'t>(
     taints: &'t [Taint],
     tolerations: &[&[Toleration]],
@@ -48,7 +48,7 @@ pub(super) fn kept_out<'t>(
 }
 
 impl State<'_> {
-    /// Per zone: whether pods of a constraint may go there with these flavors.
+    /// Per zone: whether pods of a constraint may use it with these flavors.
     pub(crate) fn gate(
         &mut self,
         constraint: usize,

@@ -1,8 +1,8 @@
-//! Whether a workload can start in a state, with which flavors and on which nodes; and if not, why, flavor by flavor.
+//! Fit: whether a workload can start in a state, with which flavors and on which nodes; and if not, why, by flavor.
 //!
-//! A workload starts whole (at least the minimum of every set of pods) or not at all. Sets of pods that compete for the same
-//! nodes or quota are seated the largest first, each with its first flavors that do; where one then finds nothing left, the
-//! flavors of all are tried together, and other orders. What more than that can hide is refused.
+//! A workload starts as a gang (at least the minimum of every pod set) or not at all. Pod sets that compete for the same
+//! nodes or quota are placed largest first, each with its first flavors that fit; if a later set then does not fit, flavor
+//! combinations of all sets are tried, and other orders. A fit that needs more than that is not found.
 
 mod bound;
 mod gang;
@@ -26,89 +26,89 @@ pub(super) use bound::Reach;
 pub(super) use gate::{Gate, Gates};
 pub(super) use needs::Shortages;
 
-/// Most ways to give flavors to the sets of a workload together that are tried.
+/// Maximum number of flavor combinations of a workload's sets that are tried.
 const MOST_WAYS: usize = 32;
 
-/// What is left out of account while looking: how one cause is told from another.
+/// Constraints that are ignored in a search, to isolate one cause from another.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Relaxation {
     /// Quotas.
     pub no_quota: bool,
-    /// Room on nodes; what is found has no seats.
+    /// Free capacity of nodes; the result has no placements.
     pub no_nodes: bool,
-    /// Wishes for closeness, required ones too.
+    /// Topology requests, including required ones.
     pub no_topology: bool,
     /// Taints.
     pub no_taints: bool,
-    /// Labels that pods ask for (those of flavors stay).
+    /// Labels that pods require (those of flavors still apply).
     pub no_labels: bool,
-    /// Tolerations on top of the workload's own.
+    /// Additional tolerations.
     pub tolerate: Vec<Toleration>,
-    /// Only this flavor for accelerators, whatever the workload's own list says; it must be one of the queue's.
+    /// Only this flavor for accelerators, overriding the workload's own list; it must be one of the queue's.
     pub only_flavor: Option<FlavorId>,
-    /// Nothing less than the full count of every set.
+    /// Requires the full count of every set.
     pub whole: bool,
 }
 
 /// Why a workload cannot start with some flavors.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Why {
-    /// It names a queue that is not there.
+    /// Its queue does not exist.
     NoQueue,
-    /// Its queue, or one above it, admits nothing now.
+    /// Its queue, or one above it, does not admit now.
     Stopped {
-        /// Which.
+        /// The stopped queue.
         queue: QueueId,
     },
     /// Its queue is a cohort, which admits nothing.
     Cohort,
-    /// Its queue has no quota for a resource that it asks for.
+    /// Its queue has no quota for a requested resource.
     NotCovered {
         /// The resource.
         resource: Name,
     },
-    /// None of its own flavors is one of its queue's.
+    /// None of its own flavors belongs to its queue.
     NoFlavor,
-    /// The flavor's nodes carry a taint that it does not tolerate.
+    /// The flavor's nodes have a taint that it does not tolerate.
     FlavorTaint {
         /// Flavor.
         flavor: FlavorId,
         /// Key of the taint.
         key: Name,
     },
-    /// The flavor's labels are not those that it asks for.
+    /// It requires labels other than the flavor's.
     FlavorLabels {
         /// Flavor.
         flavor: FlavorId,
     },
-    /// It asks for more than its queue could ever use, borrowing included.
+    /// It requests more than its queue could ever use, borrowing included.
     OverMost {
         /// Flavor and resource in the queue's tree.
         pair: PairId,
-        /// Asked for.
+        /// Requested.
         asked: i64,
-        /// The most.
+        /// Maximum.
         most: i64,
     },
-    /// Too much of the quota is in use.
+    /// Insufficient quota.
     Quota {
         /// Flavor and resource in the queue's tree.
         pair: PairId,
-        /// Asked for.
+        /// Requested.
         asked: i64,
         /// Free for its queue now.
         free: i64,
     },
-    /// Too few nodes have room.
+    /// Too few pods fit on nodes.
     Nodes {
         /// Set of pods.
         set: usize,
         /// Pods.
         asked: u32,
-        /// Pods for which there is room.
+        /// Pods that fit.
         room: u64,
     },
-    /// There is room, but in no one domain.
+    /// Enough capacity is free, but not in one domain.
     Topology {
         /// Set of pods.
         set: usize,
@@ -118,23 +118,23 @@ pub enum Why {
         level: usize,
         /// Pods.
         asked: u32,
-        /// Most pods for which one domain has room.
+        /// Most pods that fit in one domain.
         best: u64,
     },
-    /// The queue is strict, and another stands before it.
+    /// The queue is strict, and another workload is ahead.
     Behind {
-        /// Which.
+        /// The workload ahead.
         work: WorkloadId,
     },
-    /// It would delay one that holds a reservation.
+    /// It would delay a reservation.
     Reserved {
-        /// Which.
+        /// The workload with the reservation.
         work: WorkloadId,
     },
 }
 
 impl Why {
-    /// True where time alone can mend it: something that is in use may become free.
+    /// Whether waiting can resolve it: resources in use may become free.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -147,14 +147,14 @@ impl Why {
     }
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Miss {
-    /// The set of pods that failed.
+    /// The pod set that failed.
     pub set: usize,
-    /// The flavors that were tried; none where it failed before.
+    /// Flavors that were tried; empty if it failed earlier.
     pub flavors: Vec<FlavorId>,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
@@ -169,10 +169,10 @@ impl Miss {
 }
 
 impl State<'_> {
-    /// Starts a workload, if it fits as it is now: it holds what is returned.
+    /// Starts a workload if it fits now, and returns its allocation.
     ///
     /// # Errors
-    /// Every attempt that failed, in the order of attempts; the state is as before.
+    /// Every failed attempt, in order; the state is unchanged.
     pub fn start(
         &mut self,
         work: WorkloadId,
@@ -181,9 +181,9 @@ impl State<'_> {
         let mark = self.mark();
         match self.tenure_for(work, relaxation) {
             Ok(allocation) => {
-                // It was seated while looking; what is left is to say so.
+                // The search already took its resources; only the allocation has to be recorded.
                 let allocation = Arc::new(allocation);
-                self.hold(work, allocation.clone());
+                self.allocate(work, allocation.clone());
                 Ok(allocation)
             }
             Err(misses) => {
@@ -193,7 +193,7 @@ impl State<'_> {
         }
     }
 
-    /// What a workload would hold if it started now; the state stays as it is.
+    /// The allocation of a workload if it started now; the state is unchanged.
     ///
     /// # Errors
     /// As [`State::start`].
@@ -208,13 +208,13 @@ impl State<'_> {
         found.map(Arc::new)
     }
 
-    /// Whether its queue lets anything in.
+    /// The workload's queue, if it admits.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it does not admit.
     pub fn gate_of_queue(&self, work: WorkloadId) -> Result<QueueId, Why> {
         use super::snapshot::Stop;
-        let Some(queue) = self.compiled().works[work].queue else {
+        let Some(queue) = self.compiled().workloads[work].queue else {
             return Err(Why::NoQueue);
         };
         let known = &self.compiled().snapshot.queues;
@@ -231,8 +231,8 @@ impl State<'_> {
         }
     }
 
-    /// What of its queue's quotas a workload would use, by the first flavors that quotas alone allow; by the first of all
-    /// where they allow none.
+    /// Quota that a workload would use in its queue, with the first flavors that quotas alone allow; with the first of all
+    /// if they allow none.
     pub(super) fn nominated(
         &mut self,
         work: WorkloadId,
@@ -248,11 +248,11 @@ impl State<'_> {
         let Ok(queue) = self.gate_of_queue(work) else {
             return Vec::new();
         };
-        let sets = 0..self.compiled().works[work].sets.len();
+        let sets = 0..self.compiled().workloads[work].sets.len();
         let first = |set: usize| {
             let options = self.options(work, set, queue, relaxation).ok()?;
             Some(PodSetAllocation {
-                count: self.compiled().works[work].sets[set].count,
+                count: self.compiled().workloads[work].sets[set].count,
                 flavors: options.into_iter().next()?,
                 placements: Vec::new(),
             })
@@ -269,13 +269,13 @@ impl State<'_> {
         let queue = self.gate_of_queue(work).map_err(Miss::plain)?;
         let start = self.mark();
         let mut held: Vec<Option<PodSetAllocation>> =
-            vec![None; self.compiled().works[work].sets.len()];
+            vec![None; self.compiled().workloads[work].sets.len()];
         for set in self.by_size(work) {
             match self.start_set(work, set, queue, relaxation) {
                 Ok(allocation) => held[set] = Some(allocation),
                 Err(misses) if held.len() == 1 => return Err(misses),
                 Err(misses) => {
-                    // The sets before it may have taken what only it can use.
+                    // Earlier sets may have taken resources that only this set can use.
                     self.undo_to(start);
                     return self.start_otherwise(work, queue, relaxation).ok_or(misses);
                 }
@@ -299,8 +299,8 @@ impl State<'_> {
         }
     }
 
-    /// Starts one set of pods: the first flavors in which it fits whole; or else, where less will do, the first in which
-    /// its minimum fits.
+    /// Starts one pod set: with the first flavors in which it fits whole; or, if fewer pods suffice, the first in which its
+    /// minimum fits.
     fn start_set(
         &mut self,
         work: WorkloadId,
@@ -310,7 +310,7 @@ impl State<'_> {
     ) -> Result<PodSetAllocation, Vec<Miss>> {
         let options = self.options(work, set, queue, relaxation)?;
         let (count, min) = {
-            let set = &self.compiled().works[work].sets[set];
+            let set = &self.compiled().workloads[work].sets[set];
             (set.count, set.min)
         };
         let stops = {
@@ -321,7 +321,7 @@ impl State<'_> {
         };
         let mut misses: Vec<Miss> = Vec::new();
         let mut mosts: Vec<u32> = Vec::new();
-        // Of those that fit by borrowing the one that borrows at the lowest height.
+        // Among flavors that need borrowing, the one that borrows at the lowest height.
         let mut borrowing: Option<(usize, usize)> = None;
         for (at, flavors) in options.iter().enumerate() {
             let mark = self.mark();
@@ -331,7 +331,7 @@ impl State<'_> {
                     let Some(height) = height.filter(|_| !stops) else {
                         return Ok(allocation);
                     };
-                    // It fits by borrowing; one that does not borrow, or borrows lower, is better.
+                    // It fits by borrowing; flavors with no borrowing, or at a lower height, are better.
                     self.undo_to(mark);
                     if borrowing.is_none_or(|best| height < best.0) {
                         borrowing = Some((height, at));
@@ -366,7 +366,7 @@ impl State<'_> {
         Err(misses)
     }
 
-    /// Starts as many pods of a set as can be, from a most down to a least.
+    /// Starts as many pods of a set as fit, from a maximum down to a minimum.
     pub(super) fn start_fewer(
         &mut self,
         work: WorkloadId,
@@ -376,11 +376,8 @@ impl State<'_> {
         (least, mut most): (u32, u32),
         relaxation: &Relaxation,
     ) -> Option<PodSetAllocation> {
-        // What quota allows may be more than the nodes do; twice is enough to know both.
-        for _ in 0..3 {
-            if most < least {
-                return None;
-            }
+        // Quota, nodes and a required domain each allow fewer pods: a failure says how many.
+        while most >= least {
             let mark = self.mark();
             match self.attempt(work, set, queue, flavors, most, relaxation) {
                 Ok(allocation) => return Some(allocation),
@@ -393,8 +390,8 @@ impl State<'_> {
         None
     }
 
-    /// Seats a workload with the flavors and numbers of pods that are given for each of its sets, if it fits. Otherwise the
-    /// state is as before.
+    /// Places a workload with the given flavors and pod counts of each set, if it fits. Otherwise the
+    /// state is unchanged.
     pub(super) fn start_with(
         &mut self,
         work: WorkloadId,
@@ -407,7 +404,7 @@ impl State<'_> {
         orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, relaxation))
     }
 
-    /// The same, with sets seated in some order.
+    /// The same, with a given order of sets.
     fn start_in(
         &mut self,
         work: WorkloadId,
@@ -431,15 +428,15 @@ impl State<'_> {
         Some(self.tenure_of(work, queue, held))
     }
 
-    /// Starts a workload of several sets with other flavors for each, or its sets seated in another order, than each by
-    /// itself would choose: all of its pods, or else its minimum.
+    /// Starts a workload of several sets with other flavor combinations, or in another order of sets, than each set alone
+    /// would choose: all of its pods, or else its minimum.
     fn start_otherwise(
         &mut self,
         work: WorkloadId,
         queue: QueueId,
         relaxation: &Relaxation,
     ) -> Option<Allocation> {
-        let sets = &self.compiled().works[work].sets;
+        let sets = &self.compiled().workloads[work].sets;
         let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
         for set in 0..sets.len() {
             let options = self.options(work, set, queue, relaxation).ok()?;
@@ -475,16 +472,16 @@ impl State<'_> {
         None
     }
 
-    /// Orders in which sets of pods are seated: those that ask for most first; those that must be in one domain first; and
-    /// those that ask for least first.
+    /// Orders in which pod sets are placed: largest request first; sets that require one domain first; and
+    /// smallest request first.
     fn orders(&self, work: WorkloadId) -> Vec<Vec<usize>> {
         let by_size = self.by_size(work);
         if by_size.len() < 2 {
             return vec![by_size];
         }
-        let sets = &self.compiled().works[work].sets;
+        let sets = &self.compiled().workloads[work].sets;
         let mut close = by_size.clone();
-        close.sort_by_key(|&set| !sets[set].wish.is_some_and(|wish| wish.2));
+        close.sort_by_key(|&set| !sets[set].topology_level.is_some_and(|wish| wish.2));
         let reverse: Vec<usize> = by_size.iter().rev().copied().collect();
         let mut orders = vec![by_size];
         for order in [close, reverse] {
@@ -495,19 +492,19 @@ impl State<'_> {
         orders
     }
 
-    /// Sets of pods, those that ask for most first.
+    /// Pod sets, largest request first.
     fn by_size(&self, work: WorkloadId) -> Vec<usize> {
-        let sets = &self.compiled().works[work].sets;
+        let sets = &self.compiled().workloads[work].sets;
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let size = |set: &usize| {
-            let ask = &self.compiled().wants[sets[*set].want].ask;
+            let ask = &self.compiled().requests[sets[*set].want].ask;
             (ask.device_milli(), ask.cpu_milli)
         };
         order.sort_by_key(|set| std::cmp::Reverse(size(set)));
         order
     }
 
-    /// Starts so many pods of a set with these flavors. Otherwise why not, and how many could.
+    /// Starts this many pods of a set with these flavors. Otherwise returns why not and how many would fit.
     fn attempt(
         &mut self,
         work: WorkloadId,

@@ -1,5 +1,5 @@
-//! What workloads need at least to start, worked out once for all of one shape and compared with what is free: who cannot start is
-//! known for the price of a few sums. Nothing is said of who then does: that is tried.
+//! Minimum needs of workloads, computed once per shape and compared with free resources, so that workloads that cannot start are
+//! ruled out with a few sums. Whether the others start is found out by trying.
 
 use std::sync::Arc;
 
@@ -10,55 +10,55 @@ use crate::state::{Occupancy, State};
 
 use super::{Gate, Relaxation};
 
-/// One way to give flavors to a set of pods.
+/// One flavor assignment of a pod set.
 #[derive(Debug)]
 struct Way {
-    /// Its flavors take the pods at all.
+    /// Its flavors accept the pods at all.
     suits: bool,
-    /// Quota of its fewest pods.
+    /// Quota of its minimum number of pods.
     least: Vec<(PairId, i64)>,
-    /// Quota of all its pods, and whether that is more than its queue could ever use.
+    /// Quota of all its pods, and whether that exceeds what its queue could ever use.
     whole: Vec<(PairId, i64, bool)>,
-    /// Index of the nodes that it may use.
+    /// Index of its eligible nodes.
     spot: usize,
 }
 
-/// What a shape needs.
+/// Needs of a shape.
 #[derive(Debug)]
 struct Needs {
     queue: QueueId,
-    /// Per set of pods: the fewest of them, and the ways, in the order in which they are tried.
+    /// Per pod set: its minimum, and flavor assignments in the order in which they are tried.
     sets: Vec<(u64, Vec<Way>)>,
-    /// Its first flavors that quotas allow are the first ways that they do.
+    /// The first flavors that quotas allow are the first assignments that they allow.
     plain: bool,
 }
 
-/// Nodes that pods which ask for the same may use.
+/// Eligible nodes of pods with equal requests.
 #[derive(Debug)]
 struct Spot {
     want: usize,
     gate: Arc<Gate>,
-    /// Ladder and level of the one domain that they must be in.
+    /// Ladder and level of the domain that they must share.
     level: Option<(usize, usize)>,
-    /// In which look it was counted, and the pods for which there is room.
+    /// Generation in which it was counted, and the pods that fit.
     counted: (u64, u64),
 }
 
-/// What is asked, number of the gate, ladder and level.
+/// Pod request, number of the gate, ladder and level.
 type SpotKey = (usize, u32, Option<(usize, usize)>);
 
-/// What all shapes of a compiled fleet need. It holds for one state and what becomes of it, quotas and nodes staying as they are.
+/// Needs of all shapes of a compiled fleet. Valid for one state and its successors while quotas and nodes are unchanged.
 #[derive(Debug)]
 pub(crate) struct Shortages {
-    /// By shape, once it was needed; `Some(None)` where it can never start.
+    /// By shape, computed on first use; `Some(None)` if it can never start.
     shapes: Vec<Option<Option<Needs>>>,
     spots: Vec<Spot>,
     spot_index: FxHashMap<SpotKey, usize>,
-    /// Counts the states that were looked at.
+    /// Generation: increases with every change of the state.
     look: u64,
-    /// By queue: in which look it was counted, and what is free of each pair.
+    /// By queue: the generation in which it was counted, and the free amount of each pair.
     free: Vec<(u64, Vec<i64>)>,
-    /// By shape: in which look it was compared, and whether it may fit.
+    /// By shape: the generation in which it was compared, and whether it may fit.
     known: Vec<(u64, bool)>,
 }
 
@@ -75,14 +75,14 @@ impl Shortages {
         }
     }
 
-    /// Something was taken or given back since the last look.
+    /// Call after resources were taken or released.
     pub(crate) fn look_anew(&mut self) {
         self.look += 1;
     }
 
-    /// Whether a workload may fit: if not, trying would fail.
+    /// Whether a workload may fit; if not, an attempt would fail.
     pub(crate) fn may_fit(&mut self, state: &mut State<'_>, work: WorkloadId) -> bool {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         let (look, may) = self.known[shape];
         if look == self.look {
             return may;
@@ -109,19 +109,20 @@ impl Shortages {
             ways.iter().any(|way| {
                 way.suits
                     && way.least.iter().all(|&(pair, each)| each <= free[pair])
-                    && (state.nodes() == 0 || room(&mut spots[way.spot], state, *look) >= *need)
+                    && (state.nodes() == 0
+                        || pods_that_fit(&mut spots[way.spot], state, *look) >= *need)
             })
         })
     }
 
-    /// Whether a workload that may fit now may have its quota in some other state of the fleet.
+    /// Whether a workload that may fit now may also have its quota in another state of the fleet.
     pub(crate) fn has_quota(
         &self,
         compiled: &CompiledFleet,
         work: WorkloadId,
         then: &Occupancy,
     ) -> bool {
-        let Some(Some(needs)) = &self.shapes[compiled.works[work].shape] else {
+        let Some(Some(needs)) = &self.shapes[compiled.workloads[work].shape] else {
             return true;
         };
         let free = |&(pair, each): &(PairId, i64)| then.available(needs.queue, pair) >= each;
@@ -131,10 +132,10 @@ impl Shortages {
         })
     }
 
-    /// Whether something that is in use and may become free keeps one from starting that may not fit; nothing where only trying
-    /// tells.
+    /// Whether resources that may become free block a workload that does not fit; none if only an attempt
+    /// can tell.
     pub(crate) fn may_pass(&mut self, state: &mut State<'_>, work: WorkloadId) -> Option<bool> {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         self.learn(state, work, shape);
         let Some(Some(needs)) = &self.shapes[shape] else {
             return Some(false);
@@ -145,20 +146,20 @@ impl Shortages {
         let free = counted(&mut self.free, state, needs.queue, self.look);
         let passes = |way: &Way| {
             let mut short = way.whole.iter();
-            // The first quota that is short says why.
+            // The first quota that is short is the reason.
             let short = short.find(|&&(pair, asked, over)| over || asked > free[pair]);
             way.suits && short.is_none_or(|(_, _, over)| !over)
         };
         Some(ways.iter().any(passes))
     }
 
-    /// What of its queue's quotas a workload would use, as [`State::nominated`] has it.
+    /// Quota that a workload would use in its queue, as [`State::nominated`] computes it.
     pub(crate) fn nominated(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,
     ) -> Vec<(PairId, i64)> {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         self.learn(state, work, shape);
         let Some(Some(needs)) = &self.shapes[shape] else {
             return state.nominated(work, &Relaxation::default());
@@ -179,7 +180,7 @@ impl Shortages {
             .collect()
     }
 
-    /// Works out what a shape needs; nothing where it can never start.
+    /// Computes the needs of a shape; none if it can never start.
     fn learn(&mut self, state: &mut State<'_>, work: WorkloadId, shape: usize) {
         if self.shapes[shape].is_none() {
             let needs = self.needs(state, work);
@@ -192,12 +193,15 @@ impl Shortages {
         let queue = state.gate_of_queue(work).ok()?;
         let relaxation = Relaxation::default();
         let mut sets = Vec::new();
-        for (set, it) in compiled.works[work].sets.iter().enumerate() {
+        for (set, it) in compiled.workloads[work].sets.iter().enumerate() {
             let least = it.min.max(1).min(it.count);
             let mut ways = Vec::new();
             for flavors in state.options(work, set, queue, &relaxation).ok()? {
                 let gate = state.gate(it.constraint, &flavors, &relaxation);
-                let level = it.wish.filter(|wish| wish.2).map(|wish| (wish.0, wish.1));
+                let level = it
+                    .topology_level
+                    .filter(|wish| wish.2)
+                    .map(|wish| (wish.0, wish.1));
                 let spots = &mut self.spots;
                 let spot = *self
                     .spot_index
@@ -236,7 +240,7 @@ impl Shortages {
         }
         let known = compiled.snapshot.queues.get(queue);
         let stops = known.is_none_or(|queue| queue.fungibility.borrow_stops);
-        let rigid = compiled.works[work]
+        let rigid = compiled.workloads[work]
             .sets
             .iter()
             .all(|it| it.min.max(1) >= it.count);
@@ -248,7 +252,7 @@ impl Shortages {
     }
 }
 
-/// What is free of each pair of a queue's tree for it.
+/// Free amount of each pair of the tree for a queue.
 fn counted<'f>(
     free: &'f mut [(u64, Vec<i64>)],
     state: &State<'_>,
@@ -265,8 +269,8 @@ fn counted<'f>(
     list
 }
 
-/// Pods for which there is room, in the one domain that has most where they must be in one.
-fn room(spot: &mut Spot, state: &mut State<'_>, look: u64) -> u64 {
+/// Pods that fit; in the largest domain if they must share one.
+fn pods_that_fit(spot: &mut Spot, state: &mut State<'_>, look: u64) -> u64 {
     if spot.counted.0 == look {
         return spot.counted.1;
     }

@@ -1,6 +1,6 @@
-//! The flavors that a set of pods may start with, in the order in which they are tried, and what that uses of quotas.
+//! Flavors that a pod set may start with, in the order in which they are tried, and the quota that it uses with them.
 
-use crate::compiled::{FlavorId, Group, PairId, QueueId, WorkloadId};
+use crate::compiled::{FlavorId, PairId, QueueId, ResourceGroup, WorkloadId};
 use crate::snapshot::DEVICES;
 use crate::state::{PodSetAllocation, State};
 use model::base::Name;
@@ -8,14 +8,14 @@ use model::base::Name;
 use super::gate::kept_out;
 use super::{Miss, Relaxation, Why};
 
-/// Most combinations of flavors that are tried.
+/// Maximum number of flavor combinations that are tried.
 const MOST_OPTIONS: usize = 64;
 
 impl State<'_> {
-    /// The groups of a queue that have what a set asks for.
+    /// Resource groups of a queue that a set's requests use.
     ///
     /// # Errors
-    /// A resource that it asks for and the queue, which must have it, has not.
+    /// A requested resource that the queue must cover and does not.
     pub(crate) fn groups_of(
         &self,
         work: WorkloadId,
@@ -23,7 +23,7 @@ impl State<'_> {
         queue: QueueId,
     ) -> Result<Vec<usize>, Name> {
         let branch = &self.tree().branches[queue];
-        let ask = &self.compiled().wants[self.compiled().works[work].sets[set].want].ask;
+        let ask = &self.compiled().requests[self.compiled().workloads[work].sets[set].want].ask;
         let devices = ask.devices.iter().map(|device| (&*device.resource, true));
         let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
         let plain = plain
@@ -32,9 +32,11 @@ impl State<'_> {
             .map(|(name, _)| (name, false));
         let mut used = Vec::new();
         for (resource, device) in devices.chain(plain) {
-            let own = |group: &Group| group.resources.iter().any(|name| &**name == resource);
-            let any =
-                |group: &Group| device && group.resources.iter().any(|name| &**name == DEVICES);
+            let own =
+                |group: &ResourceGroup| group.resources.iter().any(|name| &**name == resource);
+            let any = |group: &ResourceGroup| {
+                device && group.resources.iter().any(|name| &**name == DEVICES)
+            };
             let found = branch.groups.iter().position(own);
             match found.or_else(|| branch.groups.iter().position(any)) {
                 Some(group) => used.push(group),
@@ -44,8 +46,8 @@ impl State<'_> {
                 None => {}
             }
         }
-        // Pods themselves may be counted.
-        let pods = |group: &Group| group.resources.iter().any(|name| &**name == "pods");
+        // The number of pods may have a quota too.
+        let pods = |group: &ResourceGroup| group.resources.iter().any(|name| &**name == "pods");
         used.extend(branch.groups.iter().position(pods));
         used.sort_unstable();
         used.dedup();
@@ -64,7 +66,7 @@ impl State<'_> {
             .groups_of(work, set, queue)
             .map_err(|resource| Miss::plain(Why::NotCovered { resource }))?;
         let branch = &self.tree().branches[queue];
-        let choices = self.compiled().works[work].choices.as_ref();
+        let choices = self.compiled().workloads[work].choices.as_ref();
         let lists: Vec<Vec<FlavorId>> = groups
             .iter()
             .map(|&group| {
@@ -91,7 +93,7 @@ impl State<'_> {
             return Err(Miss::plain(Why::NoFlavor));
         }
         if lists.is_empty() {
-            // Without quotas flavors only say where pods go.
+            // Without quotas, flavors only select nodes.
             let only = relaxation.only_flavor.map(|flavor| vec![vec![flavor]]);
             let own = choices.map(|list| list.iter().map(|(flavor, _)| vec![*flavor]).collect());
             return match only.or(own) {
@@ -115,7 +117,7 @@ impl State<'_> {
         Ok(options)
     }
 
-    /// Whether the flavors take the pods at all, whatever is free.
+    /// Whether the flavors accept the pods at all, regardless of free resources.
     pub(crate) fn flavors_suit(
         &self,
         work: WorkloadId,
@@ -125,7 +127,7 @@ impl State<'_> {
         relaxation: &Relaxation,
     ) -> Result<(), Why> {
         let compiled = self.compiled();
-        let constraint = &compiled.constraints[compiled.works[work].sets[set].constraint];
+        let constraint = &compiled.constraints[compiled.workloads[work].sets[set].constraint];
         let branch = &self.tree().branches[queue];
         for &flavor in flavors {
             let model = &compiled.snapshot.flavors[flavor];
@@ -140,7 +142,7 @@ impl State<'_> {
                 let key = taint.key.clone();
                 return Err(Why::FlavorTaint { flavor, key });
             }
-            // Labels that flavors of the group are told apart by must be those that are asked for.
+            // Required labels must match the labels that distinguish flavors of the group.
             let group = branch
                 .groups
                 .iter()
@@ -160,7 +162,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// What so many pods of a set use of a queue's quotas with these flavors.
+    /// Quota that this many pods of a set use in a queue with these flavors.
     pub(crate) fn amounts(
         &self,
         work: WorkloadId,
@@ -173,7 +175,7 @@ impl State<'_> {
         let Ok(groups) = self.groups_of(work, set, queue) else {
             return Vec::new();
         };
-        let ask = &self.compiled().wants[self.compiled().works[work].sets[set].want].ask;
+        let ask = &self.compiled().requests[self.compiled().workloads[work].sets[set].want].ask;
         let named = |resource: &Name| {
             let mut groups = branch.groups.iter();
             groups.any(|group| group.resources.contains(resource))
@@ -182,7 +184,7 @@ impl State<'_> {
         for (&group, &flavor) in groups.iter().zip(flavors) {
             for resource in &branch.groups[group].resources {
                 let devices = ask.devices.iter();
-                let milli = |device: &crate::snapshot::DeviceAsk| {
+                let milli = |device: &crate::snapshot::DeviceRequest| {
                     i64::from(device.count) * i64::from(device.milli)
                 };
                 let each = match &**resource {
@@ -209,7 +211,7 @@ impl State<'_> {
         usage
     }
 
-    /// What a workload's sets use of a queue's quotas, each pair once.
+    /// Quota that a workload's sets use in a queue, each pair once.
     pub(crate) fn usage_of(
         &self,
         work: WorkloadId,
@@ -231,8 +233,8 @@ impl State<'_> {
         all
     }
 
-    /// How high in its tree a queue borrows what a set with these flavors asks for, which it has taken: nothing where it uses no more
-    /// than its own.
+    /// Height in the tree at which a queue borrows for a set with these flavors, whose usage is already counted; none if its own
+    /// quota suffices.
     pub(super) fn borrows(
         &self,
         work: WorkloadId,

@@ -1,4 +1,4 @@
-//! One pod: the node that the placement policy chooses, and the units on it.
+//! Places one pod: the node that the placement policy chooses, and the units on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::state::{Allocation, Look, PodPlacement, State};
 use super::Gate;
 
 impl State<'_> {
-    /// The best node for one pod in the zones of a gate: least cost, then least left over, then the first.
+    /// The best node for one pod in the zones of a gate: lowest cost, then least left over, then the first.
     pub(super) fn best_node(&mut self, want: usize, gate: &Gate) -> Option<NodeId> {
         let view = self.take_view(want, gate, None, true);
         let best = view.order().next();
@@ -18,19 +18,19 @@ impl State<'_> {
         best
     }
 
-    /// Seats one pod on a node where it fits.
+    /// Places one pod on a node where it fits.
     pub(super) fn take_seat(&mut self, node: NodeId, want: usize) -> PodPlacement {
         let look = self.look(node, want);
         let placement = PodPlacement {
             node,
-            grips: self.grips(node, want, look).into(),
+            units: self.pick_devices(node, want, look).into(),
         };
         self.place_pod(&placement, want);
         placement
     }
 
-    /// The tenure of a workload on the same nodes, on some of them on whatever units are free there, elsewhere on the same;
-    /// nothing where its quota or one of its pods does not fit. The state stays as it is.
+    /// A workload's allocation on the same nodes, with any free units on some of them and the same units on the others;
+    /// none if its quota or one of its pods does not fit. The state is unchanged.
     pub(crate) fn seat_again(
         &mut self,
         work: WorkloadId,
@@ -66,7 +66,7 @@ impl State<'_> {
             return None;
         }
         let mut again = allocation.clone();
-        for (set, held) in compiled.works[work].sets.iter().zip(&mut again.sets) {
+        for (set, held) in compiled.workloads[work].sets.iter().zip(&mut again.sets) {
             let free = held.placements.iter_mut();
             for placement in free.filter(|placement| moved.contains(&placement.node)) {
                 if self.look(placement.node, set.want).room == 0 {
@@ -78,14 +78,14 @@ impl State<'_> {
         Some(again)
     }
 
-    /// The units that a pod takes: whole ones from the first; of shared devices the one that the policy chose, or, where
-    /// it needs several, those with most left, so that as many more pods fit as can.
-    fn grips(&self, node: NodeId, want: usize, look: Look) -> Vec<(u32, i32)> {
+    /// Units that a pod takes: whole units from the first; of shared devices the one that the policy chose, or, if
+    /// it needs several, those with most left, so that as many further pods as possible fit.
+    fn pick_devices(&self, node: NodeId, want: usize, look: Look) -> Vec<(u32, i32)> {
         let compiled = self.compiled();
-        let units = &compiled.makes[self.room(node).make].units;
+        let units = &compiled.node_shapes[self.node_free(node).node_shape].units;
         let left = self.left(node);
         let mut grips: Vec<(u32, i32)> = Vec::new();
-        for &(resource, count, milli) in &compiled.wants[want].devices {
+        for &(resource, count, milli) in &compiled.requests[want].devices {
             let fits = |at: &usize| {
                 let unit = &units[*at];
                 let whole = milli == WHOLE || unit.slice.is_some();

@@ -1,4 +1,4 @@
-//! Small fleets, and what starts on them.
+//! Tests of which workloads start on small fleets.
 
 use serde_json::{Value, json};
 

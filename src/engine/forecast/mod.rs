@@ -1,10 +1,10 @@
-//! When waiting workloads start, by running cycles at the ends of what runs. Arrivals are not modelled: what comes later and
-//! goes before makes the truth later than the forecast. Who starts now by preempting others does, and they are named; later in it
-//! nobody is preempted: who may preempt then starts sooner.
+//! Forecasts when pending workloads start, by running cycles at the ends of running workloads. Future arrivals are not modeled:
+//! later workloads that go first delay the real start. Preemption is applied at the current time only, and the victims are named;
+//! later in the timeline nothing is preempted, so workloads that may preempt can start earlier than forecast.
 //!
-//! What a workload says of its runtime is taken as it is. Where it says nothing, its owner's past runs give the runtime a
-//! distribution, and the timeline is run several times with runtimes drawn from it, the same for the same snapshot. What
-//! neither tells never ends, and whoever needs what it holds has no forecast.
+//! A workload's own runtime estimate is used as it is. Without one, its owner's past runs give the runtime a distribution, and
+//! the timeline is run several times with runtimes drawn from it; draws are the same for the same snapshot. A workload with
+//! neither never ends in the forecast, and workloads that need its resources have no forecast.
 
 mod runtime;
 
@@ -31,63 +31,72 @@ use model::plan::{Evicted, JobName};
 
 pub use runtime::{remaining, runtime};
 
-/// How often the timeline is run where runtimes are drawn.
+/// Number of timelines if runtimes are drawn.
 const RUNS: usize = 15;
 
-/// How many timelines are run at a time at most: each holds a state of its own.
+/// Maximum number of concurrent timelines; each has its own copy of the state.
 const MOST_AT_A_TIME: usize = 4;
 
-/// So much may be done in all timelines ([`Series::work_done`]) at the end of each workload, by exact cycles. After that what ends
-/// within a part of the time that has passed until then counts as ending at once, and who starts then did so within that time; the
-/// more has been done the larger is the part.
+/// Work budget for exact cycles, over all timelines ([`Series::work_done`]): within it, a cycle is run at the end of each
+/// workload. After that, ends within a fraction of the elapsed time are taken together, and starts are known to that interval
+/// only; the fraction grows with the work done.
 const EXACT_WORK: usize = 30_000;
 
-/// That part: one in so many, and how much work makes it twice that.
+/// That fraction is one in `PART`; it doubles each time the work done has grown by a factor of `COARSER`.
 const PART: i64 = 32;
 const COARSER: usize = 8;
 
-/// What may be done in all at most; who has not started by then starts later than is known.
+/// Maximum work in all. Starts after that are unknown.
 const MOST_WORK: usize = 1_500_000;
 
-/// The seed that runtimes are drawn with.
+/// Seed of the runtime draws.
 const SEED: u64 = 0x5706_e401d;
 
-/// What a forecast was reckoned from.
+/// Basis of a forecast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Nothing had to end first.
+    /// No other workload had to end first.
     Now,
-    /// Runtimes that workloads say themselves.
+    /// Runtime estimates of the workloads themselves.
     Limits,
-    /// Past runs too.
+    /// Past runs as well.
     History,
-    /// Nothing: it is unknown.
+    /// None: the start is unknown.
     None,
 }
 
-/// When a workload starts.
+/// Forecast start of a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Start {
     /// Namespace and name.
     pub job: JobName,
-    /// One in ten that it starts by then; null where that is unknown.
+    /// 10th percentile; null if unknown.
     #[serde(serialize_with = "moment")]
     pub p10: Option<Moment>,
-    /// One in two.
+    /// Median.
     #[serde(serialize_with = "moment")]
     pub p50: Option<Moment>,
-    /// Nine in ten.
+    /// 90th percentile.
     #[serde(serialize_with = "moment")]
     pub p90: Option<Moment>,
-    /// What it was reckoned from.
+    /// Basis of the forecast.
     pub basis: Basis,
-    /// Who is evicted when it starts now; none for one that fits beside all others, or starts later.
+    /// Workloads that are preempted when it starts now; empty if it starts without preemption, or later.
     pub victims: Vec<Evicted>,
 }
 
+/// The standard error of the median of a start, milliseconds: that of [`RUNS`] draws is 1.25 σ / √15, and p10 and p90 lie 2.56 σ
+/// apart. 0 where one of these is unknown.
+pub fn error_ms(p10: Option<Moment>, p90: Option<Moment>) -> i64 {
+    match (p10, p90) {
+        (Some(p10), Some(p90)) => (p90.millis() - p10.millis()) / 8,
+        _ => 0,
+    }
+}
+
 impl Start {
-    /// The start of one that nothing has to end for.
+    /// Start of a workload that needs no other to end first.
     pub(crate) fn at_once(compiled: &CompiledFleet, work: WorkloadId, now: Moment) -> Self {
         Self {
             job: job(&compiled.workload(work).key),
@@ -108,31 +117,31 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
     }
 }
 
-/// When one workload starts in one run of the timeline.
+/// Start of one workload in one timeline, as a range.
 #[derive(Clone, Copy)]
 struct Span {
-    /// The earliest moment.
+    /// Earliest time.
     from: Moment,
-    /// The moment of its cycle.
+    /// Time of its cycle.
     at: Moment,
-    /// The latest moment.
+    /// Latest time.
     to: Moment,
 }
 
 /// One run of the timeline.
 struct Timeline {
-    /// Per workload: when it starts.
+    /// Start by workload.
     starts: BTreeMap<WorkloadId, Span>,
-    /// The first moment at which a runtime that was drawn had ended.
+    /// Earliest time at which a workload with a drawn runtime ended.
     drawn: Option<Moment>,
 }
 
-/// When each waiting workload of a state starts, by workload.
+/// Forecast start of each pending workload, by workload.
 pub fn forecast(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
     forecast_for(state, None)
 }
 
-/// The same once a cycle has been run: nobody is preempted any more.
+/// The same after a cycle has been run: nothing more is preempted.
 pub fn forecast_after(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
     forecast_from(state, (state, &Cycle::default()), None)
 }
@@ -151,12 +160,12 @@ fn forecast_for(state: &State<'_>, only: Option<WorkloadId>) -> BTreeMap<Workloa
     forecast_from(state, (&settled, &cycle), only)
 }
 
-/// What a part of the fleet would do is no forecast of the fleet.
+/// A fleet that is only partly visible gets no forecast.
 fn is_whole(compiled: &CompiledFleet) -> bool {
     compiled.snapshot.not_visible.is_empty()
 }
 
-/// The same where the cycle of now has been run, as explanations have it: it left the state `settled`.
+/// The same with the current cycle already run, as explanations do: it left the state `settled`.
 pub(crate) fn forecast_from(
     state: &State<'_>,
     (settled, cycle): (&State<'_>, &Cycle),
@@ -176,7 +185,7 @@ pub(crate) fn forecast_from(
         .any(|work| is_drawn(compiled, work));
     let times = if any_drawn { RUNS } else { 1 };
     let now = state.now();
-    // Who starts in it, and who is evicted for each.
+    // Workloads that start in it, with the victims of each.
     let mut begun: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
     begun.extend(cycle.admitted.iter().map(|one| (one.work, Vec::new())));
     let pushes = cycle.preempted.iter();
@@ -199,7 +208,7 @@ pub(crate) fn forecast_from(
             let sorted = |part: fn(&Span) -> Moment| {
                 let of_run = |run: &Timeline| run.starts.get(&work).map(part);
                 let mut starts: Vec<Option<Moment>> = runs.iter().map(of_run).collect();
-                // Unknown is later than any moment.
+                // Unknown sorts after any time.
                 starts.sort_by_key(|start| (start.is_none(), *start));
                 starts
             };
@@ -230,25 +239,25 @@ pub(crate) fn forecast_from(
         .collect()
 }
 
-/// Whether its runtime is drawn: it says nothing, and its owner's past runs are known.
+/// Whether its runtime is drawn: it has no estimate, and its owner's past runs are known.
 fn is_drawn(compiled: &CompiledFleet, work: WorkloadId) -> bool {
     compiled.workload(work).estimate_ms.is_none() && runtime::past(compiled, work).is_some()
 }
 
-/// Per run, per workload: the share of its distribution that the run takes, in thousandths; the median where there is one run.
-/// What one owner runs at a time is alike, all of it longer or all of it shorter than what was before: half of what decides
-/// which run takes which part is the owner's, half the workload's own. Each run takes a part of its own of each distribution,
-/// so that few runs show all of it; where in its part is drawn too, since the first of many to end is sooner than any part's
-/// middle.
+/// Per timeline and workload: the quantile of its runtime distribution, in thousandths; the median if there is one timeline.
+/// Concurrent workloads of one owner are correlated: the owner and the workload each contribute half to the order in which
+/// timelines take quantiles. The draws are stratified: each timeline takes its own stratum of each distribution, so that a few
+/// timelines cover the whole distribution. The position in the stratum is drawn too, since the first of many workloads to end does so
+/// before the middle of any stratum.
 fn shares(compiled: &CompiledFleet, times: usize) -> Vec<Vec<u32>> {
-    let mut shares = vec![vec![500; compiled.works.len()]; times];
+    let mut shares = vec![vec![500; compiled.workloads.len()]; times];
     if times == 1 {
         return shares;
     }
-    // By the place of its first workload, which is the same for the same snapshot.
+    // Seeded by the position of the owner's first workload, which is the same for the same snapshot.
     let mut of_owners: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
     let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
-    for (work, _) in compiled.works.iter().enumerate() {
+    for (work, _) in compiled.workloads.iter().enumerate() {
         let turn = (work as u64).wrapping_mul(0x9e37_79b9);
         let common = of_owners
             .entry(&compiled.workload(work).owner)
@@ -265,7 +274,7 @@ fn shares(compiled: &CompiledFleet, times: usize) -> Vec<Vec<u32>> {
     shares
 }
 
-/// One draw of each of so many parts of a whole, in a drawn order.
+/// One draw from each of `times` strata, in random order.
 fn spread(rng: &mut Rng, times: usize) -> Vec<usize> {
     let mut parts: Vec<usize> = (0..times).collect();
     rng.shuffle(&mut parts);
@@ -275,8 +284,8 @@ fn spread(rng: &mut Rng, times: usize) -> Vec<usize> {
     parts
 }
 
-/// Runs a timeline with each of these shares, beside one another where there are processors for it. A timeline depends on
-/// nothing but its state and its shares, so the number of processors changes nothing.
+/// Runs a timeline for each of these quantile lists, concurrently if there are processors. A timeline depends only on its state
+/// and its quantiles, so the number of processors does not change the result.
 fn timelines(
     state: &State<'_>,
     shares: &[Vec<u32>],
@@ -305,8 +314,8 @@ fn timelines(
     })
 }
 
-/// Runs cycles at once and at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some
-/// have started already: what the evicted left, and room that was kept for one that has started, may be enough for others.
+/// Runs cycles now and at every end, or at several ends together, until nothing is pending or the work limit is reached. Some
+/// workloads may have started already: capacity left over by victims, or by a started reservation, may suffice for others.
 fn timeline(
     state: &mut State<'_>,
     series: &mut Series,
@@ -335,7 +344,7 @@ fn timeline(
         if done || series.waiting() == 0 || series.work_done() > MOST_WORK / times {
             break;
         }
-        // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
+        // Backfill is decided by the scheduler's expected runtimes, not by this timeline's draws.
         let exact = series.work_done() <= EXACT_WORK / times;
         let started = series.cycle(state, since, exact);
         let now = state.now();
@@ -368,8 +377,8 @@ fn timeline(
     out
 }
 
-/// When a workload starts whose cycle stands for the ends between two moments. Once ends are taken together a start may be
-/// off by as much as they are apart, even where one end stood alone: the range is widened by that on both sides.
+/// Start range of a workload whose cycle covers the ends between two times. Once ends are grouped, a start may be off by the
+/// width of a group, even for a single end: the range is widened by that on both sides.
 fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> Span {
     if exact {
         return Span {
@@ -388,7 +397,7 @@ fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> Span {
     }
 }
 
-/// The last of the ends that count as one with the next, once so much was done.
+/// The last of the ends that are grouped with the next one, given the work done so far.
 fn together(
     ends: &BTreeSet<(Moment, WorkloadId)>,
     begin: Moment,
@@ -408,16 +417,16 @@ fn together(
     some.last().map_or(next, |end| end.0)
 }
 
-/// When one that runs is expected to end: what it says, else half of its owner's past runs that got as far ended by then. `None`
-/// where neither is known.
+/// Expected end of a running workload: by its own estimate, else the median remaining time of its owner's past runs that
+/// reached its age. `None` if neither is known.
 pub fn expected_end(state: &State<'_>, work: WorkloadId) -> Option<Moment> {
     end_of_holder(state, work, 500)
 }
 
-/// When one that runs ends. One that ran over what it said ends a minute from now.
+/// End of a running workload. One that exceeds its own estimate ends a minute from now.
 fn end_of_holder(state: &State<'_>, work: WorkloadId, share: u32) -> Option<Moment> {
     let compiled = state.compiled();
-    if state.standing(work).status == Status::Ending {
+    if state.workload_state(work).status == Status::Ending {
         return cycle::end_of(state, work, None);
     }
     if compiled.workload(work).estimate_ms.is_some() {
@@ -427,7 +436,7 @@ fn end_of_holder(state: &State<'_>, work: WorkloadId, share: u32) -> Option<Mome
     let speed = state.allocation(work)?.speed_milli.max(1);
     let since = state.since(work).unwrap_or(now);
     let age = now.millis().saturating_sub(since.millis()).max(0);
-    // At speed 1 it would have come as far in more, or less, time.
+    // Age at speed 1.
     let age = i64::try_from(i128::from(age) * i128::from(speed) / 1_000).unwrap_or(i64::MAX);
     let left = at_speed(remaining(compiled, work, age, share)?, speed).max(1);
     Some(Moment::from_millis(now.millis().saturating_add(left)))

@@ -1,16 +1,16 @@
-//! Runtimes as distributions: even ratios between the tenths that past runs tell, and past the last of them as long again for
-//! every halving of what is left, since long runs are heavy in the tail.
+//! Runtime distributions: log-linear between the known percentiles of past runs. Beyond the last one, the time doubles each
+//! time the remaining share halves, since long runs are heavy-tailed.
 
 use crate::compiled::{CompiledFleet, WorkloadId};
 use crate::snapshot::Runs;
 
-/// A whole in parts that shares are reckoned in; they are drawn in thousandths.
+/// The resolution of shares; they are drawn in thousandths.
 const ONE: i128 = 1_000_000;
 
-/// Parts to a thousandth.
+/// Units of [`ONE`] in a thousandth.
 const FINE: i128 = ONE / 1_000;
 
-/// The past runs of a workload's owner, where some are known.
+/// Past runs of a workload's owner, if known.
 pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&Runs> {
     let owner = &compiled.workload(work).owner;
     let runs = &compiled.snapshot.runs;
@@ -18,8 +18,8 @@ pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&Runs> 
     Some(&runs[found]).filter(|runs| runs.count > 0 && runs.p90_ms > 0)
 }
 
-/// How long a workload runs in all, at speed 1, in milliseconds: what it says, or the given share (in thousandths) of its
-/// owner's past runs stayed below it.
+/// Total runtime of a workload at speed 1, in milliseconds: its own estimate, or the quantile `share` (in thousandths) of
+/// its owner's past runs.
 pub fn runtime(compiled: &CompiledFleet, work: WorkloadId, share: u32) -> Option<i64> {
     let told = compiled.workload(work).estimate_ms;
     told.or_else(|| {
@@ -30,13 +30,14 @@ pub fn runtime(compiled: &CompiledFleet, work: WorkloadId, share: u32) -> Option
     })
 }
 
-/// How much longer one runs that has run for a time: the given share of the past runs that got as far ended within it.
+/// Remaining runtime of a workload of this age, in milliseconds: the quantile `share` (in thousandths) of the past runs that
+/// reached the age.
 pub fn remaining(compiled: &CompiledFleet, work: WorkloadId, age: i64, share: u32) -> Option<i64> {
     let runs = past(compiled, work)?;
     let share = i128::from(share.min(999)) * FINE;
     let (p90, age_wide) = (i128::from(runs.p90_ms), i128::from(age.max(0)));
     if age_wide >= p90 {
-        // Of those that reach a great age, so many end before age / (1 - share).
+        // In the heavy tail, a share of those that reach an age ends before age / (1 - share).
         let more = age_wide * share / (ONE - share);
         return Some(narrow(more.max(1)));
     }
@@ -50,13 +51,13 @@ fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The corners: share in thousandths, milliseconds; never falling.
+/// Corners of the curve: share in units of [`ONE`], milliseconds; monotonic.
 fn corners(runs: &Runs) -> [(i128, i128); 4] {
     let p10 = i128::from(runs.p10_ms.max(0));
     let p50 = i128::from(runs.p50_ms).max(p10);
     let p90 = i128::from(runs.p90_ms).max(p50);
     [
-        // As far below a tenth as a tenth is below the half.
+        // Extrapolated: p10 is to this as p50 is to p10.
         (0, p10 * p10 / p50.max(1)),
         (ONE / 10, p10),
         (ONE / 2, p50),
@@ -64,12 +65,12 @@ fn corners(runs: &Runs) -> [(i128, i128); 4] {
     ]
 }
 
-/// Doublings of the exactness with which a curve between two corners is followed.
+/// Number of bisections between two corners.
 const HALVINGS: usize = 10;
 
-/// A piece of the curve between two corners on which a share, or a time, lies, short enough to be straight. Between corners
-/// equal shares of runs lie on equal ratios of time: runtimes spread over orders of magnitude, and most of those between
-/// two hours and twenty are nearer to two.
+/// The segment between two corners on which a share, or a time, lies, short enough to be linear. Between corners the curve is
+/// linear in the logarithm of time: runtimes spread over orders of magnitude, and most of those between 2 h and 20 h are
+/// closer to 2 h.
 fn piece(
     from: (i128, i128),
     to: (i128, i128),
@@ -93,7 +94,7 @@ fn piece(
     [(s0, t0), (s1, t1)]
 }
 
-/// What a share of runs stays below.
+/// Quantile of the runtime.
 fn quantile(runs: &Runs, share: i128) -> i64 {
     let corners = corners(runs);
     for pair in corners.windows(2) {
@@ -102,14 +103,14 @@ fn quantile(runs: &Runs, share: i128) -> i64 {
             return narrow((t0 + (t1 - t0) * (share - s0) / (s1 - s0)).max(1));
         }
     }
-    // A tenth is left at the last corner, half of that at twice its time; but where all run alike, nothing runs for ever.
+    // A tenth is left at the last corner, half of that at twice its time; but if all runs are equal, there is no tail.
     let (p50, p90) = (corners[2].1.max(1), corners[3].1);
     let heavy = p90 * ONE / 10 / (ONE - share);
     let most = (0..3).fold(p90, |most, _| (most * p90 / p50).min(p90 * ONE));
     narrow(heavy.min(most).max(1))
 }
 
-/// The share of runs that stay below a time before the last corner.
+/// Share of runs shorter than a time before the last corner.
 fn rank(runs: &Runs, time: i128) -> i128 {
     let corners = corners(runs);
     if time <= corners[0].1 {

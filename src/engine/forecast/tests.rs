@@ -1,4 +1,4 @@
-//! Forecasts against a world that is stepped minute by minute, and what is unknown.
+//! Tests of forecasts against a minute-by-minute simulation, and of unknown starts.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ fn past_runs_give_an_interval() {
         "waits",
     );
     assert_eq!(it.basis, Basis::History);
-    // It has run for ten minutes; half of those that got as far run for 63 in all, or a little more.
+    // It has run for ten minutes; half of the runs that reached that age take 63 in all, or a little more.
     let (p10, p50, p90) = (
         it.p10.expect("known"),
         it.p50.expect("known"),
@@ -122,8 +122,7 @@ fn the_older_one_is_the_longer_it_still_runs() {
     );
 }
 
-/// When everybody starts, minute by minute. Whoever may preempt does so now, and what is left over then is taken at once; later
-/// nobody is preempted.
+/// Simulates all starts minute by minute. Preemption happens now only, and leftover capacity is used immediately.
 fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     let mut state = State::new(compiled);
     let asked: Vec<WorkloadId> = state.waiting().collect();
@@ -153,12 +152,12 @@ fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
             starts.insert(admission.work, state.now());
         }
     }
-    // Who was evicted starts again, and is not asked for.
+    // Evicted workloads start again, but are not part of the question.
     starts.retain(|work, _| asked.contains(work));
     starts
 }
 
-/// When everybody starts, by a whole cycle at each end.
+/// All starts, with a full cycle at each end.
 fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     let mut state = State::new(compiled);
     let asked: Vec<WorkloadId> = state.waiting().collect();
@@ -176,7 +175,7 @@ fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
             ends.insert(end(&state, admission.work));
         }
         if !options.spare_all {
-            // Who was evicted holds nothing any more.
+            // Evicted workloads have no allocation any more.
             ends.retain(|(_, work)| state.allocation(*work).is_some());
             options = Options {
                 spare_all: true,
@@ -231,7 +230,7 @@ fn a_crowded_fleet_has_ranges_that_hold_the_moment() {
     let (told, cycles) = (forecast(&State::new(&compiled)), by_cycles(&compiled));
     let ranges = told.values().filter(|start| start.p10 < start.p50);
     assert!(ranges.count() > 10, "so much is not worked out end by end");
-    // Eight in ten is what a range says.
+    // A range covers 80 %.
     let within = told.iter().filter(|(work, start)| {
         let real = cycles.get(work).copied();
         let wait = |at: Option<Moment>| at.map(|at| at.millis() - compiled.snapshot.at.millis());
@@ -304,7 +303,7 @@ proptest! {
     }
 }
 
-/// A cycle keeps room for those that others pass; once it is over, more may start at the same moment.
+/// A cycle makes reservations for workloads that others overtake; after it, more may start at the same time.
 #[test]
 fn who_starts_in_a_second_cycle_at_once_starts_now() {
     for (seed, nodes, waiting) in [(715, 12, 12), (466, 4, 10)] {

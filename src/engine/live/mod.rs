@@ -1,7 +1,7 @@
-//! A live fleet as a [`Snapshot`]: the same that reading its own document (`get fleet -o json`) gives.
+//! Converts a live fleet to a [`Snapshot`], the same as reading its own document (`get fleet -o json`).
 //!
-//! What the fleet does not know stays unbounded rather than nothing; what no cluster can mean (a flavor without a
-//! name, a queue above itself) is left out rather than refused.
+//! Unknown limits are unlimited rather than zero; invalid objects (a flavor without a
+//! name, a queue that is its own ancestor) are left out without an error.
 
 mod options;
 mod queues;
@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::base::{Name, ObjectKey};
-use model::cost::Burn;
+use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::device::{self, Pod};
 use model::fleet::observe::{self, Labels};
@@ -22,24 +22,24 @@ use model::fleet::{node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
-    Budget, Class, Device, Health, HeldDevices, Node, PLENTY, Resident, Runs, Slice, Snapshot,
-    Taint, TaintEffect, Toleration, Topology, WHOLE, Workload,
+    Budget, Device, EngineHealth, HeldDevices, Node, PLENTY, Resident, Runs, Slice, Snapshot,
+    SnapshotPriorityClass, Taint, TaintEffect, Toleration, Topology, WHOLE, Workload,
 };
 
 pub use queues::{CLASS, Titles};
 
-/// Most levels of a topology that the engine takes.
+/// Maximum number of topology levels in the engine.
 const LEVELS: usize = 16;
 
-/// What each pod holds on its node, by the pod's key.
-type Grips<'a> = BTreeMap<&'a ObjectKey, Vec<HeldDevices>>;
+/// Devices of each pod on its node, by the pod's key.
+type DevicesByPod<'a> = BTreeMap<&'a ObjectKey, Vec<HeldDevices>>;
 
-/// Everything that the engine needs to know of a fleet, and how it is to decide.
-pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
+/// The engine's snapshot of a fleet, with its options.
+pub fn snapshot(fleet: &Fleet, burn: &SpendRates) -> Snapshot {
     let titles = Titles::of(fleet);
-    let mut grips = Grips::new();
+    let mut grips = DevicesByPod::new();
     for node in fleet.nodes.iter() {
-        hold(node, &mut grips);
+        add_devices(node, &mut grips);
     }
     let workloads = workloads::workloads(fleet, &titles, &grips);
     let (options, origins) = options::options(fleet);
@@ -72,7 +72,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
     snapshot
 }
 
-/// How long past jobs ran, by group.
+/// Run times of past jobs, by group.
 fn runs(fleet: &Fleet) -> Vec<Runs> {
     let runs = fleet.runtimes.iter().map(|(group, tenths)| Runs {
         owner: group.clone(),
@@ -85,7 +85,7 @@ fn runs(fleet: &Fleet) -> Vec<Runs> {
 }
 
 /// A device's price, micro-USD an hour.
-fn price(node: &node::Node, class: &Name, burn: &Burn) -> Option<i64> {
+fn price(node: &node::Node, class: &Name, burn: &SpendRates) -> Option<i64> {
     burn.prices
         .iter()
         .filter(|group| {
@@ -97,20 +97,20 @@ fn price(node: &node::Node, class: &Name, burn: &Burn) -> Option<i64> {
         .find_map(|group| Some(group.price.as_ref()?.rate.micros()))
 }
 
-/// The only class of a node's devices; nothing where it has none, or several.
+/// The only class of a node's devices; none if it has none, or several.
 pub fn class_of(node: &node::Node) -> Option<&Name> {
     let mut classes = node.devices.iter().map(|device| &device.class);
     let first = classes.next()?;
     classes.all(|class| class == first).then_some(first)
 }
 
-fn nodes(fleet: &Fleet, burn: &Burn) -> Vec<Node> {
+fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
     let by_class = !queues::classes(fleet).is_empty();
     fleet
         .nodes
         .iter()
         .map(|node| {
-            let mut labels = by_key(&node.seen.labels);
+            let mut labels = label_map(&node.seen.labels);
             if let Some(class) = class_of(node).filter(|_| by_class) {
                 labels.insert(Name::new(CLASS), queues::class_word(class));
             }
@@ -141,7 +141,7 @@ fn nodes(fleet: &Fleet, burn: &Burn) -> Vec<Node> {
         .collect()
 }
 
-/// No node has none of it: what is not said is not known.
+/// Zero means unknown: no node has zero units.
 const fn known(amount: i64) -> i64 {
     if amount > 0 { amount } else { PLENTY }
 }
@@ -152,10 +152,10 @@ fn device(device: &device::Device) -> Device {
         class: device.class.clone(),
         resource: device.resource.clone(),
         health: match device.health {
-            device::Health::Ok => Health::Ok,
-            device::Health::Warn(_) => Health::Warn,
-            device::Health::Fault(_) => Health::Fault,
-            device::Health::Unknown => Health::Unknown,
+            device::Health::Ok => EngineHealth::Ok,
+            device::Health::Warn(_) => EngineHealth::Warn,
+            device::Health::Fault(_) => EngineHealth::Fault,
+            device::Health::Unknown => EngineHealth::Unknown,
         },
         price: None,
         slices: device
@@ -172,7 +172,7 @@ fn device(device: &device::Device) -> Device {
     }
 }
 
-/// The levels that are said, with rack and clique where they are said apart.
+/// The given topology levels, plus rack and clique if given separately.
 fn place(node: &node::Node) -> Vec<(Name, Name)> {
     let mut place: Vec<(Name, Name)> = node
         .topology
@@ -191,11 +191,11 @@ fn place(node: &node::Node) -> Vec<(Name, Name)> {
     place
 }
 
-fn hold<'a>(node: &'a node::Node, grips: &mut Grips<'a>) {
+fn add_devices<'a>(node: &'a node::Node, grips: &mut DevicesByPod<'a>) {
     for device in &node.devices {
         let mut note = |holder: &'a Option<std::sync::Arc<Pod>>, slice: Option<Name>| {
             let Some(pod) = holder else { return };
-            // A pod that is bound elsewhere holds nothing here.
+            // A pod that is bound elsewhere has no devices here.
             if pod.seen.node.as_ref() == Some(node.name()) {
                 grips.entry(pod.key()).or_default().push(HeldDevices {
                     device: device.index,
@@ -234,16 +234,16 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
                 .filter(|(_, labels)| budget.covers(&budget.key.namespace, labels))
                 .map(|(name, _)| (*name).clone())
                 .collect(),
-            // A controller that lags behind refuses every eviction.
+            // A disruption controller that lags behind refuses every eviction.
             allowed: if budget.unobserved { 0 } else { budget.allowed },
             desired_healthy: budget.wanted,
         })
         .collect()
 }
 
-/// Pods on nodes that hold no devices: those that do are placements of workloads.
+/// Pods on nodes that use no devices; pods with devices are placements of workloads.
 fn residents(fleet: &Fleet, workloads: &[Workload]) -> Vec<Resident> {
-    // A launcher, say, holds none and is of a job.
+    // A launcher, for example, uses no devices but belongs to a job.
     let placed = workloads.iter().flat_map(|work| {
         let pods = work.sets.iter().flat_map(|set| &set.placements);
         pods.map(|pod| (&work.key.key.namespace, &pod.pod))
@@ -270,10 +270,10 @@ fn residents(fleet: &Fleet, workloads: &[Workload]) -> Vec<Resident> {
     .collect()
 }
 
-fn classes(fleet: &Fleet) -> Vec<Class> {
+fn classes(fleet: &Fleet) -> Vec<SnapshotPriorityClass> {
     let all = fleet.priority_classes.iter();
     all.filter(|class| !class.name.is_empty())
-        .map(|class| Class {
+        .map(|class| SnapshotPriorityClass {
             of_workloads: class.kind == PriorityKind::Workload,
             name: class.name.clone(),
             value: class.value,
@@ -281,7 +281,7 @@ fn classes(fleet: &Fleet) -> Vec<Class> {
         .collect()
 }
 
-fn by_key(labels: &Labels) -> BTreeMap<Name, Name> {
+fn label_map(labels: &Labels) -> BTreeMap<Name, Name> {
     labels
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -302,7 +302,7 @@ fn taint(taint: &observe::Taint) -> Option<Taint> {
     })
 }
 
-/// `None` for one that the API would not take.
+/// `None` for a toleration that the API would reject.
 fn toleration(toleration: &siting::Toleration) -> Option<Toleration> {
     if toleration.key.is_empty() && !toleration.exists {
         return None;

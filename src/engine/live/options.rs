@@ -1,19 +1,22 @@
-//! What settings and the cluster say of how the engine decides. Settings win, then the cluster's own objects, then defaults.
+//! Engine options of a live fleet. Settings take precedence, then the cluster's own objects, then defaults.
 
 use crate::packing::Policy;
 use crate::snapshot::{
-    Backfill, Choice, EngineOptions, FairStrategy, Origin, Origins, Route, Source,
+    Backfill, EngineOptions, FairStrategy, FlavorChoice, Origin, Origins, Route, Source,
 };
 use model::base::Name;
 use model::fleet::observe::Table;
 use model::fleet::queue::QueueSystem;
-use model::fleet::scheduling::{self, Said};
+use model::fleet::scheduling::{self, Setting};
 use model::fleet::{Fleet, Known};
 
-/// How to decide, and where each value came from.
+/// Engine options, and the origin of each value.
 pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
     let rules = &fleet.policy.engine;
-    let mut options = EngineOptions::default();
+    let mut options = EngineOptions {
+        backfill: backfill(fleet),
+        ..EngineOptions::default()
+    };
     let mut origins = Origins::default();
     if let Some(said) = &rules.placement
         && let Ok(policy) = said.value.parse::<Policy>()
@@ -38,7 +41,18 @@ pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
     (options, origins)
 }
 
-/// Fair sharing as Kueue is configured. Where that is not known, nothing is turned on, and it is said why.
+/// Backfill of the cluster's own scheduler: Kueue, Volcano and KAI make no reservations for pending jobs; `govern` makes one for
+/// the first job of each queue.
+fn backfill(fleet: &Fleet) -> Backfill {
+    let mut queues = fleet.queues.iter();
+    if queues.any(|queue| queue.system() == QueueSystem::Stokehold) {
+        Backfill::Head
+    } else {
+        Backfill::None
+    }
+}
+
+/// Fair sharing as Kueue is configured. If that is unknown, it is off, and the origin says why.
 fn of_kueue(fleet: &Fleet) -> (&[scheduling::FairStrategy], Origin) {
     let assumed = |why: String| (&[][..], Origin::new(Source::Assumed, why));
     let name = Table::KueueConfig.name();
@@ -73,17 +87,17 @@ const fn strategy(strategy: scheduling::FairStrategy) -> FairStrategy {
     }
 }
 
-fn setting<T>(said: &Said<T>) -> Origin {
+fn setting<T>(said: &Setting<T>) -> Origin {
     Origin::new(Source::Setting, said.place.clone())
 }
 
-/// The routes of the settings, in their order.
+/// Routes of the settings, in order.
 pub(super) fn routes(fleet: &Fleet) -> Vec<Route> {
     let routes = fleet.policy.engine.routes.iter();
     routes
         .map(|said| {
             let rule = &said.value;
-            let choice = |(flavor, speed_milli): &(Name, i64)| Choice {
+            let choice = |(flavor, speed_milli): &(Name, i64)| FlavorChoice {
                 flavor: flavor.clone(),
                 speed_milli: *speed_milli,
             };
@@ -105,7 +119,7 @@ mod tests {
     use super::*;
     use crate::live::snapshot;
     use model::base::{Moment, ObjectKey};
-    use model::cost::Burn;
+    use model::cost::SpendRates;
     use model::fleet::observe::{Lost, LostKind};
     use model::fleet::policy;
     use model::fleet::queue::{Queue, QueueKey};
@@ -129,9 +143,9 @@ mod tests {
         fleet
     }
 
-    fn said<T>(value: T) -> Option<Said<T>> {
+    fn said<T>(value: T) -> Option<Setting<T>> {
         let place = Name::new("/etc/stokehold.toml:7");
-        Some(Said { value, place })
+        Some(Setting { value, place })
     }
 
     fn kueue(fleet: &mut Fleet, fair_sharing: Result<Vec<scheduling::FairStrategy>, Name>) {
@@ -149,10 +163,28 @@ mod tests {
     }
 
     #[test]
+    fn room_is_kept_where_govern_admits_and_settings_win() {
+        let told = |fleet: &Fleet| snapshot(fleet, &SpendRates::default()).options.backfill;
+        let mut fleet = fleet(EngineRules::default());
+        assert_eq!(told(&fleet), Backfill::None, "Kueue keeps no room");
+        let mut queue = Queue::clone(&fleet.queues[0]);
+        queue.key.system = QueueSystem::Stokehold;
+        fleet.queues = Arc::from([Arc::new(queue)]);
+        assert_eq!(told(&fleet), Backfill::Head);
+        let rules = EngineRules {
+            backfill: said(0),
+            ..EngineRules::default()
+        };
+        let mut ours = self::fleet(rules);
+        ours.queues = fleet.queues;
+        assert_eq!(told(&ours), Backfill::None);
+    }
+
+    #[test]
     fn fair_sharing_is_as_kueue_is_configured_and_settings_win() {
         let mut fleet = fleet(EngineRules::default());
         let told = |fleet: &Fleet| {
-            let snapshot = snapshot(fleet, &Burn::default());
+            let snapshot = snapshot(fleet, &SpendRates::default());
             let fair = snapshot.options.fair_sharing.map(|list| list.len());
             (fair, snapshot.origins.fair_sharing.to_string())
         };
@@ -172,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_assumed_and_said() {
+    fn unreadable_options_are_assumed_and_reported() {
         let mut fleet = fleet(EngineRules::default());
         let told = |fleet: &Fleet| {
-            let snapshot = snapshot(fleet, &Burn::default());
+            let snapshot = snapshot(fleet, &SpendRates::default());
             assert_eq!(snapshot.options.fair_sharing, None);
             snapshot.origins.fair_sharing
         };
@@ -214,7 +246,7 @@ mod tests {
                 fair_sharing: None,
                 routes: said(route).into_iter().collect(),
             }),
-            &Burn::default(),
+            &SpendRates::default(),
         );
         assert_eq!(snapshot.options.placement, Policy::Fgd);
         assert_eq!(snapshot.options.backfill, Backfill::Depth(4));

@@ -12,27 +12,27 @@ use model::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem
 
 use super::{taint, toleration};
 
-/// What stands for no bound: whole devices, so that a document writes it as a plain number.
+/// Stands for no limit: a multiple of whole devices, so that a document writes it as a plain number.
 const UNBOUNDED: i64 = PLENTY / 1000 * 1000;
 
-/// Most queues above a queue.
+/// Maximum number of ancestors of a queue.
 const DEPTH: usize = 32;
 
-/// The label that the engine's nodes carry for the class of their devices, where queues of `govern` have quotas: flavors are classes
-/// there. No object of the cluster has it.
+/// Node label for the device class, set by the engine if queues of `govern` have quotas, because their flavors are device
+/// classes. No object of the cluster has it.
 pub const CLASS: &str = "stokehold.dev/device-class";
 
-/// The largest weight that counts, in whole units.
+/// Maximum effective weight, in whole units.
 const HEAVIEST: f64 = 1_000_000.0;
 
-/// What the engine calls each queue. It knows queues by name alone; a cohort may share its name with a queue, and so
-/// may the queues of two systems.
+/// Unique queue names for the engine, which identifies queues by name alone; a cohort may share its name with a queue, and so
+/// may queues of two systems.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Titles(BTreeMap<QueueKey, Name>);
 
 impl Titles {
-    /// The titles of a fleet's queues: their names, with what tells them apart where two have the same. Names of
-    /// Kubernetes objects hold no `/`, so no title is a name.
+    /// Titles of a fleet's queues: their names, with a distinguishing addition if two are equal. Names of
+    /// Kubernetes objects contain no `/`, so no title equals another name.
     pub fn of(fleet: &Fleet) -> Self {
         let mut seen: BTreeMap<&Name, u32> = BTreeMap::new();
         for queue in fleet.queues.iter() {
@@ -54,12 +54,12 @@ impl Titles {
         )
     }
 
-    /// The title of this queue, where it is known.
+    /// The title of a queue, if known.
     pub fn get(&self, key: &QueueKey) -> Option<&Name> {
         self.0.get(key)
     }
 
-    /// What the engine calls the queue of this name that a job is in.
+    /// The title of a job's queue.
     pub fn of_job(&self, system: QueueSystem, name: &Name) -> Name {
         let key = QueueKey {
             system,
@@ -87,7 +87,7 @@ pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<snapshot::Queue> {
         .collect()
 }
 
-/// The title of what stands above a queue. A circle, or a tower beyond all reason, is cut at its foot.
+/// The title of a queue's parent. A cycle, or excessive depth, is cut here.
 fn parent(fleet: &Fleet, queue: &Queue, titles: &Titles) -> Option<Name> {
     let above = queue.parent_key()?;
     let mut way = BTreeSet::from([queue.key.clone()]);
@@ -172,7 +172,7 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
         .quotas
         .iter()
         .filter(|quota| !quota.resource.is_empty());
-    // In Volcano a queue whose own is not told has what others leave, and gives it back to those whose own it is.
+    // In Volcano a queue without its own quota uses what others leave, and gives it back when they need their own.
     let untold = match queue.system() {
         QueueSystem::Volcano => 0,
         _ => UNBOUNDED,
@@ -194,8 +194,8 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
     .collect()
 }
 
-/// Every flavor, and the one that stands for none where a queue's quota needs it. One that is named and cannot be seen (it was
-/// deleted, or may not be read) is there without labels: its quota counts all the same.
+/// All flavors, plus the placeholder flavor if a quota needs it. A flavor that is named but not visible (deleted, or not
+/// readable) is included without labels: its quota still counts.
 pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Flavor> {
     let mut flavors: Vec<Flavor> = fleet
         .flavors
@@ -203,7 +203,7 @@ pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Fl
         .filter(|flavor| !flavor.name.is_empty())
         .map(|flavor| Flavor {
             name: flavor.name.clone(),
-            labels: super::by_key(&flavor.node_labels),
+            labels: super::label_map(&flavor.node_labels),
             taints: flavor.taints.iter().filter_map(taint).collect(),
             tolerations: flavor.tolerations.iter().filter_map(toleration).collect(),
             topology: flavor.topology.clone().filter(|name| !name.is_empty()),
@@ -234,12 +234,12 @@ pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Fl
     flavors
 }
 
-/// The value of [`CLASS`] for a class of devices: people write `h100` for `H100`.
+/// The value of [`CLASS`] for a device class: users write `h100` for `H100`.
 pub(super) fn class_word(class: &Name) -> Name {
     Name::from(class.to_ascii_lowercase())
 }
 
-/// The flavors of the queues of `govern`, which are classes of devices: nodes are told apart by [`CLASS`].
+/// Flavors of `govern` queues, which are device classes: [`CLASS`] distinguishes the nodes.
 pub(super) fn classes(fleet: &Fleet) -> BTreeSet<&Name> {
     let ours = fleet
         .queues

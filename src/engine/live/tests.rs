@@ -1,4 +1,4 @@
-//! A fleet as the engine sees it.
+//! Tests of the conversion of a live fleet.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ fn pod(name: &str, on: &str) -> Arc<Pod> {
 }
 
 fn see(fleet: &Fleet) -> Snapshot {
-    snapshot(fleet, &Burn::default())
+    snapshot(fleet, &SpendRates::default())
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn pods_without_devices_are_residents_of_their_node() {
 }
 
 #[test]
-fn queues_of_one_name_are_told_apart_and_circles_are_cut() {
+fn queues_with_one_name_are_distinct_and_cycles_are_cut() {
     use QueueKind::{Cohort, Queue as Own};
     use QueueSystem::{Kueue, Volcano};
     let seen = see(&fleet(
@@ -301,7 +301,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     assert_eq!(seen.workloads[1].admitted_at, Some(Moment::from_seconds(5)));
     assert_eq!(seen.workloads[1].created, Moment::from_seconds(3));
     let levers = |at: usize| {
-        let levers = seen.workloads[at].levers;
+        let levers = seen.workloads[at].mutations;
         (levers.suspend, levers.reprioritise, levers.honours_budgets)
     };
     assert_eq!(levers(1), (true, true, false));
@@ -311,7 +311,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         (seen.budgets[0].pods.len(), seen.budgets[0].allowed),
         (3, 0)
     );
-    // Devices that only a count tells of are there all the same, and what is not said is not bounded.
+    // Devices known by count only are included, and unknown limits are unlimited.
     let node = &seen.nodes[0];
     assert_eq!((node.devices.len(), node.cpu_milli), (2, PLENTY));
     assert_eq!(node.topology.len(), 2);
@@ -363,7 +363,7 @@ fn what_nothing_can_meet_is_no_way_in() {
     assert!(affinity(vec![]).is_empty());
 }
 
-/// Of jobs that were made in one second Kueue's own order says which is first.
+/// For jobs created in the same second, Kueue's own order decides.
 #[test]
 fn jobs_of_one_second_stand_as_kueue_says() {
     let waiting = |name: &str, position: u32| {

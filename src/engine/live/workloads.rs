@@ -1,10 +1,10 @@
-//! Jobs of a live fleet as workloads: what they ask for, where their pods run, what may be done to them.
+//! Converts jobs of a live fleet to workloads: requests, placements, supported mutations.
 
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Ask, DeviceAsk, Handle, Op, Placement, PodSet, Requirement, Status, System, TopologyRequest,
-    WHOLE, Workload, WorkloadMutations,
+    DeviceRequest, Handle, Op, Placement, PodSet, Requirement, ResourceRequests, Status, System,
+    TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::admission::Admission;
@@ -12,24 +12,24 @@ use model::fleet::device::Pod;
 use model::fleet::govern::{ADMITTED, Governed};
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Resources, Table};
-use model::fleet::queue::QueueSystem;
+use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
 use model::fleet::{Fleet, Known};
 
-use super::{Grips, Titles, by_key, toleration};
+use super::{DevicesByPod, Titles, label_map, toleration};
 
-/// Most thousandths of a core, bytes, devices, pods and sets that the engine takes.
+/// The engine's maximum of thousandths of a core, bytes, devices, pods and sets.
 const CPU: i64 = 1_000_000_000;
 const MEMORY: i64 = 1 << 50;
 const DEVICES: u32 = 65_535;
 const PODS: u32 = 100_000;
 const SETS: usize = 64;
 
-/// KAI's pods below this priority may be preempted when nothing else is said.
+/// KAI: pods below this priority are preemptible by default.
 const KAI_FIRM: i32 = 100;
 
-/// Every job that wants or holds something.
-pub(super) fn workloads(fleet: &Fleet, titles: &Titles, grips: &Grips<'_>) -> Vec<Workload> {
+/// All jobs that request or hold resources.
+pub(super) fn workloads(fleet: &Fleet, titles: &Titles, grips: &DevicesByPod<'_>) -> Vec<Workload> {
     fleet
         .jobs
         .iter()
@@ -37,7 +37,12 @@ pub(super) fn workloads(fleet: &Fleet, titles: &Titles, grips: &Grips<'_>) -> Ve
         .collect()
 }
 
-fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Option<Workload> {
+fn workload(
+    fleet: &Fleet,
+    job: &Job,
+    titles: &Titles,
+    grips: &DevicesByPod<'_>,
+) -> Option<Workload> {
     let bound: Vec<&Pod> = job
         .pods
         .iter()
@@ -45,7 +50,7 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         .filter(|pod| pod.holds_devices())
         .collect();
     let admission = job.admission.as_deref();
-    // `govern` says on the job itself that it has admitted it.
+    // `govern` marks admission on the job itself.
     let governed = job
         .govern
         .as_deref()
@@ -65,7 +70,7 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
     };
     let mut sets = sets(fleet, job);
     if sets.is_empty() {
-        // Nothing says what it asks for (its last pods have just ended, say): it holds what it holds, and is not
+        // Its requests are unknown (for example because its last pods have just ended): it keeps its allocation and is not
         // considered.
         sets.push(PodSet {
             min: 0,
@@ -99,9 +104,9 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
             .filter(|queue| !queue.is_empty() && !passes_by(fleet, job, status))
             .map(|queue| titles.of_job(job.queue_system, queue)),
         team: job.team.clone(),
-        labels: labels.map(by_key).unwrap_or_default(),
+        labels: labels.map(label_map).unwrap_or_default(),
         priority: job.priority.unwrap_or(0),
-        // Queues of Kueue go by the Workload.
+        // Kueue orders by the Workload's creation time.
         created: ordered(
             whole(kueue.map_or(job.created, |seen| seen.ordered_at.unwrap_or(seen.created))),
             admission.and_then(|admission| admission.position),
@@ -120,14 +125,15 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         checkpoint: job.last_checkpoint.map(whole),
         deadline: None,
         preemptible: preemptible(job),
-        levers: levers(job),
+        never_preempts: never_preempts(fleet, job),
+        mutations: mutations(job),
         admission: admission.and_then(handle),
         status,
         admitted_at: admitted_at.map(whole),
     })
 }
 
-/// Whether a job runs past the queue that it names: Kueue keeps nothing of it, so it counts against no quota there.
+/// Whether a job bypasses the queue that it names: Kueue has no Workload for it, so it counts against no quota there.
 fn passes_by(fleet: &Fleet, job: &Job, status: Status) -> bool {
     status == Status::Running
         && job.queue_system == QueueSystem::Kueue
@@ -135,7 +141,7 @@ fn passes_by(fleet: &Fleet, job: &Job, status: Status) -> bool {
         && *fleet.known(Table::KueueWorkloads) == Known::Live
 }
 
-/// What its queueing system keeps of a job. Kubernetes' own groups have no lever.
+/// The object of a job's queueing system. Kubernetes' own pod groups support no mutation.
 fn handle(admission: &Admission) -> Option<Handle> {
     let system = match admission.system() {
         QueueSystem::Kueue => System::Kueue,
@@ -151,15 +157,25 @@ fn handle(admission: &Admission) -> Option<Handle> {
     })
 }
 
-/// A moment of which Kubernetes tells the second alone, with the place that Kueue itself gives the workload in its queue as
-/// milliseconds: of those that were made in one second the first stays first.
+/// A time with one-second resolution, with Kueue's own position of the workload in its queue as milliseconds: keeps the
+/// order of workloads created in the same second.
 fn ordered(at: Moment, place: Option<u32>) -> Moment {
     Moment::from_millis(at.millis() + i64::from(place.unwrap_or(0).min(999)))
 }
 
-/// Without parts of a second, which no document of Kubernetes has.
+/// Truncated to seconds, the resolution of Kubernetes timestamps.
 pub(super) fn whole(at: Moment) -> Moment {
     Moment::from_seconds(at.millis().div_euclid(1000))
+}
+
+/// Whether its pods have `preemptionPolicy: Never`. The model has no policy per pod: uses that of the PriorityClass with this
+/// value.
+fn never_preempts(fleet: &Fleet, job: &Job) -> bool {
+    let all = fleet.priority_classes.iter();
+    let mut own =
+        all.filter(|class| class.kind == PriorityKind::Pod && Some(class.value) == job.priority);
+    let any = own.clone().next().is_some();
+    any && own.all(|class| class.never_preempts)
 }
 
 fn preemptible(job: &Job) -> bool {
@@ -173,9 +189,8 @@ fn preemptible(job: &Job) -> bool {
     }
 }
 
-/// What the kind of object lets be done. Only the eviction of pods asks disruption budgets first: what is suspended
-/// is not asked for.
-fn levers(job: &Job) -> WorkloadMutations {
+/// Mutations that the object's kind supports. Only pod eviction checks disruption budgets; suspension does not.
+fn mutations(job: &Job) -> WorkloadMutations {
     let system = job.admission.as_ref().map(|admission| admission.system());
     let queued = system == Some(QueueSystem::Kueue);
     let suspends = matches!(
@@ -200,15 +215,15 @@ fn levers(job: &Job) -> WorkloadMutations {
     }
 }
 
-fn ask(request: &Resources) -> Ask {
-    Ask {
+fn ask(request: &Resources) -> ResourceRequests {
+    ResourceRequests {
         cpu_milli: request.cpu_milli.clamp(0, CPU),
         memory_bytes: request.memory_bytes.clamp(0, MEMORY),
         devices: request
             .devices
             .iter()
             .filter(|(_, count)| *count > 0)
-            .map(|(resource, count)| DeviceAsk {
+            .map(|(resource, count)| DeviceRequest {
                 resource: resource.clone(),
                 count: (*count).min(DEVICES),
                 milli: WHOLE,
@@ -217,7 +232,7 @@ fn ask(request: &Resources) -> Ask {
     }
 }
 
-/// Conditions on labels, any of whose lists must hold. A condition on the node's name holds by its hostname label.
+/// Required node affinity: one of the lists must match. A condition on the node's name is matched by the hostname label.
 fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
     let requirement = |wanted: &siting::Expression| {
         let op = match wanted.operator {
@@ -252,7 +267,7 @@ fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
             .chain(&term.fields)
             .map(requirement)
             .collect();
-        // A list that nothing can meet is no way in.
+        // Drop lists that can never match.
         lists.extend(all.filter(|all| !all.is_empty()));
     }
     if lists.is_empty() && !siting.required.is_empty() {
@@ -272,7 +287,7 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
         ConstraintMode::Preferred => false,
         ConstraintMode::Unconstrained => return None,
     };
-    // Volcano's tiers are no labels: where none of ours is called like one, we cannot tell.
+    // Volcano's tiers are not labels: if none of our levels has that name, the level is unknown.
     let is_level = || {
         fleet.nodes.iter().any(|node| {
             node.seen.labels.get(&wish.level).is_some()
@@ -286,7 +301,7 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRe
     })
 }
 
-/// What the engine calls a pod set.
+/// Name of a pod set in the engine.
 fn set_name(set: &siting::PodSet) -> Name {
     match set.name.is_empty() {
         true => Name::new("main"),
@@ -332,8 +347,8 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
                 name: set_name(set),
                 count,
                 min: set.min.min(count),
-                ask: ask(&set.request),
-                selector: by_key(&set.node_selector),
+                requests: ask(&set.request),
+                selector: label_map(&set.node_selector),
                 affinity: siting.map(affinity).unwrap_or_default(),
                 tolerations: tolerations.filter_map(toleration).collect(),
                 topology: topology(fleet, job, set),
@@ -347,9 +362,9 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
         .collect()
 }
 
-/// Puts every bound pod into the set that it is most like. More pods than a set wants (a rollout, say) are there
-/// all the same.
-fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) {
+/// Assigns every bound pod to the most similar set. A set may get more pods than requested (for example in a
+/// rollout).
+fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &DevicesByPod<'_>) {
     let mut taken: BTreeMap<usize, u32> = BTreeMap::new();
     for pod in bound {
         let Some(node) = pod
@@ -364,9 +379,9 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) 
         let likeness = |at: usize, set: &PodSet| {
             let room = taken.get(&at).copied().unwrap_or(0) < set.count;
             (
-                set.ask.devices == asks.devices,
+                set.requests.devices == asks.devices,
                 room,
-                set.ask == asks,
+                set.requests == asks,
                 std::cmp::Reverse(at),
             )
         };
@@ -383,7 +398,7 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) 
             uid: pod.seen.uid.clone(),
             deleted: pod.seen.deleted.map(whole),
             node: node.clone(),
-            grips: held,
+            devices: held,
             started: pod.seen.started.or(pod.seen.scheduled).map(whole),
         });
     }

@@ -3,12 +3,12 @@
 use crate::ratio::Ratio;
 use crate::rng::Rng;
 
-use super::Pod;
+use super::TracePod;
 
-/// Indices into `pods` in the order of arrival, as published: by name, shuffled, then drawn from the whole
-/// list again until the next one would ask for more than `load` of `capacity`; or random ones taken away
-/// while the list asks for more. A load of 0 leaves the list as it is.
-pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Ratio, rng: &mut Rng) -> Vec<usize> {
+/// Indices into `pods` in order of arrival, as published: by name, shuffled, then drawn again from the whole
+/// list until the next one would exceed `load` of `capacity`; or with random pods removed
+/// while the list exceeds it. A load of 0 leaves the list unchanged.
+pub(super) fn arrivals(pods: &[TracePod], capacity: i64, load: Ratio, rng: &mut Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pods.len()).collect();
     order.sort_by(|&a, &b| pods[a].cmp(&pods[b]));
     let list = order.clone();
@@ -17,13 +17,13 @@ pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Ratio, rng: &mut Rng) 
         return order;
     }
     let target = load.of(capacity);
-    let mut asked: i64 = pods.iter().map(Pod::gpu).sum();
+    let mut asked: i64 = pods.iter().map(TracePod::gpu).sum();
     while asked > target {
-        // Order stays as it is, so that the load alone differs.
+        // Keep the order, so that only the load differs.
         let gone = order.remove(rng.below(order.len()));
         asked -= pods[gone].gpu();
     }
-    // A list that asks for no GPU would never reach the load.
+    // A list without GPU requests would never reach the load.
     if asked == 0 {
         return order;
     }
@@ -42,8 +42,8 @@ pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Ratio, rng: &mut Rng) 
 mod tests {
     use super::*;
 
-    fn pods() -> Vec<Pod> {
-        let pod = |at: usize| Pod {
+    fn pods() -> Vec<TracePod> {
+        let pod = |at: usize| TracePod {
             name: format!("p{at:03}"),
             cpu: 1,
             memory: 1,
@@ -54,20 +54,20 @@ mod tests {
         (0..90).map(pod).collect()
     }
 
-    fn asked(pods: &[Pod], order: &[usize]) -> i64 {
+    fn requested_milli(pods: &[TracePod], order: &[usize]) -> i64 {
         order.iter().map(|&at| pods[at].gpu()).sum()
     }
 
     #[test]
     fn the_load_is_met_from_above_and_from_below() {
         let pods = pods();
-        assert_eq!(pods.iter().map(Pod::gpu).sum::<i64>(), 90_000);
+        assert_eq!(pods.iter().map(TracePod::gpu).sum::<i64>(), 90_000);
         let of = |load: u64| arrivals(&pods, 100_000, Ratio::millionths(load), &mut Rng::new(3));
         let plain = of(0);
-        assert_eq!((plain.len(), asked(&pods, &plain)), (90, 90_000));
-        let more = asked(&pods, &of(1_300_000));
+        assert_eq!((plain.len(), requested_milli(&pods, &plain)), (90, 90_000));
+        let more = requested_milli(&pods, &of(1_300_000));
         assert!((129_000..=131_000).contains(&more), "{more}");
-        let fewer = asked(&pods, &of(500_000));
+        let fewer = requested_milli(&pods, &of(500_000));
         assert!((48_000..=50_000).contains(&fewer), "{fewer}");
         // The first ninety come in the same order at any load above the list's own.
         assert_eq!(of(1_300_000)[..90], plain[..]);

@@ -1,11 +1,11 @@
-//! What pods typically ask for, worked out once from the whole list: typical specs, pressure on node types,
-//! and the CPU and memory that a GPU needs to be of use.
+//! Typical demand, computed once from the whole pod list: typical specs, pressure on node types,
+//! and the CPU and memory that a GPU needs to be usable.
 
 use std::collections::BTreeMap;
 
 use crate::ratio::Ratio;
 
-use super::{Node, Pod};
+use super::{TraceNode, TracePod};
 
 /// Where the score of the fragmentation gradient rises by one: ln(k / (100 - k)) for k from 51 to 99, in
 /// billionths. Below 50 it is the same with the sign turned.
@@ -61,7 +61,7 @@ const STEPS: [i64; 49] = [
     4_595_119_850,
 ];
 
-/// What a pod asks for, memory left out.
+/// A pod's request without memory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Spec {
     cpu: i64,
@@ -71,7 +71,7 @@ struct Spec {
 }
 
 impl Spec {
-    fn of(pod: &Pod) -> Self {
+    fn of(pod: &TracePod) -> Self {
         Self {
             cpu: pod.cpu,
             milli: pod.milli,
@@ -81,7 +81,7 @@ impl Spec {
     }
 }
 
-/// Nodes that are alike to a spec.
+/// Nodes that no spec distinguishes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Kind {
     cpu: i64,
@@ -90,7 +90,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    fn of(node: &Node) -> Self {
+    fn of(node: &TraceNode) -> Self {
         Self {
             cpu: node.cpu,
             gpus: node.gpus,
@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-/// GPU that idle CPU (or memory) cannot feed, at four fifths of what GPU pods ask for on average.
+/// GPU capacity that idle CPU (or memory) cannot serve, at four fifths of the average request of GPU pods.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuReserve {
     gpu: i64,
@@ -111,7 +111,7 @@ pub(super) struct CpuReserve {
 }
 
 impl CpuReserve {
-    /// `gpu` and `feed`: what all GPU pods together ask for.
+    /// `gpu` and `feed`: total requests of all GPU pods.
     fn new(gpu: i64, feed: i64) -> Self {
         let (gpu, feed) = (gpu.saturating_mul(5_000), feed.saturating_mul(4));
         let common = divisor(gpu, feed).max(1);
@@ -121,7 +121,7 @@ impl CpuReserve {
         }
     }
 
-    /// Unfed GPU in millionths of a device, of `idle` thousandths beside `feed` idle CPU or memory.
+    /// GPU capacity, in millionths of a device, of `idle` thousandths that `feed` idle CPU or memory cannot serve.
     pub(super) fn unfed(self, idle: i64, feed: i64) -> i64 {
         if self.feed == 0 {
             return 0;
@@ -147,43 +147,43 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
-pub(crate) struct Demand {
+pub(crate) struct PackingDemand {
     /// Kinds of nodes.
     pub(super) kinds: Vec<Kind>,
     /// Kind of each node.
     pub(crate) kind_of: Vec<usize>,
-    /// CPU of each typical spec.
+    /// CPU request of each typical spec.
     pub(super) cpu: Vec<i64>,
-    /// Part of a GPU of each typical spec.
+    /// GPU share of each typical spec, in thousandths.
     pub(super) milli: Vec<i32>,
-    /// How many pods are of each typical spec.
+    /// Number of pods of each typical spec.
     pub(super) count: Vec<i64>,
-    /// GPUs of each typical spec, by kind of node; out of reach where the spec finds no use for one there.
+    /// GPUs of each typical spec, by node kind; unreachably many if the spec cannot use that kind.
     pub(super) need: Vec<Vec<i32>>,
-    /// How many pods are of a typical spec.
+    /// Total number of pods with a typical spec.
     pub(super) total: i64,
-    /// GPU without CPU.
+    /// GPU capacity without CPU.
     pub(super) cpu_hinge: CpuReserve,
-    /// GPU without memory.
+    /// GPU capacity without memory.
     pub(super) memory_hinge: CpuReserve,
-    /// Load of each kind, in thousandths, if every spec spread evenly over the kinds that can host it.
+    /// Load of each kind, in thousandths, if every spec is spread evenly over the kinds that can run it.
     pub(super) pressure: Vec<i64>,
     /// The least fall in fragmentation for each score from 1 to 99.
     steps: Vec<i64>,
 }
 
-impl Demand {
-    /// The demand of a list of pods on these nodes; typical are the most frequent specs that make up `typical`
+impl PackingDemand {
+    /// Demand of a list of pods on these nodes; typical specs are the most frequent ones that make up `typical`
     /// of the pods.
-    pub(super) fn new(nodes: &[Node], pods: &[Pod], typical: Ratio) -> Self {
-        let pods: Vec<(&Pod, i64)> = pods.iter().map(|pod| (pod, 1)).collect();
+    pub(super) fn new(nodes: &[TraceNode], pods: &[TracePod], typical: Ratio) -> Self {
+        let pods: Vec<(&TracePod, i64)> = pods.iter().map(|pod| (pod, 1)).collect();
         Self::weighed(nodes, &pods, typical, usize::MAX)
     }
 
-    /// The same of pods of which there are so many each, with at most `most` typical specs.
+    /// The same with a count for each pod, and at most `most` typical specs.
     pub(crate) fn weighed(
-        nodes: &[Node],
-        pods: &[(&Pod, i64)],
+        nodes: &[TraceNode],
+        pods: &[(&TracePod, i64)],
         typical: Ratio,
         most: usize,
     ) -> Self {
@@ -200,7 +200,7 @@ impl Demand {
             *counts.entry(Spec::of(pod)).or_default() += count;
         }
         let pressure = pressure(nodes, &kinds, &counts);
-        // The larger spec stands first where two are as frequent, as published.
+        // Among equally frequent specs the larger comes first, as published.
         let mut specs: Vec<(i64, Spec)> = counts
             .into_iter()
             .map(|(spec, count)| (count, spec))
@@ -223,13 +223,13 @@ impl Demand {
             };
             specs.iter().map(need).collect()
         };
-        let asked = |of: fn(&Pod) -> i64| -> i64 {
+        let asked = |of: fn(&TracePod) -> i64| -> i64 {
             let users = pods.iter().filter(|(pod, _)| pod.gpus > 0);
             users
                 .map(|(pod, count)| of(pod).saturating_mul(*count))
                 .fold(0, i64::saturating_add)
         };
-        let gpu = asked(Pod::gpu);
+        let gpu = asked(TracePod::gpu);
         Self {
             kind_of,
             cpu: specs.iter().map(|(_, spec)| spec.cpu).collect(),
@@ -262,8 +262,8 @@ fn steps(total: i64) -> Vec<i64> {
     below.chain([0]).chain(STEPS).map(step).collect()
 }
 
-/// Load of each kind, in thousandths, if every spec spread evenly over the GPUs of the kinds that can host it.
-fn pressure(nodes: &[Node], kinds: &[Kind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
+/// Load of each kind, in thousandths, if every spec is spread evenly over the GPUs of the kinds that can run it.
+fn pressure(nodes: &[TraceNode], kinds: &[Kind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
     let mut gpus = vec![0_i128; kinds.len()];
     for node in nodes {
         if let Ok(kind) = kinds.binary_search(&Kind::of(node)) {

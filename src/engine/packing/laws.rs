@@ -6,27 +6,28 @@ use proptest::prelude::*;
 
 use crate::ratio::Ratio;
 
-use super::{Node, Packer, Pod, Policy, Replay, Setup, WHOLE};
+use super::{Packer, Policy, Replay, Setup, TraceNode, TracePod, WHOLE};
 
 fn model() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned)
 }
 
-fn nodes() -> impl Strategy<Value = Vec<Node>> {
+fn nodes() -> impl Strategy<Value = Vec<TraceNode>> {
     let node = (0_i64..12, 0_i64..12, 0_u32..5, model());
     prop::collection::vec(node, 1..12).prop_map(|nodes| {
-        let named = |(at, (cpu, memory, gpus, model)): (usize, (i64, i64, u32, String))| Node {
-            name: format!("n{at}"),
-            cpu: cpu * 1_000,
-            memory: memory * 100,
-            gpus,
-            model,
-        };
+        let named =
+            |(at, (cpu, memory, gpus, model)): (usize, (i64, i64, u32, String))| TraceNode {
+                name: format!("n{at}"),
+                cpu: cpu * 1_000,
+                memory: memory * 100,
+                gpus,
+                model,
+            };
         nodes.into_iter().enumerate().map(named).collect()
     })
 }
 
-fn pods() -> impl Strategy<Value = Vec<Pod>> {
+fn pods() -> impl Strategy<Value = Vec<TracePod>> {
     let milli = prop::sample::select(vec![100, 250, 500, 810, 1_000, 1_000, 1_000]);
     let models = prop::collection::btree_set(model(), 0..3);
     let pod = (0_i64..5, 0_i64..5, 0_u32..4, milli, models);
@@ -34,7 +35,7 @@ fn pods() -> impl Strategy<Value = Vec<Pod>> {
         let named = |(at, (cpu, memory, gpus, milli, models)): (
             usize,
             (i64, i64, u32, i32, BTreeSet<String>),
-        )| Pod {
+        )| TracePod {
             name: format!("p{at}"),
             cpu: cpu * 700,
             memory: memory * 90,
@@ -50,7 +51,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     prop::sample::select(Policy::ALL.to_vec())
 }
 
-/// A plain account of the cluster: what is left of each node.
+/// Reference model of the cluster: free resources of each node.
 struct Left {
     cpu: i64,
     memory: i64,
@@ -58,8 +59,8 @@ struct Left {
 }
 
 impl Left {
-    fn of(nodes: &[Node]) -> Vec<Self> {
-        let all = |node: &Node| Self {
+    fn of(nodes: &[TraceNode]) -> Vec<Self> {
+        let all = |node: &TraceNode| Self {
             cpu: node.cpu,
             memory: node.memory,
             gpus: vec![WHOLE; node.gpus as usize],
@@ -67,15 +68,15 @@ impl Left {
         nodes.iter().map(all).collect()
     }
 
-    fn fits(&self, node: &Node, pod: &Pod) -> bool {
+    fn fits(&self, node: &TraceNode, pod: &TracePod) -> bool {
         let model = pod.gpus == 0 || pod.models.is_empty() || pod.models.contains(&node.model);
         let able = self.gpus.iter().filter(|left| **left >= pod.milli).count();
         model && self.cpu >= pod.cpu && self.memory >= pod.memory && able >= pod.gpus as usize
     }
 
-    /// Idle GPU that a pod like this cannot use, by the definition.
-    fn fragments(&self, node: &Node, pod: &Pod) -> i64 {
-        let whole = Pod {
+    /// Idle GPU that such a pod cannot use, by definition.
+    fn fragments(&self, node: &TraceNode, pod: &TracePod) -> i64 {
+        let whole = TracePod {
             memory: 0,
             ..pod.clone()
         };
@@ -92,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn nothing_is_overcommitted_and_nobody_refused(
+    fn nothing_is_overcommitted_and_no_fitting_pod_is_refused(
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64, load in 0_u64..3_000_000,
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
@@ -165,7 +166,7 @@ proptest! {
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
         let setup = Setup { policy, seed, ..Setup::default() };
-        let run = |nodes: &[Node], pods: &[Pod]| {
+        let run = |nodes: &[TraceNode], pods: &[TracePod]| {
             let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
             let by_name = |arrival: super::Arrival| {
                 let spot = arrival.spot.map(|spot| (nodes[spot.node].name.clone(), spot.devices));

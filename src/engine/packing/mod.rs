@@ -1,6 +1,6 @@
-//! Packing: pods that ask for CPU, memory and parts of GPUs, put one by one on the nodes of a full cluster.
+//! Packing: places pods that request CPU, memory and parts of GPUs one by one on the nodes of a full cluster.
 //!
-//! Six policies as their authors published them, and ours, [`Policy::Stokehold`]. No policy refuses a pod
+//! Six policies as published, and Stokehold's, [`Policy::Stokehold`]. No policy rejects a pod
 //! that fits somewhere. Units: CPU in thousandths of a core, memory in MiB, GPU in thousandths of a device.
 
 mod arrivals;
@@ -17,13 +17,13 @@ mod laws;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use demand::Demand;
+pub(crate) use demand::PackingDemand;
 pub(crate) use node::Idle;
-pub(crate) use packer::{Ask, cost, sharing};
-pub use packer::{Class, Packer, Spot};
+pub use packer::{Packer, PodClass, Spot};
+pub(crate) use packer::{PlacementRequest, cost, sharing};
 pub use policy::Policy;
 pub use replay::{Arrival, Mark, Outcome, Replay, Setup};
-pub use trace::{Node, Pod, nodes, pods};
+pub use trace::{TraceNode, TracePod, nodes, pods};
 
 /// One whole GPU.
 pub const WHOLE: i32 = 1_000;

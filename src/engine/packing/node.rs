@@ -1,40 +1,40 @@
-//! What is idle on one node, how much of it is fragments, and what a placement would make of that.
+//! Idle resources of one node, their fragmentation, and the effect of a placement.
 
-use super::demand::Demand;
-use super::{Node, WHOLE};
+use super::demand::PackingDemand;
+use super::{TraceNode, WHOLE};
 
-/// The idle part of a node.
+/// Idle resources of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Idle {
     /// Index of the node's kind.
     pub(super) kind: usize,
-    /// CPU.
+    /// Idle CPU.
     pub(super) cpu: i64,
-    /// Memory.
+    /// Idle memory.
     pub(super) memory: i64,
-    /// Each device.
+    /// Idle thousandths of each device.
     pub(super) left: Vec<i32>,
-    /// All devices together.
+    /// Idle thousandths of all devices.
     pub(super) gpu: i64,
-    /// Devices that nothing runs on.
+    /// Number of fully idle devices.
     pub(super) free: u32,
     /// Per typical spec: devices with enough left.
     fit: Vec<i32>,
-    /// Per typical spec: what is left on the devices with too little.
+    /// Per typical spec: idle thousandths on devices that are too small for it.
     small: Vec<i32>,
     /// Fragments, in thousandths of a device times the number of typical pods.
     pub(super) fragments: i64,
-    /// GPU without CPU.
+    /// GPU capacity without CPU.
     pub(super) unfed_cpu: i64,
-    /// GPU without memory.
+    /// GPU capacity without memory.
     pub(super) unfed_memory: i64,
     /// Size classes that run here: bit 0 for shared pods, bit n for pods of n GPUs.
     pub(super) sizes: u128,
 }
 
 impl Idle {
-    /// All of a node.
-    pub(super) fn new(node: &Node, kind: usize, demand: &Demand) -> Self {
+    /// An empty node.
+    pub(super) fn new(node: &TraceNode, kind: usize, demand: &PackingDemand) -> Self {
         let gpus = node.gpus as usize;
         let mut idle = Self {
             kind,
@@ -54,13 +54,13 @@ impl Idle {
         idle
     }
 
-    /// A node of which something is taken, by what is left.
+    /// A partly used node, from its idle resources.
     pub(crate) fn used(
         kind: usize,
         cpu: i64,
         memory: i64,
         left: Vec<i32>,
-        demand: &Demand,
+        demand: &PackingDemand,
     ) -> Self {
         let fit = |want: &i32| left.iter().filter(|left| *left >= want).count() as i32;
         let small = |want: &i32| left.iter().filter(|left| *left < want).sum();
@@ -82,29 +82,29 @@ impl Idle {
         idle
     }
 
-    /// What is left of each device.
+    /// Idle thousandths of each device.
     pub(crate) fn left(&self) -> &[i32] {
         &self.left
     }
 
-    /// What is left of a device.
+    /// Idle thousandths of a device.
     pub(crate) fn left_of(&self, device: u32) -> i32 {
         self.left[device as usize]
     }
 
-    fn settle(&mut self, demand: &Demand) {
+    fn settle(&mut self, demand: &PackingDemand) {
         self.fragments = self.fragments_after(demand, self.cpu, 0, &[]);
         self.unfed_cpu = demand.cpu_hinge.unfed(self.gpu, self.cpu);
         self.unfed_memory = demand.memory_hinge.unfed(self.gpu, self.memory);
     }
 
-    /// Fragments with `cpu` left and `milli` taken from each of some devices, given by what they have now.
+    /// Fragments with `cpu` idle and `milli` taken from each of the devices, which are given by their current idle amounts.
     ///
-    /// For a spec that could run here, the devices too small for it are fragments; for one that could not,
-    /// or that needs no GPU, all that is idle.
+    /// For a spec that could run here, the devices that are too small are fragments; for a spec that could not,
+    /// or that needs no GPU, all idle capacity is.
     pub(super) fn fragments_after(
         &self,
-        demand: &Demand,
+        demand: &PackingDemand,
         cpu: i64,
         milli: i32,
         from: &[i32],
@@ -133,10 +133,10 @@ impl Idle {
         sum
     }
 
-    /// Takes a pod: `milli` of each of these devices.
+    /// Places a pod: takes `milli` of each of these devices.
     pub(super) fn take(
         &mut self,
-        demand: &Demand,
+        demand: &PackingDemand,
         cpu: i64,
         memory: i64,
         milli: i32,
@@ -164,8 +164,8 @@ impl Idle {
         self.settle(demand);
     }
 
-    /// The devices of a pod that asks for `milli` of each of `gpus`, the tightest first, the first of equals.
-    /// Of whole devices those are the first free ones.
+    /// The devices for a pod that requests `milli` of each of `gpus`, the tightest first, the first among equals.
+    /// For whole devices these are the first free ones.
     pub(super) fn tightest(&self, gpus: u32, milli: i32) -> Vec<u32> {
         let enough = |device: &u32| self.left[*device as usize] >= milli;
         let mut devices: Vec<u32> = (0..self.left.len() as u32).filter(enough).collect();

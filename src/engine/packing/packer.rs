@@ -1,25 +1,24 @@
-//! The placing of pods: filter, cost, the cheapest node, the device. One by one, nothing moved, nobody refused
-//! who fits.
+//! Places pods one by one: filter, cost, cheapest node, device. Nothing is moved, and no pod that fits is rejected.
 
 use rustc_hash::FxHashMap;
 
 use crate::ratio::Ratio;
 use crate::rng::Rng;
 
-use super::demand::Demand;
+use super::demand::PackingDemand;
 use super::node::Idle;
 use super::ranking::{NEVER, Ranking};
-use super::{Node, Pod, Policy, WHOLE};
+use super::{Policy, TraceNode, TracePod, WHOLE};
 
-/// CPU of the largest node that the published scores reckon with.
+/// CPU of the largest node in the published scores.
 const LARGEST_CPU: i64 = 128_000;
 
-/// GPU of the largest node that the published scores reckon with.
+/// GPU of the largest node in the published scores.
 const LARGEST_GPU: i64 = 8_000;
 
-/// What a pod asks for, which is all that placing looks at.
+/// A pod's request, the only input of placement.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct PlacementRequest {
     pub(crate) cpu: i64,
     pub(crate) memory: i64,
     pub(crate) gpus: u32,
@@ -27,55 +26,55 @@ pub(crate) struct Ask {
     pub(crate) models: Vec<String>,
 }
 
-impl Ask {
+impl PlacementRequest {
     fn gpu(&self) -> i64 {
         i64::from(self.gpus) * i64::from(self.milli)
     }
 
-    /// One device, and not all of it.
+    /// Whether it requests a part of one device.
     pub(crate) fn shares(&self) -> bool {
         self.gpus == 1 && self.milli < WHOLE
     }
 }
 
-/// Pods that ask for the same.
+/// Class of pods with equal requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Class(usize);
+pub struct PodClass(usize);
 
 /// Where a pod runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spot {
-    /// Index of the node, as the packer was given them.
+    /// Index of the node in the packer's input.
     pub node: usize,
     /// Indices of its devices, in the order in which they were chosen.
     pub devices: Vec<u32>,
 }
 
-/// One class, with the cost of every node as of some change.
+/// A class with the cost of every node, valid up to some change.
 #[derive(Clone, Debug)]
 struct Costed {
-    ask: Ask,
-    /// Whether each kind of node has a model that it accepts.
+    ask: PlacementRequest,
+    /// Whether each node kind has an accepted GPU model.
     accepts: Vec<bool>,
     ranking: Option<Ranking>,
-    /// How many changes the costs have seen.
+    /// Number of changes that the costs include.
     seen: usize,
 }
 
-/// A cluster that takes pods one by one.
+/// A cluster on which pods are placed one by one.
 #[derive(Clone, Debug)]
 pub struct Packer {
     policy: Policy,
-    demand: Demand,
+    demand: PackingDemand,
     idle: Vec<Idle>,
     rng: Rng,
     classes: Vec<Costed>,
-    known: FxHashMap<Ask, usize>,
+    known: FxHashMap<PlacementRequest, usize>,
     /// The node of each change, the oldest first.
     changes: Vec<u32>,
-    /// Where in `changes` a node stands last, plus one; 0 where nothing was ever placed.
+    /// Position of a node's latest entry in `changes`, plus one; 0 if nothing was placed on it.
     changed: Vec<usize>,
-    /// Per node: the first node that was given with the same amounts.
+    /// Per node: the first node with equal resources.
     twin: Vec<usize>,
     /// Idle GPU of all nodes.
     gpu: i64,
@@ -84,10 +83,16 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A cluster of empty nodes; ties between nodes go to the one that stands first. What pods typically ask
-    /// for is read from `pods`, the most frequent specs up to `typical` of them.
-    pub fn new(policy: Policy, nodes: &[Node], pods: &[Pod], typical: Ratio, seed: u64) -> Self {
-        let demand = Demand::new(nodes, pods, typical);
+    /// A cluster of empty nodes; ties go to the first node. Typical requests are computed from `pods`: the most frequent specs
+    /// up to `typical` of them.
+    pub fn new(
+        policy: Policy,
+        nodes: &[TraceNode],
+        pods: &[TracePod],
+        typical: Ratio,
+        seed: u64,
+    ) -> Self {
+        let demand = PackingDemand::new(nodes, pods, typical);
         let idle: Vec<Idle> = nodes
             .iter()
             .zip(&demand.kind_of)
@@ -101,7 +106,7 @@ impl Packer {
             twin: twins(&idle),
             idle,
             demand,
-            // Apart from the numbers that ordered pods and nodes.
+            // Independent of the numbers that ordered pods and nodes.
             rng: Rng::new(seed ^ 0x7061_636b_6572),
             classes: Vec::new(),
             known: FxHashMap::default(),
@@ -114,21 +119,21 @@ impl Packer {
         self.gpu
     }
 
-    /// How much of the idle GPU no typical pod could use, 0 to 1; nothing where no GPU is idle.
+    /// Share of the idle GPU that no typical pod can use, 0 to 1; none if no GPU is idle.
     pub fn fragmentation(&self) -> Option<f64> {
         let whole = i128::from(self.gpu) * i128::from(self.demand.total);
         (whole > 0).then(|| self.fragments as f64 / whole as f64)
     }
 
-    /// Of the idle GPU, what no typical pod could use: thousandths of a device times the number of typical pods.
+    /// Idle GPU that no typical pod can use: thousandths of a device times the number of typical pods, and that number.
     #[cfg(test)]
     pub(super) fn fragments(&self) -> (i64, i64) {
         (self.fragments, self.demand.total)
     }
 
     /// The class of a pod.
-    pub fn class(&mut self, pod: &Pod) -> Class {
-        let ask = Ask {
+    pub fn class(&mut self, pod: &TracePod) -> PodClass {
+        let ask = PlacementRequest {
             cpu: pod.cpu,
             memory: pod.memory,
             gpus: pod.gpus,
@@ -136,7 +141,7 @@ impl Packer {
             models: pod.models.clone(),
         };
         if let Some(&class) = self.known.get(&ask) {
-            return Class(class);
+            return PodClass(class);
         }
         let accepts = |kind: &super::demand::Kind| kind.accepts(&ask.models);
         let class = self.classes.len();
@@ -147,25 +152,25 @@ impl Packer {
             seen: 0,
         });
         self.known.insert(ask, class);
-        Class(class)
+        PodClass(class)
     }
 
-    /// What it would cost to place a pod of a class on a node as it is now, less being better and published scores
-    /// counting down from 0. Nothing where it does not fit.
+    /// Cost of placing a pod of a class on a node now; less is better, and published scores count down from 0. None if it does
+    /// not fit.
     ///
     /// # Panics
-    /// Where the class or the node is another packer's.
-    pub fn cost(&self, class: Class, node: usize) -> Option<i64> {
+    /// If the class or the node belongs to another packer.
+    pub fn cost(&self, class: PodClass, node: usize) -> Option<i64> {
         let (costed, idle) = (&self.classes[class.0], &self.idle[node]);
         fits(&costed.ask, &costed.accepts, idle)
             .then(|| cost(self.policy, &self.demand, &costed.ask, idle))
     }
 
-    /// Places a pod of a class. Nothing where it fits nowhere.
+    /// Places a pod of a class. None if it fits nowhere.
     ///
     /// # Panics
-    /// Where the class is another packer's.
-    pub fn place(&mut self, class: Class) -> Option<Spot> {
+    /// If the class belongs to another packer.
+    pub fn place(&mut self, class: PodClass) -> Option<Spot> {
         self.catch_up(class);
         let ranking = self.classes[class.0].ranking.as_ref();
         let node = match self.policy {
@@ -200,8 +205,8 @@ impl Packer {
         Some(Spot { node, devices })
     }
 
-    /// Brings the costs of a class up to the present: only nodes that changed since are looked at.
-    fn catch_up(&mut self, class: Class) {
+    /// Updates the costs of a class: only nodes changed since are evaluated.
+    fn catch_up(&mut self, class: PodClass) {
         let Self {
             policy,
             demand,
@@ -224,14 +229,14 @@ impl Packer {
             Some(ranking) => {
                 for (at, &node) in changes.iter().enumerate().skip(costed.seen) {
                     let node = node as usize;
-                    // A node that changed again later is looked at then.
+                    // A node with a later change is evaluated then.
                     if changed[node] == at + 1 {
                         ranking.set(node, cost(&idle[node]));
                     }
                 }
             }
             None => {
-                // Twins on which nothing runs cost the same.
+                // Empty nodes with equal resources have the same cost.
                 let mut fresh = vec![None; idle.len()];
                 let costs = idle
                     .iter()
@@ -247,7 +252,7 @@ impl Packer {
     }
 }
 
-/// Per node: the first that has the same amounts.
+/// Per node: the first with equal resources.
 fn twins(idle: &[Idle]) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let alike =
@@ -255,8 +260,8 @@ fn twins(idle: &[Idle]) -> Vec<usize> {
     idle.iter().enumerate().map(alike).collect()
 }
 
-/// Whether a pod fits on a node as it is now.
-fn fits(ask: &Ask, accepts: &[bool], idle: &Idle) -> bool {
+/// Whether a pod fits a node now.
+fn fits(ask: &PlacementRequest, accepts: &[bool], idle: &Idle) -> bool {
     if idle.cpu < ask.cpu || idle.memory < ask.memory {
         return false;
     }
@@ -267,8 +272,13 @@ fn fits(ask: &Ask, accepts: &[bool], idle: &Idle) -> bool {
     accepts[idle.kind] && idle.left.iter().filter(enough).count() >= ask.gpus as usize
 }
 
-/// What it costs to place a pod on a node where it fits: less is better. Published scores count down from 0.
-pub(crate) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
+/// Cost of placing a pod on a node where it fits: less is better. Published scores count down from 0.
+pub(crate) fn cost(
+    policy: Policy,
+    demand: &PackingDemand,
+    ask: &PlacementRequest,
+    idle: &Idle,
+) -> i64 {
     match policy {
         Policy::Random => 0,
         Policy::BestFit => {
@@ -305,11 +315,16 @@ pub(crate) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i
     }
 }
 
-/// The least cost of a shared pod over the devices of a node, and the first device that has it.
-pub(crate) fn sharing(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> (i64, u32) {
+/// Lowest cost of a shared pod over the devices of a node, and the first device with that cost.
+pub(crate) fn sharing(
+    policy: Policy,
+    demand: &PackingDemand,
+    ask: &PlacementRequest,
+    idle: &Idle,
+) -> (i64, u32) {
     let mut best = (NEVER, 0);
     for (device, &left) in idle.left.iter().enumerate() {
-        // Of devices with as much left, the first speaks for all.
+        // Devices with equal idle amounts have the same cost: evaluate the first.
         if left < ask.milli || idle.left[..device].contains(&left) {
             continue;
         }
@@ -322,13 +337,19 @@ pub(crate) fn sharing(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -
     best
 }
 
-/// The cost of a placement that leaves so many fragments.
-fn gradient(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle, after: i64) -> i64 {
+/// Cost of a placement that results in this many fragments.
+fn gradient(
+    policy: Policy,
+    demand: &PackingDemand,
+    ask: &PlacementRequest,
+    idle: &Idle,
+    after: i64,
+) -> i64 {
     let growth = after - idle.fragments;
     if policy == Policy::Fgd {
         return -demand.score(-growth);
     }
-    // In millionths of a device throughout.
+    // All in millionths of a device.
     let gpu = idle.gpu - ask.gpu();
     let cpu = idle.cpu - ask.cpu;
     let fragmentation = growth.saturating_mul(1_000).div_euclid(demand.total);
@@ -345,7 +366,7 @@ fn gradient(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle, after: i64)
 }
 
 /// The published score of GPU packing: used devices before free ones, used nodes before free ones.
-fn packing(ask: &Ask, idle: &Idle) -> i64 {
+fn packing(ask: &PlacementRequest, idle: &Idle) -> i64 {
     if ask.gpus == 0 {
         return 0;
     }
@@ -364,7 +385,7 @@ fn packing(ask: &Ask, idle: &Idle) -> i64 {
 }
 
 /// The published score of GPU clustering: with pods of its own size, the fuller the better.
-fn clustering(ask: &Ask, idle: &Idle) -> i64 {
+fn clustering(ask: &PlacementRequest, idle: &Idle) -> i64 {
     if ask.gpus == 0 {
         return 0;
     }

@@ -20,8 +20,8 @@ pub enum Policy {
     Random,
     /// Fragmentation gradient descent: "Beware of Fragmentation", USENIX ATC 2023.
     Fgd,
-    /// Ours: the fragmentation gradient, what a placement leaves without CPU or memory, how sought-after the
-    /// node's type is, and best fit.
+    /// Stokehold's: fragmentation gradient, GPU capacity left without CPU or memory, demand for the
+    /// node's type, and best fit.
     Stokehold,
 }
 
@@ -37,7 +37,7 @@ impl Policy {
         Self::Stokehold,
     ];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::BestFit => "best-fit",

@@ -1,4 +1,4 @@
-//! A replay: every pod arrives once, is placed or fails, and nothing ever leaves.
+//! Replay: every pod arrives once and is placed or fails; no pod ends.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use crate::ratio::Ratio;
 use crate::rng::Rng;
 
 use super::arrivals::arrivals;
-use super::packer::{Class, Packer, Spot};
-use super::{Node, Pod, Policy, WHOLE};
+use super::packer::{Packer, PodClass, Spot};
+use super::{Policy, TraceNode, TracePod, WHOLE};
 
-/// How a replay is set up.
+/// Parameters of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// The placement policy.
     pub policy: Policy,
-    /// GPU that arrives in all, as a share of the cluster's; 0 for the list as it is.
+    /// Total GPU request as a ratio of the cluster's GPU; 0 for the unmodified list.
     pub inflate: Ratio,
     /// The share of pods whose specs count as typical.
     pub typical: Ratio,
-    /// Orders pods and nodes, and draws the pods that top the list up.
+    /// Seed for the order of pods and nodes, and for the pods that top the list up.
     pub seed: u64,
 }
 
@@ -38,9 +38,9 @@ impl Default for Setup {
 /// One pod's arrival.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Index of the pod, in the list that the replay was given.
+    /// Index of the pod in the input list.
     pub pod: usize,
-    /// Where it runs, by the index of the node in the list that the replay was given; nothing if it failed.
+    /// Node (index in the input list) and devices; none if it failed.
     pub spot: Option<Spot>,
 }
 
@@ -51,11 +51,11 @@ pub struct Mark {
     pub arrived: f64,
     /// GPU allocated, as a share of the cluster's.
     pub allocation: f64,
-    /// Share of the idle GPU that is fragments; nothing where no GPU is idle.
+    /// Share of the idle GPU that is fragments; none if no GPU is idle.
     pub fragmentation: Option<f64>,
 }
 
-/// What a replay came to.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// The policy.
@@ -72,9 +72,9 @@ pub struct Outcome {
     pub arrived: f64,
     /// GPU allocated at the end, as a share of the cluster's.
     pub allocation: f64,
-    /// Share of the idle GPU that is fragments at the end; nothing where no GPU is idle.
+    /// Share of the idle GPU that is fragments at the end; none if no GPU is idle.
     pub fragmentation: Option<f64>,
-    /// The way there, percent by percent.
+    /// Progress, percent by percent.
     pub curve: Vec<Mark>,
     /// Pods placed.
     pub placements: usize,
@@ -93,16 +93,16 @@ struct Sums {
     fragmentation: f64,
 }
 
-/// A replay on its way.
+/// A replay in progress.
 #[derive(Clone, Debug)]
 pub struct Replay<'a> {
     setup: Setup,
-    pods: &'a [Pod],
-    /// The index each node was given with, in the run's order.
+    pods: &'a [TracePod],
+    /// Index of each node in the input list, in the run's order.
     nodes: Vec<usize>,
     packer: Packer,
     /// Class of each pod of the list.
-    classes: Vec<Class>,
+    classes: Vec<PodClass>,
     order: Vec<usize>,
     next: usize,
     capacity: i64,
@@ -113,11 +113,11 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay of a list of pods on empty nodes. The order in which either is given does not matter.
+    /// A replay of a list of pods on empty nodes. The order of the lists does not matter.
     ///
     /// # Errors
-    /// No node has a GPU: there would be nothing to measure.
-    pub fn new(nodes: &[Node], pods: &'a [Pod], setup: Setup) -> Result<Self, String> {
+    /// No node has a GPU.
+    pub fn new(nodes: &[TraceNode], pods: &'a [TracePod], setup: Setup) -> Result<Self, String> {
         let devices: i64 = nodes.iter().map(|node| i64::from(node.gpus)).sum();
         if devices == 0 {
             return Err("no node has a GPU; packing is measured in GPUs".to_owned());
@@ -129,7 +129,7 @@ impl<'a> Replay<'a> {
         let mut shuffled: Vec<usize> = (0..nodes.len()).collect();
         shuffled.sort_by(|&a, &b| nodes[a].cmp(&nodes[b]));
         rng.shuffle(&mut shuffled);
-        let ordered: Vec<Node> = shuffled.iter().map(|&at| nodes[at].clone()).collect();
+        let ordered: Vec<TraceNode> = shuffled.iter().map(|&at| nodes[at].clone()).collect();
         let mut packer = Packer::new(setup.policy, &ordered, pods, setup.typical, setup.seed);
         Ok(Self {
             classes: pods.iter().map(|pod| packer.class(pod)).collect(),
@@ -147,12 +147,12 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Pods that arrive in all.
+    /// Number of pods that arrive.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether no pod arrives at all.
+    /// Whether no pod arrives.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -178,7 +178,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The figures so far.
+    /// Figures so far.
     pub fn outcome(&self) -> Outcome {
         let share = |part: f64| part / self.capacity as f64;
         let mark = |(percent, sums): (usize, &Sums)| {
@@ -207,7 +207,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Each step lets one pod arrive.
+/// Each step processes one pod.
 impl Iterator for Replay<'_> {
     type Item = Arrival;
 

@@ -2,10 +2,10 @@
 
 use crate::ratio::Ratio;
 
-use super::{Node, Packer, Pod, Policy, Replay, Setup};
+use super::{Packer, Policy, Replay, Setup, TraceNode, TracePod};
 
-fn node(name: &str, cpu: i64, gpus: u32) -> Node {
-    Node {
+fn node(name: &str, cpu: i64, gpus: u32) -> TraceNode {
+    TraceNode {
         name: name.into(),
         cpu,
         memory: 8_000,
@@ -14,8 +14,8 @@ fn node(name: &str, cpu: i64, gpus: u32) -> Node {
     }
 }
 
-fn pod(cpu: i64, gpus: u32, milli: i32) -> Pod {
-    Pod {
+fn pod(cpu: i64, gpus: u32, milli: i32) -> TracePod {
+    TracePod {
         name: format!("{cpu}-{gpus}-{milli}"),
         cpu,
         memory: 0,
@@ -26,7 +26,11 @@ fn pod(cpu: i64, gpus: u32, milli: i32) -> Pod {
 }
 
 /// Places pods one by one: the index of the node and the devices of each.
-fn placed(policy: Policy, nodes: &[Node], pods: &[Pod]) -> Vec<Option<(usize, Vec<u32>)>> {
+fn placed(
+    policy: Policy,
+    nodes: &[TraceNode],
+    pods: &[TracePod],
+) -> Vec<Option<(usize, Vec<u32>)>> {
     let mut packer = Packer::new(policy, nodes, pods, Ratio::WHOLE, 1);
     let place = |pod| {
         let class = packer.class(pod);
@@ -178,7 +182,7 @@ fn fgd_goes_down_the_fragmentation_gradient() {
     assert_eq!(packer.place(half).map(|spot| spot.node), Some(0));
     assert_eq!(packer.fragments(), (500, 2));
     assert_eq!(packer.fragmentation(), Some(0.1));
-    // The other half of it mends that: 56.2. Half of the second device would make it worse.
+    // The other half of that device repairs it: 56.2. Half of the second device would make it worse.
     assert_eq!(
         [0, 1].map(|node| packer.cost(half, node)),
         [Some(-56), Some(-43)]
@@ -196,7 +200,7 @@ fn fgd_goes_down_the_fragmentation_gradient() {
 
 #[test]
 fn all_that_is_idle_is_a_fragment_to_a_pod_that_cannot_run() {
-    let fragments = |nodes: &[Node], pods: &[Pod]| {
+    let fragments = |nodes: &[TraceNode], pods: &[TracePod]| {
         Packer::new(Policy::Fgd, nodes, pods, Ratio::WHOLE, 1).fragments()
     };
     let nodes = [node("a", 1_000, 2)];
@@ -205,7 +209,7 @@ fn all_that_is_idle_is_a_fragment_to_a_pod_that_cannot_run() {
     assert_eq!(fragments(&nodes, &[pod(1, 3, 1_000)]), (2_000, 1));
     // A pod that needs no GPU has no use for one.
     assert_eq!(fragments(&nodes, &[pod(1, 0, 0)]), (2_000, 1));
-    let elsewhere = Pod {
+    let elsewhere = TracePod {
         models: vec!["V100".into()],
         ..pod(1, 1, 500)
     };
@@ -214,16 +218,16 @@ fn all_that_is_idle_is_a_fragment_to_a_pod_that_cannot_run() {
 
 #[test]
 fn ours_weighs_fragments_cpu_memory_and_scarcity() {
-    let v100 = Node {
+    let v100 = TraceNode {
         model: "V100".into(),
         ..node("b", 16_000, 1)
     };
     let nodes = [node("a", 8_000, 1), v100];
-    let any = Pod {
+    let any = TracePod {
         memory: 4_000,
         ..pod(4_000, 1, 1_000)
     };
-    let picky = Pod {
+    let picky = TracePod {
         models: vec!["V100".into()],
         ..any.clone()
     };
@@ -242,7 +246,7 @@ fn ours_weighs_fragments_cpu_memory_and_scarcity() {
     assert_eq!(packer.cost(class, 0), Some(500_000 + 375_000 + 1_000 + 125));
     assert_eq!(packer.cost(class, 1), Some(1_000 + 625));
     // Memory likewise, at a quarter: 7,000 MiB leave 1,000, which feed 312.5 thousandths of a device.
-    let memory = Pod {
+    let memory = TracePod {
         memory: 7_000,
         ..pod(0, 0, 0)
     };
@@ -279,8 +283,8 @@ fn pods_of_several_parts_take_the_tightest_devices() {
 #[test]
 fn a_replay_counts_what_arrives_and_what_fails() {
     let nodes = [node("a", 4_000, 1), node("b", 4_000, 1)];
-    let names = |pods: Vec<Pod>| -> Vec<Pod> {
-        let name = |(at, pod): (usize, Pod)| Pod {
+    let names = |pods: Vec<TracePod>| -> Vec<TracePod> {
+        let name = |(at, pod): (usize, TracePod)| TracePod {
             name: format!("p{at}"),
             ..pod
         };

@@ -1,25 +1,25 @@
-//! Nodes and pods, and the CSV in which the open GPU-sharing trace publishes them.
+//! Nodes and pods, and the CSV format of the open GPU-sharing trace.
 
 use std::collections::BTreeSet;
 
 use crate::csv_table::CsvTable;
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 
 use super::WHOLE;
 
-/// Largest CPU that is taken, in thousandths of a core: a million cores.
+/// Largest accepted CPU, in thousandths of a core: a million cores.
 const MOST_CPU: i64 = 1_000_000_000;
 
-/// Largest memory that is taken, in MiB: an exbibyte.
+/// Largest accepted memory, in MiB: an exbibyte.
 const MOST_MEMORY: i64 = 1 << 40;
 
-/// Most devices of one node.
+/// Maximum number of devices of one node.
 const MOST_DEVICES: i64 = 128;
 
-/// A node, empty.
+/// An empty node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Node {
-    /// Its name, unlike every other.
+pub struct TraceNode {
+    /// Unique name.
     pub name: String,
     /// CPU, in thousandths of a core.
     pub cpu: i64,
@@ -31,9 +31,9 @@ pub struct Node {
     pub model: String,
 }
 
-/// A pod and what it asks for.
+/// A pod and its requests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Pod {
+pub struct TracePod {
     /// Its name.
     pub name: String,
     /// CPU, in thousandths of a core.
@@ -42,19 +42,19 @@ pub struct Pod {
     pub memory: i64,
     /// GPUs; 0 for a pod that needs none.
     pub gpus: u32,
-    /// How much of each of those GPUs, in thousandths: 1 to 1,000; 0 where it asks for no GPU.
+    /// Share of each of those GPUs, in thousandths: 1 to 1,000; 0 without GPUs.
     pub milli: i32,
-    /// The models it accepts, sorted; empty for any.
+    /// Accepted GPU models, sorted; empty for any.
     pub models: Vec<String>,
 }
 
-impl Pod {
-    /// The GPU it asks for in all, in thousandths of a device.
+impl TracePod {
+    /// Total GPU request, in thousandths of a device.
     pub fn gpu(&self) -> i64 {
         i64::from(self.gpus) * i64::from(self.milli)
     }
 
-    /// The size class under which its failure is counted: `cpu`, `shared`, or how many whole GPUs.
+    /// Size class for failure counts: `cpu`, `shared`, or the number of whole GPUs.
     pub fn size(&self) -> String {
         match (self.gpus, self.milli) {
             (0, _) => "cpu".to_owned(),
@@ -64,11 +64,11 @@ impl Pod {
     }
 }
 
-/// The nodes of a CSV with the columns `sn, cpu_milli, memory_mib, gpu, model`; `place` names it in faults.
+/// Reads the nodes of a CSV with the columns `sn, cpu_milli, memory_mib, gpu, model`; `place` names it in faults.
 ///
 /// # Errors
-/// A column is missing, a field makes no sense, or a name stands twice.
-pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
+/// A column is missing, a field is invalid, or a name is duplicated.
+pub fn nodes(text: &[u8], place: &str) -> Result<Vec<TraceNode>, DocumentFault> {
     let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("sn")?;
     let cpu = sheet.column("cpu_milli")?;
@@ -81,7 +81,7 @@ pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
         if !seen.insert(row.text(name)) {
             return Err(row.fault(name, "appears twice; name each node once"));
         }
-        nodes.push(Node {
+        nodes.push(TraceNode {
             name: row.text(name).to_owned(),
             cpu: row.whole(cpu, MOST_CPU)?,
             memory: row.whole(memory, MOST_MEMORY)?,
@@ -92,12 +92,12 @@ pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
     Ok(nodes)
 }
 
-/// The pods of a CSV with the columns `name, cpu_milli, memory_mib, num_gpu, gpu_milli` and, where some pods
+/// Reads the pods of a CSV with the columns `name, cpu_milli, memory_mib, num_gpu, gpu_milli` and, if some pods
 /// accept certain models only, `gpu_spec` (`A|B`); `place` names it in faults.
 ///
 /// # Errors
-/// A column is missing or a field makes no sense.
-pub fn pods(text: &[u8], place: &str) -> Result<Vec<Pod>, Fault> {
+/// A column is missing or a field is invalid.
+pub fn pods(text: &[u8], place: &str) -> Result<Vec<TracePod>, DocumentFault> {
     let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("name")?;
     let cpu = sheet.column("cpu_milli")?;
@@ -111,12 +111,12 @@ pub fn pods(text: &[u8], place: &str) -> Result<Vec<Pod>, Fault> {
         let milli = row.whole(part, i64::from(WHOLE))? as i32;
         match (gpus, milli) {
             (0, 1..) => {
-                return Err(row.fault(part, "is asked of no GPU; set it to 0, or num_gpu to 1"));
+                return Err(row.fault(part, "is set without a GPU; set it to 0, or num_gpu to 1"));
             }
             (1.., 0) => {
                 return Err(row.fault(
                     part,
-                    "asks nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
+                    "requests nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
                 ));
             }
             _ => {}
@@ -127,7 +127,7 @@ pub fn pods(text: &[u8], place: &str) -> Result<Vec<Pod>, Fault> {
             .map(str::trim)
             .filter(|model| !model.is_empty())
             .collect();
-        pods.push(Pod {
+        pods.push(TracePod {
             name: row.text(name).to_owned(),
             cpu: row.whole(cpu, MOST_CPU)?,
             memory: row.whole(memory, MOST_MEMORY)?,
@@ -149,7 +149,7 @@ mod tests {
             b"model,sn,gpu,memory_mib,cpu_milli\nT4,n1,2,4096,8000\n",
             "n.csv",
         );
-        let node = Node {
+        let node = TraceNode {
             name: "n1".into(),
             cpu: 8_000,
             memory: 4_096,
@@ -179,15 +179,15 @@ mod tests {
         for (row, said) in [
             (
                 "a,1,1,0,5",
-                "p.csv:2: gpu_milli: `5` is asked of no GPU; set it to 0, or num_gpu to 1",
+                "p.csv:2: gpu_milli: `5` is set without a GPU; set it to 0, or num_gpu to 1",
             ),
             (
                 "a,1,1,1,0",
-                "p.csv:2: gpu_milli: `0` asks nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
+                "p.csv:2: gpu_milli: `0` requests nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
             ),
             (
                 "a,1,1,1,1001",
-                "p.csv:2: gpu_milli: `1001` is above the largest that is taken, 1000",
+                "p.csv:2: gpu_milli: `1001` is above the maximum, 1000",
             ),
         ] {
             let fault = pods(format!("{head}{row}\n").as_bytes(), "p.csv").expect_err(row);

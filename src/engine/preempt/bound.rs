@@ -1,4 +1,4 @@
-//! What any set of victims must bring at least, and what that costs at least.
+//! Lower bounds of what a set of victims must release and of its cost.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use crate::state::State;
 use super::candidate::{Candidate, uses};
 use super::search_context::SearchContext;
 
-/// Parts of a pod's room.
+/// Resolution of a fraction of a pod.
 const PARTS: i64 = 1 << 20;
 
-/// One thing that is lacking, and what each candidate can bring of it at most.
+/// One missing resource, and the most that each candidate can release.
 #[derive(Debug)]
 struct Lack {
     need: i64,
     brings: Vec<i64>,
-    /// Candidates that bring some, those that lose least for it first.
+    /// Candidates that release some, those with least lost work per amount first.
     cheap: Vec<usize>,
-    /// Those that bring most first.
+    /// Candidates that release most first.
     large: Vec<usize>,
 }
 
-/// All that is lacking.
+/// All missing resources.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct MissingResources {
     lacks: Vec<Lack>,
     lost: Vec<i64>,
 }
 
-impl Bounds {
+impl MissingResources {
     pub(super) fn new(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Self {
         let lost: Vec<i64> = list.iter().map(|candidate| candidate.lost).collect();
         let mut bounds = Self {
@@ -73,8 +73,8 @@ impl Bounds {
         });
     }
 
-    /// Room on nodes for the pods of a set, by whole devices alone: freeing one of them brings at most what it takes to
-    /// complete one more pod there.
+    /// Nodes for the pods of a set, by whole devices alone: each freed device contributes at most what completes
+    /// one more pod there.
     fn add_devices(
         &mut self,
         state: &mut State<'_>,
@@ -83,8 +83,8 @@ impl Bounds {
         set: usize,
     ) {
         let compiled = state.compiled();
-        let own = &compiled.works[scene.work].sets[set];
-        let Some(&(resource, each, WHOLE)) = compiled.wants[own.want].devices.first() else {
+        let own = &compiled.workloads[scene.work].sets[set];
+        let Some(&(resource, each, WHOLE)) = compiled.requests[own.want].devices.first() else {
             return;
         };
         if state.nodes() == 0 || each == 0 {
@@ -93,12 +93,12 @@ impl Bounds {
         let count = scene.counts[set];
         let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
         let each = i64::from(each);
-        // Per node: whole units free that complete no pod.
+        // Per node: free whole units that complete no pod.
         let mut over: BTreeMap<NodeId, i64> = BTreeMap::new();
         let mut need = i64::from(count);
         for node in 0..state.nodes() {
-            let room = *state.room(node);
-            let make = &compiled.makes[room.make];
+            let room = *state.node_free(node);
+            let make = &compiled.node_shapes[room.node_shape];
             if !room.open || !gate[make.zone] {
                 continue;
             }
@@ -118,9 +118,9 @@ impl Bounds {
                 let Some(over) = over.get(&placement.node) else {
                     return 0;
                 };
-                let units = &compiled.makes[state.room(placement.node).make].units;
+                let units = &compiled.node_shapes[state.node_free(placement.node).node_shape].units;
                 let held = placement
-                    .grips
+                    .units
                     .iter()
                     .filter(|(unit, _)| units[*unit as usize].resource == resource);
                 let lacks = each - over;
@@ -132,8 +132,8 @@ impl Bounds {
         self.add(need.max(0) * PARTS, brings);
     }
 
-    /// What it costs at least, device-milliseconds and victims, to bring what these do not: with any of those from `next`
-    /// on. Nothing if even all of them cannot.
+    /// Minimum cost (device-milliseconds and victims) to release what these do not, using candidates from `next`
+    /// on. None if even all of them do not suffice.
     pub(super) fn least(&self, taken: &[usize], next: usize) -> Option<(i64, usize)> {
         let mut most = (0, 0);
         for lack in &self.lacks {

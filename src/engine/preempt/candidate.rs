@@ -1,31 +1,31 @@
-//! Who may be made to go for a workload, in the order in which Kueue looks at them.
+//! Candidates for preemption, in the order in which Kueue considers them.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::compiled::{PairId, QueueId, WorkloadId};
 use crate::fit::{Gate, Reach, Relaxation};
-use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Status, Within};
+use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Within};
 use crate::state::{Allocation, State};
 use model::base::Moment;
 
+use super::holders::{Holder, Holders, Rank, Use};
 use super::search_context::SearchContext;
 use super::{Reason, Victim};
 
-/// Somebody who may be made to go.
+/// A workload that may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub(super) work: WorkloadId,
     /// Its queue.
     pub(super) queue: QueueId,
     pub(super) reason: Reason,
-    /// It is of the workload's own queue.
+    /// It is in the preemptor's queue.
     pub(super) own: bool,
-    /// Where the way up from its queue meets that of the workload's.
+    /// Lowest common ancestor of its queue and the preemptor's.
     meet: QueueId,
-    /// Only if the workload then borrows nothing.
+    /// Only if the preemptor then borrows nothing.
     only_own: bool,
-    /// Device-milliseconds lost; nothing while nobody asks for the least.
+    /// Device-milliseconds lost; 0 until the minimum is searched.
     pub(super) lost: i64,
 }
 
@@ -38,8 +38,8 @@ impl Candidate {
         }
     }
 
-    /// Whether it may be taken as things are now: its queue, and those around it that do not hold the workload's, use more
-    /// than their own.
+    /// Whether it may be preempted now: its queue, and the ancestors that do not contain the preemptor's queue, exceed
+    /// their own quota.
     pub(super) fn may_go(
         &self,
         state: &mut State<'_>,
@@ -66,7 +66,7 @@ impl Candidate {
     }
 }
 
-/// What a tenure uses of a pair.
+/// Usage of a pair in an allocation.
 pub(super) fn uses(allocation: &Allocation, pair: PairId) -> i64 {
     let mut usage = allocation.usage.iter();
     usage
@@ -74,14 +74,14 @@ pub(super) fn uses(allocation: &Allocation, pair: PairId) -> i64 {
         .map_or(0, |(_, amount)| *amount)
 }
 
-/// Candidates, and whether to look for a set with which the workload may borrow (true), or need not (false), in order.
+/// Candidates, and whether to search for a set with which the preemptor may borrow (true) or must not (false), in order.
 pub(super) struct Candidates {
     pub(super) list: Vec<Candidate>,
     pub(super) tries: Vec<bool>,
 }
 
 impl Candidates {
-    /// Works out what going loses of each.
+    /// Computes the lost work of each candidate.
     pub(super) fn weigh(&mut self, state: &State<'_>) {
         for candidate in &mut self.list {
             candidate.lost = state.lost_ms(candidate.work);
@@ -89,25 +89,7 @@ impl Candidates {
     }
 }
 
-/// Those that hold something, by queue.
-#[derive(Debug)]
-pub(crate) struct Holders(Vec<Vec<WorkloadId>>);
-
-impl Holders {
-    /// As things are now.
-    pub(crate) fn new(state: &State<'_>) -> Self {
-        let mut queues = vec![Vec::new(); state.tree().branches.len()];
-        for work in state.holders() {
-            let allocation = state.allocation(work);
-            if let Some(queue) = allocation.and_then(|allocation| allocation.queue) {
-                queues[queue].push(work);
-            }
-        }
-        Self(queues)
-    }
-}
-
-/// All candidates of a scene.
+/// All candidates of a search context.
 pub(super) fn candidates(
     state: &mut State<'_>,
     scene: &SearchContext,
@@ -115,34 +97,39 @@ pub(super) fn candidates(
     spared: &dyn Fn(WorkloadId) -> bool,
 ) -> Candidates {
     let fair = state.compiled().snapshot.options.fair_sharing.is_some();
-    let mut hierarchical: Vec<Candidate> = Vec::new();
-    let mut others: Vec<Candidate> = Vec::new();
-    let mut own: Vec<Candidate> = Vec::new();
+    let mut hierarchical: Vec<(Rank, Candidate)> = Vec::new();
+    let mut others: Vec<(Rank, Candidate)> = Vec::new();
+    let mut own: Vec<(Rank, Candidate)> = Vec::new();
     let meets = meets(state, scene);
+    let now = state.now();
     let gates: Vec<Arc<Gate>> = (0..scene.flavors.len())
         .map(|set| {
-            let constraint = state.compiled().works[scene.work].sets[set].constraint;
+            let constraint = state.compiled().workloads[scene.work].sets[set].constraint;
             state.gate(constraint, &scene.flavors[set], &Relaxation::default())
         })
         .collect();
-    for (queue, works) in holders.0.iter().enumerate() {
-        if works.is_empty() {
-            continue;
-        }
+    let of_use = Use::new(state, scene, gates);
+    for queue in holders.queues() {
         let Some(side) = side(state, scene, queue, &meets) else {
             continue;
         };
-        for &work in works {
-            let Some(candidate) = candidate(state, scene, work, queue, side, fair) else {
+        let branches = &state.tree().branches;
+        let same_tree = branches[queue].root == branches[scene.queue].root;
+        let least = left_alone(state, scene, queue, side);
+        let part = match side {
+            Side::Own => &mut own,
+            Side::Other { claim: true, .. } => &mut hierarchical,
+            Side::Other { .. } => &mut others,
+        };
+        for holder in holders.of_queue(state, queue) {
+            let Some(candidate) = candidate(state, scene, holder, (queue, side), least) else {
                 continue;
             };
-            if spared(work) || !is_of_use(state, scene, work, &gates) {
-                continue;
-            }
-            match side {
-                Side::Own => own.push(candidate),
-                Side::Other { claim: true, .. } => hierarchical.push(candidate),
-                Side::Other { .. } => others.push(candidate),
+            if of_use.is_of(state, scene, holder, same_tree)
+                && holder.is_there(state)
+                && !spared(holder.work)
+            {
+                part.push((holder.rank(now), candidate));
             }
         }
     }
@@ -159,26 +146,20 @@ pub(super) fn candidates(
             vec![true, false]
         }
     };
-    let mut list = Vec::new();
-    for mut part in [hierarchical, others, own] {
-        part.sort_by_key(|candidate| rank(state, candidate));
-        list.append(&mut part);
-    }
     if fair {
-        list.sort_by_key(|candidate| rank(state, candidate));
+        others.append(&mut hierarchical);
+    }
+    let mut list = Vec::with_capacity(hierarchical.len() + others.len() + own.len());
+    for mut part in [hierarchical, others, own] {
+        // Each queue's candidates are already sorted: the sort only merges the queues.
+        part.sort_by_key(|(rank, _)| *rank);
+        list.extend(part.into_iter().map(|(_, candidate)| candidate));
     }
     Candidates { list, tries }
 }
 
-/// Other queues first, then the lower priority, then the more recently admitted.
-fn rank(state: &State<'_>, candidate: &Candidate) -> (bool, i32, Reverse<Moment>, WorkloadId) {
-    let since = state.since(candidate.work).unwrap_or(state.now());
-    let priority = state.priority(candidate.work);
-    (candidate.own, priority, Reverse(since), candidate.work)
-}
-
-/// Per queue above the workload's, or itself: whether it is, and whether the workload has a claim on all below it that is
-/// older than anybody's priority: it fits in what a subtree below has of its own.
+/// Per queue: whether it is the preemptor's queue or an ancestor, and whether the preemptor has a claim on everything below
+/// regardless of priority: it fits the own quota of a subtree below.
 fn meets(state: &State<'_>, scene: &SearchContext) -> Vec<(bool, bool)> {
     let mut out = vec![(false, false); state.tree().branches.len()];
     let mut left = scene.usage.clone();
@@ -197,21 +178,21 @@ fn meets(state: &State<'_>, scene: &SearchContext) -> Vec<(bool, bool)> {
     out
 }
 
-/// Where a queue stands to that of the workload.
+/// Position of a queue relative to the preemptor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
-    /// It is the same.
+    /// The same queue.
     Own,
-    /// It is another, and uses more than its own.
+    /// Another queue that exceeds its own quota.
     Other {
-        /// Where their ways up meet.
+        /// Lowest common ancestor.
         meet: QueueId,
-        /// The workload has a claim on all below.
+        /// The preemptor has a claim on everything below it.
         claim: bool,
     },
 }
 
-/// Where a queue stands; nothing where nobody of it may be taken.
+/// Position of a queue; none if its workloads must not be preempted.
 fn side(
     state: &State<'_>,
     scene: &SearchContext,
@@ -234,34 +215,42 @@ fn side(
     Some(Side::Other { meet, claim })
 }
 
+/// Minimum run time before a queue's workload may be preempted, by the rules for its own queue or for other queues.
+fn left_alone(state: &State<'_>, scene: &SearchContext, queue: QueueId, side: Side) -> Option<i64> {
+    match side {
+        Side::Own if scene.by_hand => None,
+        Side::Own => first_told(state, queue, |queue| queue.left_alone.preempt_ms),
+        // The queue directly below the common ancestor, or else what its ancestors say.
+        Side::Other { meet, .. } => {
+            let below = state.tree().path(queue).take_while(|node| *node != meet);
+            first_told(state, below.last().unwrap_or(queue), |queue| {
+                queue.left_alone.reclaim_ms
+            })
+        }
+    }
+}
+
+/// A workload of a queue as a candidate, if the rules allow its preemption.
 fn candidate(
     state: &State<'_>,
     scene: &SearchContext,
-    work: WorkloadId,
-    queue: QueueId,
-    side: Side,
-    fair: bool,
+    holder: &Holder,
+    (queue, side): (QueueId, Side),
+    least: Option<i64>,
 ) -> Option<Candidate> {
-    let standing = state.standing(work);
+    let &Holder { work, priority, .. } = holder;
+    let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     let mine = state.priority(scene.work);
-    // Most are told apart by their priority: the rest of them, far away in memory, is not read.
-    let came_later = || state.workload(work).created > state.workload(scene.work).created;
+    let came_later = || holder.created > state.workload(scene.work).created;
     let rule_allows = match side {
-        Side::Own => scene
-            .rules
-            .within
-            .takes(mine, standing.priority, came_later),
+        Side::Own => scene.rules.within.takes(mine, priority, came_later),
         Side::Other { .. } => match scene.rules.reclaim {
             Reclaim::Never => false,
-            Reclaim::LowerPriority => standing.priority < mine,
+            Reclaim::LowerPriority => priority < mine,
             Reclaim::Any => true,
         },
     };
-    if !rule_allows || standing.allocation.is_none() || standing.status != Status::Running {
-        return None;
-    }
-    let model = state.workload(work);
-    if !model.preemptible || work == scene.work {
+    if !rule_allows || work == scene.work || is_left_alone(state, holder, least) {
         return None;
     }
     let plain = Candidate {
@@ -277,24 +266,9 @@ fn candidate(
         lost: 0,
     };
     let Side::Other { meet, claim } = side else {
-        let alone = || {
-            let told = |queue: &Queue| queue.left_alone.preempt_ms;
-            is_left_alone(state, work, first_told(state, queue, told))
-        };
-        let may = match scene.by_hand {
-            true => model.levers.suspend,
-            false => !alone(),
-        };
-        return may.then_some(plain);
+        return (!scene.by_hand || holder.can_suspend).then_some(plain);
     };
-    // The queue right below where the ways meet, or what those above it say.
-    let below = state.tree().path(queue).take_while(|node| *node != meet);
-    let told = |queue: &Queue| queue.left_alone.reclaim_ms;
-    let least = first_told(state, below.last().unwrap_or(queue), told);
-    if is_left_alone(state, work, least) {
-        return None;
-    }
-    let borrows = may_borrow(&scene.rules, standing.priority, mine);
+    let borrows = may_borrow(&scene.rules, priority, mine);
     let reason = match (fair, claim, borrows) {
         (true, _, _) if scene.within_nominal => Reason::Reclaim,
         (true, _, _) => Reason::FairSharing,
@@ -310,7 +284,7 @@ fn candidate(
     })
 }
 
-/// What a queue says, or else the first above it.
+/// The value of a queue, or else of its closest ancestor with a value.
 fn first_told(
     state: &State<'_>,
     queue: QueueId,
@@ -320,51 +294,21 @@ fn first_told(
     state.tree().path(queue).find_map(|up| told(known.get(up)?))
 }
 
-/// Whether a workload has not run long enough to be taken. One of which nobody knows since when it runs has.
-fn is_left_alone(state: &State<'_>, work: WorkloadId, least: Option<i64>) -> bool {
-    let ran = state
-        .since(work)
-        .map(|since| state.now().millis().saturating_sub(since.millis()));
+/// Whether a workload has run too briefly to be preempted. False if its start is unknown.
+fn is_left_alone(state: &State<'_>, holder: &Holder, least: Option<i64>) -> bool {
+    let ran = |since: Moment| state.now().millis().saturating_sub(since.millis());
+    let ran = holder.since.map(ran);
     least.zip(ran).is_some_and(|(least, ran)| ran < least)
 }
 
-/// Whether one of a priority may be taken for one that borrows.
+/// Whether a workload of this priority may be preempted by one that borrows.
 fn may_borrow(rules: &Preemption, theirs: i32, mine: i32) -> bool {
     rules.borrow == Borrow::LowerPriority
         && theirs < mine
         && rules.borrow_threshold.is_none_or(|most| theirs <= most)
 }
 
-/// Whether its going frees anything that the workload lacks: quota that is short, or room where it may go.
-fn is_of_use(
-    state: &State<'_>,
-    scene: &SearchContext,
-    work: WorkloadId,
-    gates: &[Arc<Gate>],
-) -> bool {
-    let Some(allocation) = state.allocation(work) else {
-        return false;
-    };
-    let same_tree = allocation.queue.is_some_and(|queue| {
-        state.tree().branches[queue].root == state.tree().branches[scene.queue].root
-    });
-    let quota = same_tree && scene.short.iter().any(|pair| uses(allocation, *pair) > 0);
-    if !scene.by_hand && (scene.by_quota || !quota && !scene.short.is_empty()) {
-        return quota;
-    }
-    if quota && scene.by_quota {
-        return true;
-    }
-    // Only room is short.
-    let compiled = state.compiled();
-    gates.iter().any(|gate| {
-        let placements = allocation.sets.iter().flat_map(|set| &set.placements);
-        let mut rooms = placements.map(|placement| state.room(placement.node));
-        rooms.any(|room| room.open && gate[compiled.makes[room.make].zone])
-    })
-}
-
-/// Whether there may be enough if all candidates go: sums that cost far less than trying.
+/// Whether preempting all candidates may suffice: sums that are far cheaper than an attempt.
 pub(super) fn may_do(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> bool {
     for &(pair, amount) in &scene.usage {
         let mut free = state.available(scene.queue, pair);

@@ -1,4 +1,4 @@
-//! Victims as answers and plans name them.
+//! Victims by name, for answers and plans.
 
 use crate::compiled::CompiledFleet;
 use crate::snapshot::Workload;
@@ -6,7 +6,7 @@ use model::plan::{Evicted, JobName};
 
 use super::Victim;
 
-/// All victims of a set, in its order, by name.
+/// All victims of a set by name, in order.
 pub fn evicted(compiled: &CompiledFleet, victims: &[Victim]) -> Vec<Evicted> {
     let one = |victim: &Victim| {
         let work = compiled.workload(victim.work);
@@ -20,7 +20,7 @@ pub fn evicted(compiled: &CompiledFleet, victims: &[Victim]) -> Vec<Evicted> {
     victims.iter().map(one).collect()
 }
 
-/// Devices that a workload holds; where none of its pods has a node, those that its quota is held for.
+/// Devices allocated to a workload; if none of its pods has a node, the devices of its reserved quota.
 fn devices(work: &Workload) -> u64 {
     let placed = work.sets.iter().any(|set| !set.placements.is_empty());
     let sets = work.sets.iter().map(|set| {
@@ -28,7 +28,7 @@ fn devices(work: &Workload) -> u64 {
             true => set.placements.len() as u64,
             false => u64::from(set.count),
         };
-        pods * u64::from(set.ask.device_count())
+        pods * u64::from(set.requests.device_count())
     });
     sets.sum()
 }

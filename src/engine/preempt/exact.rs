@@ -1,38 +1,38 @@
-//! The least victims by looking at all sets, but for those that cannot be better.
+//! The smallest set of victims by exhaustive search, without sets that cannot be better.
 
 use crate::state::State;
 
-use super::bound::Bounds;
+use super::bound::MissingResources;
 use super::candidate::Candidate;
-use super::search::{Found, needs_all};
+use super::search::{VictimSet, needs_all};
 use super::search_context::SearchContext;
 
-/// Most sets that are looked at; far more than 24 candidates ever took in tests.
+/// Maximum number of sets that are examined; 24 candidates took far fewer in tests.
 const MOST_LOOKS: usize = 4_000_000;
-/// Most of them that are tried in full.
+/// Maximum number of sets that are tested in full.
 const MOST_TRIALS: usize = 40_000;
 
 struct Search<'a, 's, 'p> {
     state: &'s mut State<'p>,
     scene: &'a SearchContext,
     list: &'a [Candidate],
-    bounds: Bounds,
+    bounds: MissingResources,
     borrow: bool,
     taken: Vec<usize>,
-    best: Option<Found>,
+    best: Option<VictimSet>,
     looks: usize,
     trials: usize,
 }
 
-/// The least set, if it is less than what is known; and whether all were looked at.
+/// The best set, if better than the known one; and whether the search was complete.
 pub(super) fn exact(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
-    known: Option<Found>,
-) -> (Option<Found>, bool) {
-    let bounds = Bounds::new(state, scene, list);
+    known: Option<VictimSet>,
+) -> (Option<VictimSet>, bool) {
+    let bounds = MissingResources::new(state, scene, list);
     let mut search = Search {
         state,
         scene,
@@ -50,13 +50,13 @@ pub(super) fn exact(
 }
 
 impl Search<'_, '_, '_> {
-    /// Whether a cost is less than that of the best so far.
+    /// Whether a cost is below the best so far.
     fn is_less(&self, cost: (i64, usize)) -> bool {
         let best = self.best.as_ref().map(|best| best.cost(self.list));
         best.is_none_or(|best| cost < best)
     }
 
-    /// All sets of those taken and any from `next` on. `fresh`: the last one was taken, not left.
+    /// Searches all sets of the taken candidates plus any from `next` on. `fresh`: the last decision was to take a candidate.
     fn from(&mut self, next: usize, lost: i64, fresh: bool) {
         self.looks += 1;
         if self.looks > MOST_LOOKS || self.trials > MOST_TRIALS {
@@ -73,7 +73,7 @@ impl Search<'_, '_, '_> {
             self.trials += 1;
             let (scene, list, borrow) = (self.scene, self.list, self.borrow);
             if let Some(found) = needs_all(self.state, scene, list, borrow, &self.taken) {
-                // With more it only costs more.
+                // Further victims only increase the cost.
                 self.best = Some(found);
                 return;
             }
@@ -88,7 +88,7 @@ impl Search<'_, '_, '_> {
         self.from(next + 1, lost, false);
     }
 
-    /// Whether the workload fits if all those go that are taken or may still be.
+    /// Whether the workload fits if all taken and remaining candidates are preempted.
     fn could(&mut self, next: usize) -> bool {
         self.trials += 1;
         let mark = self.state.mark();

@@ -1,5 +1,5 @@
-//! Preemption under fair sharing: queues with the greatest share pay first, as long as that evens out shares. Kueue:
-//! `fairSharing.preemptionStrategies`.
+//! Preemption under fair sharing: queues with the greatest share are preempted first, as long as that evens out shares. Source:
+//! Kueue's `fairSharing.preemptionStrategies`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ fn lets(strategy: FairStrategy, mine: Share, before: Share, after: Share) -> boo
     }
 }
 
-/// The queues right below where the ways up from two queues meet: that of the first and that of the second.
+/// The children of the lowest common ancestor of two queues that contain the first and the second queue.
 fn sides(state: &State<'_>, mine: QueueId, theirs: QueueId) -> Option<(QueueId, QueueId)> {
     let up: Vec<QueueId> = state.tree().path(mine).collect();
     let other: Vec<QueueId> = state.tree().path(theirs).collect();
@@ -40,14 +40,14 @@ fn sides(state: &State<'_>, mine: QueueId, theirs: QueueId) -> Option<(QueueId, 
     ))
 }
 
-/// Adds (1) or takes away (-1) what the workload would use.
+/// Adds (1) or removes (-1) the workload's usage.
 fn suppose(state: &mut State<'_>, scene: &SearchContext, sign: i64) {
     for &(pair, amount) in &scene.usage {
         state.use_quota(scene.queue, pair, sign * amount);
     }
 }
 
-/// Shares as they are when the workload is in: of its side, of the candidate's, and of that when the candidate has gone.
+/// Shares with the workload admitted: of its side, of the candidate's side, and of the latter without the candidate.
 fn shares(
     state: &mut State<'_>,
     scene: &SearchContext,
@@ -66,7 +66,7 @@ fn shares(
     Some([own, before, after])
 }
 
-/// Whether taking a candidate of another queue now evens out shares, by any of the strategies.
+/// Whether preempting a candidate of another queue now evens out shares, by any of the strategies.
 pub(super) fn evens_out(
     state: &mut State<'_>,
     scene: &SearchContext,
@@ -83,16 +83,16 @@ pub(super) fn evens_out(
     })
 }
 
-/// Takes candidates one by one, in the order of the strategies.
+/// Selects candidates one by one, in the order of the strategies.
 pub(super) struct Tournament<'a> {
     scene: &'a SearchContext,
     candidates: &'a [Candidate],
-    /// Per queue: its candidates that are left, in order.
+    /// Per queue: its remaining candidates, in order.
     left: BTreeMap<QueueId, VecDeque<usize>>,
-    /// Those that the first strategy protects.
+    /// Candidates that the first strategy protects.
     again: Vec<usize>,
     dropped: BTreeSet<QueueId>,
-    /// Which strategy is at work.
+    /// Index of the current strategy.
     round: usize,
 }
 
@@ -119,12 +119,12 @@ impl<'a> Tournament<'a> {
         }
     }
 
-    /// The next that goes; it is gone from the state, in which nothing is supposed of the workload.
+    /// The next victim; it is evicted from the state, without the preemptor's usage.
     pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<usize> {
         let all = strategies(state);
         loop {
             let Some(strategy) = all.get(self.round.min(all.len().saturating_sub(1))) else {
-                // No strategy: only its own queue pays.
+                // No strategy: only its own queue is preempted.
                 return None;
             };
             suppose(state, self.scene, 1);
@@ -157,7 +157,7 @@ impl<'a> Tournament<'a> {
                 return self.left.get_mut(&queue)?.pop_front();
             }
             if self.round > 0 {
-                // Of each queue at most one goes by the second strategy.
+                // The second strategy takes at most one workload per queue.
                 let at = self.left.get_mut(&queue)?.pop_front()?;
                 self.dropped.insert(queue);
                 let [mine, before, after] = shares(state, self.scene, &self.candidates[at])?;
@@ -177,7 +177,7 @@ impl<'a> Tournament<'a> {
         None
     }
 
-    /// The queue below a cohort that pays next; nothing where the cohort, or something below it, is out of it now.
+    /// The next queue below a cohort to preempt from; none if the cohort, or one below it, was dropped just now.
     fn next_queue(&mut self, state: &State<'_>, cohort: QueueId) -> Option<QueueId> {
         let own: BTreeSet<QueueId> = state.tree().path(self.scene.queue).collect();
         let mut highest: Option<(Share, bool, QueueId)> = None;
@@ -192,7 +192,7 @@ impl<'a> Tournament<'a> {
                 self.dropped.insert(child);
                 continue;
             }
-            // Of equals a cohort, then the last.
+            // Among equal shares a cohort first, then the last.
             let key = (share, is_cohort, child);
             if highest.is_none_or(|highest| key > highest) {
                 highest = Some(key);

@@ -1,4 +1,4 @@
-//! The least victims: some good guesses, the best of them, and the proof where candidates are few.
+//! The victims with the least lost work: several heuristics, the best result, and a proof if there are few candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,35 +8,35 @@ use crate::snapshot::WHOLE;
 use crate::state::State;
 
 use super::candidate::{Candidate, uses};
-use super::search::{Found, as_cluster, exhaustive, give_back, in_order, makes_room};
+use super::search::{VictimSet, as_cluster, exhaustive, give_back, in_order, makes_room};
 use super::search_context::SearchContext;
 
-/// Up to so many candidates every guess is made; beyond, only the two that look at what is lacking.
+/// Up to this many candidates all heuristics are used; beyond, only the two that consider what is missing.
 const MANY: usize = 512;
 
-/// The set that loses least, and whether that is proven.
+/// The set with the least lost work, and whether that is proven.
 pub(super) fn least(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
-) -> (Option<Found>, bool) {
+) -> (Option<VictimSet>, bool) {
     let mut guesses: Vec<Vec<usize>> = vec![by_nodes(state, scene, list)];
     if list.len() <= MANY {
         guesses.push(by_quota(state, scene, list));
         guesses.push((0..list.len()).collect());
     }
-    let mut best: Option<Found> = None;
+    let mut best: Option<VictimSet> = None;
     for &borrow in tries {
         for order in &guesses {
             let Some(found) = in_order(state, scene, list, borrow, order) else {
                 continue;
             };
-            // The dearest first.
+            // Most expensive first.
             let mut dear = found.taken.clone();
             dear.sort_by_key(|at| (std::cmp::Reverse(list[*at].lost), *at));
             let given = give_back(state, scene, list, found, borrow, Some(&dear));
-            // Without those that were given back the others may not be free to go.
+            // Without the removed victims, the others may no longer be eligible.
             let Some(found) = makes_room(state, scene, list, borrow, &given.taken) else {
                 continue;
             };
@@ -45,7 +45,7 @@ pub(super) fn least(
             }
         }
     }
-    // What the cluster would do is always open.
+    // The cluster's own choice is always an option.
     if (best.is_none() || list.len() <= MANY)
         && let Some(found) = as_cluster(state, scene, list, tries)
         && is_less(&found, best.as_ref(), list)
@@ -58,11 +58,11 @@ pub(super) fn least(
     exhaustive(state, scene, list, tries, best)
 }
 
-fn is_less(found: &Found, best: Option<&Found>, list: &[Candidate]) -> bool {
+fn is_less(found: &VictimSet, best: Option<&VictimSet>, list: &[Candidate]) -> bool {
     best.is_none_or(|best| found.cost(list) < best.cost(list))
 }
 
-/// Those that bring most of the quota that is short for what they lose.
+/// Candidates that release most of the missing quota per lost work first.
 fn by_quota(state: &State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
     let brings = |at: usize| {
         let allocation = state.allocation(list[at].work);
@@ -77,30 +77,30 @@ fn by_quota(state: &State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by(|&a, &b| {
         let cross = (keyed[a].0 * keyed[b].1).cmp(&(keyed[b].0 * keyed[a].1));
-        // Of equals the larger.
+        // Among equals the larger first.
         cross.then(keyed[b].1.cmp(&keyed[a].1)).then(a.cmp(&b))
     });
     order
 }
 
-/// Room for one pod on a node: what it costs and who must go for it.
+/// Capacity for one pod on a node: its cost and its victims.
 struct Slot {
     lost: i64,
     node: NodeId,
     takes: Vec<usize>,
 }
 
-/// Those on the nodes that are cleared most cheaply first, in the domain where that is cheapest in all; then the others.
+/// Candidates on the nodes that are cheapest to clear, in the cheapest domain overall; then the others.
 fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
     let rest = by_quota(state, scene, list);
     let compiled = state.compiled();
-    let sets = &compiled.works[scene.work].sets;
+    let sets = &compiled.workloads[scene.work].sets;
     let whole = |set: &usize| {
-        let devices = &compiled.wants[sets[*set].want].devices;
+        let devices = &compiled.requests[sets[*set].want].devices;
         devices.iter().any(|device| device.2 == WHOLE)
     };
     let size = |set: &usize| {
-        u64::from(sets[*set].count) * compiled.wants[sets[*set].want].ask.device_milli() as u64
+        u64::from(sets[*set].count) * compiled.requests[sets[*set].want].ask.device_milli() as u64
     };
     let Some(set) = (0..sets.len()).filter(whole).max_by_key(size) else {
         return rest;
@@ -126,13 +126,13 @@ fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) ->
                 .collect(),
         ))
     };
-    let chosen = match own.wish.filter(|wish| wish.2) {
+    let chosen = match own.topology_level.filter(|wish| wish.2) {
         None => cheapest(slots.iter().collect()),
         Some((ladder, level, _)) => {
             let ladder = &compiled.ladders[ladder];
             let mut domains: BTreeMap<usize, Vec<&Slot>> = BTreeMap::new();
             for slot in &slots {
-                let origin = state.room(slot.node).origin;
+                let origin = state.node_free(slot.node).origin;
                 if let Some(domain) = ladder.domain_of(origin, level) {
                     domains.entry(domain).or_default().push(slot);
                 }
@@ -148,7 +148,7 @@ fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) ->
     order
 }
 
-/// Room for pods of a set that could be made on nodes, by whole devices.
+/// Capacity for a set's pods that can be freed on nodes, by whole devices.
 fn slots(
     state: &mut State<'_>,
     scene: &SearchContext,
@@ -156,8 +156,8 @@ fn slots(
     set: usize,
 ) -> Vec<Slot> {
     let compiled = state.compiled();
-    let own = &compiled.works[scene.work].sets[set];
-    let Some(&(resource, each, _)) = compiled.wants[own.want]
+    let own = &compiled.workloads[scene.work].sets[set];
+    let Some(&(resource, each, _)) = compiled.requests[own.want]
         .devices
         .iter()
         .find(|device| device.2 == WHOLE)
@@ -165,7 +165,7 @@ fn slots(
         return Vec::new();
     };
     let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
-    // Per node: candidates with the units that they hold there and their share of what is lost.
+    // Per node: candidates with their units there and their share of the lost work.
     let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
     let mut totals: Vec<i64> = vec![0; list.len()];
     for (at, candidate) in list.iter().enumerate() {
@@ -173,9 +173,9 @@ fn slots(
             continue;
         };
         for placement in allocation.sets.iter().flat_map(|set| &set.placements) {
-            let units = &compiled.makes[state.room(placement.node).make].units;
+            let units = &compiled.node_shapes[state.node_free(placement.node).node_shape].units;
             let of = |(unit, _): &&(u32, i32)| units[*unit as usize].resource == resource;
-            let count = placement.grips.iter().filter(of).count() as i64;
+            let count = placement.units.iter().filter(of).count() as i64;
             totals[at] += count;
             *held
                 .entry(placement.node)
@@ -186,8 +186,8 @@ fn slots(
     }
     let mut slots = Vec::new();
     for node in 0..state.nodes() {
-        let room = *state.room(node);
-        let make = &compiled.makes[room.make];
+        let room = *state.node_free(node);
+        let make = &compiled.node_shapes[room.node_shape];
         if !room.open || !gate[make.zone] {
             continue;
         }

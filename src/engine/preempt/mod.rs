@@ -1,18 +1,21 @@
-//! Who must go so that a workload can start: as the cluster's own scheduler would choose, or with the least work lost.
+//! Preemption: which workloads to evict so that another can start, as the cluster's own scheduler would choose or with the least
+//! lost work.
 //!
-//! The first follows Kueue: candidates of other queues in the cohort that use more than their own, then those of the
-//! workload's queue; of these the lowest priority first, then the most recently admitted; one after the other until the
-//! workload fits; then each is given back, from the last to the first, if it fits all the same. Under fair sharing the queue
-//! with the greatest share pays first, as long as that evens out shares. The second searches for the set that loses the
-//! fewest device-milliseconds since the last checkpoint, then for the smallest: through all sets where candidates are few.
+//! The first mode follows Kueue: candidates of other queues in the cohort that exceed their own quota, then those of the
+//! workload's queue; lowest priority first, then the most recently admitted; one after the other until the workload fits; then
+//! each victim is removed from the set, from last to first, if the workload still fits. Under fair sharing the queue
+//! with the greatest share is preempted first, as long as that evens out shares. The second mode searches for the set with the
+//! fewest lost device-milliseconds since the last checkpoint, then for the smallest: exhaustively if there are few candidates.
 //!
-//! What is not preemptible, what is ending and what priority or policy protects is never taken, and gangs only whole.
+//! Workloads that are not preemptible, terminating, or protected by priority or policy are never preempted; gangs only as a
+//! whole.
 
 mod bound;
 mod candidate;
 mod evicted;
 mod exact;
 mod fair;
+mod holders;
 mod least;
 mod search;
 mod search_context;
@@ -27,26 +30,26 @@ use super::fit::{Miss, Relaxation};
 use super::snapshot::{Status, Stop};
 use super::state::{Allocation, State};
 
-pub(super) use candidate::Holders;
 pub use evicted::evicted;
+pub(super) use holders::Holders;
 
-/// How victims are chosen.
+/// How victims are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// As the cluster's own scheduler would, nodes considered.
+    /// As the cluster's own scheduler does, nodes considered.
     AsCluster,
-    /// As Kueue does where no flavor has a topology: until the quota suffices. What the workload then holds has no place on
+    /// As Kueue does if no flavor has a topology: until the quota suffices. The resulting allocation has no
     /// nodes.
     ByQuota,
-    /// So that the least device-time is lost; of equals the fewest victims.
+    /// With the least lost device-time; among equals the fewest victims.
     Least,
-    /// The same, as an operator may requeue them: whatever queues' policies say, those that stand behind the workload (of lower
-    /// priority, or as high and made later) and can be stopped.
+    /// The same for requeueing by an operator: regardless of queue policies, any workload after the preemptor in order (lower
+    /// priority, or equal and newer) that can be stopped.
     ByHand,
 }
 
 impl Mode {
-    /// How nodes are looked at.
+    /// Relaxation of node checks.
     fn relaxation(self) -> Relaxation {
         Relaxation {
             no_nodes: self == Self::ByQuota,
@@ -54,31 +57,31 @@ impl Mode {
         }
     }
 
-    /// Whether the set that loses least is looked for.
+    /// Whether the set with the least lost work is searched.
     fn is_least(self) -> bool {
         matches!(self, Self::Least | Self::ByHand)
     }
 }
 
-/// Why a workload may be made to go.
+/// Why a workload may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
     /// It is in the same queue, of lower priority or newer. Kueue: `InClusterQueue`.
     InQueue,
-    /// Its queue uses more than its own, which another needs back. Kueue: `InCohortReclamation`.
+    /// Its queue exceeds its own quota, which another queue reclaims. Kueue: `InCohortReclamation`.
     Reclaim,
-    /// The same, for one that itself needs to borrow. Kueue: `InCohortReclaimWhileBorrowing`.
+    /// The same, for a preemptor that itself borrows. Kueue: `InCohortReclaimWhileBorrowing`.
     ReclaimWhileBorrowing,
     /// Its queue has the greater share. Kueue: `InCohortFairSharing`.
     FairSharing,
     /// Its queue is being drained. Kueue: `ClusterQueueStopped`.
     Drained,
-    /// An operator requeues it: it stands behind the one that starts.
+    /// An operator requeues it: it comes after the preemptor in order.
     ByHand,
 }
 
 impl Reason {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InQueue => "in-queue",
@@ -91,46 +94,47 @@ impl Reason {
     }
 }
 
-/// A workload that goes.
+/// A workload to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// Which.
+    /// Workload.
     pub work: WorkloadId,
-    /// Why it may be taken.
+    /// Why it may be preempted.
     pub reason: Reason,
     /// Device-milliseconds of work since its last checkpoint.
     pub lost_ms: i64,
 }
 
-/// Who goes, and what the workload then holds.
+/// Victims, and the preemptor's resulting allocation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Victims {
-    /// In the order in which they were chosen; in this order each may be taken.
+    /// In order of selection; in this order each may be preempted.
     pub list: Vec<Victim>,
-    /// What the workload holds when they are gone.
+    /// Allocation of the preemptor after the evictions.
     pub allocation: Arc<Allocation>,
     /// Device-milliseconds of work lost in all.
     pub lost_ms: i64,
-    /// No set that may be taken loses less, or as much with fewer victims: all were looked at. Only for [`Mode::Least`] and [`Mode::ByHand`].
+    /// Exhaustive search found no eligible set with less lost work, or equal with fewer victims. Only for [`Mode::Least`] and
+    /// [`Mode::ByHand`].
     pub proven: bool,
 }
 
-/// Why nobody is preempted for a workload.
+/// Why there is no preemption for a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Refusal {
-    /// It starts as it is, or holds something already.
+    /// It starts without preemption, or already has an allocation.
     Needless,
-    /// Nothing that becomes free would let it start; every attempt.
+    /// No eviction would let it start; every failed attempt.
     Hopeless(Vec<Miss>),
-    /// Its queue's rules and others' priorities protect all that run.
+    /// Queue rules and priorities protect all running workloads.
     Protected,
-    /// Those that may be taken do not make enough room.
+    /// The eligible victims do not release enough.
     TooFew,
 }
 
 impl State<'_> {
-    /// Device-milliseconds of work that are lost when a workload goes now: its devices since its last checkpoint, or since it
-    /// got them. Where that is not known, since it was made.
+    /// Device-milliseconds of work lost if a workload is evicted now: its devices since its last checkpoint, or since the start
+    /// of its allocation. If that is unknown, since its creation.
     pub fn lost_ms(&self, work: WorkloadId) -> i64 {
         let Some(allocation) = self.allocation(work) else {
             return 0;
@@ -145,22 +149,22 @@ impl State<'_> {
             allocation.device_milli()
         } else {
             let sets = allocation.sets.iter().zip(&model.sets);
-            sets.map(|(held, set)| i64::from(held.count) * set.ask.device_milli())
+            sets.map(|(held, set)| i64::from(held.count) * set.requests.device_milli())
                 .sum()
         };
         let lasted = i128::from(self.now().millis().saturating_sub(since.millis()).max(0));
         i64::try_from(lasted * i128::from(milli) / 1_000).unwrap_or(i64::MAX / 1_024)
     }
 
-    /// Who must go so that a workload can start. The state stays as it is.
+    /// The victims with which a workload can start. The state is unchanged.
     ///
     /// # Errors
-    /// Why nobody is preempted.
+    /// Why there is no preemption.
     pub fn victims(&mut self, work: WorkloadId, mode: Mode) -> Result<Victims, Refusal> {
         self.victims_but(work, mode, &|_| false)
     }
 
-    /// The same, with some that are not to be taken.
+    /// The same, with some workloads excluded.
     ///
     /// # Errors
     /// As [`State::victims`].
@@ -174,7 +178,7 @@ impl State<'_> {
         self.victims_except(work, (mode, false), &holders, spared)
     }
 
-    /// The same; where `whole` says so for all of its pods and no fewer. Of `holders` those count that hold something still.
+    /// The same; with `whole` for all of its pods and no fewer. Workloads of `holders` that have been evicted are ignored.
     pub(super) fn victims_except(
         &mut self,
         work: WorkloadId,
@@ -182,9 +186,14 @@ impl State<'_> {
         holders: &Holders,
         spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
-        let standing = self.standing(work);
+        let standing = self.workload_state(work);
         if standing.allocation.is_some() || standing.status != Status::Waiting {
             return Err(Refusal::Needless);
+        }
+        // Queues preempt by their own rules, whatever the pods' policy; an operator evicts manually.
+        let model = self.workload(work);
+        if model.never_preempts && model.queue.is_none() && mode != Mode::ByHand {
+            return Err(Refusal::Protected);
         }
         let relaxation = Relaxation {
             whole,
@@ -199,12 +208,13 @@ impl State<'_> {
         let flavors = search_context::assignments(self, work, queue);
         let (flavors, misses) = match found {
             Ok(allocation) => {
-                // Only a flavor before that in which it fits would be preempted in, and only where the queue says so.
+                // Preemption is considered only in a flavor before the one in which it fits, and only if the queue allows it.
                 let fits = |own: &Vec<Vec<usize>>| {
                     let held = allocation.sets.iter().map(|set| &set.flavors);
                     held.eq(own.iter())
                 };
-                let first = flavors.iter().position(fits).unwrap_or(0);
+                // The list is cut: assignments that it lacks come after those that it has.
+                let first = flavors.iter().position(fits).unwrap_or(flavors.len());
                 if !self.preempt_stops(queue) || first == 0 || mode == Mode::ByHand {
                     return Err(Refusal::Needless);
                 }
@@ -212,7 +222,7 @@ impl State<'_> {
             }
             Err(misses) => (flavors, Some(misses)),
         };
-        let wanted = search::Wanted {
+        let wanted = search::SearchOptions {
             mode,
             whole,
             stops: misses.is_none(),
@@ -228,7 +238,7 @@ impl State<'_> {
         }
     }
 
-    /// Whether a queue's workloads may take anything from anybody at all.
+    /// Whether a queue's workloads may preempt at all.
     pub(super) fn may_preempt(&self, queue: QueueId) -> bool {
         use super::snapshot::{Reclaim, Within};
         let known = self.compiled().snapshot.queues.get(queue);
@@ -238,7 +248,7 @@ impl State<'_> {
         })
     }
 
-    /// Lets victims go and the workload start.
+    /// Evicts the victims and starts the workload.
     pub fn preempt(&mut self, work: WorkloadId, victims: &Victims) {
         for victim in &victims.list {
             self.evict(victim.work);
@@ -246,7 +256,7 @@ impl State<'_> {
         self.admit(work, victims.allocation.clone());
     }
 
-    /// Those that must go because their queue, or one above it, is being drained; in order.
+    /// Workloads to evict because their queue, or one above it, is being drained; in order.
     pub fn drained(&self) -> Vec<Victim> {
         let queues = &self.compiled().snapshot.queues;
         if queues.iter().all(|queue| queue.stop != Stop::Drain) {
@@ -257,7 +267,7 @@ impl State<'_> {
             path.any(|up| queues.get(up).is_some_and(|it| it.stop == Stop::Drain))
         };
         let goes = |work: &WorkloadId| {
-            let standing = self.standing(*work);
+            let standing = self.workload_state(*work);
             let queue = standing
                 .allocation
                 .as_ref()
@@ -272,7 +282,7 @@ impl State<'_> {
         self.holders().filter(goes).map(victim).collect()
     }
 
-    /// A flavor in which it fits by preempting is taken before those that follow are looked at.
+    /// Whether a flavor in which it fits by preemption is taken before later flavors are tried.
     pub(super) fn preempt_stops(&self, queue: QueueId) -> bool {
         let known = self.compiled().snapshot.queues.get(queue);
         known.is_some_and(|queue| queue.fungibility.preempt_stops)

@@ -1,4 +1,4 @@
-//! The search: which flavors, who goes until it fits, and who is given back.
+//! The search for victims: flavors, candidates until the workload fits, and removal of unnecessary victims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,57 +7,58 @@ use crate::compiled::{FlavorId, NodeId, QueueId, WorkloadId};
 use crate::snapshot::{Fungibility, WHOLE};
 use crate::state::{Allocation, State};
 
-use super::candidate::{Candidate, Holders, candidates, may_do};
+use super::candidate::{Candidate, candidates, may_do};
 use super::fair::Tournament;
+use super::holders::Holders;
 use super::search_context::SearchContext;
 use super::{Mode, Reason, Refusal, Victim, Victims, exact, least};
 
-/// A set that makes room.
+/// A sufficient set of victims.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Found {
-    /// Indices of candidates, in the order in which they go.
+pub(super) struct VictimSet {
+    /// Indices of candidates, in order of eviction.
     pub(super) taken: Vec<usize>,
     pub(super) allocation: Allocation,
 }
 
-impl Found {
-    /// What it costs: device-milliseconds lost, then victims.
+impl VictimSet {
+    /// Cost: device-milliseconds lost, then number of victims.
     pub(super) fn cost(&self, candidates: &[Candidate]) -> (i64, usize) {
         let lost = self.taken.iter().map(|at| candidates[*at].lost);
         (lost.fold(0, i64::saturating_add), self.taken.len())
     }
 }
 
-/// What is looked for.
-pub(super) struct Wanted<'a> {
-    /// How victims are chosen.
+/// Parameters of a search.
+pub(super) struct SearchOptions<'a> {
+    /// How victims are selected.
     pub(super) mode: Mode,
-    /// Nothing less than all of its pods.
+    /// Requires all of its pods.
     pub(super) whole: bool,
-    /// Only flavors by which the search through them ends: it fits in a later one without any victim.
+    /// Only flavors with which the flavor search ends: it fits in a later one without victims.
     pub(super) stops: bool,
-    /// Who holds something.
+    /// Workloads with allocations.
     pub(super) holders: &'a Holders,
-    /// Who is not to be taken.
+    /// Workloads that must not be preempted.
     pub(super) spared: &'a dyn Fn(WorkloadId) -> bool,
 }
 
-/// Looks through flavors, in order, for whom to take.
+/// Tries flavors in order and searches for victims in each.
 pub(super) fn run(
     state: &mut State<'_>,
     work: WorkloadId,
     queue: QueueId,
     flavors: &[Vec<Vec<FlavorId>>],
-    wanted: &Wanted<'_>,
+    wanted: &SearchOptions<'_>,
 ) -> Result<Victims, Refusal> {
-    let &Wanted {
+    let &SearchOptions {
         mode,
         holders,
         spared,
         ..
     } = wanted;
     let mut refusal = Refusal::Hopeless(Vec::new());
-    let elastic = state.compiled().works[work]
+    let elastic = state.compiled().workloads[work]
         .sets
         .iter()
         .any(|set| set.min < set.count);
@@ -113,7 +114,7 @@ pub(super) fn run(
                     if wanted.stops {
                         continue;
                     }
-                    // Getting one's own back comes before preempting in one's queue, and that before borrowing.
+                    // Reclaiming comes before preemption in its own queue, and that before borrowing.
                     let inside = victims.list.iter().any(|it| it.reason == Reason::InQueue);
                     (i64::from(inside), i64::from(borrows))
                 }
@@ -130,7 +131,7 @@ pub(super) fn run(
     Err(refusal)
 }
 
-fn victims(state: &State<'_>, found: &Found, list: &[Candidate]) -> Victims {
+fn victims(state: &State<'_>, found: &VictimSet, list: &[Candidate]) -> Victims {
     let taken = found.taken.iter();
     let list: Vec<Victim> = taken.map(|at| list[*at].victim(state)).collect();
     let lost = list.iter().map(|victim| victim.lost_ms);
@@ -145,7 +146,7 @@ fn victims(state: &State<'_>, found: &Found, list: &[Candidate]) -> Victims {
 fn scene_borrows(
     state: &mut State<'_>,
     scene: &SearchContext,
-    found: &Found,
+    found: &VictimSet,
     list: &[Candidate],
 ) -> bool {
     let mark = state.mark();
@@ -160,13 +161,13 @@ fn scene_borrows(
     borrows
 }
 
-/// As Kueue does.
+/// Selects as Kueue does.
 pub(super) fn as_cluster(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
-) -> Option<Found> {
+) -> Option<VictimSet> {
     let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     if fair {
         let mut tournament = Tournament::new(scene, list);
@@ -185,14 +186,14 @@ pub(super) fn as_cluster(
     })
 }
 
-/// Takes candidates in some order, each that may go when its turn comes, until the workload fits.
+/// Selects candidates in the given order, each that is eligible at that point, until the workload fits.
 pub(super) fn in_order(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     order: &[usize],
-) -> Option<Found> {
+) -> Option<VictimSet> {
     let mut next = order.iter().copied();
     take(state, scene, list, borrow, |state| {
         let at = next.find(|at| list[*at].may_go(state, scene, borrow))?;
@@ -201,15 +202,15 @@ pub(super) fn in_order(
     })
 }
 
-/// Takes those that `next` takes until the workload fits: the least number from the first on. Looks only after 1, 2, 4 ...
-/// of them, then back.
+/// Takes candidates from `next` until the workload fits: the shortest prefix. Tests after 1, 2, 4 ... of them, then
+/// backwards.
 fn take<'p>(
     state: &mut State<'p>,
     scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     mut next: impl FnMut(&mut State<'p>) -> Option<usize>,
-) -> Option<Found> {
+) -> Option<VictimSet> {
     let start = state.mark();
     let mut taken: Vec<usize> = Vec::new();
     let (mut no, mut look_at) = (0, 1);
@@ -252,24 +253,24 @@ fn take<'p>(
     let allocation = scene.start(state, borrow);
     state.undo_to(start);
     taken.truncate(yes);
-    Some(Found {
+    Some(VictimSet {
         taken,
         allocation: allocation?,
     })
 }
 
-/// Gives back those without whom the workload fits all the same: in the order given, or else from the last but one to the
+/// Removes victims without which the workload still fits: in the given order, or else from the last but one to the
 /// first.
 pub(super) fn give_back(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
-    found: Found,
+    found: VictimSet,
     borrow: bool,
     order: Option<&[usize]>,
-) -> Found {
+) -> VictimSet {
     let start = state.mark();
-    let Found {
+    let VictimSet {
         mut taken,
         allocation,
     } = found;
@@ -288,7 +289,7 @@ pub(super) fn give_back(
         };
         let mark = state.mark();
         state.admit(list[at].work, theirs.clone());
-        if stands(state, scene, &allocation, &theirs, &nodes, borrow) {
+        if stays_placed(state, scene, &allocation, &theirs, &nodes, borrow) {
             gone.insert(at);
             continue;
         }
@@ -297,7 +298,7 @@ pub(super) fn give_back(
         state.admit(list[at].work, theirs);
         if let Some(other) = scene.start(state, borrow) {
             allocation = Arc::new(other);
-            state.hold(scene.work, allocation.clone());
+            state.allocate(scene.work, allocation.clone());
             nodes = allocation.nodes().into_iter().collect();
             gone.insert(at);
         } else {
@@ -306,14 +307,14 @@ pub(super) fn give_back(
     }
     state.undo_to(start);
     taken.retain(|at| !gone.contains(at));
-    Found {
+    VictimSet {
         taken,
         allocation: Allocation::clone(&allocation),
     }
 }
 
-/// Whether the workload, which is seated, can stay so beside one that was given back.
-fn stands(
+/// Whether the placed workload can stay with one victim restored.
+fn stays_placed(
     state: &State<'_>,
     scene: &SearchContext,
     allocation: &Allocation,
@@ -323,7 +324,7 @@ fn stands(
 ) -> bool {
     let quota = |&(pair, _): &(usize, i64)| state.available(scene.queue, pair) >= 0;
     let sound = |node: NodeId| {
-        let room = state.room(node);
+        let room = state.node_free(node);
         let left = state.left(node);
         room.cpu >= 0 && room.memory >= 0 && left.iter().all(|left| (0..=WHOLE).contains(left))
     };
@@ -335,8 +336,8 @@ fn stands(
             .all(|node| !nodes.contains(&node) || sound(node))
 }
 
-/// Whether these may go one after the other, each when its turn comes: those of the workload's own queue first, then the
-/// smallest first, since each leaves less to take from. Gives them in that order.
+/// Whether these may be preempted one after the other, each eligible at that point: those of the preemptor's own queue first,
+/// then the smallest first, since each leaves less to preempt. Returns them in that order.
 pub(super) fn lawful(
     state: &mut State<'_>,
     scene: &SearchContext,
@@ -370,14 +371,14 @@ pub(super) fn lawful(
     lawful.then(|| order.into_iter().map(|(_, _, at)| at).collect())
 }
 
-/// What the workload holds when these have gone, if they may go and make room.
+/// The preemptor's allocation after these evictions, if they are eligible and sufficient.
 pub(super) fn makes_room(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
-) -> Option<Found> {
+) -> Option<VictimSet> {
     let taken = lawful(state, scene, list, borrow, taken)?;
     let mark = state.mark();
     for &at in &taken {
@@ -385,20 +386,20 @@ pub(super) fn makes_room(
     }
     let allocation = scene.start(state, borrow);
     state.undo_to(mark);
-    Some(Found {
+    Some(VictimSet {
         taken,
         allocation: allocation?,
     })
 }
 
-/// The same, if it needs every one of them to go.
+/// The same, if all of them are necessary.
 pub(super) fn needs_all(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
-) -> Option<Found> {
+) -> Option<VictimSet> {
     let found = makes_room(state, scene, list, borrow, taken)?;
     let in_vain = taken.iter().any(|spared| {
         let mark = state.mark();
@@ -412,14 +413,14 @@ pub(super) fn needs_all(
     (!in_vain).then_some(found)
 }
 
-/// The smallest set by exhaustion, if there are few enough; with whether all were looked at.
+/// The smallest set by exhaustive search, if there are few candidates; with whether the search was complete.
 pub(super) fn exhaustive(
     state: &mut State<'_>,
     scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
-    start: Option<Found>,
-) -> (Option<Found>, bool) {
+    start: Option<VictimSet>,
+) -> (Option<VictimSet>, bool) {
     let mut best = start;
     let mut proven = true;
     for &borrow in tries {

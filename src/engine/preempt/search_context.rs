@@ -1,4 +1,4 @@
-//! One way in which a workload could start, and what is short for it.
+//! Search context: one flavor assignment with which a workload could start, and what it lacks.
 
 use crate::compiled::{FlavorId, PairId, QueueId, WorkloadId};
 use crate::fit::Relaxation;
@@ -7,38 +7,38 @@ use crate::state::{Allocation, PodSetAllocation, State};
 
 use super::Mode;
 
-/// Most ways to give flavors to sets of pods that are tried.
+/// Maximum number of flavor assignments of pod sets that are tried.
 const MOST_ASSIGNMENTS: usize = 64;
 
-/// A workload with flavors given to each of its sets.
+/// A workload with flavors assigned to each of its sets.
 #[derive(Debug)]
 pub(super) struct SearchContext {
     pub(super) work: WorkloadId,
     pub(super) queue: QueueId,
     pub(super) flavors: Vec<Vec<FlavorId>>,
-    /// Pods of each set: all, or the minimum. Nobody goes so that more than the minimum starts unless all do.
+    /// Pods of each set: all, or the minimum. Preemption starts either all pods or only the minimum.
     pub(super) counts: Vec<u32>,
-    /// What it must get at least.
+    /// Minimum quota that it needs.
     pub(super) usage: Vec<(PairId, i64)>,
-    /// Of that, what its queue has too little of; all of it where only room on nodes is short.
+    /// Pairs of `usage` that its queue lacks; all pairs if only node capacity is short.
     pub(super) short: Vec<PairId>,
-    /// Quota is short, rather than only room.
+    /// Quota is short, not only node capacity.
     pub(super) by_quota: bool,
-    /// Under fair sharing: with it its queue uses no more than its own of what is short. Then it takes that back whatever the shares.
-    /// Kueue: `FairSharingPreemptWithinNominal`.
+    /// Under fair sharing: with the workload its queue stays within its own quota of what is short, so it reclaims regardless of
+    /// shares. Kueue: `FairSharingPreemptWithinNominal`.
     pub(super) within_nominal: bool,
-    /// What its queue may take.
+    /// Preemption rules of its queue.
     pub(super) rules: Preemption,
-    /// No queue is known: only priority counts.
+    /// The queue is unknown: only priority counts.
     pub(super) nameless: bool,
-    /// An operator asks, whom no queue's policy binds.
+    /// For an operator, who is not bound by queue policies.
     pub(super) by_hand: bool,
-    /// How nodes are looked at.
+    /// Relaxation of node checks.
     pub(super) relaxation: Relaxation,
 }
 
 impl SearchContext {
-    /// The scene as the cluster's scheduler sees it, if preemption could be of help at all.
+    /// The context for the cluster's scheduler, if preemption could help at all.
     #[cfg(test)]
     pub(super) fn new(
         state: &State<'_>,
@@ -50,7 +50,7 @@ impl SearchContext {
         Self::of(state, work, queue, flavors, whole, Mode::AsCluster)
     }
 
-    /// The scene for a way of choosing, if preemption could be of help at all.
+    /// The context for a selection mode, if preemption could help at all.
     pub(super) fn of(
         state: &State<'_>,
         work: WorkloadId,
@@ -60,7 +60,7 @@ impl SearchContext {
         mode: Mode,
     ) -> Option<Self> {
         let compiled = state.compiled();
-        let own = &compiled.works[work].sets;
+        let own = &compiled.workloads[work].sets;
         let counts: Vec<u32> = own
             .iter()
             .map(|set| {
@@ -129,8 +129,8 @@ impl SearchContext {
         Some(scene)
     }
 
-    /// Whether an amount could be got by preemption: within what is the queue's own or of a cohort below the top, or by
-    /// borrowing where it may preempt to borrow.
+    /// Whether an amount can be obtained by preemption: within the own quota of the queue or of a cohort below the root, or by
+    /// borrowing if it may preempt to borrow.
     fn may_get(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
         let quotas = state.tree().quota(self.queue, pair);
         if amount > quotas.potential {
@@ -148,7 +148,7 @@ impl SearchContext {
         amount <= quotas.nominal || while_borrowing || self.fits_below_top(state, pair, amount)
     }
 
-    /// Whether some subtree around the queue, but not the whole tree, has enough of its own.
+    /// Whether some subtree around the queue, below the root, has enough quota of its own.
     fn fits_below_top(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
         let mut left = amount;
         for node in state.tree().path(self.queue) {
@@ -165,7 +165,7 @@ impl SearchContext {
         false
     }
 
-    /// Seats the workload as things are; without `borrow` only if its queue then uses no more than its own.
+    /// Places the workload now; without `borrow` only if its queue then stays within its own quota.
     pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Allocation> {
         let mark = state.mark();
         let allocation = state.start_with(
@@ -182,7 +182,7 @@ impl SearchContext {
         None
     }
 
-    /// Whether it fits as things are.
+    /// Whether it fits now.
     pub(super) fn fits(&self, state: &mut State<'_>, borrow: bool) -> bool {
         let mark = state.mark();
         let fits = self.start(state, borrow).is_some();
@@ -190,19 +190,19 @@ impl SearchContext {
         fits
     }
 
-    /// Whether its queue, which gave it a tenure, uses more than its own of that.
+    /// Whether its queue, after admitting this allocation, exceeds its own quota of the pairs in use.
     pub(super) fn borrows(&self, state: &State<'_>, allocation: &Allocation) -> bool {
         let mut usage = allocation.usage.iter();
         usage.any(|(pair, _)| state.borrowed(self.queue, *pair) > 0)
     }
 
-    /// Whether a queue or cohort uses no more than its own of what is short.
+    /// Whether a queue or cohort stays within its own quota of what is short.
     pub(super) fn is_within_own(&self, state: &State<'_>, queue: QueueId) -> bool {
         let mut short = self.short.iter();
         short.all(|pair| state.borrowed(queue, *pair) == 0)
     }
 
-    /// Whether its own queue uses less than its own of all that is short.
+    /// Whether its own queue uses less than its own quota of all that is short.
     pub(super) fn is_under_own(&self, state: &State<'_>) -> bool {
         let mut short = self.short.iter();
         short.all(|&pair| {
@@ -220,7 +220,7 @@ pub(super) fn assignments(
 ) -> Vec<Vec<Vec<FlavorId>>> {
     let relaxation = Relaxation::default();
     let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
-    for set in 0..state.compiled().works[work].sets.len() {
+    for set in 0..state.compiled().workloads[work].sets.len() {
         let Ok(options) = state.options(work, set, queue, &relaxation) else {
             return Vec::new();
         };

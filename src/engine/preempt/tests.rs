@@ -1,4 +1,4 @@
-//! The least victims against all sets there are, and what cannot be taken. The rules stand in the scenarios.
+//! Tests of least-cost victims against all possible sets, and of protected workloads. The scenarios test the rules.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn crowd(seed: u64) -> CompiledFleet {
     }))
 }
 
-/// The cheapest of all sets of candidates that may go and make room.
+/// The cheapest of all sets of candidates that may be preempted and suffice.
 fn by_force(state: &mut State<'_>, new: WorkloadId) -> Option<(i64, usize)> {
     let queue = state.gate_of_queue(new).ok()?;
     let mut best: Option<(i64, usize)> = None;
@@ -142,7 +142,7 @@ proptest! {
                 prop_assert!(state.workload(victim.work).preemptible);
             }
         }
-        // Of those that would do without one of them none is in it.
+        // No victim is unnecessary.
         for spared in &least.list {
             let mark = state.mark();
             for victim in least.list.iter().filter(|it| *it != spared) {
@@ -209,4 +209,70 @@ fn refusals_tell_rules_from_room() {
     assert_eq!(ask("fits"), Refusal::Needless);
     assert_eq!(ask("runs"), Refusal::Needless);
     assert_eq!(ask("lost"), Refusal::Protected);
+}
+
+/// The list of flavor assignments is cut: a workload that fits in one beyond it still preempts in an earlier flavor.
+#[test]
+fn a_fit_beyond_the_listed_flavors_is_no_reason_against_preemption() {
+    let flavors: Vec<String> = (0..9).map(|at| format!("f{at}")).collect();
+    let quotas = flavors.iter().map(|flavor| {
+        let has_quota = flavor == "f0" || flavor == "f8";
+        json!({ "flavor": flavor, "nominal": if has_quota { 2 } else { 0 } })
+    });
+    let named: Vec<Value> = flavors.iter().map(|name| json!({ "name": name })).collect();
+    let one =
+        |name: &str| json!({ "name": name, "requests": { "devices": { "nvidia.com/gpu": 1 } } });
+    let compiled = compiled(json!({
+        "nodes": [node("n", 8, "r", "b")], "flavors": named,
+        "queues": [{
+            "name": "q", "quota": quotas.collect::<Vec<Value>>(),
+            "preemption": { "within": "lower-priority" }, "fungibility": { "preempt": "stop" },
+        }],
+        "workloads": [
+            work("runs", 1, 2, json!({
+                "queue": "q", "state": "running", "placements": [{ "node": "n" }], "flavors": [{ "flavor": "f0" }],
+            })),
+            work("new", 0, 0, json!({ "queue": "q", "priority": 9, "pod_sets": [one("lead"), one("worker")] })),
+        ],
+    }));
+    let mut state = State::new(&compiled);
+    let new = id(&compiled, "new");
+    let fit = state.find(new, &Relaxation::default()).expect("it fits");
+    let last = compiled.snapshot.flavors.len() - 1;
+    assert!(fit.sets.iter().all(|set| set.flavors == [last]), "{fit:?}");
+    let victims = state.victims(new, Mode::AsCluster).expect("victims");
+    assert_eq!(victims.list.len(), 1);
+}
+
+/// Pods with `preemptionPolicy: Never` wait, whatever their priority. An operator may still evict for them, and a queue preempts
+/// by its own rules.
+#[test]
+fn pods_that_never_preempt_wait() {
+    let fleet = |queue: serde_json::Value| {
+        let mut runs =
+            json!({ "priority": 1, "state": "running", "placements": [{ "node": "a" }] });
+        let mut waits = json!({ "priority": 9, "never_preempts": true });
+        if !queue.is_null() {
+            runs["queue"] = queue.clone();
+            waits["queue"] = queue;
+        }
+        compiled(json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }],
+            "queues": [{
+                "name": "q", "quota": [{ "flavor": "f", "nominal": 8 }], "preemption": { "within": "lower-priority" },
+            }],
+            "workloads": [work("runs", 1, 8, runs), work("waits", 1, 8, waits)],
+        }))
+    };
+    let ask = |compiled: &CompiledFleet, mode| {
+        State::new(compiled)
+            .victims(id(compiled, "waits"), mode)
+            .map(|victims| victims.list.len())
+    };
+    let plain = fleet(serde_json::Value::Null);
+    assert_eq!(ask(&plain, Mode::AsCluster), Err(Refusal::Protected));
+    assert_eq!(ask(&plain, Mode::Least), Err(Refusal::Protected));
+    assert_eq!(ask(&plain, Mode::ByHand), Ok(1));
+    let queued = fleet(json!("q"));
+    assert_eq!(ask(&queued, Mode::AsCluster), Ok(1));
 }

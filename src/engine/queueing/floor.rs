@@ -1,8 +1,8 @@
-//! The nodes of one queue, and the room on them for a gang.
+//! The nodes of one queue, and placement of a gang on them.
 
 use super::NODE;
 
-/// Devices that a gang holds on one node.
+/// Devices allocated to a gang on one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hold {
     /// Index of the node in its queue.
@@ -11,9 +11,8 @@ pub struct Hold {
     pub devices: u32,
 }
 
-/// Where a gang of so many devices would sit, given what is free on each node: up to a node's worth on one
-/// node, the tightest; more on whole free nodes, the first ones, and the remainder on the tightest other.
-/// Nothing where there is no such room.
+/// Placement of a gang, given the free devices of each node: up to a node's worth goes on one node, the tightest fit; a
+/// larger gang goes on the first whole free nodes, and the remainder on the tightest other node. None if it does not fit.
 pub(super) fn fit(free: &[u32], devices: u32) -> Option<Vec<Hold>> {
     let (whole, rest) = if devices <= NODE {
         (0, devices)
@@ -48,14 +47,14 @@ pub(super) fn fit(free: &[u32], devices: u32) -> Option<Vec<Hold>> {
     Some(holds)
 }
 
-/// Takes what a gang holds.
+/// Allocates a gang's devices.
 pub(super) fn take(free: &mut [u32], holds: &[Hold]) {
     for hold in holds {
         free[hold.node] -= hold.devices;
     }
 }
 
-/// Gives back what a gang held.
+/// Releases a gang's devices.
 pub(super) fn give(free: &mut [u32], holds: &[Hold]) {
     for hold in holds {
         free[hold.node] += hold.devices;

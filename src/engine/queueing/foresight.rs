@@ -1,65 +1,65 @@
-//! Forecasts held against a replay: at the moment at which a job begins to wait, the engine is shown its queue as it is then
-//! and asked when it starts. It sees who holds which devices since when and who waits, and how long jobs ran that have ended by
-//! then; the durations of those that run, wait or come later stay hidden.
+//! Compares forecasts with a replay: when a job becomes pending, the engine gets a snapshot of its queue at that time
+//! and forecasts the start. It sees current allocations with their start times, pending jobs, and the runtimes of jobs that have
+//! ended by then; the durations of running, pending and later jobs stay hidden.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::compiled::CompiledFleet;
 use crate::forecast::{Start, forecast_one};
 use crate::snapshot::{
-    Ask, Backfill, DEVICES, Device, DeviceAsk, EngineOptions, Flavor, Health, HeldDevices, Node,
-    Placement, PodSet, Queue as Line, QueueingStrategy, Quota, Runs, Snapshot, Status, WHOLE,
-    Workload,
+    Backfill, DEVICES, Device, DeviceRequest, EngineHealth, EngineOptions, Flavor, HeldDevices,
+    Node, Placement, PodSet, Queue as Line, QueueingStrategy, Quota, ResourceRequests, Runs,
+    Snapshot, Status, WHOLE, Workload,
 };
 use crate::state::State;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 
-use super::{Discipline, Hold, Job, NODE, Past, Queue};
+use super::{Discipline, Hold, NODE, Past, TraceJob, TraceQueue};
 
-/// From when, until when, and what is held meanwhile.
+/// From, until, and the devices allocated in between.
 type Stretch<'a> = (i64, i64, &'a [Hold]);
 
-/// Past runs of one size that quantiles are taken of: the latest so many.
+/// Number of latest past runs of one size from which quantiles are computed.
 const LATEST: usize = 128;
 
-/// With fewer of its own size those of all sizes speak for a job.
+/// With fewer past runs of its own size, a job uses those of all sizes.
 const ENOUGH: usize = 8;
 
-/// How far forecasts were off. Times in milliseconds.
+/// Forecast errors. Times in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hindsight {
-    /// Jobs that waited and were asked for, spread evenly over all that did.
+    /// Number of forecasts, spread evenly over all jobs that waited.
     pub asked: usize,
-    /// Of these: the forecast did not know.
+    /// Of these, forecasts with an unknown start.
     pub unknown: usize,
-    /// Median of what lies between forecast and start.
+    /// Median of the absolute difference between forecast and start.
     pub error_p50: Option<i64>,
-    /// Nine in ten were nearer.
+    /// 90th percentile of the same.
     pub error_p90: Option<i64>,
-    /// How long half of those with a forecast waited at most, to hold the error against.
+    /// Median wait of the jobs with a forecast, for comparison with the error.
     pub wait_p50: Option<i64>,
-    /// How long nine in ten of them waited at most.
+    /// 90th percentile of their wait.
     pub wait_p90: Option<i64>,
-    /// Started within the interval from p10 to p90; an interval without an end holds all that is later.
+    /// Starts within the interval from p10 to p90; an interval without an end includes everything later.
     pub within: usize,
-    /// Started before it.
+    /// Starts before the interval.
     pub early: usize,
 }
 
-/// One job of a queue, with what became of it.
+/// One job of a queue and its replayed execution.
 struct Member<'a> {
-    job: &'a Job,
+    job: &'a TraceJob,
     at: usize,
-    /// When it held what; rising.
+    /// Its allocations over time, in ascending order.
     spans: Vec<(i64, i64, &'a [Hold])>,
     finish: i64,
 }
 
-/// Asks for so many forecasts at most. `tick` is told how many of how many were given.
+/// Makes at most `most` forecasts. `tick` gets the number done and the total.
 pub fn foresight(
-    jobs: &[Job],
-    queues: &[Queue],
+    jobs: &[TraceJob],
+    queues: &[TraceQueue],
     past: &Past,
     discipline: Discipline,
     most: usize,
@@ -131,7 +131,12 @@ pub fn foresight(
 }
 
 /// The forecast for one job of a queue at its submission.
-fn ask(queue: &Queue, line: &[Member<'_>], place: usize, discipline: Discipline) -> Option<Start> {
+fn ask(
+    queue: &TraceQueue,
+    line: &[Member<'_>],
+    place: usize,
+    discipline: Discipline,
+) -> Option<Start> {
     let now = line[place].job.submit;
     let snapshot = shown(queue, &line[..=place], now, discipline);
     let compiled = CompiledFleet::new(snapshot);
@@ -149,8 +154,8 @@ fn key(at: usize) -> JobKey {
     }
 }
 
-/// A queue at a moment, as the engine is shown it.
-fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -> Snapshot {
+/// Snapshot of a queue at a given time.
+fn shown(queue: &TraceQueue, line: &[Member<'_>], now: i64, discipline: Discipline) -> Snapshot {
     let devices: i64 = queue.nodes.iter().map(|devices| i64::from(*devices)).sum();
     let (order, backfill) = match discipline {
         Discipline::Fifo => (QueueingStrategy::Strict, Backfill::None),
@@ -211,7 +216,7 @@ fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -
     snapshot
 }
 
-/// How long those ran that have ended, by size, and the sizes of which enough have.
+/// Runtimes of ended jobs by size, and the sizes with enough of them.
 fn runs(line: &[Member<'_>], now: i64) -> (Vec<Runs>, Vec<u32>) {
     let mut ended: Vec<(i64, u32, i64)> = line
         .iter()
@@ -255,19 +260,19 @@ fn pods(count: u32, devices: u32) -> PodSet {
         name: Name::from(devices.to_string()),
         count,
         min: count,
-        ask: Ask {
-            devices: vec![DeviceAsk {
+        requests: ResourceRequests {
+            devices: vec![DeviceRequest {
                 resource: Name::from("nvidia.com/gpu"),
                 count: devices,
                 milli: WHOLE,
             }],
-            ..Ask::default()
+            ..ResourceRequests::default()
         },
         ..PodSet::default()
     }
 }
 
-/// A job as pods of at most a node's worth.
+/// A job as pods of at most one node's devices.
 fn workload(member: &Member<'_>) -> Workload {
     let (whole, rest) = match member.job.devices {
         devices @ ..=NODE => (0, devices),
@@ -284,10 +289,10 @@ fn workload(member: &Member<'_>) -> Workload {
     }
 }
 
-/// Says on which nodes a job's pods sit.
+/// Sets the nodes of a job's pods.
 fn placement(work: &mut Workload, holds: &[Hold]) {
     for set in &mut work.sets {
-        let each = set.ask.devices[0].count;
+        let each = set.requests.devices[0].count;
         let own = holds.iter().filter(|hold| hold.devices == each);
         set.placements = own
             .take(set.count as usize)
@@ -296,7 +301,7 @@ fn placement(work: &mut Workload, holds: &[Hold]) {
                 uid: Name::default(),
                 deleted: None,
                 node: name(hold.node),
-                grips: vec![
+                devices: vec![
                     HeldDevices {
                         device: 0,
                         slice: None,
@@ -310,13 +315,13 @@ fn placement(work: &mut Workload, holds: &[Hold]) {
     }
 }
 
-/// Gives every pod devices of its own on its node: which ones the trace does not say, and they are alike.
+/// Assigns devices to every pod on its node: the trace does not record which ones, and they are identical.
 fn place(workloads: &mut [Workload]) {
     let mut next: BTreeMap<Name, u32> = BTreeMap::new();
     let sets = workloads.iter_mut().flat_map(|work| &mut work.sets);
     for placement in sets.flat_map(|set| &mut set.placements) {
         let free = next.entry(placement.node.clone()).or_default();
-        for grip in &mut placement.grips {
+        for grip in &mut placement.devices {
             grip.device = *free;
             *free += 1;
         }
@@ -332,7 +337,7 @@ fn node((at, devices): (usize, &u32)) -> Node {
         index,
         class: Name::from("gpu"),
         resource: Name::from("nvidia.com/gpu"),
-        health: Health::Ok,
+        health: EngineHealth::Ok,
         price: None,
         slices: Vec::new(),
     };
@@ -353,8 +358,8 @@ mod tests {
 
     const MINUTE: i64 = 60_000;
 
-    fn job(submit: i64, devices: u32, duration: i64) -> Job {
-        Job {
+    fn job(submit: i64, devices: u32, duration: i64) -> TraceJob {
+        TraceJob {
             submit,
             queue: String::new(),
             devices,
@@ -362,8 +367,8 @@ mod tests {
         }
     }
 
-    fn line<'a>(jobs: &'a [Job], past: &'a Past) -> Vec<Member<'a>> {
-        let member = |(at, job): (usize, &'a Job)| {
+    fn line<'a>(jobs: &'a [TraceJob], past: &'a Past) -> Vec<Member<'a>> {
+        let member = |(at, job): (usize, &'a TraceJob)| {
             let own = past.spans.iter().filter(|span| span.job == at);
             Member {
                 job,
@@ -375,8 +380,8 @@ mod tests {
         jobs.iter().enumerate().map(member).collect()
     }
 
-    /// A job of a whole node every half hour, each of an hour.
-    fn steady() -> Vec<Job> {
+    /// A whole-node job every half hour, each one hour long.
+    fn steady() -> Vec<TraceJob> {
         (0..60)
             .map(|at| job(at * 30 * MINUTE, 8, 60 * MINUTE))
             .collect()
@@ -389,7 +394,7 @@ mod tests {
             let past = replay(&jobs, &queues, discipline, &mut |_, _| {});
             let found = foresight(&jobs, &queues, &past, discipline, 20, &mut |_, _| {});
             assert_eq!(found.asked, 20);
-            // Of the first nothing has ended yet.
+            // No job has ended yet when the first one starts to wait.
             assert!((1..4).contains(&found.unknown), "{found:?}");
             let (error, wait) = (
                 found.error_p50.expect("known"),
@@ -405,7 +410,7 @@ mod tests {
         let mut jobs = steady();
         let queues = [pool(8)];
         let asked = 20;
-        let start = |jobs: &[Job]| {
+        let start = |jobs: &[TraceJob]| {
             let past = replay(jobs, &queues, Discipline::Fifo, &mut |_, _| {});
             let line = line(jobs, &past);
             let ended = line.iter().filter(|it| it.finish <= jobs[asked].submit);

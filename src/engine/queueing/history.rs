@@ -1,28 +1,27 @@
-//! What past runs say about how much longer a job will run that has run for a while.
+//! Estimates from past runs how much longer a job of a given age will run.
 //!
-//! The rank of an age is the least expected time to a finish: over all further ages to which one might let the
-//! job run, the time that would take on average, divided by the chance that the job finishes by then (the index
-//! of Gittins, 1979). Serving the least rank first minimises the mean completion time on one server when
-//! durations are unknown but their distribution is.
+//! The rank of an age is the least expected time to a finish: over all later ages up to which the job could run, the mean
+//! time spent, divided by the probability that the job finishes by then (the Gittins index, 1979). Serving the least rank
+//! first minimizes the mean completion time on one server when durations are unknown but their distribution is known.
 
 use std::collections::BTreeMap;
 
-/// The first age at which a job is looked at again, in milliseconds.
+/// The first age at which a job's rank changes, in milliseconds.
 const FIRST: i64 = 60_000;
 
-/// Levels of age; the last begins after four years.
+/// Number of age levels; the last begins after four years.
 const LEVELS: usize = 44;
 
-/// What one past run weighs against the prior.
+/// Weight of one past run against the prior.
 const WEIGHT: i64 = 16;
 
-/// When the runs that reached a level weigh this much, they are halved: the recent past counts most.
+/// When the runs that reached a level have this weight, they are halved, so that recent runs count most.
 const FULL: i64 = 64 * WEIGHT;
 
-/// The whole of a fixed-point share.
+/// 1.0 as a fixed-point share.
 const ONE: i64 = 1 << 20;
 
-/// The age at which a level begins: 0, then 60 s, and from there doubling every two levels.
+/// Age at which a level begins, in milliseconds: 0, then 60 s, then doubling every two levels.
 pub(super) fn begins(level: usize) -> i64 {
     match level.checked_sub(1) {
         None => 0,
@@ -31,30 +30,30 @@ pub(super) fn begins(level: usize) -> i64 {
     }
 }
 
-/// The level of an age.
+/// Level of an age in milliseconds.
 pub(super) fn level(age: i64) -> usize {
     (1..LEVELS)
         .take_while(|&level| begins(level) <= age)
         .count()
 }
 
-/// Past runs of one size. Jobs that still run count too, up to the age they have reached: were only finished
-/// ones learnt from, long jobs would be forgotten for as long as they take.
+/// Past runs of one size. Running jobs count up to their current age: if only finished jobs counted, long jobs would be
+/// missing for as long as they run.
 #[derive(Clone, Debug)]
 struct Runs {
     /// Per level: jobs that reached it, weighted.
     reached: [i64; LEVELS],
-    /// Per level: those of them that finished in it.
+    /// Per level: jobs that finished in it, weighted.
     finished: [i64; LEVELS],
-    /// Per level: the time that these spent in it.
+    /// Per level: time that jobs spent in it, weighted.
     time: [i64; LEVELS],
-    /// Jobs that reached a level since ranks were settled.
+    /// Jobs that reached a level since ranks were last computed.
     news: u32,
     ranks: [i64; LEVELS],
 }
 
 impl Runs {
-    /// A prior without a scale: of four that reach a level, one finishes in it; of the first, which is wide, two.
+    /// A scale-free prior: of four jobs that reach a level, one finishes in it; in the first level, which is wide, two.
     fn new() -> Self {
         let mut runs = Self {
             reached: [4; LEVELS],
@@ -89,7 +88,7 @@ impl Runs {
     }
 
     fn settle(&mut self) {
-        // Chance to finish in a level, and the time spent in it by one that reaches it.
+        // Probability of finishing in a level, and the mean time spent in it by a job that reaches it.
         let chance: [i64; LEVELS] =
             std::array::from_fn(|level| ONE * self.finished[level] / self.reached[level]);
         let spent: [i64; LEVELS] = std::array::from_fn(|level| {
@@ -105,7 +104,7 @@ impl Runs {
                 let leave = alive * chance[level] / ONE;
                 gone += leave;
                 alive -= leave;
-                // served / gone < least, without dividing.
+                // served / gone < least, without division.
                 let less = least.is_none_or(|(time, share)| {
                     i128::from(served) * i128::from(share) < i128::from(time) * i128::from(gone)
                 });
@@ -120,17 +119,17 @@ impl Runs {
     }
 }
 
-/// The past runs of a queue, by size.
+/// Past runs of a queue, by size.
 #[derive(Clone, Default, Debug)]
-pub(super) struct History(BTreeMap<u32, Runs>);
+pub(super) struct PastRuns(BTreeMap<u32, Runs>);
 
-impl History {
-    /// A job of so many devices has reached a level of age.
+impl PastRuns {
+    /// Records that a job of this size has reached an age level.
     pub(super) fn reach(&mut self, devices: u32, level: usize) {
         self.0.entry(devices).or_insert_with(Runs::new).reach(level);
     }
 
-    /// A job of so many devices has finished.
+    /// Records that a job of this size has finished.
     pub(super) fn finish(&mut self, devices: u32, duration: i64) {
         self.0
             .entry(devices)
@@ -138,7 +137,7 @@ impl History {
             .finish(duration);
     }
 
-    /// The rank of a job of so many devices at a level of age: less runs first.
+    /// Rank of a job of this size at an age level: the least is served first.
     pub(super) fn rank(&mut self, devices: u32, level: usize) -> i64 {
         self.0.entry(devices).or_insert_with(Runs::new).ranks[level]
     }
@@ -148,8 +147,8 @@ impl History {
 mod tests {
     use super::*;
 
-    /// A job runs from its start to its end.
-    fn run(history: &mut History, devices: u32, duration: i64) {
+    /// Records a complete run of a job.
+    fn run(history: &mut PastRuns, devices: u32, duration: i64) {
         for level in 0..=level(duration) {
             history.reach(devices, level);
         }
@@ -170,21 +169,21 @@ mod tests {
 
     #[test]
     fn without_a_past_the_older_waits_behind_the_younger() {
-        let mut history = History::default();
+        let mut history = PastRuns::default();
         let ranks: Vec<i64> = (0..40).map(|level| history.rank(1, level)).collect();
         assert!(ranks.is_sorted(), "{ranks:?}");
     }
 
     #[test]
     fn a_job_near_the_end_of_what_is_usual_goes_before_a_new_one() {
-        let mut history = History::default();
+        let mut history = PastRuns::default();
         for _ in 0..400 {
             run(&mut history, 1, 3_600_000);
         }
         let (new, near) = (history.rank(1, 0), history.rank(1, level(3_000_000)));
         assert!((3_400_000..4_200_000).contains(&new), "{new}");
         assert!(near < new / 2, "{near} {new}");
-        // Another size has another past.
+        // Sizes are independent.
         assert!(history.rank(2, 0) < 1_000_000);
     }
 }

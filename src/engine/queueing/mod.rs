@@ -1,7 +1,7 @@
-//! Queueing: jobs that ask for whole devices of their queue's own nodes, and who of them runs next.
+//! Queueing: which of the jobs that request whole devices on their queue's own nodes runs next.
 //!
-//! Three disciplines that clusters run today (strict FIFO, best-effort FIFO, EASY backfill), and ours, which
-//! preempts: with the durations known, or learnt from what has finished. Times are whole milliseconds.
+//! Three disciplines in use on clusters (strict FIFO, best-effort FIFO, EASY backfill), and Stokehold's, which preempts,
+//! with durations known or learned from finished jobs. Times are whole milliseconds.
 
 mod floor;
 mod foresight;
@@ -16,11 +16,11 @@ mod tests;
 
 pub use floor::Hold;
 pub use foresight::{Hindsight, foresight};
-pub use replay::{Discipline, Fate, Figures, Past, Span, replay};
-pub use trace::{Job, Queue, jobs, pool, queues, sized};
+pub use replay::{Discipline, Fate, Past, QueueingReplayFigures, Span, replay};
+pub use trace::{TraceJob, TraceQueue, jobs, pool, queues, sized};
 
 /// Devices of a node.
 pub const NODE: u32 = 8;
 
-/// What stopping and resuming a job costs it, in milliseconds.
+/// Cost of preempting and resuming a job, in milliseconds.
 pub const RESUME: i64 = 62_000;

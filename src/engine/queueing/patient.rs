@@ -3,27 +3,27 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use super::Job;
+use super::TraceJob;
 use super::floor::{Hold, fit, give, take};
 use super::replay::{Fate, Span};
 
-/// What becomes of those behind a head that does not fit.
+/// How a head that does not fit affects the jobs behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeadPolicy {
     /// They wait.
     Strict,
-    /// They pass.
+    /// They may start.
     Skip,
-    /// They pass if that does not delay the head.
+    /// They may start if that does not delay the head.
     Reserve,
 }
 
-/// One queue at work.
+/// State of one queue.
 struct QueueRun<'j> {
-    jobs: &'j [&'j Job],
+    jobs: &'j [&'j TraceJob],
     now: i64,
     free: Vec<u32>,
-    /// Ends and jobs, the earliest first.
+    /// End times and jobs, earliest first.
     running: BinaryHeap<Reverse<(i64, usize)>>,
     holds: Vec<Vec<Hold>>,
     fates: Vec<Fate>,
@@ -56,7 +56,7 @@ impl QueueRun<'_> {
         fits
     }
 
-    /// When the head can start at the latest, and what is then left on each node beside it.
+    /// Latest start of the head, and the devices then left on each node beside it.
     fn reservation(&self, head: usize) -> (i64, Vec<u32>) {
         let mut free = self.free.clone();
         let mut ends: Vec<(i64, usize)> = self.running.iter().map(|run| run.0).collect();
@@ -64,7 +64,7 @@ impl QueueRun<'_> {
         let mut ends = ends.into_iter().peekable();
         while let Some((end, job)) = ends.next() {
             give(&mut free, &self.holds[job]);
-            // Those that end together leave together.
+            // Process all jobs with the same end together.
             if ends.peek().is_some_and(|(next, _)| *next == end) {
                 continue;
             }
@@ -73,14 +73,14 @@ impl QueueRun<'_> {
                 return (end, free);
             }
         }
-        // It fits on the empty nodes, or it would not be in this queue.
+        // Unreachable: a job that does not fit the empty nodes is not admitted to this queue.
         (i64::MAX, free)
     }
 }
 
-/// Runs the jobs, given by submission, on these nodes. What became of each, and who held what.
+/// Runs the jobs, sorted by submission, on these nodes. Returns the fate of each job and all allocations.
 pub(super) fn run(
-    jobs: &[&Job],
+    jobs: &[&TraceJob],
     nodes: &[u32],
     order: HeadPolicy,
     tick: &mut dyn FnMut(usize),
@@ -132,8 +132,8 @@ pub(super) fn run(
     }
 }
 
-/// Starts whoever fits, in order of submission. Jobs wait in a lane for each size: where one does not fit,
-/// neither does any other of its size or above.
+/// Starts every job that fits, in order of submission. Jobs wait in one lane per size: if a size does not fit, no larger
+/// size does.
 fn skip(desk: &mut QueueRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
     let mut fits = u32::MAX;
     loop {
@@ -153,12 +153,12 @@ fn skip(desk: &mut QueueRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
     }
 }
 
-/// Starts those behind the head who end before it starts, or leave it its room.
+/// Starts jobs behind the head that end before it starts or leave its devices free.
 fn backfill(desk: &mut QueueRun<'_>, waiting: &mut VecDeque<usize>) {
     let head = waiting[0];
     let (start, mut beside) = desk.reservation(head);
-    desk.fates[head].promised.get_or_insert(start);
-    // Sizes from which on nobody fits, who ends in time or who does not.
+    desk.fates[head].reserved_start.get_or_insert(start);
+    // Smallest sizes that no longer fit, for jobs that end in time and for others.
     let (mut brief, mut long) = (u32::MAX, u32::MAX);
     let mut at = 1;
     while at < waiting.len() && brief > 1 {

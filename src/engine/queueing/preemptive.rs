@@ -1,84 +1,84 @@
-//! Our discipline: the job with the least time to go runs first, and stops others for it where that pays.
+//! Stokehold's discipline: the job with the least remaining time runs first, and preempts others if that pays.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::floor::{Hold, fit, give, take};
-use super::history::{History, begins, level};
+use super::history::{PastRuns, begins, level};
 use super::replay::{Fate, Span};
-use super::{Job, NODE, RESUME};
+use super::{NODE, RESUME, TraceJob};
 
-/// How long a gang of a node's devices and more waits, in all, before it is neither passed nor stopped any
-/// more: ten days, in milliseconds.
+/// Total wait after which a gang of at least a node's devices is no longer overtaken or preempted: ten days, in
+/// milliseconds.
 const PATIENCE: i64 = 10 * 86_400_000;
 
-/// What is known of the time to go.
+/// How the remaining time is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Foresight {
-    /// All of it.
+    /// Exactly.
     Known,
-    /// What past runs of the same queue and size suggest.
+    /// Estimated from past runs of the same queue and size.
     Learnt,
 }
 
-/// One job on its way.
+/// Progress of one job.
 #[derive(Clone, Default, Debug)]
 struct JobProgress {
-    /// Work done before the present run.
+    /// Work done before the current run.
     done: i64,
-    /// Time that the present (or next) run spends on resuming first.
+    /// Time at the start of the current (or next) run that is spent on resuming.
     owes: i64,
-    /// Since when it runs, or waits.
+    /// Start of the current run or wait.
     since: i64,
-    /// Time to go as the discipline sees it: at the start of the run if durations are known.
+    /// Remaining time as the discipline sees it: at the start of the run if durations are known.
     key: i64,
     holds: Vec<Hold>,
     runs: u32,
 }
 
-/// What happens next to a job.
+/// Next event of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// It has run to its end.
+    /// It finishes.
     End,
-    /// It has run into another level of age.
+    /// It reaches another age level.
     Older,
-    /// It has waited too long.
+    /// It becomes overdue.
     Overdue,
 }
 
-/// One queue at work.
+/// State of one queue.
 struct QueueRun<'j> {
-    jobs: &'j [&'j Job],
+    jobs: &'j [&'j TraceJob],
     foresight: Foresight,
     now: i64,
     free: Vec<u32>,
     work: Vec<JobProgress>,
-    /// Keys and jobs, the least first.
+    /// Keys and jobs, least first.
     waiting: BTreeSet<(i64, usize)>,
-    /// Those that have waited too long, first come first.
+    /// Overdue jobs, in order of submission.
     late: BTreeSet<usize>,
     running: BTreeSet<usize>,
-    /// Events of the run that each was made for.
+    /// Events, each with the number of the run that it was made for.
     events: BinaryHeap<Reverse<(i64, Event, usize, u32)>>,
-    history: History,
+    history: PastRuns,
     fates: Vec<Fate>,
     spans: Vec<Span>,
 }
 
 impl QueueRun<'_> {
-    /// Work done by now.
+    /// Work done so far.
     fn age(&self, job: usize) -> i64 {
         let work = &self.work[job];
         work.done + (self.now - work.since - work.owes).max(0)
     }
 
-    /// Whether a gang has waited for so long that it is neither passed nor stopped any more.
+    /// Whether a gang has waited so long that it is no longer overtaken or preempted.
     fn overdue(&self, job: usize) -> bool {
         self.jobs[job].devices >= NODE && self.fates[job].waited >= PATIENCE
     }
 
-    /// Time to go of a running job; nothing of one that is not to be stopped.
+    /// Remaining time of a running job; none if it must not be preempted.
     fn to_go(&self, job: usize) -> Option<i64> {
         let work = &self.work[job];
         (!self.overdue(job)).then(|| match self.foresight {
@@ -125,8 +125,8 @@ impl QueueRun<'_> {
         }
     }
 
-    /// Takes a running job off its devices.
-    fn leave(&mut self, job: usize) {
+    /// Releases a running job's devices.
+    fn stop_job(&mut self, job: usize) {
         let work = &mut self.work[job];
         self.running.remove(&job);
         let holds = std::mem::take(&mut work.holds);
@@ -142,7 +142,7 @@ impl QueueRun<'_> {
 
     fn preempt(&mut self, job: usize) {
         self.work[job].done = self.age(job);
-        self.leave(job);
+        self.stop_job(job);
         self.work[job].owes = RESUME;
         self.work[job].runs += 1;
         self.fates[job].preempted += 1;
@@ -153,7 +153,7 @@ impl QueueRun<'_> {
         let asked = self.jobs[job];
         match event {
             Event::End => {
-                self.leave(job);
+                self.stop_job(job);
                 self.fates[job].finish = self.now;
                 self.history.finish(asked.devices, asked.duration);
             }
@@ -174,15 +174,15 @@ impl QueueRun<'_> {
         }
     }
 
-    /// Lets whoever has least to go run, in that order; before them, whoever has waited too long.
+    /// Starts overdue jobs first, then jobs by least remaining time.
     fn schedule(&mut self) {
-        // The late come strictly first come, first served: each starts in bounded time.
+        // Overdue jobs are strictly first come, first served, so that each starts in bounded time.
         while let Some(&job) = self.late.first() {
             if !self.make_start(job, i64::MIN / 2) {
                 break;
             }
         }
-        // Where a size finds no room, neither does any above it, nor any job with more to go.
+        // If a job does not fit, neither does a larger one, nor one of its size with more remaining time.
         let mut fits = u32::MAX;
         let mut from = (i64::MIN, 0);
         while let Some(&(key, job)) = self.waiting.range(from..).next() {
@@ -197,7 +197,7 @@ impl QueueRun<'_> {
         }
     }
 
-    /// Starts a job if there is room, or can be made.
+    /// Starts a job if it fits, with preemption if necessary.
     fn make_start(&mut self, job: usize, key: i64) -> bool {
         let devices = self.jobs[job].devices;
         if fit(&self.free, devices).is_none() {
@@ -213,7 +213,7 @@ impl QueueRun<'_> {
         starts
     }
 
-    /// The running jobs that make room for one with `key` to go; none where all who may be stopped do not.
+    /// Running jobs to preempt for a job with `key` remaining time; empty if preempting all eligible jobs does not suffice.
     fn victims(&self, key: i64, devices: u32) -> Vec<usize> {
         let least = key + RESUME;
         let mut able: Vec<(i64, usize)> = self
@@ -221,7 +221,7 @@ impl QueueRun<'_> {
             .iter()
             .filter_map(|&job| Some((self.to_go(job).filter(|to_go| *to_go > least)?, job)))
             .collect();
-        // Who has most to go is stopped first.
+        // Preempt the most remaining time first.
         able.sort_unstable_by(|a, b| b.cmp(a));
         if devices <= NODE {
             self.on_one_node(&able, devices)
@@ -230,7 +230,7 @@ impl QueueRun<'_> {
         }
     }
 
-    /// On the node where least is disturbed.
+    /// Victims on the one node with the least disruption.
     fn on_one_node(&self, able: &[(i64, usize)], devices: u32) -> Vec<usize> {
         let mut best: Option<(u32, i64, Vec<usize>)> = None;
         for node in 0..self.free.len() {
@@ -262,7 +262,7 @@ impl QueueRun<'_> {
         best.map_or_else(Vec::new, |(_, _, victims)| victims)
     }
 
-    /// Whoever has most to go, until there is room; then all who turn out not to be needed stay.
+    /// Victims by most remaining time until the job fits; then unnecessary victims are removed.
     fn on_many(&self, able: &[(i64, usize)], devices: u32) -> Vec<usize> {
         let mut free = self.free.clone();
         let mut victims = Vec::new();
@@ -288,9 +288,9 @@ impl QueueRun<'_> {
     }
 }
 
-/// Runs the jobs, given by submission, on these nodes. What became of each, and who held what.
+/// Runs the jobs, sorted by submission, on these nodes. Returns the fate of each job and all allocations.
 pub(super) fn run(
-    jobs: &[&Job],
+    jobs: &[&TraceJob],
     nodes: &[u32],
     foresight: Foresight,
     tick: &mut dyn FnMut(usize),
@@ -305,7 +305,7 @@ pub(super) fn run(
         late: BTreeSet::new(),
         running: BTreeSet::new(),
         events: BinaryHeap::new(),
-        history: History::default(),
+        history: PastRuns::default(),
         fates: vec![Fate::default(); jobs.len()],
         spans: Vec::with_capacity(jobs.len()),
     };

@@ -1,4 +1,4 @@
-//! A replay of jobs through their queues, and its figures.
+//! Replays jobs through their queues and computes the figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use model::base::document::unknown;
 use super::floor::Hold;
 use super::patient::{self, HeadPolicy};
 use super::preemptive::{self, Foresight};
-use super::{Job, Queue};
+use super::{TraceJob, TraceQueue};
 
-/// Who runs next.
+/// Queueing discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discipline {
     /// First come, first served; the head of the queue blocks.
     Fifo,
-    /// First come, first served; whoever does not fit is skipped.
+    /// First come, first served; jobs that do not fit are skipped.
     BestEffort,
-    /// The head has a reservation; others may pass if they do not delay it.
+    /// The head has a reservation; others may overtake it if they do not delay it.
     Easy,
-    /// Ours: least remaining time first, preemptive, every duration known.
+    /// Stokehold's: least remaining time first, preemptive, every duration known.
     Stokehold,
-    /// Ours with no duration known: least expected remaining time first, preemptive, learnt from past runs.
+    /// Stokehold's with no duration known: least expected remaining time first, preemptive, learned from past runs.
     StokeholdUnknown,
 }
 
@@ -65,48 +65,48 @@ impl FromStr for Discipline {
     }
 }
 
-/// A time during which a job held devices.
+/// An interval during which a job had devices allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Index of the job, in the list that the replay was given.
+    /// Index of the job in the input list.
     pub job: usize,
-    /// From when, in milliseconds.
+    /// Start, in milliseconds.
     pub from: i64,
-    /// Until when.
+    /// End, in milliseconds.
     pub until: i64,
-    /// What it held, on the nodes of its queue.
+    /// Its devices, on the nodes of its queue.
     pub holds: Vec<Hold>,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Fate {
-    /// When it finished, in milliseconds.
+    /// Time of completion, in milliseconds.
     pub finish: i64,
-    /// How long it held nothing between submission and finish.
+    /// Time without devices between submission and completion.
     pub waited: i64,
-    /// How often it was preempted.
+    /// Number of preemptions.
     pub preempted: u32,
     /// Time spent on resuming instead of working.
     pub lost: i64,
-    /// The start it was first promised while it was head of its queue (EASY only).
-    pub promised: Option<i64>,
+    /// The first start promised to it as head of its queue (EASY only).
+    pub reserved_start: Option<i64>,
 }
 
-/// The past of every job of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Past {
-    /// Per job; nothing for a job that its queue has no room for, ever, or that has no queue.
+    /// Per job; none for a job that never fits its queue or has no queue.
     pub fates: Vec<Option<Fate>>,
-    /// Who held what when, by queue and then by time.
+    /// All allocations, by queue and then by time.
     pub spans: Vec<Span>,
 }
 
-/// Runs every job through its queue; a queue without a name takes every job. `tick` is told how many jobs of
-/// how many have been dealt with.
+/// Runs every job through its queue; a queue without a name takes every job. `tick` gets the number of jobs processed and
+/// the total.
 pub fn replay(
-    jobs: &[Job],
-    queues: &[Queue],
+    jobs: &[TraceJob],
+    queues: &[TraceQueue],
     discipline: Discipline,
     tick: &mut dyn FnMut(usize, usize),
 ) -> Past {
@@ -118,7 +118,7 @@ pub fn replay(
         .collect();
     for (at, job) in jobs.iter().enumerate() {
         let queue = names.get("").or_else(|| names.get(job.queue.as_str()));
-        if let Some(&queue) = queue.filter(|queue| queues[**queue].holds(job.devices)) {
+        if let Some(&queue) = queue.filter(|queue| queues[**queue].fits(job.devices)) {
             of_queue.entry(queue).or_default().push(at);
         }
     }
@@ -129,7 +129,7 @@ pub fn replay(
     let mut done = 0;
     for (queue, mut members) in of_queue {
         members.sort_by_key(|&at| (jobs[at].submit, at));
-        let own: Vec<&Job> = members.iter().map(|&at| &jobs[at]).collect();
+        let own: Vec<&TraceJob> = members.iter().map(|&at| &jobs[at]).collect();
         let mut tick = |dealt: usize| tick(done + dealt, jobs.len());
         let nodes = &queues[queue].nodes;
         let (fates, spans) = match discipline {
@@ -153,12 +153,12 @@ pub fn replay(
     past
 }
 
-/// Figures of a replay; times in milliseconds, means rounded down. Nothing where there is no such job.
+/// Figures of a replay; times in milliseconds, means rounded down. None if there is no such job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figures {
+pub struct QueueingReplayFigures {
     /// Jobs that ran.
     pub jobs: usize,
-    /// Jobs that never could: too large for their queue, or without one.
+    /// Jobs that never ran: too large for their queue, or without one.
     pub never: usize,
     /// Mean time from submission to finish.
     pub jct_mean: Option<i64>,
@@ -166,7 +166,7 @@ pub struct Figures {
     pub jct_p50: Option<i64>,
     /// Its 95th percentile.
     pub jct_p95: Option<i64>,
-    /// Mean time of waiting, between spells of running too.
+    /// Mean total wait, including waits between runs.
     pub wait_mean: Option<i64>,
     /// Its 95th percentile.
     pub wait_p95: Option<i64>,
@@ -178,15 +178,15 @@ pub struct Figures {
     pub lost: i64,
 }
 
-impl Figures {
-    /// The figures of what became of the jobs.
-    pub fn of(jobs: &[Job], past: &Past) -> Self {
-        let ran: Vec<(&Job, Fate)> = jobs
+impl QueueingReplayFigures {
+    /// Computes the figures from the fates of the jobs.
+    pub fn of(jobs: &[TraceJob], past: &Past) -> Self {
+        let ran: Vec<(&TraceJob, Fate)> = jobs
             .iter()
             .zip(&past.fates)
             .filter_map(|(job, fate)| Some((job, (*fate)?)))
             .collect();
-        let sorted = |value: &dyn Fn(&(&Job, Fate)) -> Option<i64>| -> Vec<i64> {
+        let sorted = |value: &dyn Fn(&(&TraceJob, Fate)) -> Option<i64>| -> Vec<i64> {
             let mut values: Vec<i64> = ran.iter().filter_map(value).collect();
             values.sort_unstable();
             values
@@ -218,7 +218,7 @@ fn mean(values: &[i64]) -> Option<i64> {
     i64::try_from(mean).ok()
 }
 
-/// The least value that so many percent of the (sorted) values do not exceed.
+/// The least value that is not below `percent` percent of the sorted values.
 pub(super) fn percentile(values: &[i64], percent: usize) -> Option<i64> {
     let rank = (values.len() * percent).div_ceil(100);
     values.get(rank.checked_sub(1)?).copied()

@@ -1,14 +1,15 @@
-//! Small schedules worked out by hand, and laws over generated ones.
+//! Tests of small schedules computed by hand, and laws over generated ones.
 
 use proptest::prelude::*;
 
 use super::{
-    Discipline, Fate, Figures, Job, NODE, Past, Queue, RESUME, jobs, pool, queues, replay, sized,
+    Discipline, Fate, NODE, Past, QueueingReplayFigures, RESUME, TraceJob, TraceQueue, jobs, pool,
+    queues, replay, sized,
 };
 
 /// Submission and duration in seconds.
-fn job(submit: i64, devices: u32, duration: i64) -> Job {
-    Job {
+fn job(submit: i64, devices: u32, duration: i64) -> TraceJob {
+    TraceJob {
         submit: submit * 1_000,
         queue: String::new(),
         devices,
@@ -16,7 +17,7 @@ fn job(submit: i64, devices: u32, duration: i64) -> Job {
     }
 }
 
-fn run(jobs: &[Job], devices: u64, discipline: Discipline) -> Past {
+fn run(jobs: &[TraceJob], devices: u64, discipline: Discipline) -> Past {
     replay(jobs, &[pool(devices)], discipline, &mut |_, _| {})
 }
 
@@ -36,8 +37,8 @@ fn fates(past: &Past) -> Vec<Fate> {
         .collect()
 }
 
-/// Six of eight devices for 100 s, then one who needs all, one who would be in its way, one who would not.
-fn crowd() -> [Job; 4] {
+/// Six of eight devices for 100 s, then a job that needs all, one that would delay it, one that would not.
+fn crowd() -> [TraceJob; 4] {
     [job(0, 6, 100), job(1, 8, 10), job(2, 2, 200), job(3, 2, 50)]
 }
 
@@ -50,7 +51,7 @@ fn fifo_waits_behind_its_head() {
 }
 
 #[test]
-fn best_effort_lets_whoever_fits_pass() {
+fn best_effort_starts_any_job_that_fits() {
     assert_eq!(
         starts(&run(&crowd(), 8, Discipline::BestEffort)),
         [0, 202, 2, 100]
@@ -61,7 +62,7 @@ fn best_effort_lets_whoever_fits_pass() {
 fn easy_lets_pass_who_does_not_delay_the_head() {
     let past = run(&crowd(), 8, Discipline::Easy);
     assert_eq!(starts(&past), [0, 100, 110, 3]);
-    assert_eq!(fates(&past)[1].promised, Some(100_000));
+    assert_eq!(fates(&past)[1].reserved_start, Some(100_000));
     // With a second node, the long one fits beside the reservation.
     let jobs = [
         job(0, 8, 100),
@@ -90,7 +91,7 @@ fn gangs_take_whole_nodes_and_the_tightest_remainder() {
         })
         .collect();
     assert_eq!(holds, [vec![(0, 3)], vec![(1, 8), (0, 4)], vec![(2, 8)]]);
-    // Room in all is not enough: a job of up to a node sits on one.
+    // Enough free devices in total is not enough: a job of up to a node's devices runs on one node.
     let jobs = [job(0, 5, 100), job(0, 5, 100), job(1, 6, 10)];
     assert_eq!(starts(&run(&jobs, 16, Discipline::BestEffort)), [0, 0, 100]);
 }
@@ -115,7 +116,7 @@ fn ours_stops_a_long_job_for_a_short_one_where_that_pays() {
         (10_000, 1, RESUME)
     );
     assert_eq!(long.finish, 20_000 + RESUME + 990_000);
-    // 62 s to win 40: no.
+    // 62 s of cost to gain 40: no preemption.
     let past = run(
         &[job(0, 8, 1_000), job(10, 8, 950)],
         8,
@@ -123,14 +124,14 @@ fn ours_stops_a_long_job_for_a_short_one_where_that_pays() {
     );
     assert_eq!(starts(&past), [0, 1_000]);
     let jobs = [job(0, 8, 1_000), job(10, 8, 10)];
-    let figures = Figures::of(&jobs, &run(&jobs, 8, Discipline::Stokehold));
+    let figures = QueueingReplayFigures::of(&jobs, &run(&jobs, 8, Discipline::Stokehold));
     assert_eq!((figures.preemptions, figures.lost), (1, 8 * RESUME));
     assert_eq!(figures.jct_mean, Some((1_072_000 + 10_000) / 2));
 }
 
 #[test]
 fn least_is_disturbed() {
-    // Nodes held by a gang of 16, by one of 8 and by eight singles: one single is enough.
+    // Nodes used by a gang of 16, one of 8 and eight singles: preempting one single suffices.
     let jobs = [
         job(0, 16, 10_040),
         job(0, 8, 9_000),
@@ -154,13 +155,13 @@ fn least_is_disturbed() {
 #[test]
 fn a_gang_is_not_passed_for_more_than_ten_days() {
     for discipline in [Discipline::Stokehold, Discipline::StokeholdUnknown] {
-        // Short jobs without end, each ready when the last is done.
-        let mut jobs: Vec<Job> = (0..2_200).map(|at| job(500 * at, 8, 500)).collect();
+        // An endless sequence of short jobs, each ready when the last is done.
+        let mut jobs: Vec<TraceJob> = (0..2_200).map(|at| job(500 * at, 8, 500)).collect();
         jobs.push(job(1, 8, 200_000));
         let past = run(&jobs, 8, discipline);
         let gang = fates(&past)[2_200];
         assert_eq!(gang.waited, 10 * 86_400_000, "{discipline}");
-        // Once it has waited so long, it is not stopped again.
+        // After such a wait it is not preempted again.
         let last = past
             .spans
             .iter()
@@ -193,7 +194,7 @@ fn files_say_where_they_are_wrong() {
     let fault = |text: &str| jobs(text.as_bytes(), "j.csv").expect_err(text).to_string();
     assert_eq!(
         fault("timestamp,duration,num_gpus,cluster\nyesterday,1,1,a\n"),
-        "j.csv:2: timestamp: `yesterday` is no time; write 2017-10-09 07:01:55, RFC 3339, or seconds"
+        "j.csv:2: timestamp: `yesterday` is not a time; write 2017-10-09 07:01:55, RFC 3339, or seconds"
     );
     assert_eq!(
         fault("timestamp,duration,num_gpu,cluster\n0,1,1,a\n"),
@@ -236,16 +237,16 @@ fn queues_are_apart_and_what_can_never_run_is_left_out() {
             [Some(100_000), Some(101_000), None, None],
             "{discipline}"
         );
-        assert_eq!(Figures::of(&jobs, &past).never, 2);
+        assert_eq!(QueueingReplayFigures::of(&jobs, &past).never, 2);
     }
-    let pool: Queue = sized(&[job(0, 20, 10), job(100, 1, 10)]);
+    let pool: TraceQueue = sized(&[job(0, 20, 10), job(100, 1, 10)]);
     assert_eq!(pool.nodes, [NODE; 3]);
 }
 
 #[test]
 fn figures_are_nearest_ranks() {
-    let jobs: Vec<Job> = (0..100).map(|_| job(0, 1, 1)).collect();
-    let figures = Figures::of(&jobs, &run(&jobs, 1, Discipline::Fifo));
+    let jobs: Vec<TraceJob> = (0..100).map(|_| job(0, 1, 1)).collect();
+    let figures = QueueingReplayFigures::of(&jobs, &run(&jobs, 1, Discipline::Fifo));
     assert_eq!(figures.jct_p50, Some(50_000));
     assert_eq!(figures.jct_p95, Some(95_000));
     assert_eq!(figures.wait_p95, Some(94_000));
@@ -255,11 +256,11 @@ fn figures_are_nearest_ranks() {
     );
 }
 
-fn crowds() -> impl Strategy<Value = Vec<Job>> {
+fn crowds() -> impl Strategy<Value = Vec<TraceJob>> {
     let devices = prop::sample::select(vec![1, 1, 1, 2, 3, 4, 8, 9, 16, 20]);
     let one = (0_i64..2_000, devices, 1_i64..3_000);
     prop::collection::vec(one, 1..40).prop_map(|jobs| {
-        let mut jobs: Vec<Job> = jobs
+        let mut jobs: Vec<TraceJob> = jobs
             .into_iter()
             .map(|(at, devices, time)| job(at, devices, time))
             .collect();
@@ -290,7 +291,7 @@ proptest! {
                 prop_assert!(span.holds.len() == job.devices.div_ceil(NODE) as usize);
             }
         }
-        // At every start, all who hold something then hold no more than there is.
+        // At every start, allocations do not exceed the capacity.
         for span in &past.spans {
             let mut free = [i64::from(NODE); 3];
             for other in past.spans.iter().filter(|other| other.from <= span.from && span.from < other.until) {
@@ -312,7 +313,7 @@ proptest! {
     fn easy_keeps_its_promises(jobs in crowds()) {
         let past = run(&jobs, 24, Discipline::Easy);
         for (job, fate) in jobs.iter().zip(fates(&past)) {
-            if let Some(promised) = fate.promised {
+            if let Some(promised) = fate.reserved_start {
                 prop_assert!(job.submit + fate.waited <= promised);
             }
         }
@@ -324,7 +325,7 @@ proptest! {
         let which = which.index(jobs.len());
         let mut longer = jobs.clone();
         longer[which].duration += more * 1_000;
-        // Until the job has finished, nobody can know that it was to run for longer.
+        // Before the job has finished, its longer duration is unknown.
         let known = fates(&before)[which].finish;
         let after = run(&longer, 24, Discipline::StokeholdUnknown);
         let seen = |past: &Past| {

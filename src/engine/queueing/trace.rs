@@ -1,48 +1,48 @@
-//! Jobs and queues, and the CSV in which traces of jobs are published.
+//! Jobs and queues, and the CSV format of published job traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::csv_table::{Column, CsvTable, Row};
+use crate::csv_table::{CsvColumn, CsvRow, CsvTable};
 use model::base::Moment;
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 
 use super::NODE;
 
 /// Most devices of one job or one queue.
 const MOST_DEVICES: i64 = 1_000_000;
 
-/// Longest duration that is taken, in seconds: a hundred years.
+/// Longest accepted duration, in seconds: a hundred years.
 const LONGEST: i64 = 100 * 366 * 86_400;
 
-/// The shortest duration that is replayed, in milliseconds.
+/// Shortest replayed duration, in milliseconds.
 const SHORTEST: i64 = 1_000;
 
 /// A job: a gang of devices for a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Job {
-    /// When it is submitted, in milliseconds.
+pub struct TraceJob {
+    /// Submission time, in milliseconds.
     pub submit: i64,
     /// Name of its queue.
     pub queue: String,
-    /// Devices that it needs, all at once.
+    /// Devices that it needs at once.
     pub devices: u32,
-    /// How long it runs, in milliseconds, at least a second.
+    /// Run time, in milliseconds, at least 1,000.
     pub duration: i64,
 }
 
-/// A queue and the devices of its own nodes.
+/// A queue with its own nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Queue {
-    /// Its name; empty for the one pool in which every job runs.
+pub struct TraceQueue {
+    /// Name; empty for the one pool in which every job runs.
     pub name: String,
     /// Devices of each node.
     pub nodes: Vec<u32>,
 }
 
-impl Queue {
+impl TraceQueue {
     fn new(name: &str, devices: u64) -> Self {
         let node = u64::from(NODE);
         let mut nodes = vec![NODE; (devices / node) as usize];
@@ -53,21 +53,20 @@ impl Queue {
         }
     }
 
-    /// Whether it ever has room for so many devices at once: on one node if they fit there, else on whole
-    /// nodes and the remainder on one more.
-    pub fn holds(&self, devices: u32) -> bool {
+    /// Whether it can ever run a job of this size: on one node if that suffices, else on whole nodes with the remainder on
+    /// another.
+    pub fn fits(&self, devices: u32) -> bool {
         super::floor::fit(&self.nodes, devices).is_some()
     }
 }
 
-/// One pool of so many devices, in nodes of [`NODE`].
-pub fn pool(devices: u64) -> Queue {
-    Queue::new("", devices)
+/// One pool with this many devices, in nodes of [`NODE`].
+pub fn pool(devices: u64) -> TraceQueue {
+    TraceQueue::new("", devices)
 }
 
-/// One pool with enough devices to be seven tenths busy from the first submission to the last, and for the
-/// largest job.
-pub fn sized(jobs: &[Job]) -> Queue {
+/// One pool with enough devices for 70 % utilization from the first submission to the last, and for the largest job.
+pub fn sized(jobs: &[TraceJob]) -> TraceQueue {
     let work: u128 = jobs
         .iter()
         .map(|job| u128::from(job.duration.unsigned_abs()) * u128::from(job.devices))
@@ -84,13 +83,12 @@ pub fn sized(jobs: &[Job]) -> Queue {
     pool(devices.next_multiple_of(u64::from(NODE)))
 }
 
-/// The jobs of a CSV with the columns `timestamp, duration, num_gpus, cluster`, in the order of submission
-/// (those of one moment by cluster, devices and duration); `place` names it in faults. Durations under a
-/// second count as one.
+/// Reads the jobs of a CSV with the columns `timestamp, duration, num_gpus, cluster`, sorted by submission
+/// (then by cluster, devices and duration); `place` names the file in faults. Durations under a second count as one.
 ///
 /// # Errors
-/// A column is missing or a field makes no sense.
-pub fn jobs(text: &[u8], place: &str) -> Result<Vec<Job>, Fault> {
+/// A column is missing or a field is invalid.
+pub fn jobs(text: &[u8], place: &str) -> Result<Vec<TraceJob>, DocumentFault> {
     let sheet = CsvTable::read(text, place)?;
     let submit = sheet.column("timestamp")?;
     let duration = sheet.column("duration")?;
@@ -102,10 +100,10 @@ pub fn jobs(text: &[u8], place: &str) -> Result<Vec<Job>, Fault> {
         if needs == 0 {
             return Err(row.fault(
                 devices,
-                "is no gang; a job needs a device, so leave the row out",
+                "is not a gang; a job needs a device, so leave the row out",
             ));
         }
-        jobs.push(Job {
+        jobs.push(TraceJob {
             submit: moment(row, submit)?,
             queue: row.text(queue).to_owned(),
             devices: needs,
@@ -117,7 +115,7 @@ pub fn jobs(text: &[u8], place: &str) -> Result<Vec<Job>, Fault> {
 }
 
 /// Milliseconds of a time: `2017-10-09 07:01:55` (taken as UTC), RFC 3339, or seconds.
-fn moment(row: Row<'_>, column: Column) -> Result<i64, Fault> {
+fn moment(row: CsvRow<'_>, column: CsvColumn) -> Result<i64, DocumentFault> {
     let text = row.text(column);
     let civil = || {
         let time: DateTime = text.parse().ok()?;
@@ -128,7 +126,7 @@ fn moment(row: Row<'_>, column: Column) -> Result<i64, Fault> {
                 .as_millisecond(),
         )
     };
-    // A time with an offset first: as a civil time, its offset would be passed over.
+    // Try a time with an offset first: parsed as a civil time, its offset would be ignored.
     Moment::parse(text)
         .map(Moment::millis)
         .or_else(civil)
@@ -136,17 +134,17 @@ fn moment(row: Row<'_>, column: Column) -> Result<i64, Fault> {
         .ok_or_else(|| {
             row.fault(
                 column,
-                "is no time; write 2017-10-09 07:01:55, RFC 3339, or seconds",
+                "is not a time; write 2017-10-09 07:01:55, RFC 3339, or seconds",
             )
         })
 }
 
-/// The queues of a CSV with the columns `cluster` and `devices` or `nodes` (of eight); `place` names it in
+/// Reads the queues of a CSV with the columns `cluster` and `devices` or `nodes` (of eight); `place` names the file in
 /// faults.
 ///
 /// # Errors
-/// A column is missing, a field makes no sense, a name stands twice, or a queue has no device.
-pub fn queues(text: &[u8], place: &str) -> Result<Vec<Queue>, Fault> {
+/// A column is missing, a field is invalid, a name is duplicated, or a queue has no device.
+pub fn queues(text: &[u8], place: &str) -> Result<Vec<TraceQueue>, DocumentFault> {
     let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("cluster")?;
     let (size, each) = match sheet.optional("nodes")? {
@@ -161,9 +159,12 @@ pub fn queues(text: &[u8], place: &str) -> Result<Vec<Queue>, Fault> {
         }
         let devices = row.whole(size, MOST_DEVICES / each)? * each;
         if devices == 0 {
-            return Err(row.fault(size, "gives the queue no device; leave the row out"));
+            return Err(row.fault(size, "gives the queue no devices; leave the row out"));
         }
-        queues.insert(row.text(name), Queue::new(row.text(name), devices as u64));
+        queues.insert(
+            row.text(name),
+            TraceQueue::new(row.text(name), devices as u64),
+        );
     }
     Ok(queues.into_values().collect())
 }

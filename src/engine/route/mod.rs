@@ -1,7 +1,7 @@
-//! Which flavor a workload had best ask for: where it is done first, and what that costs.
+//! Recommends a flavor for a workload: where it finishes first, and at what cost.
 //!
-//! Flavors are those of its route or its own list, and those that its queue has besides. Ranked: allowed by the route's
-//! price limit first; then by when the run is done by the median forecast, what is unknown last; then by cost; then in the
+//! Flavors are those of its route or its own list, plus those of its queue. Ranked by: within the route's
+//! price limit first; then by the median forecast completion, unknown last; then by cost; then in the
 //! route's order.
 
 use serde::Serialize;
@@ -14,36 +14,36 @@ use super::explain::{StartState, job};
 use super::fit::Relaxation;
 use super::forecast::{self, runtime};
 use super::options::{Used, used};
-use super::snapshot::{Choice, Route, Snapshot, Workload};
+use super::snapshot::{FlavorChoice, Route, Snapshot, Workload};
 use super::state::State;
 use model::plan::JobName;
 
 /// One flavor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Candidate {
+pub struct FlavorCandidate {
     /// Its name.
     pub flavor: Name,
-    /// Speed in thousandths; 1,000 where neither route nor list says.
+    /// Speed in thousandths; 1,000 if neither route nor list specifies it.
     pub speed_milli: i64,
-    /// Named by its route or its own list.
+    /// Whether its route or its own list names it.
     pub named: bool,
     /// Price in micro-USD a device-hour; null where unknown.
     pub micro_usd_per_device_hour: Option<i64>,
-    /// The route's price limit allows it.
+    /// Whether it is within the route's price limit.
     pub allowed: bool,
-    /// It would start now, as the only one asked for.
+    /// Whether the workload would start now with this flavor only.
     pub fits_now: bool,
-    /// When it starts, by the median; null where unknown.
+    /// Median forecast start; null if unknown.
     #[serde(serialize_with = "moment")]
     pub start: Option<Moment>,
-    /// When it is done.
+    /// Completion.
     #[serde(serialize_with = "moment")]
     pub done: Option<Moment>,
-    /// How long it runs, in seconds; null where unknown.
+    /// Run time, in seconds; null if unknown.
     pub run_seconds: Option<i64>,
-    /// What the run costs, in micro-USD; null where price or runtime is unknown.
+    /// Cost of the run, in micro-USD; null if price or run time is unknown.
     pub cost_micro_usd: Option<i64>,
-    /// Why it stands where it does.
+    /// Reason for its rank.
     pub why: String,
 }
 
@@ -55,25 +55,25 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
     }
 }
 
-/// The answer.
+/// Recommended flavors for a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Routing {
-    /// Which workload.
+    /// Workload.
     pub job: JobName,
-    /// Whether it waits; a route is for those that do.
+    /// Its state; routing applies to pending workloads.
     pub state: StartState,
-    /// Most that its route pays, in micro-USD a device-hour; null for no limit.
+    /// Price limit of its route, in micro-USD a device-hour; null for no limit.
     pub most_micro_usd_per_device_hour: Option<i64>,
-    /// Flavors, the best first.
-    pub flavors: Vec<Candidate>,
-    /// What was decided by, and where each option came from.
+    /// Flavors, best first.
+    pub flavors: Vec<FlavorCandidate>,
+    /// Options behind the decision, and their origins.
     pub options: Vec<Used>,
 }
 
-/// Refused, without a known end, the end, without a known cost, the cost, order: less comes first.
+/// Over the price limit, completion unknown, completion, cost unknown, cost, order: less comes first.
 type Rank = (bool, bool, Option<Moment>, bool, Option<i64>, usize);
 
-/// Ranks the flavors that a workload could ask for.
+/// Ranks the flavors that a workload could request.
 pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
     let workload = compiled.workload(work);
     let state = State::new(compiled);
@@ -93,7 +93,7 @@ pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
             flavors.push((flavor, 1_000, false));
         }
     }
-    let mut ranked: Vec<(Rank, Candidate)> = flavors
+    let mut ranked: Vec<(Rank, FlavorCandidate)> = flavors
         .into_iter()
         .enumerate()
         .map(|(order, wish)| {
@@ -128,8 +128,8 @@ pub fn route_of<'s>(snapshot: &'s Snapshot, workload: &Workload) -> Option<&'s R
     })
 }
 
-/// The choices of a workload, or of the first route that matches it, and the route's limit of price.
-fn wishes(snapshot: &Snapshot, work: WorkloadId) -> (Vec<Choice>, Option<i64>) {
+/// Flavor choices of a workload, or of the first matching route, and the route's price limit.
+fn wishes(snapshot: &Snapshot, work: WorkloadId) -> (Vec<FlavorChoice>, Option<i64>) {
     let workload = &snapshot.workloads[work];
     let route = route_of(snapshot, workload);
     let most = route.and_then(|route| route.most_price);
@@ -140,9 +140,9 @@ fn wishes(snapshot: &Snapshot, work: WorkloadId) -> (Vec<Choice>, Option<i64>) {
     }
 }
 
-/// The flavors of accelerators that its queue has; all there are where nothing says.
+/// Accelerator flavors of its queue; all flavors if unspecified.
 fn offered(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
-    let Some(queue) = compiled.works[work].queue else {
+    let Some(queue) = compiled.workloads[work].queue else {
         return Vec::new();
     };
     let groups = &compiled.tree.branches[queue].groups;
@@ -157,7 +157,7 @@ fn offered(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
         .collect()
 }
 
-/// The price of a flavor: its own, or the least of the devices that carry its labels.
+/// Price of a flavor: its own, or the lowest of the devices on nodes with its labels.
 fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<i64> {
     let model = &compiled.snapshot.flavors[flavor];
     let carries = |node: &&super::snapshot::Node| {
@@ -178,18 +178,18 @@ fn weigh(
     work: WorkloadId,
     (flavor, speed_milli, named): (FlavorId, i64, bool),
     most: Option<i64>,
-) -> Candidate {
+) -> FlavorCandidate {
     let name = compiled.snapshot.flavors[flavor].name.clone();
-    // A slice is a part of a device, and how great a part its resource does not say.
+    // A slice's share of its device cannot be derived from its resource name.
     let mut sets = compiled.snapshot.workloads[work].sets.iter();
     let slices = sets.any(|set| {
-        let mut asks = set.ask.devices.iter();
+        let mut asks = set.requests.devices.iter();
         asks.any(|ask| ask.resource.contains("/mig-"))
     });
     let price = price(compiled, flavor).filter(|_| !slices);
     let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
     let mut snapshot = (*compiled.snapshot).clone();
-    snapshot.workloads[work].flavors = vec![Choice {
+    snapshot.workloads[work].flavors = vec![FlavorChoice {
         flavor: name.clone(),
         speed_milli,
     }];
@@ -202,24 +202,24 @@ fn weigh(
     let done = start_at
         .zip(run)
         .map(|(at, run)| Moment::from_millis(at.millis().saturating_add(run)));
-    let devices: i64 = compiled.works[work]
+    let devices: i64 = compiled.workloads[work]
         .sets
         .iter()
-        .map(|set| compiled.wants[set.want].ask.device_milli() * i64::from(set.count))
+        .map(|set| compiled.requests[set.want].ask.device_milli() * i64::from(set.count))
         .sum();
     let cost = price.zip(run).and_then(|(price, run)| {
         let wide = i128::from(price) * i128::from(devices) * i128::from(run);
         i64::try_from(wide / 1_000 / 3_600_000).ok()
     });
     let why = if !allowed {
-        "dearer than its route allows".to_owned()
+        "above the price limit of its route".to_owned()
     } else if fits_now {
         "it starts now".to_owned()
     } else if let Some(at) = start_at {
         format!("it starts at {}", at.rfc3339())
     } else {
         match state.find(work, &Relaxation::default()) {
-            Ok(_) => "others are before it, and when they are done is unknown".to_owned(),
+            Ok(_) => "other jobs are ahead of it, and their ends are unknown".to_owned(),
             Err(misses) => {
                 let reasons = super::explain::read(&mut state, work, &misses);
                 let first = reasons.first();
@@ -227,7 +227,7 @@ fn weigh(
             }
         }
     };
-    Candidate {
+    FlavorCandidate {
         flavor: name,
         speed_milli,
         named,
@@ -274,7 +274,7 @@ mod tests {
         }));
         let routing = route(&compiled, id(&compiled, "waits"));
         let order: Vec<&str> = routing.flavors.iter().map(|it| &*it.flavor).collect();
-        // l4 is of its queue and taken to be as fast; h100 is free after ten minutes; a100 takes twice as long.
+        // l4 belongs to the queue and defaults to speed 1; h100 is free after ten minutes; a100 takes twice as long.
         assert_eq!(order, ["l4", "h100", "a100", "none", "b200"]);
         let of = |name: &str| {
             routing
@@ -292,7 +292,7 @@ mod tests {
             of("h100").start.map(Moment::rfc3339).as_deref(),
             Some("2026-11-21T06:50:00Z")
         );
-        assert_eq!(of("b200").why, "dearer than its route allows");
+        assert_eq!(of("b200").why, "above the price limit of its route");
         assert_eq!((of("none").start, of("none").cost_micro_usd), (None, None));
         assert!(
             of("none").why.contains("have 0 devices in total"),

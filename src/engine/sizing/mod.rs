@@ -1,5 +1,5 @@
-//! Larger and smaller pools: which pending work starts on more nodes of a pool, and which idle nodes can go without anybody starting
-//! later. Nodes of one slice (a TPU slice of several hosts) come and go together.
+//! Pool sizing: which pending workloads start with more nodes in a pool, and which idle nodes can be removed without delaying any
+//! workload. Nodes of one slice (a multi-host TPU slice) are added and removed together.
 
 #[cfg(test)]
 mod tests;
@@ -15,37 +15,38 @@ use crate::compiled::CompiledFleet;
 use crate::cycle::{self, Options};
 use crate::explain::{AS_TOLD, job};
 use crate::forecast::Start;
-use crate::snapshot::{Health, Node, Snapshot, Status, Workload};
+use crate::snapshot::{Node, Snapshot, Status, Workload};
 use crate::state::State;
 use crate::what_if;
 
-/// Most nodes that are added to a pool to see who starts on them.
+/// Maximum number of nodes that are added to a pool in a test.
 const MOST: usize = 64;
 
-/// So often all starts are forecast to find what can go: on a large fleet each takes its time. Pools that are left then have no advice.
+/// Maximum number of forecasts in a search for removable nodes, since each is slow on a large fleet. Pools not reached get no
+/// advice.
 const MOST_FORECASTS: usize = 24;
 
-/// The level of the topology whose nodes come and go together.
+/// The topology level whose nodes are added and removed together.
 const SLICE: &str = "slice";
 
-/// A pool with more nodes, on which work starts that waits now.
+/// A pool in which more nodes let pending workloads start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Growth {
     /// Pool.
     pub pool: Name,
-    /// Nodes more: the fewest on which these start.
+    /// Additional nodes: the fewest with which these start.
     pub nodes: u32,
     /// Devices of these nodes.
     pub devices: u32,
     /// Class of their devices.
     pub class: Name,
-    /// Who starts at once and does not without them.
+    /// Workloads that start now only with these nodes.
     pub starts: Vec<JobName>,
-    /// What they cost an hour, micro-USD; unknown where a price is.
+    /// Their rate, micro-USD an hour; none if a price is unknown.
     pub rate: Option<i64>,
 }
 
-/// Idle nodes of a pool without which nobody starts later.
+/// Idle nodes of a pool whose removal delays no workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shrink {
     /// Pool.
@@ -56,13 +57,13 @@ pub struct Shrink {
     pub devices: u32,
     /// Class of their devices.
     pub class: Name,
-    /// What they cost an hour, micro-USD; unknown where a price is.
+    /// Their rate, micro-USD an hour; none if a price is unknown.
     pub rate: Option<i64>,
-    /// What of that is no longer paid without them: reserved and owned nodes are paid all the same.
+    /// The part of the rate that removal saves: reserved and owned nodes are paid anyway.
     pub saves: Option<i64>,
 }
 
-/// Who starts at once in a fleet, and on which nodes. With `sparing` nobody is preempted for it.
+/// Workloads that start now in a fleet, and their nodes. With `sparing` without preemption.
 fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Name>) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
@@ -78,13 +79,13 @@ fn starters(snapshot: Snapshot, sparing: bool) -> (BTreeSet<JobKey>, BTreeSet<Na
         .map(|work| compiled.workload(work).key.clone())
         .collect();
     let held = state.device_use().into_keys().map(|(node, _)| {
-        let origin = state.room(node).origin;
+        let origin = state.node_free(node).origin;
         compiled.snapshot.nodes[origin].name.clone()
     });
     (started, held.collect())
 }
 
-/// The slice that a node is a part of, where it is.
+/// The slice of a node, if any.
 fn slice(node: &Node) -> Option<&Name> {
     let mut levels = node.topology.iter();
     levels
@@ -92,7 +93,7 @@ fn slice(node: &Node) -> Option<&Name> {
         .map(|(_, value)| value)
 }
 
-/// The nodes that come together with a node: those of its slice, or itself.
+/// The nodes that are added together with a node: its slice, or itself.
 fn unit<'s>(snapshot: &'s Snapshot, node: &'s Node) -> Vec<&'s Node> {
     match slice(node) {
         Some(own) => {
@@ -108,7 +109,7 @@ fn devices(nodes: &[&Node]) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// What nodes cost an hour, micro-USD; unknown where a price is.
+/// Rate of nodes, micro-USD an hour; none if a price is unknown.
 fn rate(nodes: &[&Node]) -> Option<i64> {
     let all = nodes.iter().flat_map(|node| &node.devices);
     all.map(|device| device.price).sum()
@@ -123,10 +124,9 @@ fn pools(snapshot: &Snapshot) -> BTreeSet<&Name> {
     snapshot.nodes.iter().map(|node| &node.pool).collect()
 }
 
-/// A node as new ones of its pool will be: it works.
+/// A healthy node as the template for new nodes of a pool.
 fn template<'s>(snapshot: &'s Snapshot, pool: &Name) -> Option<&'s Node> {
-    let sound =
-        |node: &Node| node.is_open() && node.devices.iter().all(|one| one.health != Health::Fault);
+    let sound = |node: &Node| node.is_open() && !node.has_fault();
     let mut nodes = snapshot.nodes.iter();
     nodes.find(|node| {
         node.pool == *pool
@@ -135,7 +135,7 @@ fn template<'s>(snapshot: &'s Snapshot, pool: &Name) -> Option<&'s Node> {
     })
 }
 
-/// The same fleet with so many copies of a unit more; they are named after its nodes, with a `~` before.
+/// The same fleet with additional copies of a unit; they are named after its nodes, with the prefix `~`.
 fn with_more(snapshot: &Snapshot, unit: &[&Node], count: usize) -> Snapshot {
     let mut then = snapshot.clone();
     for at in 0..count {
@@ -155,7 +155,7 @@ fn with_more(snapshot: &Snapshot, unit: &[&Node], count: usize) -> Snapshot {
     then
 }
 
-/// True for work that waits: for its quota, or for nodes.
+/// Whether a workload is pending: for quota, or for nodes.
 fn waits(work: &Workload) -> bool {
     let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
     match work.status {
@@ -165,8 +165,8 @@ fn waits(work: &Workload) -> bool {
     }
 }
 
-/// Each pool in which more nodes let work start that waits now, by pool; only work that `counts`. The snapshot must be settled. Nothing
-/// where not all of the fleet may be seen.
+/// Each pool in which more nodes let pending workloads start, by pool; only workloads that `counts` accepts. The snapshot must be
+/// settled. Empty if not all of the fleet is visible.
 pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Growth> {
     if !snapshot.not_visible.is_empty() || !snapshot.workloads.iter().any(waits) {
         return Vec::new();
@@ -195,7 +195,7 @@ pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Grow
         let asked: u64 = pending
             .iter()
             .flat_map(|work| &work.sets)
-            .flat_map(|set| set.ask.devices.iter().map(|ask| (set.count, ask)))
+            .flat_map(|set| set.requests.devices.iter().map(|ask| (set.count, ask)))
             .filter(|(_, ask)| resources.contains(&ask.resource))
             .map(|(count, ask)| u64::from(count) * u64::from(ask.count))
             .sum();
@@ -203,7 +203,7 @@ pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Grow
             continue;
         }
         let most = (MOST / unit.len()).max(1);
-        // Pods of a gang may take a node each.
+        // Pods of a gang may need a node each.
         let count = usize::try_from(asked).map_or(most, |asked| asked.min(most));
         let (started, held) = starters(with_more(snapshot, &unit, count), true);
         let new = |started: &BTreeSet<JobKey>| -> BTreeSet<JobKey> {
@@ -214,7 +214,7 @@ pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Grow
         if starts.is_empty() {
             continue;
         }
-        // The fewest on which the same start, by halves: no more than are held now.
+        // Binary search for the fewest with which the same workloads start: at most the number used now.
         let used = held.iter().filter(|name| name.starts_with('~')).count();
         let suffices = |count: usize| {
             let (started, _) = starters(with_more(snapshot, &unit, count), true);
@@ -248,7 +248,7 @@ pub fn growth(snapshot: &Snapshot, counts: &dyn Fn(&JobKey) -> bool) -> Vec<Grow
     all
 }
 
-/// The fleet without limits of quota: who waits for quota alone has it.
+/// The fleet without quota limits: workloads that wait for quota only get it.
 fn without_quotas(snapshot: &Snapshot) -> Snapshot {
     const ENOUGH: i64 = 1 << 50;
     let mut then = snapshot.clone();
@@ -259,10 +259,10 @@ fn without_quotas(snapshot: &Snapshot) -> Snapshot {
     then
 }
 
-/// Idle nodes of each pool, by pool, that are needed by no job: without those of all pools together no forecast start is later, no other
-/// job is preempted, and each job that waits for quota still finds room once it has quota, where it would now. `least` is how many
-/// nodes a pool must keep; the devices of `spared` are out of use. The snapshot must be settled. Nothing where not all of the fleet
-/// may be seen.
+/// Idle nodes of each pool that no job needs, by pool: without those of one pool, and without all of them together, no forecast
+/// start is later, no other job is preempted, and each job that waits for quota still fits once it has quota, if it would now.
+/// `least` is how many nodes a pool must keep; the devices of `spared` are out of use. The snapshot must be settled. Empty if not
+/// all of the fleet is visible.
 pub fn shrink(
     snapshot: &Snapshot,
     least: &BTreeMap<Name, u32>,
@@ -301,15 +301,14 @@ pub fn shrink(
             let unit = unit(snapshot, node);
             seen.extend(unit.iter().map(|node| &node.name));
             let idle = |node: &&Node| {
-                let sound = !spared.contains(&node.name)
-                    && node.devices.iter().all(|one| one.health != Health::Fault);
+                let sound = !spared.contains(&node.name) && !node.has_fault();
                 node.is_open() && sound && !node.devices.is_empty() && !busy.contains(&node.name)
             };
             if unit.iter().all(idle) {
                 units.push(unit);
             }
         }
-        // The last by name go first.
+        // Remove the last by name first.
         units.sort_by(|a, b| natural(&b[0].name, &a[0].name));
         let keeps = least.get(pool).copied().unwrap_or(0) as usize;
         let mut room = own.len().saturating_sub(keeps);
@@ -325,16 +324,23 @@ pub fn shrink(
         };
         if high > 0 && anybody {
             let now = now.get_or_insert_with(|| Outlook::of(snapshot.clone()));
-            let mut harmless = |count: usize| {
-                forecasts += 1;
-                if forecasts > MOST_FORECASTS {
+            let mut delays_nothing = |without: &BTreeSet<Name>| {
+                // A fleet without any node is forecast by quota alone.
+                if without.len() == snapshot.nodes.len() {
                     return false;
                 }
-                let without = gone.union(&names(count)).cloned().collect();
-                !now.is_worse(&Outlook::of(lacking(snapshot, &without)))
+                forecasts += 1;
+                forecasts <= MOST_FORECASTS
+                    && !now.is_worse(&Outlook::of(lacking(snapshot, without)))
+            };
+            // Somebody may carry out this removal and none of the others.
+            let mut harmless = |count: usize| {
+                let own = names(count);
+                let all = gone.union(&own).cloned().collect();
+                delays_nothing(&all) && (gone.is_empty() || delays_nothing(&own))
             };
             if !harmless(high) {
-                // Fewer, by halves; what is found was tried.
+                // Binary search for fewer; the result has been tested.
                 let mut low = 0;
                 while low + 1 < high {
                     let middle = low.midpoint(high);
@@ -368,7 +374,7 @@ pub fn shrink(
     all
 }
 
-/// The fleet without these nodes, on which nothing runs.
+/// The fleet without these idle nodes.
 fn lacking(snapshot: &Snapshot, gone: &BTreeSet<Name>) -> Snapshot {
     let mut then = snapshot.clone();
     then.nodes.retain(|node| !gone.contains(&node.name));
@@ -377,11 +383,11 @@ fn lacking(snapshot: &Snapshot, gone: &BTreeSet<Name>) -> Snapshot {
     then
 }
 
-/// When those start that wait, and who is preempted for it at once.
+/// Starts of pending workloads, and the workloads that are preempted now.
 struct Outlook {
     starts: BTreeMap<JobKey, Start>,
     preempted: BTreeSet<JobName>,
-    /// Who would start at once if quotas had no limit.
+    /// Workloads that would start now without quota limits.
     with_quota: BTreeSet<JobKey>,
 }
 
@@ -396,7 +402,7 @@ impl Outlook {
         }
     }
 
-    /// True when somebody starts later in the other, is preempted there alone, or would find no room there once it has quota.
+    /// Whether in the other outlook some workload starts later, is preempted there only, or no longer fits once it has quota.
     fn is_worse(&self, then: &Self) -> bool {
         let later = |(key, was): (&JobKey, &Start)| {
             let Some(is) = then.starts.get(key) else {

@@ -10,35 +10,37 @@ mod workload;
 
 pub use model::plan::{Origin, Origins, Source};
 pub use node::{
-    Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
+    Device, EngineHealth, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
 pub use queue::{
     ANY_FLAVOR, Borrow, Flavor, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota,
     Reclaim, Stop, System, Within, least_amount, unit_is_milli,
 };
-pub use rules::{Backfill, Budget, Class, EngineOptions, FairStrategy, Route, Runs};
+pub use rules::{
+    Backfill, Budget, EngineOptions, FairStrategy, Route, Runs, SnapshotPriorityClass,
+};
 pub use workload::{
-    Ask, CORDON, Choice, DeviceAsk, Handle, HeldDevices, Op, Placement, PodSet, Requirement,
-    Status, Toleration, TopologyRequest, Workload, WorkloadMutations,
+    CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, Op, Placement, PodSet, Requirement,
+    ResourceRequests, Status, Toleration, TopologyRequest, Workload, WorkloadMutations,
 };
 
 use model::base::{Moment, Name, SmallSort};
 
-/// A device, or one of its slices, taken whole: in thousandths.
+/// A whole device or a whole slice, in thousandths.
 pub const WHOLE: i32 = 1_000;
 
 /// The resource name under which a queue's quota counts accelerators of every kind, in thousandths of a device.
 pub const DEVICES: &str = "devices";
 
-/// An amount that never runs out: what is not limited, or not known to be. Small enough to be added to without overflow.
+/// An unlimited or unknown amount. Small enough to add to without overflow.
 pub const PLENTY: i64 = i64::MAX / 1024;
 
 /// Everything that the engine knows at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
-    /// Which state of the fleet this is; plans name it.
+    /// Revision of the fleet state; plans refer to it.
     pub revision: u64,
-    /// The moment it shows.
+    /// Time of the snapshot.
     pub at: Moment,
     /// Nodes, by name.
     pub nodes: Vec<Node>,
@@ -46,32 +48,31 @@ pub struct Snapshot {
     pub topologies: Vec<Topology>,
     /// Flavors, by name.
     pub flavors: Vec<Flavor>,
-    /// Queues and cohorts, by name. Empty: nothing is known of queues, and a workload's queue is only a name.
+    /// Queues and cohorts, by name. Empty: queues are unknown, and a workload's queue is only a name.
     pub queues: Vec<Queue>,
-    /// Workloads that want or hold something, by namespace, name, kind.
+    /// Workloads that request or hold resources, by namespace, name, kind.
     pub workloads: Vec<Workload>,
     /// Disruption budgets, by namespace and name.
     pub budgets: Vec<Budget>,
-    /// Pods on nodes that hold no devices, by namespace and name.
+    /// Pods on nodes that use no devices, by namespace and name.
     pub residents: Vec<Resident>,
-    /// Classes of priorities, by kind and name.
-    pub classes: Vec<Class>,
+    /// Priority classes, by kind and name.
+    pub classes: Vec<SnapshotPriorityClass>,
     /// Past runs by owner.
     pub runs: Vec<Runs>,
-    /// Routes, in their order: the first that matches counts.
+    /// Routes, in order: the first match applies.
     pub routes: Vec<Route>,
-    /// How to decide.
+    /// Engine options.
     pub options: EngineOptions,
-    /// What of the fleet was not visible to who made the snapshot: `nodes`, `queues`, `other namespaces`. Nothing is
-    /// concluded then of why something waits and when it starts.
+    /// What the author of the snapshot could not see: `nodes`, `queues`, `other namespaces`. If not empty, the engine does not
+    /// conclude why a workload waits or when it starts.
     pub not_visible: Vec<Name>,
-    /// Where that came from.
+    /// Origins of the values.
     pub origins: Origins,
 }
 
 impl Snapshot {
-    /// Brings every list into its order, so that the order in which things were told never matters; of several of one
-    /// name the first in that order stays.
+    /// Sorts every list, so that input order does not matter. Of several entries with one name, the first in that order stays.
     pub fn settle(&mut self) {
         for node in &mut self.nodes {
             node.settle();
@@ -105,8 +106,8 @@ impl Snapshot {
         self.runs.dedup_by(|b, a| a.owner == b.owner);
     }
 
-    /// Takes a workload off its devices; it stands in its queue again, or is held. Kueue orders equals by when they were made,
-    /// whatever happened to them since; elsewhere it stands last.
+    /// Removes a workload from its devices and requeues it, or suspends it if `held`. Kueue orders equal workloads by creation
+    /// time, also after an eviction; other systems put the requeued workload last.
     pub fn displace(&mut self, work: usize, held: bool) {
         let at = self.at;
         let work = &mut self.workloads[work];
@@ -123,7 +124,7 @@ impl Snapshot {
         work.status = if held { Status::Held } else { Status::Waiting };
     }
 
-    /// Devices of all nodes.
+    /// Number of devices of all nodes.
     pub fn devices(&self) -> usize {
         self.nodes.iter().map(|node| node.devices.len()).sum()
     }

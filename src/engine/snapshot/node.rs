@@ -5,40 +5,40 @@ use std::collections::BTreeMap;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::node::Billing;
 
-/// How a device is.
+/// Health of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Health {
-    /// Nothing says otherwise.
+pub enum EngineHealth {
+    /// No problem reported.
     Ok,
-    /// Works, with something to look at.
+    /// Works, with a warning.
     Warn,
-    /// Broken: nothing new is placed on it.
+    /// Broken: the engine places nothing new on it.
     Fault,
-    /// Nothing is known; it is taken to work.
+    /// Unknown; treated as working.
     #[default]
     Unknown,
 }
 
-/// A part of a device that can be asked for on its own: a MIG instance or a replica of a shared device.
+/// A part of a device that pods can request on its own: a MIG instance or a replica of a shared device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slice {
     /// Id within the device.
     pub name: Name,
-    /// The extended resource that asks for it.
+    /// Extended resource that requests it.
     pub resource: Name,
 }
 
-/// A device. One that has slices is only given out by slices.
+/// A device. A device with slices is allocated by slices only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Device {
     /// Index on its node.
     pub index: u32,
     /// Class: `h100-sxm`.
     pub class: Name,
-    /// The extended resource that asks for it: `nvidia.com/gpu`.
+    /// Extended resource that requests it: `nvidia.com/gpu`.
     pub resource: Name,
     /// Health.
-    pub health: Health,
+    pub health: EngineHealth,
     /// Price in micro-USD an hour, where known.
     pub price: Option<i64>,
     /// Slices, by name.
@@ -50,9 +50,9 @@ pub struct Device {
 pub enum TaintEffect {
     /// No new pods.
     NoSchedule,
-    /// Rather no new pods; the engine lets them.
+    /// Prefers no new pods; the engine allows them.
     PreferNoSchedule,
-    /// No new pods, and those there must go.
+    /// No new pods; running pods are evicted.
     NoExecute,
 }
 
@@ -60,7 +60,7 @@ impl TaintEffect {
     /// Every effect.
     pub const ALL: [Self; 3] = [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute];
 
-    /// As Kubernetes writes it.
+    /// Name as Kubernetes writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoSchedule => "NoSchedule",
@@ -81,7 +81,7 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
-/// A topology made of node labels, as Kueue's `Topology` object names them, from wide to narrow.
+/// A topology of node labels, from wide to narrow, as in Kueue's `Topology` object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Topology {
     /// Its name; flavors refer to it.
@@ -90,7 +90,7 @@ pub struct Topology {
     pub levels: Vec<Name>,
 }
 
-/// A pod on a node that holds no devices.
+/// A pod on a node that uses no devices.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Resident {
     /// Namespace.
@@ -103,15 +103,15 @@ pub struct Resident {
     pub node: Name,
     /// Kind of its controller: `DaemonSet`, `Node` for a static pod; empty where it has none.
     pub owner: Name,
-    /// When it was told to end.
+    /// Deletion timestamp.
     pub deleted: Option<Moment>,
-    /// CPU that it asks for, in thousandths of a core; nothing for one that a workload counts.
+    /// CPU request in thousandths of a core; 0 if a workload already counts the pod.
     pub cpu_milli: i64,
-    /// Memory that it asks for, in bytes; nothing for one that a workload counts.
+    /// Memory request in bytes; 0 if a workload already counts the pod.
     pub memory_bytes: i64,
 }
 
-/// Whether pods of a controller of this kind belong to their node and stay when it is drained: daemons, and static pods.
+/// Whether pods of this controller kind stay when their node is drained: DaemonSet pods and static pods.
 pub fn belongs_to_node(kind: &str) -> bool {
     matches!(kind, "DaemonSet" | "Node")
 }
@@ -119,40 +119,46 @@ pub fn belongs_to_node(kind: &str) -> bool {
 /// A node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Node {
-    /// Name, unlike every other.
+    /// Unique name.
     pub name: Name,
     /// Unique id; empty where unknown.
     pub uid: Name,
     /// Pool.
     pub pool: Name,
-    /// False only where it is known not to be ready.
+    /// False only if the node is known not to be ready.
     pub ready: bool,
-    /// Takes no new pods.
+    /// Unschedulable: takes no new pods.
     pub cordoned: bool,
     /// Labels.
     pub labels: BTreeMap<Name, Name>,
     /// Taints, in order.
     pub taints: Vec<Taint>,
-    /// CPU that pods may ask for, in thousandths of a core; [`super::PLENTY`] where unknown.
+    /// CPU that pods may request, in thousandths of a core; [`super::PLENTY`] where unknown.
     pub cpu_milli: i64,
-    /// Memory that pods may ask for, in bytes; [`super::PLENTY`] where unknown.
+    /// Memory that pods may request, in bytes; [`super::PLENTY`] where unknown.
     pub memory_bytes: i64,
-    /// How its hours are paid.
+    /// Billing model of its hours.
     pub billing: Option<Billing>,
     /// Machine type.
     pub instance_type: Option<Name>,
     /// Region.
     pub region: Option<Name>,
-    /// Its place: level and value, from wide to narrow; `block`, `rack`, `clique`, `slice`.
+    /// Position in the topology: level and value, from wide to narrow; `block`, `rack`, `clique`, `slice`.
     pub topology: Vec<(Name, Name)>,
     /// Devices, by index.
     pub devices: Vec<Device>,
 }
 
 impl Node {
-    /// Whether new pods may be placed here, taints aside.
+    /// Whether the node takes new pods, taints aside.
     pub fn is_open(&self) -> bool {
         self.ready && !self.cordoned
+    }
+
+    /// Whether one of its devices has a fault.
+    pub fn has_fault(&self) -> bool {
+        let mut devices = self.devices.iter();
+        devices.any(|device| device.health == EngineHealth::Fault)
     }
 
     pub(super) fn settle(&mut self) {

@@ -1,5 +1,5 @@
-//! Flavors, queues as a tree, quotas and what a queue may take from others. Meanings are those of Kueue's `v1beta2` API
-//! (`ResourceFlavor`, `ClusterQueue`, `Cohort`), with a hard cap besides.
+//! Flavors, the queue tree, quotas and preemption rules. The terms are those of Kueue's `v1beta2` API
+//! (`ResourceFlavor`, `ClusterQueue`, `Cohort`), with a hard cap in addition.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use model::fleet::node::Billing;
 use super::node::Taint;
 use super::workload::Toleration;
 
-/// A kind of capacity that quotas count apart: a set of nodes that share labels.
+/// A kind of capacity with its own quota: a set of nodes that share labels.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Flavor {
     /// Name.
     pub name: Name,
-    /// Labels that its nodes carry. None: any node.
+    /// Labels of its nodes. None: any node.
     pub labels: BTreeMap<Name, Name>,
-    /// Taints that its nodes carry: a workload must tolerate them to use it.
+    /// Taints of its nodes: a workload must tolerate them to use the flavor.
     pub taints: Vec<Taint>,
-    /// What its pods tolerate on top of what they say.
+    /// Tolerations that the flavor adds to those of its pods.
     pub tolerations: Vec<Toleration>,
-    /// Name of the [`super::Topology`] that its nodes are placed in.
+    /// Name of the [`super::Topology`] of its nodes.
     pub topology: Option<Name>,
-    /// How its hours are paid.
+    /// Billing model of its hours.
     pub billing: Option<Billing>,
     /// Price in micro-USD a device-hour, where known.
     pub price: Option<i64>,
 }
 
-/// Who rules a queue, and so what its rules mean in detail.
+/// The queueing system that manages a queue, which determines what its rules mean in detail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum System {
     /// Kueue.
@@ -37,9 +37,9 @@ pub enum System {
     Volcano,
     /// KAI.
     Kai,
-    /// Ours.
+    /// Stokehold.
     Stokehold,
-    /// Nobody: pods go where there is room.
+    /// No queueing system: pods are placed wherever they fit.
     #[default]
     None,
 }
@@ -54,7 +54,7 @@ impl System {
         Self::None,
     ];
 
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kueue => "kueue",
@@ -66,15 +66,15 @@ impl System {
     }
 }
 
-/// The flavor of queues whose system does not tell devices apart: Volcano's and KAI's.
+/// The flavor of queues whose system does not distinguish devices: Volcano's and KAI's.
 pub const ANY_FLAVOR: &str = "any";
 
-/// True for resources counted in thousandths: CPU, and every countable device. Memory and storage count bytes.
+/// Whether a resource is counted in thousandths: CPU and every countable device. Memory and storage are counted in bytes.
 pub fn unit_is_milli(resource: &str) -> bool {
     !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-")
 }
 
-/// The least amount of a resource that is given, in its unit: a device, a core, a GiB.
+/// Smallest unit of allocation of a resource, in its unit: a device, a core, a GiB.
 pub fn least_amount(resource: &str) -> i64 {
     if unit_is_milli(resource) {
         1_000
@@ -83,37 +83,38 @@ pub fn least_amount(resource: &str) -> i64 {
     }
 }
 
-/// What a queue has of one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
+/// Quota of a queue for one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// Flavor.
     pub flavor: Name,
     /// Resource; [`super::DEVICES`] for accelerators of every kind.
     pub resource: Name,
-    /// Its own.
+    /// Nominal quota.
     pub nominal: i64,
-    /// Most that it may use above its own; none: as much as others lend.
+    /// Borrowing limit above the nominal quota. None: as much as others lend.
     pub borrow: Option<i64>,
-    /// Most of its own that others may use; none: all of it.
+    /// Lending limit: how much of the nominal quota others may use. None: all of it.
     pub lend: Option<i64>,
-    /// Most that it and those below it may use in all, whatever else is free.
+    /// Maximum usage of the queue and its descendants, whatever else is free.
     pub cap: Option<i64>,
 }
 
-/// Who in the same queue may be preempted.
+/// Which workloads of the same queue may be preempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Within {
-    /// Nobody.
+    /// None.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// Those, and those of equal priority that came later.
+    /// Workloads of lower priority, and newer ones of equal priority.
     LowerOrNewerEqualPriority,
 }
 
 impl Within {
-    /// Whether one of priority `theirs` may be preempted for one of priority `mine`; `came_later` is asked where both are equal.
+    /// Whether a workload of priority `theirs` may be preempted by one of priority `mine`; `came_later` is called if both are
+    /// equal.
     pub fn takes(self, mine: i32, theirs: i32, came_later: impl FnOnce() -> bool) -> bool {
         match self {
             Self::Never => false,
@@ -123,42 +124,43 @@ impl Within {
     }
 }
 
-/// Who in other queues of the cohort that use more than their own may be preempted to give a queue its own back.
+/// Which workloads may be preempted in other queues of the cohort that exceed their nominal quota, so that a queue gets its
+/// own nominal quota back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Reclaim {
-    /// Nobody.
+    /// None.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// Anybody.
+    /// Any workload.
     Any,
 }
 
-/// Whether a workload that itself needs to borrow may preempt in other queues.
+/// Whether a workload that needs to borrow may preempt in other queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Borrow {
     /// No.
     #[default]
     Never,
-    /// Those of lower priority, up to a threshold.
+    /// Workloads of lower priority, up to a threshold.
     LowerPriority,
 }
 
-/// What a queue's workloads may take from others.
+/// Which workloads a queue's workloads may preempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Preemption {
-    /// In the queue.
+    /// Within the queue.
     pub within: Within,
-    /// In the cohort, to get its own.
+    /// In the cohort, to reclaim nominal quota.
     pub reclaim: Reclaim,
-    /// In the cohort, to borrow.
+    /// In the cohort, while borrowing.
     pub borrow: Borrow,
-    /// With `borrow`: only workloads up to this priority.
+    /// With `borrow`: only workloads up to this priority may be preempted.
     pub borrow_threshold: Option<i32>,
 }
 
-/// What a workload that cannot start does to those behind it.
+/// Effect of a workload that cannot start on those behind it in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum QueueingStrategy {
     /// They wait as well.
@@ -168,26 +170,27 @@ pub enum QueueingStrategy {
     BestEffort,
 }
 
-/// Whether a queue admits.
+/// Whether and how a queue stops admitting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Stop {
-    /// It does.
+    /// Admits.
     #[default]
     None,
-    /// Nothing new; what runs goes on.
+    /// Admits nothing new; running workloads continue.
     Hold,
-    /// Nothing new; what runs is evicted.
+    /// Admits nothing new; running workloads are evicted.
     Drain,
-    /// Nothing new, for its system says that it does not work (a flavor is missing, say): no stop policy that could be taken back.
+    /// Admits nothing new because its system reports it inactive (for example a missing flavor); there is no stop policy to
+    /// revert.
     Inactive,
 }
 
-/// When the search through flavors ends early. Kueue: `flavorFungibility`.
+/// When the search through flavors ends early. Source: Kueue's `flavorFungibility`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fungibility {
-    /// A flavor in which the workload fits by borrowing is taken; otherwise one without borrowing is looked for.
+    /// Takes the first flavor in which the workload fits by borrowing; otherwise continues to one that needs no borrowing.
     pub borrow_stops: bool,
-    /// A flavor in which it fits by preempting is taken; otherwise one without preemption is looked for.
+    /// Takes the first flavor in which the workload fits by preempting; otherwise continues to one that needs no preemption.
     pub preempt_stops: bool,
 }
 
@@ -200,42 +203,42 @@ impl Default for Fungibility {
     }
 }
 
-/// How long a queue's workloads are left alone once they run, in milliseconds; nothing where the queue above says it, or
-/// nobody. KAI: `preemptMinRuntime`, `reclaimMinRuntime`.
+/// Minimum run time before a queue's workloads may be preempted, in milliseconds; none if unset or inherited from the parent.
+/// Source: KAI's `preemptMinRuntime`, `reclaimMinRuntime`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeftAlone {
-    /// By those of their own queue.
+    /// Against preemption by the same queue.
     pub preempt_ms: Option<i64>,
-    /// By those of other queues: what the topmost queue says that is above them and not above those.
+    /// Against reclaim by other queues: the value of the topmost ancestor that is not an ancestor of the reclaiming queue.
     pub reclaim_ms: Option<i64>,
 }
 
-/// A queue, or a cohort: one that admits nothing itself.
+/// A queue, or a cohort, which admits nothing itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queue {
-    /// Name, unlike every other.
+    /// Unique name.
     pub name: Name,
-    /// Name of its object, where [`Self::name`] tells it apart from another; empty where they are the same.
+    /// Name of its object, if it differs from [`Self::name`], which is unique; otherwise empty.
     pub object: Name,
-    /// The cohort or queue above.
+    /// Parent cohort or queue.
     pub parent: Option<Name>,
-    /// Who rules it.
+    /// Queueing system that manages it.
     pub system: System,
     /// False for a cohort.
     pub admits: bool,
-    /// Weight in fair sharing, in thousandths; 0 comes last.
+    /// Fair-sharing weight in thousandths; 0 comes last.
     pub weight_milli: i64,
-    /// Quotas, in the order in which flavors are tried. None at all: no limit.
+    /// Quotas, in the order in which flavors are tried. Empty: no limit.
     pub quotas: Vec<Quota>,
-    /// What it may take.
+    /// Preemption rules.
     pub preemption: Preemption,
-    /// How long its workloads are left alone.
+    /// Minimum run times of its workloads.
     pub left_alone: LeftAlone,
-    /// Order.
+    /// Queueing strategy.
     pub order: QueueingStrategy,
     /// Whether it admits now.
     pub stop: Stop,
-    /// How flavors are tried.
+    /// Order in which flavors are tried.
     pub fungibility: Fungibility,
 }
 

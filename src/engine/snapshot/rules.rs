@@ -1,11 +1,11 @@
-//! Disruption budgets, past runs, routes, and how to decide.
+//! Disruption budgets, past runs, routes and engine options.
 
 use std::collections::BTreeMap;
 
 use crate::packing::Policy;
 use model::base::Name;
 
-use super::workload::Choice;
+use super::workload::FlavorChoice;
 use model::plan::Origin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
@@ -15,18 +15,18 @@ pub struct Budget {
     pub namespace: Name,
     /// Name.
     pub name: Name,
-    /// Pods that it covers, by name, sorted.
+    /// Names of the pods that it covers, sorted.
     pub pods: Vec<Name>,
-    /// How many may go now (`status.disruptionsAllowed`).
+    /// Evictions allowed now (`status.disruptionsAllowed`).
     pub allowed: u32,
-    /// How many must stay up (`status.desiredHealthy`).
+    /// Pods that must stay healthy (`status.desiredHealthy`).
     pub desired_healthy: u32,
 }
 
-/// A class of priorities: `scheduling.k8s.io` `PriorityClass`, or Kueue's `WorkloadPriorityClass`.
+/// A priority class: `scheduling.k8s.io` `PriorityClass`, or Kueue's `WorkloadPriorityClass`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Class {
-    /// A `WorkloadPriorityClass`.
+pub struct SnapshotPriorityClass {
+    /// Whether it is a `WorkloadPriorityClass`.
     pub of_workloads: bool,
     /// Name.
     pub name: Name,
@@ -34,49 +34,49 @@ pub struct Class {
     pub value: i32,
 }
 
-/// How long past workloads of one owner ran, in milliseconds.
+/// Run times of past workloads of one owner, in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Runs {
-    /// Whose: what [`super::Workload::owner`] says.
+    /// Owner: the value of [`super::Workload::owner`].
     pub owner: Name,
-    /// How many are known.
+    /// Number of known runs.
     pub count: u32,
-    /// A tenth were shorter.
+    /// 10th percentile.
     pub p10_ms: i64,
-    /// Half were shorter.
+    /// Median.
     pub p50_ms: i64,
-    /// Nine tenths were shorter.
+    /// 90th percentile.
     pub p90_ms: i64,
 }
 
 /// Which flavors a workload prefers, by its queue and labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Route {
-    /// Queue that it is for; none for every queue.
+    /// Queue that it applies to; none for every queue.
     pub queue: Option<Name>,
     /// Labels that a workload must carry.
     pub labels: BTreeMap<Name, Name>,
     /// Flavors, the best first.
-    pub flavors: Vec<Choice>,
-    /// No flavor dearer than this many micro-USD a device-hour.
+    pub flavors: Vec<FlavorChoice>,
+    /// Maximum price of a flavor in micro-USD a device-hour.
     pub most_price: Option<i64>,
-    /// Where it came from.
+    /// Origin of the route.
     pub origin: Origin,
 }
 
-/// Who may start before a workload that waits for room.
+/// Which workloads may start before a workload that waits for free capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backfill {
-    /// Whoever fits; nothing is reserved, and a large gang may wait for ever.
+    /// Any that fits. Nothing is reserved, so a large gang may wait forever.
     None,
-    /// Whoever does not delay the first that waits in each queue.
+    /// Any that does not delay the first waiting workload of each queue.
     Head,
-    /// Whoever does not delay the first so many that wait in each queue.
+    /// Any that does not delay the first N waiting workloads of each queue.
     Depth(u16),
 }
 
 impl Backfill {
-    /// How many of a queue hold a reservation.
+    /// Maximum number of reservations per queue.
     pub const fn depth(self) -> usize {
         match self {
             Self::None => 0,
@@ -86,7 +86,7 @@ impl Backfill {
     }
 }
 
-/// When fair sharing lets one queue preempt in another. Kueue: `fairSharing.preemptionStrategies`.
+/// When fair sharing lets one queue preempt in another. Source: Kueue's `fairSharing.preemptionStrategies`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FairStrategy {
     /// While the preemptor's queue, with the workload, stays at or below the share that the victim's queue has without it.
@@ -95,18 +95,18 @@ pub enum FairStrategy {
     LessThanInitialShare,
 }
 
-/// How to decide.
+/// Engine options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
-    /// Which node of those that fit.
+    /// Placement policy: how to choose among nodes that fit.
     pub placement: Policy,
-    /// Who may pass whom.
+    /// Backfill policy: which workloads may overtake others.
     pub backfill: Backfill,
-    /// Queues share by weight; the order of strategies in which preemption is tried.
+    /// Fair sharing by weight: preemption strategies in the order in which they are tried. None: no fair sharing.
     pub fair_sharing: Option<Vec<FairStrategy>>,
-    /// Up to so many candidates the least victims are searched exhaustively.
+    /// Maximum number of candidates for which the smallest set of victims is searched exhaustively.
     pub exact_victims: u32,
-    /// Most reservations at one time.
+    /// Maximum number of reservations at one time.
     pub most_reservations: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Workloads: what waits or runs, what each pod of it asks for, where it may go, and what may be done to it.
+//! Workloads: their pods, requests, placement constraints, placements and allowed mutations.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use super::WHOLE;
 use super::node::{Taint, TaintEffect};
 use super::queue::System;
 
-/// The taint that says no more than that a node is cordoned.
+/// The taint of a cordoned node.
 pub const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// Devices of one resource that a pod asks for.
+/// Devices of one resource that a pod requests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeviceAsk {
+pub struct DeviceRequest {
     /// Extended resource: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `google.com/tpu`.
     pub resource: Name,
     /// How many.
     pub count: u32,
-    /// How much of each, in thousandths; [`WHOLE`] for all of it.
+    /// Share of each device, in thousandths; [`WHOLE`] for a whole device.
     pub milli: i32,
 }
 
-/// What one pod asks for.
+/// Requests of one pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Ask {
+pub struct ResourceRequests {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
     /// Memory in bytes.
     pub memory_bytes: i64,
-    /// Devices, by resource, none of a count of zero.
-    pub devices: Vec<DeviceAsk>,
+    /// Devices by resource; no entry has a count of zero.
+    pub devices: Vec<DeviceRequest>,
 }
 
-impl Ask {
-    /// Devices and slices of all resources.
+impl ResourceRequests {
+    /// Number of devices and slices of all resources.
     pub fn device_count(&self) -> u32 {
         self.devices
             .iter()
@@ -44,21 +44,21 @@ impl Ask {
 
     /// Thousandths of devices of all resources.
     pub fn device_milli(&self) -> i64 {
-        let milli = |ask: &DeviceAsk| i64::from(ask.count) * i64::from(ask.milli);
+        let milli = |ask: &DeviceRequest| i64::from(ask.count) * i64::from(ask.milli);
         self.devices.iter().map(milli).sum()
     }
 }
 
-/// How a label is compared.
+/// Label comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Op {
     /// One of the values.
     In,
     /// None of the values, or absent.
     NotIn,
-    /// There.
+    /// The label exists.
     Exists,
-    /// Not there.
+    /// The label does not exist.
     DoesNotExist,
     /// A whole number above the value.
     Gt,
@@ -77,7 +77,7 @@ impl Op {
         Self::Lt,
     ];
 
-    /// As Kubernetes writes it.
+    /// Name as Kubernetes writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::In => "In",
@@ -95,14 +95,14 @@ impl Op {
 pub struct Requirement {
     /// Label key.
     pub key: Name,
-    /// How.
+    /// Operator.
     pub op: Op,
-    /// With what.
+    /// Values to compare with.
     pub values: Vec<Name>,
 }
 
 impl Requirement {
-    /// Whether a node of these labels meets it.
+    /// Whether a node with these labels matches.
     pub fn is_met(&self, labels: &BTreeMap<Name, Name>) -> bool {
         let here = labels.get(&self.key);
         let number = |text: &str| text.parse::<i64>().ok();
@@ -121,7 +121,7 @@ impl Requirement {
     }
 }
 
-/// What lets a pod onto a tainted node.
+/// A toleration of node taints.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Toleration {
     /// Key; none for every key.
@@ -133,7 +133,7 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// Whether it lets pods past a taint.
+    /// Whether it tolerates a taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
             && self
@@ -144,30 +144,30 @@ impl Toleration {
     }
 }
 
-/// Pods of a set want to be in one domain of a level.
+/// Requests that the pods of a set are placed in one domain of a topology level.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TopologyRequest {
     /// Level of [`super::Node::topology`], or a node label's key.
     pub level: Name,
-    /// They start in one domain or not at all; otherwise as near as can be.
+    /// True: all pods start in one domain or none starts. False: preferred, as close as possible.
     pub required: bool,
 }
 
-/// A device, or a part of one, that a pod holds.
+/// A device, or a part of a device, that is allocated to a pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HeldDevices {
     /// Index of the device on its node.
     pub device: u32,
     /// Slice; none for the device itself.
     pub slice: Option<Name>,
-    /// How much, in thousandths.
+    /// Allocated share, in thousandths.
     pub milli: i32,
 }
 
-/// The object that a queueing system keeps of a workload: Kueue's Workload, a PodGroup of Volcano or KAI.
+/// The object of a queueing system for a workload: Kueue's Workload, a PodGroup of Volcano or KAI.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Handle {
-    /// Whose it is.
+    /// Queueing system of the object.
     pub system: System,
     /// Its name, in the workload's namespace.
     pub name: Name,
@@ -175,50 +175,50 @@ pub struct Handle {
     pub uid: Name,
 }
 
-/// Where a pod runs.
+/// Node and devices of one pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Placement {
-    /// Pod; empty where it has no name yet.
+    /// Pod name; empty if it has none yet.
     pub pod: Name,
     /// Its unique id; empty where unknown.
     pub uid: Name,
-    /// When it was told to end.
+    /// Deletion timestamp.
     pub deleted: Option<Moment>,
     /// Node.
     pub node: Name,
-    /// What it holds. Empty although it asks for devices: which ones is not known.
-    pub grips: Vec<HeldDevices>,
-    /// Since when it holds it: when its containers first ran, or it was bound.
+    /// Allocated devices. Empty although the pod requests devices: it is unknown which ones.
+    pub devices: Vec<HeldDevices>,
+    /// Start of the allocation: when its containers first ran, or when it was bound.
     pub started: Option<Moment>,
 }
 
-/// Pods that are alike.
+/// A set of identical pods.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PodSet {
     /// Name within the workload.
     pub name: Name,
-    /// Pods that it wants.
+    /// Requested number of pods.
     pub count: u32,
-    /// Pods without which it does not start.
+    /// Minimum number of pods to start.
     pub min: u32,
-    /// What each asks for.
-    pub ask: Ask,
-    /// Labels that a node must carry.
+    /// Requests of each pod.
+    pub requests: ResourceRequests,
+    /// Node selector.
     pub selector: BTreeMap<Name, Name>,
-    /// Required affinity: one of these lists must be met in full. None: anywhere.
+    /// Required node affinity: all requirements of at least one list must match. Empty: any node.
     pub affinity: Vec<Vec<Requirement>>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
-    /// Wish for closeness.
+    /// Topology request.
     pub topology: Option<TopologyRequest>,
-    /// The flavor by resource that it was admitted with, where known.
+    /// Admitted flavor by resource, where known.
     pub admitted: BTreeMap<Name, Name>,
-    /// Where its pods run.
+    /// Placements of its pods.
     pub placements: Vec<Placement>,
 }
 
 impl PodSet {
-    /// Whether its pods may be placed on a cordoned node: they tolerate its taint.
+    /// Whether its pods tolerate the taint of a cordoned node.
     pub fn tolerates_cordon(&self) -> bool {
         let cordon = Taint {
             key: Name::from(CORDON),
@@ -236,7 +236,7 @@ impl Default for PodSet {
             name: Name::from("main"),
             count: 1,
             min: 1,
-            ask: Ask::default(),
+            requests: ResourceRequests::default(),
             selector: BTreeMap::new(),
             affinity: Vec::new(),
             tolerations: Vec::new(),
@@ -247,23 +247,23 @@ impl Default for PodSet {
     }
 }
 
-/// A flavor that a workload can use, and how fast it is there.
+/// A flavor that a workload can use, and its speed there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Choice {
+pub struct FlavorChoice {
     /// Flavor.
     pub flavor: Name,
-    /// Speed in thousandths: 1,300 finishes in 1/1.3 of the time.
+    /// Speed in thousandths: at 1,300 a workload finishes in 1/1.3 of the time.
     pub speed_milli: i64,
 }
 
-/// What the kind of object that owns a workload lets be done to it.
+/// Mutations that the owner's kind supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkloadMutations {
     /// It can be suspended.
     pub suspend: bool,
     /// Its priority can be changed in place.
     pub reprioritise: bool,
-    /// The way it is stopped asks disruption budgets first.
+    /// Stopping it goes through the eviction API, which checks disruption budgets.
     pub honours_budgets: bool,
 }
 
@@ -277,78 +277,82 @@ impl Default for WorkloadMutations {
     }
 }
 
-/// Where a workload stands.
+/// Status of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Status {
-    /// Wants to start.
+    /// Pending.
     #[default]
     Waiting,
-    /// Has its quota; its pods run or are about to.
+    /// Quota reserved; its pods run or are starting.
     Running,
-    /// Held by somebody: neither runs nor is considered.
+    /// Suspended or on hold: neither runs nor is considered.
     Held,
-    /// Told to end; still holds what it holds.
+    /// Terminating; its resources are still allocated.
     Ending,
 }
 
 /// A workload.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Workload {
-    /// Kind, namespace, name; unlike every other.
+    /// Kind, namespace, name; unique.
     pub key: JobKey,
     /// Unique id; empty where unknown.
     pub uid: Name,
-    /// Queue; none: it is nobody's.
+    /// Queue; none if it belongs to no queue.
     pub queue: Option<Name>,
     /// Team; empty where unknown.
     pub team: Name,
     /// Labels that routes match.
     pub labels: BTreeMap<Name, Name>,
-    /// Priority; more is first.
+    /// Priority; higher comes first.
     pub priority: i32,
-    /// When it was made; orders equals.
+    /// Creation time; breaks ties in priority.
     pub created: Moment,
-    /// Its pods.
+    /// Pod sets.
     pub sets: Vec<PodSet>,
-    /// Flavors in its own order of preference; empty: those of its queue, in the queue's order.
-    pub flavors: Vec<Choice>,
-    /// How long it says it runs, in milliseconds, at speed 1.
+    /// Flavors in the workload's order of preference; empty: those of its queue, in the queue's order.
+    pub flavors: Vec<FlavorChoice>,
+    /// Declared run time in milliseconds, at speed 1.
     pub estimate_ms: Option<i64>,
-    /// Whose past runs tell how long it runs ([`super::Runs::owner`]); empty for nobody's.
+    /// Owner whose past runs predict its run time ([`super::Runs::owner`]); empty for none.
     pub owner: Name,
-    /// Its last checkpoint: work since then is lost when it is stopped. None: all of it is.
+    /// Last checkpoint: work since then is lost when it is stopped. None: all work is lost.
     pub checkpoint: Option<Moment>,
-    /// When it should be done.
+    /// Deadline for its completion.
     pub deadline: Option<Moment>,
-    /// It may be preempted.
+    /// Whether it may be preempted.
     pub preemptible: bool,
-    /// What may be done to it.
-    pub levers: WorkloadMutations,
-    /// What its queueing system keeps of it; none where no such system knows it.
+    /// Its pods have `preemptionPolicy: Never`: without a queue it preempts no other workload.
+    pub never_preempts: bool,
+    /// Supported mutations.
+    pub mutations: WorkloadMutations,
+    /// Object of its queueing system; none if no queueing system manages it.
     pub admission: Option<Handle>,
-    /// Where it stands.
+    /// Status.
     pub status: Status,
-    /// When it last got its quota.
+    /// Time of its last quota reservation.
     pub admitted_at: Option<Moment>,
 }
 
 impl Workload {
-    /// Devices and slices that it wants in all.
+    /// Requested devices and slices in all.
     pub fn device_count(&self) -> u64 {
-        let count = |set: &PodSet| u64::from(set.count) * u64::from(set.ask.device_count());
+        let count = |set: &PodSet| u64::from(set.count) * u64::from(set.requests.device_count());
         self.sets.iter().map(count).sum()
     }
 
-    /// Pods that it wants.
+    /// Requested pods in all.
     pub fn pod_count(&self) -> u64 {
         self.sets.iter().map(|set| u64::from(set.count)).sum()
     }
 
     pub(super) fn settle(&mut self) {
         for set in &mut self.sets {
-            set.ask.devices.retain(|ask| ask.count > 0 && ask.milli > 0);
-            set.ask.devices.small_sort();
-            for ask in &mut set.ask.devices {
+            set.requests
+                .devices
+                .retain(|ask| ask.count > 0 && ask.milli > 0);
+            set.requests.devices.small_sort();
+            for ask in &mut set.requests.devices {
                 ask.milli = ask.milli.min(WHOLE);
             }
             set.tolerations.small_sort();

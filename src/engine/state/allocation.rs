@@ -1,4 +1,4 @@
-//! What a workload holds, and how what the snapshot says of that becomes it.
+//! Allocations of workloads, and how they are built from the snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,46 +9,46 @@ use model::base::Name;
 
 use super::{State, WorkloadState};
 
-/// A pod on a node, with what it holds there.
+/// A pod on a node, with its devices.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PodPlacement {
     /// Node.
     pub node: NodeId,
-    /// Units of the node's make, and thousandths of each.
-    pub grips: Arc<[(u32, i32)]>,
+    /// Units of the node's shape, and thousandths of each.
+    pub units: Arc<[(u32, i32)]>,
 }
 
-/// What a set of pods holds.
+/// Allocation of a pod set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodSetAllocation {
-    /// Pods that it was admitted with.
+    /// Number of pods that were admitted.
     pub count: u32,
-    /// Flavors: one for each group of resources that it asks for.
+    /// Flavors: one for each resource group that it requests.
     pub flavors: Vec<FlavorId>,
-    /// Its pods that have a node; fewer than `count` where some have none yet.
+    /// Pods with a node; fewer than `count` if some are not placed yet.
     pub placements: Vec<PodPlacement>,
 }
 
-/// What a workload holds.
+/// Allocation of a workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Allocation {
     /// The queue whose quota it uses.
     pub queue: Option<QueueId>,
-    /// Quota in use: pair of the queue's tree, amount.
+    /// Quota usage: pair of the queue's tree, amount.
     pub usage: Vec<(PairId, i64)>,
-    /// Per set of pods.
+    /// Per pod set.
     pub sets: Vec<PodSetAllocation>,
-    /// Its speed in thousandths, by the slowest flavor that it uses.
+    /// Speed in thousandths: that of the slowest flavor in use.
     pub speed_milli: i64,
 }
 
 impl Allocation {
-    /// Pods that have a node.
+    /// Number of pods with a node.
     pub fn pods(&self) -> usize {
         self.sets.iter().map(|set| set.placements.len()).sum()
     }
 
-    /// Nodes that its pods are on, in order.
+    /// Nodes of its pods, in order.
     pub fn nodes(&self) -> Vec<NodeId> {
         let placements = self.sets.iter().flat_map(|set| &set.placements);
         let mut nodes: Vec<NodeId> = placements.map(|placement| placement.node).collect();
@@ -57,24 +57,24 @@ impl Allocation {
         nodes
     }
 
-    /// Thousandths of devices and slices that it holds.
+    /// Thousandths of devices and slices that are allocated.
     pub fn device_milli(&self) -> i64 {
         let placements = self.sets.iter().flat_map(|set| &set.placements);
-        let grips = placements.flat_map(|placement| placement.grips.iter());
+        let grips = placements.flat_map(|placement| placement.units.iter());
         grips.map(|(_, milli)| i64::from(*milli)).sum()
     }
 }
 
 impl State<'_> {
-    /// Thousandths of each physical device that are held: all of one of which any slice is.
+    /// Allocated thousandths of each physical device; a device with any allocated slice counts as whole.
     pub fn device_use(&self) -> BTreeMap<(NodeId, usize), i32> {
         let mut held: BTreeMap<(NodeId, usize), i32> = BTreeMap::new();
         let allocations = self.holders().filter_map(|work| self.allocation(work));
         let placements = allocations
             .flat_map(|allocation| allocation.sets.iter().flat_map(|set| &set.placements));
         for placement in placements {
-            let units = &self.compiled.makes[self.room(placement.node).make].units;
-            for (unit, milli) in placement.grips.iter() {
+            let units = &self.compiled.node_shapes[self.node_free(placement.node).node_shape].units;
+            for (unit, milli) in placement.units.iter() {
                 let unit = &units[*unit as usize];
                 let whole = held.entry((placement.node, unit.device)).or_default();
                 let milli = if unit.slice.is_some() { WHOLE } else { *milli };
@@ -84,7 +84,7 @@ impl State<'_> {
         held
     }
 
-    /// Lets a workload hold what was found for it in another state of the fleet, on the same nodes. False, and nothing is done, where
+    /// Admits a workload with an allocation from another state of the fleet, on the same nodes. False, without any change, if
     /// its quota or one of its pods does not fit here.
     pub fn admit_again(&mut self, work: WorkloadId, allocation: &Arc<Allocation>) -> bool {
         let nodes = allocation.nodes().into_iter().collect();
@@ -95,14 +95,14 @@ impl State<'_> {
         again.is_some()
     }
 
-    /// Lets a workload hold what the snapshot says that it holds.
+    /// Admits a workload with its allocation from the snapshot.
     pub(super) fn settle_in(&mut self, work: WorkloadId) {
         let workload = self.workload(work);
         let placed = workload.sets.iter().any(|set| !set.placements.is_empty());
         if !placed && workload.status != Status::Running {
             return;
         }
-        let queue = self.compiled.works[work].queue;
+        let queue = self.compiled.workloads[work].queue;
         let mut allocation = Allocation {
             queue,
             usage: Vec::new(),
@@ -110,21 +110,21 @@ impl State<'_> {
             speed_milli: 1_000,
         };
         for (at, set) in workload.sets.iter().enumerate() {
-            let want = self.compiled.works[work].sets[at].want;
+            let want = self.compiled.workloads[work].sets[at].want;
             let mut placements = Vec::new();
             for placement in &set.placements {
                 let Some(node) = self.compiled.node(&placement.node) else {
                     continue;
                 };
-                let placement = self.seat_of(node, set, &placement.grips);
-                // At once, so that the next pod whose devices are not known takes others.
+                let placement = self.seat_of(node, set, &placement.devices);
+                // Apply it immediately, so that the next pod with unknown devices takes others.
                 self.apply(&placement, want, 1);
                 placements.push(placement);
             }
             let flavors = self.flavors_in_use(work, at, &placements);
             let placed = u32::try_from(placements.len()).unwrap_or(u32::MAX);
             allocation.sets.push(PodSetAllocation {
-                // What has its quota but not all its nodes counts in full; what merely runs, by what runs.
+                // An admitted workload counts in full even if some pods have no node; one that only runs counts its running pods.
                 count: if set.admitted.is_empty() && placed > 0 {
                     placed
                 } else {
@@ -142,9 +142,9 @@ impl State<'_> {
             }
         }
         let priority = workload.priority;
-        self.occupancy.works[work] = WorkloadState {
+        self.occupancy.workloads[work] = WorkloadState {
             status: match workload.status {
-                // Part of it runs already.
+                // Part of its pods run already.
                 Status::Waiting => Status::Running,
                 status => status,
             },
@@ -154,9 +154,9 @@ impl State<'_> {
         };
     }
 
-    /// The slowest speed of the flavors in use, 1,000 where nothing says.
+    /// Speed of the slowest flavor in use, in thousandths; 1,000 if unknown.
     pub(crate) fn speed(&self, work: WorkloadId, sets: &[PodSetAllocation]) -> i64 {
-        let choices = self.compiled.works[work].choices.as_ref();
+        let choices = self.compiled.workloads[work].choices.as_ref();
         let speed = |flavor: &FlavorId| {
             let mut all = choices?.iter();
             all.find(|(choice, _)| choice == flavor)
@@ -166,7 +166,7 @@ impl State<'_> {
         used.filter_map(speed).min().unwrap_or(1_000)
     }
 
-    /// The units of a node that a pod holds: those that are named, or else the first that are free.
+    /// Units of a node that a pod uses: the ones in the snapshot, or else the first free ones.
     fn seat_of(
         &self,
         node: NodeId,
@@ -174,14 +174,14 @@ impl State<'_> {
         grips: &[crate::snapshot::HeldDevices],
     ) -> PodPlacement {
         let compiled = self.compiled;
-        let units = &compiled.makes[compiled.sites[node].make].units;
+        let units = &compiled.node_shapes[compiled.nodes[node].node_shape].units;
         let devices = &compiled.snapshot.nodes[node].devices;
         let mut held: Vec<(u32, i32)> = Vec::new();
         for grip in grips {
             let named = |unit: &crate::compiled::Unit| {
                 let device = &devices[unit.device];
                 let slice = unit.slice.map(|slice| &device.slices[slice].name);
-                // A device that has been cut into slices since is held by all of them.
+                // If the device has since been split into slices, all of them count as allocated.
                 device.index == grip.device
                     && (grip.slice.is_none() || slice == grip.slice.as_ref())
             };
@@ -194,10 +194,10 @@ impl State<'_> {
         }
         if grips.is_empty() {
             let left = self.left(node);
-            for ask in &set.ask.devices {
+            for ask in &set.requests.devices {
                 let of = |at: &usize| compiled.resources[units[*at].resource] == ask.resource;
                 let mut own: Vec<usize> = (0..units.len()).filter(of).collect();
-                // The first that are free, then those with most left: an unknown device is still a held one.
+                // The first free units, then those with most left: an unknown device still counts as allocated.
                 own.sort_by_key(|&at| (!units[at].sound, left[at] < WHOLE, -left[at], at));
                 let milli = |at: usize| match units[at].slice {
                     Some(_) => WHOLE,
@@ -211,11 +211,11 @@ impl State<'_> {
         held.dedup_by_key(|grip| grip.0);
         PodPlacement {
             node,
-            grips: held.into(),
+            units: held.into(),
         }
     }
 
-    /// The flavor of each group that a running set asks for: as admitted, or else the first that its nodes carry.
+    /// Flavor of each resource group that a running pod set requests: as admitted, or else the first that matches its nodes.
     fn flavors_in_use(
         &self,
         work: WorkloadId,
@@ -223,7 +223,7 @@ impl State<'_> {
         placements: &[PodPlacement],
     ) -> Vec<FlavorId> {
         let compiled = self.compiled;
-        let Some(queue) = compiled.works[work].queue else {
+        let Some(queue) = compiled.workloads[work].queue else {
             return Vec::new();
         };
         let told = &self.workload(work).sets[set].admitted;
@@ -233,8 +233,8 @@ impl State<'_> {
             let group = &self.tree().branches[queue].groups[group];
             let named = |resource: &Name| compiled.flavor(told.get(resource)?);
             let told = group.resources.iter().find_map(named);
-            // The accelerators' flavor may be told by their own resource's name.
-            let own = self.workload(work).sets[set].ask.devices.iter();
+            // The flavor of accelerators may be recorded under their own resource name.
+            let own = self.workload(work).sets[set].requests.devices.iter();
             let told = told.or_else(|| {
                 let devices = group
                     .resources

@@ -1,5 +1,5 @@
-//! Conditions of nodes: nodes of one shape with as much left are in one condition, and cost the same. So a decision looks
-//! at conditions, of which a fleet has a few hundred, and not at nodes.
+//! Node conditions: nodes of one shape with the same free resources share a condition and have the same cost. A decision
+//! evaluates conditions, of which a fleet has a few hundred, instead of nodes.
 
 use rustc_hash::FxHashMap;
 
@@ -13,41 +13,50 @@ const MIB: i64 = 1 << 20;
 /// Most pods of one kind that are counted on a node.
 const MOST_PODS: i64 = 1_000_000;
 
-/// What is left of a node, whichever of its units that is on.
+/// Free resources of a node, regardless of which units are free.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Condition {
+pub(super) struct FreeShape {
     /// Shape.
     pub(super) make: usize,
-    /// CPU.
+    /// Free CPU.
     pub(super) cpu: i64,
-    /// Memory.
+    /// Free memory.
     pub(super) memory: i64,
-    /// What is left of each sound unit, by resource, then rising. Never below nothing.
+    /// Free thousandths of each healthy unit, by resource, ascending. Never negative.
     left: Vec<(ResourceId, bool, i32)>,
 }
 
-/// How a pod would do on a node in some condition.
+/// How a kind of pod fits a node in some condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
-    /// How many such pods fit.
+    /// Number of such pods that fit.
     pub(crate) room: u32,
-    /// What one costs, less being better; then what it leaves of what it asks for.
+    /// Packing cost (less is better), then what remains of the requested resources.
     pub(crate) cost: (i64, i64),
-    /// What is left now of the device that a shared pod takes.
+    /// Free thousandths of the device that a shared pod takes.
     pub(crate) left: i32,
 }
 
-/// What is worked out once and holds for good: conditions by content, and how pods do in them.
+/// Number of such pods that fit the node's free devices, regardless of CPU and memory.
+fn by_devices(want: &PodRequest, left: &[(ResourceId, bool, i32)]) -> i64 {
+    let each = want
+        .devices
+        .iter()
+        .map(|device| pods_that_fit(left, *device));
+    each.fold(MOST_PODS, i64::min)
+}
+
+/// Cache that never becomes invalid: conditions by content, and how pods fit them.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Memo {
-    conditions: Vec<Condition>,
-    known: FxHashMap<Condition, u32>,
-    /// By what is asked, then by condition.
+    conditions: Vec<FreeShape>,
+    known: FxHashMap<FreeShape, u32>,
+    /// By pod request, then by condition.
     looks: Vec<Vec<Option<Look>>>,
 }
 
 impl Memo {
-    /// The condition of a node of this shape with this left of its units.
+    /// Condition of a node of this shape with these free units.
     pub(super) fn condition(
         &mut self,
         make: usize,
@@ -61,7 +70,7 @@ impl Memo {
             .map(|(unit, left)| (unit.resource, unit.slice.is_some(), (*left).max(0)))
             .collect();
         left.sort_unstable();
-        let condition = Condition {
+        let condition = FreeShape {
             make,
             cpu,
             memory,
@@ -77,11 +86,11 @@ impl Memo {
     }
 
     /// A condition by its number.
-    pub(super) fn get(&self, condition: u32) -> &Condition {
+    pub(super) fn get(&self, condition: u32) -> &FreeShape {
         &self.conditions[condition as usize]
     }
 
-    /// How a pod does in a condition.
+    /// How a pod fits a condition.
     pub(super) fn look(&mut self, compiled: &CompiledFleet, want: usize, condition: u32) -> Look {
         let known = self
             .looks
@@ -90,7 +99,7 @@ impl Memo {
         if let Some(Some(look)) = known {
             return *look;
         }
-        let look = look(compiled, &compiled.wants[want], self.get(condition));
+        let look = look(compiled, &compiled.requests[want], self.get(condition));
         if self.looks.len() <= want {
             self.looks.resize_with(want + 1, Vec::new);
         }
@@ -101,17 +110,22 @@ impl Memo {
         of[condition as usize] = Some(look);
         look
     }
+
+    /// Number of such pods that fit by devices alone.
+    pub(super) fn by_devices(&self, compiled: &CompiledFleet, want: usize, condition: u32) -> i64 {
+        by_devices(&compiled.requests[want], &self.get(condition).left)
+    }
 }
 
-/// How many pods fit by their devices alone: the most pods `k` for which the units can give `k` pods their parts, no two
+/// Number of pods that fit by devices alone: the largest `k` for which the units can serve `k` pods, with no two
 /// parts of one pod on one unit.
-fn room(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
+fn pods_that_fit(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
     let (resource, count, milli) = want;
     if count == 0 {
         return MOST_PODS;
     }
     let parts = |&(of, sliced, left): &(ResourceId, bool, i32)| {
-        // A slice is given out whole, however little of it is asked for.
+        // A slice is allocated whole, however small the request.
         let parts = match (of == resource, sliced) {
             (false, _) => 0,
             (true, true) => i64::from(left == WHOLE),
@@ -124,7 +138,7 @@ fn room(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
     let enough =
         |pods: i64| parts.iter().map(|part| (*part).min(pods)).sum::<i64>() >= pods * count;
     let most: i64 = parts.iter().sum::<i64>() / count;
-    // Enough for some pods is enough for fewer.
+    // Binary search: units that suffice for some pods suffice for fewer.
     let (mut least, mut most) = (0, most);
     while least < most {
         let middle = (least + most + 1) / 2;
@@ -137,7 +151,7 @@ fn room(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
     least
 }
 
-fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> Look {
+fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> Look {
     let share = |have: i64, asked: i64| match asked {
         ..=0 => MOST_PODS,
         asked => (have / asked).max(0),
@@ -145,9 +159,7 @@ fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> L
     let mut fits = share(condition.cpu, want.ask.cpu_milli)
         .min(share(condition.memory, want.ask.memory_bytes))
         .min(MOST_PODS);
-    for &device in &want.devices {
-        fits = fits.min(room(&condition.left, device));
-    }
+    fits = fits.min(by_devices(want, &condition.left));
     let room = u32::try_from(fits).unwrap_or(0);
     if room == 0 {
         return Look {
@@ -171,9 +183,9 @@ fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> L
     }
 }
 
-/// What the packing policy says of a pod on a node, and what is left of the device that a shared pod takes. Slices of
-/// devices play no part in it.
-fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> (i64, i32) {
+/// Packing policy's cost of a pod on a node, and the free thousandths of the device that a shared pod takes. Slices of
+/// devices are ignored.
+fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &FreeShape) -> (i64, i32) {
     let whole = |&(_, sliced, left): &(ResourceId, bool, i32)| (!sliced).then_some(left);
     let left: Vec<i32> = condition.left.iter().filter_map(whole).collect();
     let of_device = |resource: ResourceId| {
@@ -181,7 +193,7 @@ fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> (
         units.any(|&(of, sliced, _)| of == resource && !sliced)
     };
     let device = want.devices.iter().find(|device| of_device(device.0));
-    let ask = packing::Ask {
+    let ask = packing::PlacementRequest {
         cpu: want.ask.cpu_milli,
         memory: want.ask.memory_bytes / MIB,
         gpus: device.map_or(0, |device| device.1),
@@ -189,7 +201,7 @@ fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> (
         models: Vec::new(),
     };
     let policy = compiled.snapshot.options.placement;
-    let kind = compiled.makes[condition.make].kind;
+    let kind = compiled.node_shapes[condition.make].kind;
     let memory = condition.memory / MIB;
     let idle = Idle::used(kind, condition.cpu, memory, left, &compiled.demand);
     if !ask.shares() {

@@ -1,5 +1,5 @@
-//! The working copy: what is used of a [`CompiledFleet`] now. Everything that is done to it is journalled, so that a
-//! supposition is explored by [`State::mark`], doing, looking, and [`State::undo_to`]; that costs as much as what was done.
+//! The working copy of a [`CompiledFleet`]: its current usage. Every change is journaled, so that a hypothesis is tested by
+//! [`State::mark`], changes, evaluation, and [`State::undo_to`], at a cost proportional to the changes.
 
 mod allocation;
 mod condition;
@@ -28,73 +28,83 @@ use view::Views;
 pub(super) use view::View;
 
 pub use allocation::{Allocation, PodPlacement, PodSetAllocation};
-use node_free::Changes;
+use node_free::NodeChangeLog;
 pub use node_free::NodeFree;
 
-/// Where a workload stands in a state.
+/// State of a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadState {
     /// Its status.
     pub status: Status,
-    /// What it holds.
+    /// Its allocation.
     pub allocation: Option<Arc<Allocation>>,
     /// Its priority.
     pub priority: i32,
-    /// When it got what it holds.
+    /// Start of its allocation.
     pub since: Option<Moment>,
 }
 
-/// All that changes. Two of one compiled fleet can be exchanged ([`State::exchange`]).
+/// Everything that changes. Two occupancies of one compiled fleet can be exchanged ([`State::exchange`]).
 #[derive(Clone, Debug)]
 pub struct Occupancy {
-    rooms: Vec<NodeFree>,
-    /// What is left of every unit of every node.
+    nodes: Vec<NodeFree>,
+    /// Free thousandths of every unit of every node.
     left: Vec<i32>,
-    changes: Changes,
-    /// Nodes that are kept for somebody, and whether they count as closed.
+    changes: NodeChangeLog,
+    /// Reserved nodes, and whether they count as closed.
     kept: BTreeSet<NodeId>,
     beside: bool,
     views: Views,
     tree: Arc<Tree>,
     usage: Usage,
-    works: Vec<WorkloadState>,
+    workloads: Vec<WorkloadState>,
 }
 
 impl Occupancy {
-    /// Whether a workload holds something.
-    pub(super) fn holds(&self, work: WorkloadId) -> bool {
-        self.works[work].allocation.is_some()
+    /// Whether a workload has an allocation.
+    pub(super) fn is_allocated(&self, work: WorkloadId) -> bool {
+        self.workloads[work].allocation.is_some()
     }
 
-    /// What a queue may still take of a flavor and resource.
+    /// Quota that a queue may still use, of a flavor and resource.
     pub(super) fn available(&self, queue: QueueId, pair: PairId) -> i64 {
         self.usage.available(&self.tree, queue, pair)
     }
+
+    /// Uses quota of a queue, or releases it if negative.
+    fn change_usage(&mut self, queue: QueueId, pair: PairId, amount: i64) {
+        let Self { tree, usage, .. } = self;
+        if amount >= 0 {
+            usage.take(tree, queue, pair, amount);
+        } else {
+            usage.give(tree, queue, pair, amount.saturating_neg());
+        }
+    }
 }
 
-/// One thing that was done, as what takes it back.
+/// The inverse of one change.
 #[derive(Clone, Debug)]
 enum Undo {
-    /// A pod sat down (`1`) or got up (`-1`).
+    /// A pod was placed (`1`) or removed (`-1`).
     PodPlacement {
         placement: PodPlacement,
         want: usize,
         sign: i64,
         condition: u32,
     },
-    /// Usage and gross usage before, by place.
-    Usage(Vec<(usize, i64, i64)>),
+    /// A queue used this much of a pair; releasing is the exact inverse.
+    Usage(QueueId, PairId, i64),
     Work(WorkloadId, WorkloadState),
     Open(NodeId, bool),
     Tree(Arc<Tree>, Box<Usage>),
     Node,
 }
 
-/// A point to go back to.
+/// A position in the journal to undo to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mark(usize);
 
-/// The working copy.
+/// Working copy of a compiled fleet.
 #[derive(Clone, Debug)]
 pub struct State<'p> {
     compiled: &'p CompiledFleet,
@@ -106,18 +116,18 @@ pub struct State<'p> {
 }
 
 impl<'p> State<'p> {
-    /// The fleet as the snapshot shows it: what runs holds what it holds, even where that is more than there is.
+    /// The fleet as in the snapshot: running workloads keep their allocations, even beyond capacity.
     pub fn new(compiled: &'p CompiledFleet) -> Self {
         let mut occupancy = Occupancy {
-            rooms: Vec::with_capacity(compiled.sites.len()),
+            nodes: Vec::with_capacity(compiled.nodes.len()),
             left: Vec::new(),
-            changes: Changes::default(),
+            changes: NodeChangeLog::default(),
             kept: BTreeSet::new(),
             beside: false,
             views: Views::default(),
             tree: compiled.tree.clone(),
             usage: Usage::new(&compiled.tree),
-            works: compiled
+            workloads: compiled
                 .snapshot
                 .workloads
                 .iter()
@@ -129,7 +139,7 @@ impl<'p> State<'p> {
                 })
                 .collect(),
         };
-        for (node, site) in compiled.sites.iter().enumerate() {
+        for (node, site) in compiled.nodes.iter().enumerate() {
             occupancy.add_room(compiled, node, *site);
         }
         let mut state = Self {
@@ -144,45 +154,45 @@ impl<'p> State<'p> {
             if let Some(node) = compiled.node(&pod.node) {
                 let placement = PodPlacement {
                     node,
-                    grips: Arc::default(),
+                    units: Arc::default(),
                 };
                 let plain = (pod.cpu_milli, pod.memory_bytes);
                 state.occupancy.apply(compiled, &placement, plain, 1);
             }
         }
-        for work in 0..compiled.works.len() {
+        for work in 0..compiled.workloads.len() {
             state.settle_in(work);
         }
         state.journal.clear();
         state
     }
 
-    /// What it is a state of.
+    /// The compiled fleet.
     pub fn compiled(&self) -> &'p CompiledFleet {
         self.compiled
     }
 
-    /// The moment that it is at: that of the snapshot, until it is moved.
+    /// Current time: that of the snapshot, until it is set.
     pub fn now(&self) -> Moment {
         self.now
     }
 
-    /// Moves its moment. Not journalled.
+    /// Sets the current time. Not journaled.
     pub fn set_now(&mut self, now: Moment) {
         self.now = now;
     }
 
-    /// The model of a workload.
+    /// The workload as in the snapshot.
     pub fn workload(&self, work: WorkloadId) -> &'p Workload {
         &self.compiled.snapshot.workloads[work]
     }
 
-    /// This point.
+    /// The current position in the journal.
     pub fn mark(&self) -> Mark {
         Mark(self.journal.len())
     }
 
-    /// Takes back all that was done since a point.
+    /// Undoes all changes since a mark.
     pub fn undo_to(&mut self, mark: Mark) {
         while self.journal.len() > mark.0 {
             let Some(undo) = self.journal.pop() else {
@@ -192,23 +202,23 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Forgets how to go back: what was done so far stays.
+    /// Clears the journal: the changes so far become permanent.
     pub fn commit(&mut self) {
         self.journal.clear();
     }
 
-    /// Forgets how to take back what was done since a point: it stays.
+    /// Drops the journal since a mark: those changes become permanent.
     pub(super) fn forget_since(&mut self, mark: Mark) {
         self.journal.truncate(mark.0);
     }
 
-    /// Changes what is used for another of the same compiled fleet, and gives back the one so far. Marks from before hold
-    /// again once it is exchanged back; what is done in between is taken back, or stays for good, before that.
+    /// Exchanges the occupancy for another of the same compiled fleet, and returns the previous one. Earlier marks are valid
+    /// again after exchanging back; undo or commit the changes made in between before that.
     pub fn exchange(&mut self, other: &mut Occupancy) {
         std::mem::swap(&mut self.occupancy, other);
     }
 
-    /// A copy of what is used.
+    /// A copy of the occupancy.
     pub fn occupancy(&self) -> Occupancy {
         self.occupancy.clone()
     }
@@ -224,15 +234,13 @@ impl<'p> State<'p> {
                 self.apply(&placement, want, -sign);
                 self.occupancy.recall(placement.node, condition);
             }
-            Undo::Usage(before) => {
-                for (at, counted, gross) in before {
-                    self.occupancy.usage.counted[at] = counted;
-                    self.occupancy.usage.gross[at] = gross;
-                }
+            Undo::Usage(queue, pair, amount) => {
+                self.occupancy
+                    .change_usage(queue, pair, amount.saturating_neg());
             }
-            Undo::Work(work, standing) => self.occupancy.works[work] = standing,
+            Undo::Work(work, standing) => self.occupancy.workloads[work] = standing,
             Undo::Open(node, open) => {
-                self.occupancy.rooms[node].open = open;
+                self.occupancy.nodes[node].open = open;
                 self.occupancy.changes.add(node);
             }
             Undo::Tree(tree, usage) => {
@@ -245,36 +253,36 @@ impl<'p> State<'p> {
 
     // Workloads.
 
-    /// When a workload that holds something got it, where that is known.
+    /// Start of a workload's allocation, if known.
     pub fn since(&self, work: WorkloadId) -> Option<Moment> {
-        self.occupancy.works[work].since
+        self.occupancy.workloads[work].since
     }
 
-    /// Where a workload stands.
-    pub fn standing(&self, work: WorkloadId) -> &WorkloadState {
-        &self.occupancy.works[work]
+    /// State of a workload.
+    pub fn workload_state(&self, work: WorkloadId) -> &WorkloadState {
+        &self.occupancy.workloads[work]
     }
 
-    /// What a workload holds.
+    /// Allocation of a workload.
     pub fn allocation(&self, work: WorkloadId) -> Option<&Arc<Allocation>> {
-        self.occupancy.works[work].allocation.as_ref()
+        self.occupancy.workloads[work].allocation.as_ref()
     }
 
-    /// Its priority, as it is supposed to be.
+    /// Its current priority, which may differ from the snapshot's.
     pub fn priority(&self, work: WorkloadId) -> i32 {
-        self.occupancy.works[work].priority
+        self.occupancy.workloads[work].priority
     }
 
-    /// Workloads that hold quota or nodes, in order.
+    /// Workloads with quota or nodes allocated, in order.
     pub fn holders(&self) -> impl Iterator<Item = WorkloadId> + '_ {
-        let all = self.occupancy.works.iter().enumerate();
+        let all = self.occupancy.workloads.iter().enumerate();
         all.filter(|(_, standing)| standing.allocation.is_some())
             .map(|(work, _)| work)
     }
 
-    /// Workloads that want to start, in order.
+    /// Pending workloads, in order.
     pub fn waiting(&self) -> impl Iterator<Item = WorkloadId> + '_ {
-        let all = self.occupancy.works.iter().enumerate();
+        let all = self.occupancy.workloads.iter().enumerate();
         all.filter(|(_, standing)| {
             standing.status == Status::Waiting && standing.allocation.is_none()
         })
@@ -282,36 +290,36 @@ impl<'p> State<'p> {
     }
 
     fn set_standing(&mut self, work: WorkloadId, standing: WorkloadState) {
-        let before = std::mem::replace(&mut self.occupancy.works[work], standing);
+        let before = std::mem::replace(&mut self.occupancy.workloads[work], standing);
         self.journal.push(Undo::Work(work, before));
     }
 
-    /// Supposes another priority.
+    /// Sets a hypothetical priority.
     pub fn set_priority(&mut self, work: WorkloadId, priority: i32) {
         let standing = WorkloadState {
             priority,
-            ..self.standing(work).clone()
+            ..self.workload_state(work).clone()
         };
         self.set_standing(work, standing);
     }
 
-    /// Supposes another status; what it holds stays with it.
+    /// Sets a hypothetical status; the allocation is unchanged.
     pub fn set_status(&mut self, work: WorkloadId, status: Status) {
         let standing = WorkloadState {
             status,
-            ..self.standing(work).clone()
+            ..self.workload_state(work).clone()
         };
         self.set_standing(work, standing);
     }
 
-    /// Gives a workload what a tenure says, which was found for this state. Nothing is checked.
+    /// Admits a workload with an allocation that was found for this state. Nothing is checked.
     pub fn admit(&mut self, work: WorkloadId, allocation: Arc<Allocation>) {
         self.seat_all(work, &allocation);
-        self.hold(work, allocation);
+        self.allocate(work, allocation);
     }
 
-    /// Says that a workload holds what was taken for it already.
-    pub(crate) fn hold(&mut self, work: WorkloadId, allocation: Arc<Allocation>) {
+    /// Records an allocation whose resources are already taken.
+    pub(crate) fn allocate(&mut self, work: WorkloadId, allocation: Arc<Allocation>) {
         let standing = WorkloadState {
             status: Status::Running,
             allocation: Some(allocation),
@@ -322,7 +330,11 @@ impl<'p> State<'p> {
     }
 
     fn seat_all(&mut self, work: WorkloadId, allocation: &Allocation) {
-        for (set, held) in self.compiled.works[work].sets.iter().zip(&allocation.sets) {
+        for (set, held) in self.compiled.workloads[work]
+            .sets
+            .iter()
+            .zip(&allocation.sets)
+        {
             for placement in &held.placements {
                 self.place_pod(placement, set.want);
             }
@@ -334,10 +346,14 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Takes from a workload all that it holds; it waits again. Gives back what it held.
+    /// Evicts a workload; it becomes pending again. Returns its allocation.
     pub fn evict(&mut self, work: WorkloadId) -> Option<Arc<Allocation>> {
-        let allocation = self.occupancy.works[work].allocation.clone()?;
-        for (set, held) in self.compiled.works[work].sets.iter().zip(&allocation.sets) {
+        let allocation = self.occupancy.workloads[work].allocation.clone()?;
+        for (set, held) in self.compiled.workloads[work]
+            .sets
+            .iter()
+            .zip(&allocation.sets)
+        {
             for placement in &held.placements {
                 self.remove_pod(placement, set.want);
             }
@@ -357,7 +373,7 @@ impl<'p> State<'p> {
         Some(allocation)
     }
 
-    /// Ends a workload: what it holds is free, and it wants nothing more.
+    /// Finishes a workload: its resources are free and it is no longer pending.
     pub fn finish(&mut self, work: WorkloadId) -> Option<Arc<Allocation>> {
         let allocation = self.evict(work);
         self.set_status(work, Status::Ending);
@@ -366,47 +382,47 @@ impl<'p> State<'p> {
 
     // Quota.
 
-    /// The tree of queues, with what is supposed of it.
+    /// The queue tree, with hypothetical quotas.
     pub fn tree(&self) -> &Tree {
         &self.occupancy.tree
     }
 
-    /// What is in use of all quotas.
+    /// Usage of all quotas.
     pub(super) fn usage(&self) -> &Usage {
         &self.occupancy.usage
     }
 
-    /// What a queue may still take of a flavor and resource; below nothing where more is in use than there is.
+    /// Quota that a queue may still use, of a flavor and resource; negative if usage exceeds it.
     pub fn available(&self, queue: QueueId, pair: PairId) -> i64 {
         self.occupancy
             .usage
             .available(&self.occupancy.tree, queue, pair)
     }
 
-    /// What counts against a queue's own and what those below lend it.
+    /// Usage that counts against a queue's own quota and what its descendants lend it.
     pub fn used(&self, queue: QueueId, pair: PairId) -> i64 {
         self.occupancy
             .usage
             .counted(&self.occupancy.tree, queue, pair)
     }
 
-    /// All that a queue and those below it use.
+    /// Total usage of a queue and its descendants.
     pub fn gross(&self, queue: QueueId, pair: PairId) -> i64 {
         self.occupancy
             .usage
             .gross(&self.occupancy.tree, queue, pair)
     }
 
-    /// What a queue uses above its own.
+    /// Usage of a queue above its own quota.
     pub fn borrowed(&self, queue: QueueId, pair: PairId) -> i64 {
         self.occupancy
             .usage
             .borrowed(&self.occupancy.tree, queue, pair)
     }
 
-    /// How high in its tree a queue borrows when it takes so much more: 0 where its own suffices, else the levels below the lowest
-    /// cohort around it that has enough of its own; those of the whole tree where none has. Kueue:
-    /// `FindHeightOfLowestSubtreeThatFits`.
+    /// Height in the tree at which a queue borrows if it uses this much more: 0 if its own quota suffices, else the number of
+    /// levels below the lowest ancestor cohort whose quota suffices; the height of the whole tree if there is none. Source:
+    /// Kueue's `FindHeightOfLowestSubtreeThatFits`.
     pub(super) fn borrow_height(&self, queue: QueueId, pair: PairId, more: i64) -> usize {
         let tree = self.tree();
         let mut left = more;
@@ -421,23 +437,13 @@ impl<'p> State<'p> {
         tree.branches[tree.branches[queue].root].height
     }
 
-    /// Takes (or, below nothing, gives back) quota of a queue. Nothing is checked.
+    /// Uses quota of a queue, or releases it if negative. Nothing is checked.
     pub fn use_quota(&mut self, queue: QueueId, pair: PairId, amount: i64) {
-        let Occupancy { tree, usage, .. } = &mut self.occupancy;
-        let before = tree
-            .path(queue)
-            .map(|up| tree.branches[up].base + pair)
-            .map(|at| (at, usage.counted[at], usage.gross[at]))
-            .collect();
-        self.journal.push(Undo::Usage(before));
-        if amount >= 0 {
-            usage.take(tree, queue, pair, amount);
-        } else {
-            usage.give(tree, queue, pair, -amount);
-        }
+        self.journal.push(Undo::Usage(queue, pair, amount));
+        self.occupancy.change_usage(queue, pair, amount);
     }
 
-    /// Supposes other quotas for a queue; what is in use stays.
+    /// Sets hypothetical quotas of a queue; usage is unchanged.
     pub fn set_quota(&mut self, queue: QueueId, pair: PairId, quotas: Quotas) {
         let tree = Arc::new(self.occupancy.tree.with(queue, pair, quotas));
         let before = std::mem::replace(&mut self.occupancy.tree, tree);
@@ -445,7 +451,10 @@ impl<'p> State<'p> {
         let usage = std::mem::replace(&mut self.occupancy.usage, usage);
         self.journal.push(Undo::Tree(before, Box::new(usage)));
         let Occupancy {
-            tree, usage, works, ..
+            tree,
+            usage,
+            workloads: works,
+            ..
         } = &mut self.occupancy;
         for allocation in works.iter().filter_map(|work| work.allocation.as_ref()) {
             if let Some(queue) = allocation.queue {
@@ -458,43 +467,43 @@ impl<'p> State<'p> {
 
     // Nodes.
 
-    /// How many nodes there are, supposed ones included.
+    /// Number of nodes, including hypothetical ones.
     pub fn nodes(&self) -> usize {
-        self.occupancy.rooms.len()
+        self.occupancy.nodes.len()
     }
 
     /// A node.
-    pub fn room(&self, node: NodeId) -> &NodeFree {
-        &self.occupancy.rooms[node]
+    pub fn node_free(&self, node: NodeId) -> &NodeFree {
+        &self.occupancy.nodes[node]
     }
 
-    /// What is left of each unit of a node, in the order of its make, in thousandths.
+    /// Free thousandths of each unit of a node, in the order of its shape.
     pub fn left(&self, node: NodeId) -> &[i32] {
-        let room = &self.occupancy.rooms[node];
-        let units = self.compiled.makes[room.make].units.len();
+        let room = &self.occupancy.nodes[node];
+        let units = self.compiled.node_shapes[room.node_shape].units.len();
         &self.occupancy.left[room.begin..room.begin + units]
     }
 
-    /// Opens or closes a node for new pods.
+    /// Opens a node to new pods, or closes it.
     pub fn set_open(&mut self, node: NodeId, open: bool) {
-        let before = std::mem::replace(&mut self.occupancy.rooms[node].open, open);
+        let before = std::mem::replace(&mut self.occupancy.nodes[node].open, open);
         self.occupancy.changes.add(node);
         self.journal.push(Undo::Open(node, before));
     }
 
-    /// Supposes one more node, open and empty, like another: same shape, labels and place.
+    /// Adds a hypothetical node, open and empty, with another node's shape, labels and topology.
     pub fn add_node(&mut self, like: NodeId) -> NodeId {
-        let origin = self.occupancy.rooms[like].origin;
+        let origin = self.occupancy.nodes[like].origin;
         let site = super::compiled::CompiledNode {
             open: true,
-            ..self.compiled.sites[origin]
+            ..self.compiled.nodes[origin]
         };
         self.occupancy.add_room(self.compiled, origin, site);
         self.journal.push(Undo::Node);
-        self.occupancy.rooms.len() - 1
+        self.occupancy.nodes.len() - 1
     }
 
-    /// A pod sits down. Nothing is checked.
+    /// Places a pod. Nothing is checked.
     pub fn place_pod(&mut self, placement: &PodPlacement, want: usize) {
         let condition = self.apply(placement, want, 1);
         self.journal.push(Undo::PodPlacement {
@@ -505,7 +514,7 @@ impl<'p> State<'p> {
         });
     }
 
-    /// A pod gets up.
+    /// Removes a pod.
     pub fn remove_pod(&mut self, placement: &PodPlacement, want: usize) {
         let condition = self.apply(placement, want, -1);
         self.journal.push(Undo::PodPlacement {
@@ -517,12 +526,12 @@ impl<'p> State<'p> {
     }
 
     fn apply(&mut self, placement: &PodPlacement, want: usize, sign: i64) -> u32 {
-        let ask = &self.compiled.wants[want].ask;
+        let ask = &self.compiled.requests[want].ask;
         let plain = (ask.cpu_milli * sign, ask.memory_bytes * sign);
         self.occupancy.apply(self.compiled, placement, plain, sign)
     }
 
-    /// How a pod would do on a node.
+    /// How a pod fits a node.
     pub(super) fn look(&mut self, node: NodeId, want: usize) -> Look {
         let condition = self
             .occupancy
@@ -530,7 +539,16 @@ impl<'p> State<'p> {
         self.memo.look(self.compiled, want, condition)
     }
 
-    /// Says which nodes are kept for somebody.
+    /// Number of such pods that fit the free devices of a node, regardless of CPU and memory.
+    pub(super) fn by_devices(&mut self, node: NodeId, want: usize) -> u64 {
+        let condition = self
+            .occupancy
+            .condition(self.compiled, &mut self.memo, node);
+        let pods = self.memo.by_devices(self.compiled, want, condition);
+        pods.unsigned_abs()
+    }
+
+    /// Sets the reserved nodes.
     pub(super) fn keep_nodes(&mut self, nodes: BTreeSet<NodeId>) {
         let before = std::mem::replace(&mut self.occupancy.kept, nodes);
         let changed: Vec<NodeId> = before
@@ -542,22 +560,22 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Whether a node is open, and not kept for others where that counts.
+    /// Whether a node is open, and not reserved if reserved nodes count as closed.
     pub(super) fn takes_pods(&self, node: NodeId) -> bool {
         let Occupancy { beside, kept, .. } = &self.occupancy;
-        self.room(node).open && !(*beside && kept.contains(&node))
+        self.node_free(node).open && !(*beside && kept.contains(&node))
     }
 
-    /// Whether nodes that are kept for somebody count as closed.
+    /// Sets whether reserved nodes count as closed.
     pub(super) fn set_beside(&mut self, beside: bool) {
         self.occupancy.beside = beside;
     }
 
-    /// Whole units of a resource that nobody holds, on open nodes.
+    /// Number of free whole units of a resource on open nodes.
     pub fn free_units(&self, resource: ResourceId) -> usize {
         let free = |node: NodeId| {
-            let room = self.room(node);
-            let units = self.compiled.makes[room.make].units.iter();
+            let room = self.node_free(node);
+            let units = self.compiled.node_shapes[room.node_shape].units.iter();
             let whole = units.zip(self.left(node)).filter(|(unit, left)| {
                 unit.resource == resource && unit.sound && **left == super::snapshot::WHOLE
             });
@@ -566,9 +584,9 @@ impl<'p> State<'p> {
         (0..self.nodes()).map(free).sum()
     }
 
-    /// The flavors whose labels a node carries.
+    /// Flavors whose labels a node has.
     pub fn flavors_of(&self, node: NodeId) -> impl Iterator<Item = FlavorId> + '_ {
-        let origin = self.occupancy.rooms[node].origin;
+        let origin = self.occupancy.nodes[node].origin;
         let labels = &self.compiled.snapshot.nodes[origin].labels;
         let flavors = self.compiled.snapshot.flavors.iter().enumerate();
         flavors

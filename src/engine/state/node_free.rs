@@ -1,31 +1,31 @@
-//! Nodes of a state.
+//! Nodes of a state and the log of their changes.
 
 use crate::compiled::{CompiledFleet, CompiledNode, NodeId};
 
 use super::condition::Memo;
 use super::{Occupancy, PodPlacement};
 
-/// A condition that is to be worked out.
+/// Marks a condition that has to be computed.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Which nodes changed when; views follow that.
+/// Log of node changes; views follow it.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Changes {
-    /// How many there were.
+pub(super) struct NodeChangeLog {
+    /// Number of changes.
     pub(super) count: u64,
-    /// Per node: the last of them that was its.
+    /// Per node: number of its last change.
     pub(super) last: Vec<u64>,
-    /// The same for every stretch of nodes.
+    /// The same per stretch of nodes.
     pub(super) stretches: Vec<u64>,
-    /// The nodes of the latest of them, in order.
+    /// Nodes of the latest changes, in order.
     list: Vec<u32>,
 }
 
-impl Changes {
-    /// Nodes of a stretch.
+impl NodeChangeLog {
+    /// Number of nodes in a stretch.
     pub(super) const STRETCH: usize = 32;
 
-    /// Fewer changes than a node in so many are gone through one by one; for more the nodes themselves are.
+    /// Changes are followed one by one if there are fewer than one in this many nodes; otherwise all nodes are checked.
     const EACH: usize = 32;
 
     fn add_node(&mut self) {
@@ -42,7 +42,7 @@ impl Changes {
         self.list.clear();
     }
 
-    /// Something about a node changed.
+    /// Records a change of a node.
     pub(super) fn add(&mut self, node: NodeId) {
         self.count += 1;
         self.last[node] = self.count;
@@ -53,7 +53,7 @@ impl Changes {
         self.list.push(node as u32);
     }
 
-    /// Nodes that changed after so many changes, some of them perhaps several times; nothing where that is a long list.
+    /// Nodes that changed after the first `seen` changes, possibly repeated; none if the list is too long.
     pub(super) fn since(&self, seen: u64) -> Option<&[u32]> {
         let behind = usize::try_from(self.count - seen).unwrap_or(usize::MAX);
         let few = behind <= self.list.len() && behind <= self.last.len() / Self::EACH + 16;
@@ -64,19 +64,19 @@ impl Changes {
 /// A node of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeFree {
-    /// The node of the snapshot that it is, or that it is like.
+    /// The snapshot's node, or the one that a hypothetical node copies.
     pub origin: NodeId,
     /// Its shape.
-    pub make: usize,
-    /// CPU left, in thousandths of a core; below nothing where more is in use than there is.
+    pub node_shape: usize,
+    /// Free CPU, in thousandths of a core; negative if overcommitted.
     pub cpu: i64,
-    /// Memory left, in bytes.
+    /// Free memory, in bytes.
     pub memory: i64,
-    /// New pods may be placed on it.
+    /// Whether it takes new pods.
     pub open: bool,
-    /// Where its units begin in the list of what is left.
+    /// Index of its first unit in the list of free units.
     pub(super) begin: usize,
-    /// Its condition, once somebody asked.
+    /// Its condition, once computed.
     pub(super) condition: u32,
 }
 
@@ -87,15 +87,15 @@ impl Occupancy {
         origin: NodeId,
         site: CompiledNode,
     ) {
-        let shape = &compiled.makes[site.make];
+        let shape = &compiled.node_shapes[site.node_shape];
         let begin = self.left.len();
         self.left.extend(std::iter::repeat_n(
             crate::snapshot::WHOLE,
             shape.units.len(),
         ));
-        self.rooms.push(NodeFree {
+        self.nodes.push(NodeFree {
             origin,
-            make: site.make,
+            node_shape: site.node_shape,
             cpu: shape.cpu,
             memory: shape.memory,
             open: site.open,
@@ -105,9 +105,9 @@ impl Occupancy {
         self.changes.add_node();
     }
 
-    /// Takes the last node away. Nobody sits on it: all that was done on it was undone before.
+    /// Removes the last node. It has no pods: all changes on it were undone before.
     pub(super) fn drop_room(&mut self) {
-        if let Some(room) = self.rooms.pop() {
+        if let Some(room) = self.nodes.pop() {
             self.left.truncate(room.begin);
             self.changes.drop_node();
         }
@@ -120,16 +120,16 @@ impl Occupancy {
         memo: &mut Memo,
         node: NodeId,
     ) -> u32 {
-        let room = &mut self.rooms[node];
+        let room = &mut self.nodes[node];
         if room.condition == UNKNOWN {
-            let shape = &compiled.makes[room.make];
+            let shape = &compiled.node_shapes[room.node_shape];
             let left = &self.left[room.begin..room.begin + shape.units.len()];
-            room.condition = memo.condition(room.make, shape, room.cpu, room.memory, left);
+            room.condition = memo.condition(room.node_shape, shape, room.cpu, room.memory, left);
         }
         room.condition
     }
 
-    /// Takes (`sign` 1) or gives back (-1) what a pod holds on a node. Gives the condition before, if it was known.
+    /// Takes (`sign` 1) or releases (-1) a pod's resources on a node. Returns the previous condition, if known.
     pub(super) fn apply(
         &mut self,
         compiled: &CompiledFleet,
@@ -137,12 +137,12 @@ impl Occupancy {
         (cpu, bytes): (i64, i64),
         sign: i64,
     ) -> u32 {
-        let room = &mut self.rooms[placement.node];
+        let room = &mut self.nodes[placement.node];
         room.cpu -= cpu;
         room.memory -= bytes;
-        let shape = &compiled.makes[room.make];
+        let shape = &compiled.node_shapes[room.node_shape];
         let left = &mut self.left[room.begin..room.begin + shape.units.len()];
-        for &(unit, milli) in placement.grips.iter() {
+        for &(unit, milli) in placement.units.iter() {
             left[unit as usize] -= milli * if sign > 0 { 1 } else { -1 };
         }
         let before = std::mem::replace(&mut room.condition, UNKNOWN);
@@ -150,8 +150,8 @@ impl Occupancy {
         before
     }
 
-    /// Says what the condition of a node is, which is as it was when that was worked out.
+    /// Restores a known condition of a node whose free resources are again what they were.
     pub(super) fn recall(&mut self, node: NodeId, condition: u32) {
-        self.rooms[node].condition = condition;
+        self.nodes[node].condition = condition;
     }
 }

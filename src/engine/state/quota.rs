@@ -1,8 +1,8 @@
-//! Quota in use up the tree, as Kueue reckons it: what a queue uses beyond what it never lends counts above it too.
+//! Quota usage up the tree, as Kueue computes it: usage beyond a queue's lending-protected quota also counts in its ancestors.
 
 use crate::compiled::{PairId, QueueId, Tree};
 
-/// Usage of all queues. `counted` is what counts against a queue's subtree; `gross` all that it and those below use.
+/// Usage of all queues. `counted` counts against a queue's subtree; `gross` is the total of a queue and its descendants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Usage {
     pub(super) counted: Vec<i64>,
@@ -21,18 +21,18 @@ impl Usage {
         tree.branches[queue].base + pair
     }
 
-    /// What a queue uses.
+    /// Counted usage of a queue.
     pub(super) fn counted(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
         self.counted[Self::at(tree, queue, pair)]
     }
 
-    /// What a queue and those below it use in all.
+    /// Total usage of a queue and its descendants.
     pub(super) fn gross(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
         self.gross[Self::at(tree, queue, pair)]
     }
 
-    /// What a queue may still take, limits of borrowing and lending and hard caps considered; below nothing where more is
-    /// in use than there is.
+    /// Quota that a queue may still use, within borrowing and lending limits and hard caps; negative if usage
+    /// exceeds it.
     pub(crate) fn available(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
         let quota = self.by_quota(tree, queue, pair);
         let caps = tree.path(queue).filter_map(|queue| {
@@ -57,12 +57,12 @@ impl Usage {
         (quotas.guaranteed - used).max(0) + above
     }
 
-    /// What a queue uses above its own.
+    /// Usage of a queue above its own quota.
     pub(super) fn borrowed(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
         (self.counted(tree, queue, pair) - tree.quota(queue, pair).subtree).max(0)
     }
 
-    /// Takes an amount for a queue. Nothing is checked.
+    /// Uses an amount of quota. Nothing is checked.
     pub(super) fn take(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] += amount;
@@ -79,7 +79,7 @@ impl Usage {
         }
     }
 
-    /// Gives back an amount of a queue.
+    /// Releases an amount of quota: the exact inverse of [`Self::take`], and the other way around.
     pub(crate) fn give(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] -= amount;

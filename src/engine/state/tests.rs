@@ -1,4 +1,4 @@
-//! Quotas up the tree, by hand, and what is done and taken back.
+//! Tests of quotas up the tree, computed by hand, and of undo.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::fit::Relaxation;
 use crate::fixture::{check, compiled, id, node, work};
 
 /// `left` keeps 2 of its 10 to itself and borrows up to 3; `right` lends all of its 6; the cohort has 4 of its own and may
-/// get no more than 1 from the top, which has 5.
+/// borrow no more than 1 from the root, which has 5.
 fn tree() -> CompiledFleet {
     compiled(json!({
         "flavors": [{ "name": "f" }],
@@ -85,7 +85,7 @@ fn a_cap_holds_whatever_could_be_borrowed_and_supposed_quotas_are_taken_back() {
     assert_eq!(state.available(left, 0), 13_000);
 }
 
-/// What the scheduler counts against a node counts here.
+/// Resources that the scheduler counts against a node count here too.
 #[test]
 fn pods_without_devices_take_their_cpu_and_memory() {
     let fleet = |cpu: i64, gib: i64| {

@@ -1,6 +1,6 @@
-//! How a kind of pod would do on all nodes that it may use, kept up to date: rooms, their sums by domain, and nodes by cost.
-//! A view is worked out once and then follows the list of nodes that changed, so that a decision costs what changed since
-//! the last one like it, and not the size of the fleet. It is a function of what is used: dropping one changes no answer.
+//! Views: how a kind of pod fits all eligible nodes, kept up to date: pods per node, sums by domain, and nodes by cost.
+//! A view is computed once and then follows the list of changed nodes, so that a decision costs what changed since the last
+//! similar one, not the size of the fleet. A view is a function of the occupancy: dropping one changes no result.
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,25 @@ use crate::compiled::{CompiledFleet, NodeId};
 use crate::fit::Gate;
 
 use super::condition::Memo;
-use super::node_free::{Changes, NodeFree};
+use super::node_free::{NodeChangeLog, NodeFree};
 use super::{Occupancy, State};
 
-/// Most views that are kept.
+/// Maximum number of cached views.
 const MOST: usize = 512;
 
-/// The condition of a node that is closed.
+/// Condition of a closed node.
 const NONE: u32 = u32::MAX;
 
-/// The condition of a node that is never for these pods. This and the one before stand for no room.
+/// Condition of a node that is never eligible for these pods. This and [`NONE`] mean that no pod fits.
 const NEVER: u32 = u32::MAX - 1;
 
-/// Rooms of as many pods and more are counted as one.
+/// Nodes that fit at least this many pods are counted together.
 const WIDE: usize = 31;
 
-/// What is asked, index of the gate, and whether nodes that are kept for others are left out.
+/// Pod request, index of the gate, and whether reserved nodes are excluded.
 type Key = (usize, u32, bool);
 
-/// The views of what is used. A copy begins without any.
+/// Views of an occupancy. A clone starts empty.
 #[derive(Default, Debug)]
 pub(super) struct Views(FxHashMap<Key, Box<View>>);
 
@@ -42,44 +42,44 @@ impl Clone for Views {
 #[derive(Default, Debug)]
 pub(crate) struct View {
     key: Key,
-    /// After how many changes it was last brought up to date.
+    /// Number of changes that the view includes.
     seen: u64,
-    /// Per node: the condition that it was seen in.
+    /// Per node: the condition at the last update.
     conditions: Vec<u32>,
-    /// Of nodes that are only supposed: which they are like.
+    /// For each hypothetical node: the node that it copies.
     supposed: Vec<NodeId>,
-    /// Stretches with nodes of which some may be for these pods.
+    /// Stretches with nodes that may be eligible for these pods.
     stretches: Vec<usize>,
-    /// Pods for which there is room anywhere.
+    /// Number of pods that fit on all nodes.
     pub(crate) total: u64,
-    /// How many nodes have room for so many pods.
+    /// Number of nodes by the number of pods that fit, [`WIDE`] and more together.
     widths: [u32; WIDE + 1],
-    /// Per ladder that was asked for: pods for which each domain has room.
+    /// Per requested ladder: number of pods that fit in each domain.
     sums: Vec<(usize, Vec<u64>)>,
-    /// Nodes with room, the cheapest first; only once it was asked for.
+    /// Nodes that fit a pod, cheapest first; only after a request.
     order: Option<BTreeSet<((i64, i64), u32)>>,
 }
 
 impl View {
-    /// Pods for which each domain of a ladder has room; the ladder must have been asked for.
+    /// Number of pods that fit in each domain of a ladder; the ladder must have been requested.
     pub(crate) fn sums(&self, ladder: usize) -> &[u64] {
         let found = self.sums.iter().find(|(at, _)| *at == ladder);
         found.map_or(&[], |(_, sums)| sums)
     }
 
-    /// Whether some node may have room for so many.
+    /// Whether some node may fit this many pods.
     pub(crate) fn may_hold(&self, pods: u32) -> bool {
         let from = (pods as usize).min(WIDE);
         self.widths[from..].iter().any(|nodes| *nodes > 0)
     }
 
-    /// Nodes with room, the cheapest first; the order must have been asked for.
+    /// Nodes that fit a pod, cheapest first; the order must have been requested.
     pub(crate) fn order(&self) -> impl Iterator<Item = NodeId> + '_ {
         let all = self.order.iter().flatten();
         all.map(|(_, node)| *node as NodeId)
     }
 
-    /// The view of all nodes as they are.
+    /// Builds the view from all nodes.
     fn build(
         key: Key,
         occupancy: &mut Occupancy,
@@ -87,18 +87,18 @@ impl View {
         compiled: &CompiledFleet,
         gate: &Gate,
     ) -> Self {
-        let told = compiled.sites.len();
+        let told = compiled.nodes.len();
         let mut view = Self {
             key,
             seen: occupancy.changes.count,
-            conditions: Vec::with_capacity(occupancy.rooms.len()),
-            supposed: occupancy.rooms[told..].iter().map(|it| it.origin).collect(),
+            conditions: Vec::with_capacity(occupancy.nodes.len()),
+            supposed: occupancy.nodes[told..].iter().map(|it| it.origin).collect(),
             ..Self::default()
         };
-        for node in 0..occupancy.rooms.len() {
+        for node in 0..occupancy.nodes.len() {
             let condition = view.now(occupancy, memo, compiled, gate, node);
             view.conditions.push(condition);
-            let stretch = node / Changes::STRETCH;
+            let stretch = node / NodeChangeLog::STRETCH;
             if node < told && condition != NEVER && view.stretches.last() != Some(&stretch) {
                 view.stretches.push(stretch);
             }
@@ -117,23 +117,23 @@ impl View {
         compiled: &CompiledFleet,
         gate: &Gate,
     ) {
-        if self.seen == occupancy.changes.count && self.conditions.len() == occupancy.rooms.len() {
+        if self.seen == occupancy.changes.count && self.conditions.len() == occupancy.nodes.len() {
             return;
         }
-        while self.conditions.len() > occupancy.rooms.len() {
+        while self.conditions.len() > occupancy.nodes.len() {
             let node = self.conditions.len() - 1;
             self.change(memo, compiled, node, NONE, None);
             self.widths[0] -= 1;
             self.conditions.pop();
             self.supposed.pop();
         }
-        while self.conditions.len() < occupancy.rooms.len() {
-            let room = &occupancy.rooms[self.conditions.len()];
+        while self.conditions.len() < occupancy.nodes.len() {
+            let room = &occupancy.nodes[self.conditions.len()];
             self.supposed.push(room.origin);
             self.conditions.push(NONE);
             self.widths[0] += 1;
         }
-        let told = compiled.sites.len();
+        let told = compiled.nodes.len();
         if let Some(few) = occupancy.changes.since(self.seen).map(<[u32]>::to_vec) {
             for node in few {
                 self.follow(occupancy, memo, compiled, gate, node as NodeId);
@@ -144,21 +144,21 @@ impl View {
                 if occupancy.changes.stretches[stretch] <= self.seen {
                     continue;
                 }
-                let begin = stretch * Changes::STRETCH;
-                for node in begin..(begin + Changes::STRETCH).min(told) {
+                let begin = stretch * NodeChangeLog::STRETCH;
+                for node in begin..(begin + NodeChangeLog::STRETCH).min(told) {
                     if occupancy.changes.last[node] > self.seen {
                         self.follow(occupancy, memo, compiled, gate, node);
                     }
                 }
             }
-            for node in told..occupancy.rooms.len() {
+            for node in told..occupancy.nodes.len() {
                 self.follow(occupancy, memo, compiled, gate, node);
             }
         }
         self.seen = occupancy.changes.count;
     }
 
-    /// Follows one node.
+    /// Updates one node.
     fn follow(
         &mut self,
         occupancy: &mut Occupancy,
@@ -168,18 +168,18 @@ impl View {
         node: NodeId,
     ) {
         let before = self.conditions[node];
-        let room = &occupancy.rooms[node];
+        let room = &occupancy.nodes[node];
         let origin = room.origin;
-        // Most that changed is again as it was.
+        // Most changed nodes have their previous condition again.
         let same = before == NEVER
             || before < NEVER && before == room.condition && room.open && !self.key.2;
-        if node >= compiled.sites.len() || !same {
+        if node >= compiled.nodes.len() || !same {
             let after = self.now(occupancy, memo, compiled, gate, node);
             self.change(memo, compiled, node, after, Some(origin));
         }
     }
 
-    /// The condition of a node now, for these pods.
+    /// Current condition of a node, for these pods.
     fn now(
         &self,
         occupancy: &mut Occupancy,
@@ -188,8 +188,8 @@ impl View {
         gate: &Gate,
         node: NodeId,
     ) -> u32 {
-        let room: &NodeFree = &occupancy.rooms[node];
-        if !gate[compiled.makes[room.make].zone] {
+        let room: &NodeFree = &occupancy.nodes[node];
+        if !gate[compiled.node_shapes[room.node_shape].zone] {
             return NEVER;
         }
         if !room.open || self.key.2 && occupancy.kept.contains(&node) {
@@ -217,7 +217,7 @@ impl View {
         for (node, &condition) in self.conditions.iter().enumerate() {
             let room = u64::from(self.room_in(memo, compiled, condition));
             if room > 0 {
-                for &domain in &ladder.paths[occupancy.rooms[node].origin] {
+                for &domain in &ladder.paths[occupancy.nodes[node].origin] {
                     sums[domain] += room;
                 }
             }
@@ -238,7 +238,7 @@ impl View {
         self.order = Some(all.into_iter().collect());
     }
 
-    /// A node, which is like another, comes into another condition.
+    /// Changes a node's condition.
     fn change(
         &mut self,
         memo: &mut Memo,
@@ -248,7 +248,7 @@ impl View {
         like: Option<NodeId>,
     ) {
         let before = self.conditions[node];
-        let told = compiled.sites.len();
+        let told = compiled.nodes.len();
         let was = node.checked_sub(told).map_or(node, |at| self.supposed[at]);
         let like = like.unwrap_or(was);
         if before == after && was == like {
@@ -286,7 +286,7 @@ impl View {
 }
 
 impl State<'_> {
-    /// The view of a kind of pod through a gate, up to date, to be given back by [`State::give_view`].
+    /// The up-to-date view of a kind of pod and a gate; return it with [`State::give_view`].
     pub(crate) fn take_view(
         &mut self,
         want: usize,
@@ -317,7 +317,7 @@ impl State<'_> {
         view
     }
 
-    /// Gives a view back.
+    /// Returns a view to the cache.
     pub(crate) fn give_view(&mut self, view: Box<View>) {
         let views = &mut self.occupancy.views.0;
         if views.len() >= MOST {

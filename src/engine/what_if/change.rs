@@ -1,11 +1,12 @@
-//! What can be supposed, done to a snapshot.
+//! Hypothetical changes and how they apply to a snapshot.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::explain::{add_nodes, add_quota};
-use crate::snapshot::{Choice, DEVICES, Quota, Snapshot, Status};
+use crate::explanations;
+use crate::snapshot::{DEVICES, FlavorChoice, Quota, Snapshot, Status};
 use model::base::document::unknown;
 use model::base::{Name, ObjectKey, SmallSort};
 use model::fleet::job::JobKey;
@@ -13,48 +14,48 @@ use model::fleet::node::Billing;
 
 use super::names;
 
-/// The label that names a node's zone.
+/// Node label of the zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Most nodes or copies of a workload that may be supposed.
+/// Maximum number of hypothetical nodes or copies of a workload.
 const MOST: i64 = 100_000;
 
-/// A change that is supposed. Amounts of devices are whole devices; prices micro-USD a device-hour.
+/// A hypothetical change. Amounts of devices are whole devices; prices micro-USD a device-hour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Suppose {
-    /// More or fewer nodes like those of a pool, machine type or name. Fewer: the emptiest go first.
+    /// More or fewer nodes like those of a pool, machine type or name. The emptiest nodes are removed first.
     Nodes {
         /// Pool, machine type or node.
         like: String,
-        /// By how many.
+        /// Difference.
         by: i64,
     },
-    /// All nodes of a pool, zone or name are gone.
+    /// Loss of all nodes of a pool, a zone or a name.
     Lost {
         /// `pool`, `zone` or `node`.
         what: LostPart,
         /// Its name.
         name: String,
     },
-    /// A queue's quota of devices of a flavor changes by so many.
+    /// Changes a queue's device quota of a flavor by a difference.
     QuotaBy {
         /// Queue.
         queue: String,
         /// Flavor.
         flavor: String,
-        /// By how many.
+        /// Difference, in devices.
         by: i64,
     },
-    /// A queue's quota of devices of a flavor is so many.
+    /// Sets a queue's device quota of a flavor.
     QuotaSet {
         /// Queue.
         queue: String,
         /// Flavor.
         flavor: String,
-        /// How many.
+        /// Devices.
         to: i64,
     },
-    /// Quota of a flavor goes from one queue to another.
+    /// Moves device quota of a flavor from one queue to another.
     QuotaMove {
         /// From.
         from: String,
@@ -62,64 +63,64 @@ pub enum Suppose {
         to: String,
         /// Flavor.
         flavor: String,
-        /// How many devices.
+        /// Devices.
         devices: i64,
     },
-    /// Devices of a flavor or class cost so much.
+    /// Sets the price of a flavor's or class's devices.
     Price {
         /// Flavor or class.
         of: String,
         /// Micro-USD a device-hour.
         micro_usd: i64,
     },
-    /// A pool is made of spot nodes at a price.
+    /// Turns a pool into spot nodes at a price.
     Spot {
         /// Pool.
         pool: String,
         /// Micro-USD a device-hour.
         micro_usd: i64,
     },
-    /// A workload asks for this flavor and no other.
+    /// Restricts a workload to one flavor.
     JobFlavor {
         /// `NAMESPACE/NAME`.
         job: String,
         /// Flavor.
         flavor: String,
     },
-    /// A workload has this priority.
+    /// Sets a workload's priority.
     JobPriority {
         /// `NAMESPACE/NAME`.
         job: String,
         /// Priority.
         priority: i32,
     },
-    /// A workload is gone.
+    /// Removes a workload.
     JobRemoved {
         /// `NAMESPACE/NAME`.
         job: String,
     },
-    /// So many more workloads like one wait.
+    /// Adds pending copies of a workload.
     JobAdded {
-        /// `NAMESPACE/NAME` of the one.
+        /// `NAMESPACE/NAME` of the original.
         job: String,
-        /// How many.
+        /// Number of copies.
         count: i64,
     },
 }
 
-/// What kind of place is lost.
+/// Kind of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LostPart {
     /// A pool.
     Pool,
-    /// A zone, by the node label that names it.
+    /// A zone, by its node label.
     Zone,
     /// A node.
     Node,
 }
 
 impl LostPart {
-    /// Its word in the grammar.
+    /// Keyword in the grammar.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pool => "pool",
@@ -163,10 +164,10 @@ impl fmt::Display for Suppose {
 }
 
 impl Suppose {
-    /// Does it to a snapshot, which is to be settled after. Gives back the workloads that lose their nodes.
+    /// Applies the change to a snapshot, which must be settled afterwards. Returns the workloads that lose their nodes.
     ///
     /// # Errors
-    /// It names what is not there.
+    /// Names an object that does not exist.
     pub fn apply(&self, snapshot: &mut Snapshot) -> Result<BTreeSet<JobKey>, String> {
         let none = BTreeSet::new();
         match self {
@@ -212,11 +213,11 @@ impl Suppose {
                 }
                 let at = find(snapshot, job)?;
                 let work = &mut snapshot.workloads[at];
-                work.flavors = vec![Choice {
+                work.flavors = vec![FlavorChoice {
                     flavor: Name::new(flavor),
                     speed_milli: 1_000,
                 }];
-                // It is one kind of device or the other: what runs moves, so it starts anew.
+                // The device changes, so the running workload restarts.
                 return Ok(displace(snapshot, at).into_iter().collect());
             }
             Self::JobPriority { job, priority } => {
@@ -252,14 +253,7 @@ impl Suppose {
 fn find(snapshot: &Snapshot, job: &str) -> Result<usize, String> {
     let text = |at: usize| snapshot.workloads[at].key.key.to_string();
     let found = (0..snapshot.workloads.len()).find(|&at| text(at) == job);
-    found.ok_or_else(|| {
-        let all: Vec<String> = (0..snapshot.workloads.len()).map(text).collect();
-        let near = model::base::document::nearest(job, all.iter().map(String::as_str));
-        match near {
-            Some(near) => format!("there is no job `{job}`; did you mean `{near}`?"),
-            None => format!("there is no job `{job}`; write NAMESPACE/NAME"),
-        }
-    })
+    found.ok_or_else(|| explanations::no_such_job(snapshot, job))
 }
 
 fn displace(snapshot: &mut Snapshot, at: usize) -> Option<JobKey> {
@@ -280,7 +274,7 @@ fn displace(snapshot: &mut Snapshot, at: usize) -> Option<JobKey> {
     Some(work.key.clone())
 }
 
-/// Takes nodes away; gangs with a pod on one of them stop whole.
+/// Removes nodes; gangs with a pod on one of them stop as a whole.
 fn lose(snapshot: &mut Snapshot, gone: &BTreeSet<Name>) -> BTreeSet<JobKey> {
     snapshot.nodes.retain(|node| !gone.contains(&node.name));
     let hit: Vec<usize> = snapshot
@@ -350,7 +344,7 @@ fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey
     let mut held: BTreeMap<&Name, usize> = BTreeMap::new();
     for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
         for placement in &set.placements {
-            *held.entry(&placement.node).or_default() += placement.grips.len().max(1);
+            *held.entry(&placement.node).or_default() += placement.devices.len().max(1);
         }
     }
     let mut order: Vec<(usize, Reverse<&Name>)> = found
@@ -375,7 +369,7 @@ enum By {
     Set(i64),
 }
 
-/// The resource in which a queue counts devices of a flavor.
+/// The quota entry in which a queue counts devices of a flavor.
 fn device_quota<'q>(quotas: &'q [Quota], flavor: &str) -> Option<&'q Quota> {
     let of = |quota: &&Quota| *quota.flavor == *flavor;
     let plain = |quota: &&Quota| !matches!(&*quota.resource, "cpu" | "memory" | "pods");

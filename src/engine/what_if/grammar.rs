@@ -1,4 +1,4 @@
-//! The words in which a supposition is written.
+//! Grammar of hypothetical changes.
 
 use model::base::document::{nearest, unknown};
 
@@ -21,15 +21,15 @@ pub const GRAMMAR: [&str; 13] = [
     "job NAMESPACE/NAME +N",
 ];
 
-/// The words that a change begins with.
+/// The first words of changes.
 pub const VERBS: [&str; 8] = [
     "nodes", "pool", "zone", "node", "quota", "price", "spot", "job",
 ];
 
-/// Reads one supposition: `quota nlp/h100 +64`.
+/// Parses one change: `quota nlp/h100 +64`.
 ///
 /// # Errors
-/// A word is not one of the grammar's, or a number is none; the text says the nearest that is.
+/// A word is not in the grammar, or a number is invalid; the text suggests the nearest match.
 pub fn parse(text: &str) -> Result<Suppose, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some((verb, rest)) = words.split_first() else {
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         like: like.to_owned(),
         by,
     };
-    // The number may come first, and `nodes` be left out.
+    // The number may come first, and `nodes` may be omitted.
     match (*verb, rest, signed(verb)) {
         ("nodes", [by, like], _) if signed(by).is_some() => {
             return Ok(nodes(like, signed(by).unwrap_or_default()));
@@ -115,7 +115,7 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
     }
 }
 
-/// The changes of a text, in which `;` stands between them.
+/// Splits a text into changes separated by `;`.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(';').map(str::trim)
 }
@@ -144,13 +144,13 @@ fn quota(target: &str, amount: &str) -> Option<Suppose> {
     Some(Suppose::QuotaBy { queue, flavor, by })
 }
 
-/// A number with its sign, so that a change is not taken for a total.
+/// A number with an explicit sign, so that a difference is not mistaken for a total.
 fn signed(text: &str) -> Option<i64> {
     let signed = text.starts_with(['+', '-']);
     text.parse().ok().filter(|_| signed)
 }
 
-/// Dollars as micro-USD, exactly, up to six places.
+/// Dollars as micro-USD, exact to six decimal places.
 fn dollars(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The same fleet with something changed: what runs, who starts when, and what it burns, before and after.
+//! What-if: compares a fleet before and after changes: what runs, when workloads start, and the rate.
 
 mod change;
 mod grammar;
@@ -15,8 +15,9 @@ use model::fleet::job::JobKey;
 
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle;
-use super::explain::{AS_TOLD, job};
+use super::explain::job;
 use super::explanations;
+use super::fit::Relaxation;
 use super::forecast::{self, Start};
 use super::snapshot::{Snapshot, Status, Workload};
 use super::spending::spending;
@@ -27,40 +28,40 @@ use model::usage::{BudgetChange, FleetSpending};
 pub use change::{LostPart, Suppose};
 pub use grammar::{GRAMMAR, VERBS, parse, split};
 
-/// A fleet in figures, when all that can start has started.
+/// Figures of a fleet after everything that can start has started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Figures {
+pub struct WhatIfFigures {
     /// Nodes.
     pub nodes: usize,
     /// Devices.
     pub devices: usize,
-    /// Thousandths of devices and slices that are held.
+    /// Allocated thousandths of devices and slices.
     pub allocated_milli: i64,
-    /// Workloads that run.
+    /// Running workloads.
     pub running: usize,
-    /// Workloads that wait.
+    /// Pending workloads.
     pub waiting: usize,
-    /// Of these, those of whose start nothing is known.
+    /// Of these, those with an unknown start.
     pub unknown: usize,
-    /// The median of the waits that are known, those that start now included, in seconds; null where none is.
+    /// Median of the known waits, including workloads that start now, in seconds; null if none is known.
     pub wait_p50_seconds: Option<i64>,
-    /// What all devices cost, in micro-USD an hour, those of unknown price left out.
+    /// Rate of all devices with a known price, in micro-USD an hour.
     pub burn_micro_usd_per_hour: i64,
-    /// Devices of unknown price.
+    /// Devices without a known price.
     pub devices_without_price: usize,
 }
 
-/// What the changes do to a workload.
+/// Effect of the changes on a workload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// It starts now; without the changes it starts later, or nobody knows when.
+pub enum WhatIfEffect {
+    /// It starts now; without the changes it starts later or at an unknown time.
     Starts,
-    /// It runs; with the changes it loses its nodes or is preempted, and waits again.
+    /// It runs; with the changes it loses its nodes or is preempted, and is pending again.
     Evicted,
-    /// It runs and is about to be preempted; with the changes it is not.
+    /// It is about to be preempted; with the changes it keeps running.
     Kept,
-    /// It starts sooner.
+    /// It starts earlier.
     Earlier,
     /// It starts later.
     Later,
@@ -68,14 +69,14 @@ pub enum Effect {
     Known,
     /// Its start is no longer known.
     Unknown,
-    /// It is there with the changes alone.
+    /// It exists only with the changes.
     Added,
-    /// It is there without the changes alone.
+    /// It exists only without the changes.
     Removed,
 }
 
-impl Effect {
-    /// As tables and documents name it.
+impl WhatIfEffect {
+    /// Name in tables and documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Starts => "starts",
@@ -91,18 +92,18 @@ impl Effect {
     }
 }
 
-/// When a workload starts, on one side of the changes.
+/// Start of a workload, before or after the changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct When {
-    /// It runs and goes on running.
+    /// It runs and continues to run.
     pub runs: bool,
-    /// One in ten that it starts by then; null where that is unknown, or it does not wait.
+    /// 10th percentile; null if unknown, or if it is not pending.
     #[serde(serialize_with = "moment")]
     pub p10: Option<Moment>,
-    /// One in two.
+    /// Median.
     #[serde(serialize_with = "moment")]
     pub p50: Option<Moment>,
-    /// Nine in ten.
+    /// 90th percentile.
     #[serde(serialize_with = "moment")]
     pub p90: Option<Moment>,
 }
@@ -125,20 +126,20 @@ impl When {
     }
 }
 
-/// A workload that the changes do something to.
+/// A workload that the changes affect.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Shift {
     /// What they do.
-    pub effect: Effect,
-    /// Which.
+    pub effect: WhatIfEffect,
+    /// Workload.
     pub job: JobName,
-    /// The queue that it waits in or draws from; null where it has none.
+    /// The queue that it is pending in or whose quota it uses; null if it has none.
     pub queue: Option<Name>,
-    /// Devices and slices that it asks for, or holds.
+    /// Devices and slices that it requests or has allocated.
     pub devices: u64,
-    /// When it starts without the changes; null where it is not there.
+    /// Start without the changes; null if it does not exist there.
     pub before: Option<When>,
-    /// When it starts with them.
+    /// Start with the changes.
     pub after: Option<When>,
 }
 
@@ -150,31 +151,31 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
     }
 }
 
-/// The answer.
+/// Result of a what-if.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// What was supposed, as it was understood.
+    /// The changes as they were parsed.
     pub changes: Vec<String>,
-    /// Without it.
-    pub before: Figures,
-    /// With it.
-    pub after: Figures,
-    /// What becomes of each workload that they do something to: what starts first, then who is evicted, each by name.
+    /// Without the changes.
+    pub before: WhatIfFigures,
+    /// With the changes.
+    pub after: WhatIfFigures,
+    /// Affected workloads: those that start first, then the evicted ones, each by name.
     pub jobs: Vec<Shift>,
-    /// What to keep in mind.
+    /// Caveats.
     pub notes: Vec<String>,
-    /// What it does to budgets. The engine leaves it empty; who can read the usage ledger fills it.
+    /// Effect on budgets. The engine leaves it empty; the caller with access to the usage ledger fills it in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<BudgetChange>,
-    /// What workloads hold on both sides, for that.
+    /// Allocations on both sides, as input for the budgets.
     #[serde(skip)]
     pub spending: [FleetSpending; 2],
 }
 
-/// What becomes of a fleet under some changes, made in their order.
+/// Result of changes to a fleet, applied in order.
 ///
 /// # Errors
-/// A change names what is not there; the text says which and the nearest that is.
+/// A change names an object that does not exist; the text names it and the nearest match.
 pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, String> {
     let mut changed = snapshot.clone();
     let mut displaced: BTreeSet<JobKey> = BTreeSet::new();
@@ -204,7 +205,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
     })
 }
 
-/// What becomes of whom on one side: those that wait, and those that run and are preempted at once.
+/// Starts and preemptions on one side.
 struct Side {
     starts: BTreeMap<JobKey, Start>,
     preempted: BTreeSet<JobName>,
@@ -212,12 +213,12 @@ struct Side {
 }
 
 /// Workloads of one of the two sides, by key.
-fn by_key(snapshot: &Snapshot) -> BTreeMap<&JobKey, &Workload> {
+fn workloads_by_key(snapshot: &Snapshot) -> BTreeMap<&JobKey, &Workload> {
     let all = snapshot.workloads.iter();
     all.map(|work| (&work.key, work)).collect()
 }
 
-/// A start that moves by less, in milliseconds, is where it was: times are told by the minute.
+/// A start that moves by less, in milliseconds, is unchanged: times are shown by the minute.
 const LEAST: i64 = 60_000;
 
 fn shifts(
@@ -226,10 +227,10 @@ fn shifts(
     displaced: &BTreeSet<JobKey>,
     snapshots: [&Snapshot; 2],
 ) -> Vec<Shift> {
-    let [before, after] = snapshots.map(by_key);
+    let [before, after] = snapshots.map(workloads_by_key);
     let at = snapshots[0].at;
     let keys: BTreeSet<&JobKey> = before.keys().chain(after.keys()).copied().collect();
-    // What ends, or of which nobody knows what it asks for, runs as long as it holds something.
+    // A terminating workload, or one with unknown requests, runs as long as it has an allocation.
     let runs = |work: &Workload| match work.status {
         Status::Running => true,
         Status::Ending => work.sets.iter().any(|set| !set.placements.is_empty()),
@@ -254,13 +255,13 @@ fn shifts(
                 effect,
                 job: job(key),
                 queue: work.and_then(|work| work.queue.clone()),
-                devices: work.map_or(0, |work| work.device_count().max(held(work))),
+                devices: work.map_or(0, |work| work.device_count().max(allocated_devices(work))),
                 before: was,
                 after: is,
             });
         }
     }
-    // Stable: within an effect they stand as they are named.
+    // Stable sort: within an effect, workloads keep their order by name.
     all.small_sort_by(|a, b| {
         let name = |shift: &Shift| shift.job.to_string();
         (a.effect.cmp(&b.effect)).then_with(|| natural(&name(a), &name(b)))
@@ -268,64 +269,79 @@ fn shifts(
     all
 }
 
-/// Devices and slices that a workload holds.
-fn held(work: &Workload) -> u64 {
+/// Devices and slices allocated to a workload.
+fn allocated_devices(work: &Workload) -> u64 {
     let placements = work.sets.iter().flat_map(|set| &set.placements);
     placements
-        .map(|placement| placement.grips.len() as u64)
+        .map(|placement| placement.devices.len() as u64)
         .sum()
 }
 
-/// What the changes do to a workload; `None` where that is nothing.
-fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option<Effect> {
+/// Effect of the changes on a workload; `None` if there is none.
+fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option<WhatIfEffect> {
     let (was, is) = match (was, is) {
         (Some(was), Some(is)) => (was, is),
-        (None, Some(_)) => return Some(Effect::Added),
-        (Some(_), None) => return Some(Effect::Removed),
+        (None, Some(_)) => return Some(WhatIfEffect::Added),
+        (Some(_), None) => return Some(WhatIfEffect::Removed),
         (None, None) => return None,
     };
     if lost || (was.runs && !is.runs) {
-        return Some(Effect::Evicted);
+        return Some(WhatIfEffect::Evicted);
     }
+    // A shift within the standard error of either median is not reported.
+    let error = |when: &When| forecast::error_ms(when.p10, when.p90);
+    let least = LEAST.max(error(&was)).max(error(&is));
     match (was.runs, was.p50, is.runs, is.p50) {
-        (false, _, true, _) => Some(Effect::Kept),
+        (false, _, true, _) => Some(WhatIfEffect::Kept),
         (true, _, _, _) => None,
-        (_, Some(was), _, Some(is)) if (was.millis() - is.millis()).abs() < LEAST => None,
-        (_, _, _, Some(is)) if is <= at => Some(Effect::Starts),
-        (_, Some(was), _, Some(is)) if is < was => Some(Effect::Earlier),
-        (_, Some(_), _, Some(_)) => Some(Effect::Later),
-        (_, None, _, Some(_)) => Some(Effect::Known),
-        (_, Some(_), _, None) => Some(Effect::Unknown),
+        (_, Some(then), _, Some(now)) if (then.millis() - now.millis()).abs() < LEAST => None,
+        (_, _, _, Some(is)) if is <= at => Some(WhatIfEffect::Starts),
+        (_, Some(then), _, Some(now)) if (then.millis() - now.millis()).abs() < least => None,
+        (_, Some(was), _, Some(is)) if is < was => Some(WhatIfEffect::Earlier),
+        (_, Some(_), _, Some(_)) => Some(WhatIfEffect::Later),
+        (_, None, _, Some(_)) => Some(WhatIfEffect::Known),
+        (_, Some(_), _, None) => Some(WhatIfEffect::Unknown),
         (_, None, _, None) => None,
     }
 }
 
-/// When those start that have their quota and no room on nodes.
-fn past_queues(compiled: &CompiledFleet, unseated: &[WorkloadId]) -> BTreeMap<WorkloadId, Start> {
+/// Starts of workloads that have quota but no nodes, after the `seated` ones, which have quota too, took theirs.
+fn past_queues(
+    compiled: &CompiledFleet,
+    seated: &[WorkloadId],
+    unseated: &[WorkloadId],
+) -> BTreeMap<WorkloadId, Start> {
     if unseated.is_empty() {
         return BTreeMap::new();
     }
     let beyond = CompiledFleet::new(explanations::past_queues(&compiled.snapshot));
-    let mut starts = forecast::forecast(&State::new(&beyond));
-    let start_of = |work: &WorkloadId| {
-        let there = beyond.work(&compiled.workload(*work).key)?;
-        Some((*work, starts.remove(&there)?))
-    };
+    let in_beyond = |work: &WorkloadId| beyond.work(&compiled.workload(*work).key);
+    let mut state = State::new(&beyond);
+    for there in seated.iter().filter_map(in_beyond) {
+        // One that finds no node here is forecast like the others.
+        let _ = state.start(there, &Relaxation::default());
+    }
+    let mut starts = forecast::forecast(&state);
+    let start_of = |work: &WorkloadId| Some((*work, starts.remove(&in_beyond(work)?)?));
     unseated.iter().filter_map(start_of).collect()
 }
 
-fn figures(snapshot: Snapshot) -> (Figures, Side) {
+fn figures(snapshot: Snapshot) -> (WhatIfFigures, Side) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    // Those that have their quota take the nodes that they find before anybody new comes.
+    // Workloads with quota take free nodes before any new workload.
     let (seated, unseated) = cycle::place(&mut state, &[]);
-    let seated = seated.into_iter().map(|(work, _)| work);
-    let at_once = seated.map(|work| (work, Start::at_once(&compiled, work, state.now())));
+    let seated: Vec<WorkloadId> = seated.into_iter().map(|(work, _)| work).collect();
+    let at_once = seated
+        .iter()
+        .map(|work| (*work, Start::at_once(&compiled, *work, state.now())));
     let at_once: Vec<(WorkloadId, Start)> = at_once.collect();
     let mut starts = forecast::forecast(&state);
     starts.extend(at_once);
-    starts.extend(past_queues(&compiled, &unseated));
-    let cycle = cycle::cycle(&mut state, AS_TOLD);
+    starts.extend(past_queues(&compiled, &seated, &unseated));
+    // An eviction is reported whether or not a node has free capacity then.
+    let cycle = cycle::cycle(&mut state, cycle::Options::BY_QUOTA);
+    let reserved = unseated.len() + cycle.quota_reserved.len();
     let pushed = cycle.preempted.iter().flat_map(|push| &push.victims.list);
     let preempted = pushed
         .map(|victim| job(&compiled.workload(victim.work).key))
@@ -343,12 +359,12 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
         .filter_map(|start| Some((start.p50?.millis() - now) / 1_000))
         .collect();
     waits.small_sort();
-    let figures = Figures {
+    let figures = WhatIfFigures {
         nodes: compiled.snapshot.nodes.len(),
         devices: compiled.snapshot.devices(),
         allocated_milli: state.device_use().into_values().map(i64::from).sum(),
-        running: state.holders().count() - unseated.len(),
-        waiting: state.waiting().count() + unseated.len(),
+        running: state.holders().count() - reserved,
+        waiting: state.waiting().count() + reserved,
         unknown: starts.len() - waits.len(),
         wait_p50_seconds: waits.get(waits.len().saturating_sub(1) / 2).copied(),
         burn_micro_usd_per_hour: devices().filter_map(|device| device.price).sum(),
@@ -365,13 +381,13 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
     (figures, side)
 }
 
-/// When those start that wait, and who is preempted for it at once.
+/// Starts of pending workloads, and the workloads that are preempted now.
 pub(super) fn starts(snapshot: Snapshot) -> (BTreeMap<JobKey, Start>, BTreeSet<JobName>) {
     let (_, side) = figures(snapshot);
     (side.starts, side.preempted)
 }
 
-/// The names that a fleet knows of a kind, for spelling.
+/// Known names of one kind, for spelling suggestions.
 pub(super) fn names<'a>(all: impl Iterator<Item = &'a Name>) -> Vec<&'a str> {
     let set: BTreeSet<&str> = all
         .map(Name::as_str)

@@ -1,4 +1,4 @@
-//! Every kind of change, and what a wrong word is told.
+//! Tests of every kind of change, and of the messages for invalid words.
 
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ fn ask(text: &str) -> Outcome {
     what_if(&fleet(), &[parse(text).expect("a change")]).expect("known")
 }
 
-/// What becomes of whom, and when each starts with the changes.
-fn jobs(outcome: &Outcome) -> Vec<(Effect, String, Option<String>)> {
+/// Effect on each job, and its start with the changes.
+fn jobs(outcome: &Outcome) -> Vec<(WhatIfEffect, String, Option<String>)> {
     let clock = |at: Moment| at.rfc3339()[11..16].to_owned();
     let after = |it: &Shift| it.after.and_then(|after| after.p50).map(clock);
     let all = outcome.jobs.iter();
@@ -43,13 +43,17 @@ fn jobs(outcome: &Outcome) -> Vec<(Effect, String, Option<String>)> {
         .collect()
 }
 
-fn one(effect: Effect, job: &str, after: Option<&str>) -> (Effect, String, Option<String>) {
+fn one(
+    effect: WhatIfEffect,
+    job: &str,
+    after: Option<&str>,
+) -> (WhatIfEffect, String, Option<String>) {
     (effect, job.to_owned(), after.map(str::to_owned))
 }
 
 #[test]
-fn every_change_does_what_it_says() {
-    use Effect::{Added, Evicted, Later, Removed, Starts, Unknown};
+fn every_change_has_its_stated_effect() {
+    use WhatIfEffect::{Added, Evicted, Later, Removed, Starts, Unknown};
     let more = ask("nodes train +1");
     assert_eq!((more.before.devices, more.after.devices), (16, 24));
     assert_eq!(jobs(&more), [one(Starts, "ml/big", Some("06:40"))]);
@@ -67,12 +71,12 @@ fn every_change_does_what_it_says() {
     );
     assert_eq!(more.before.wait_p50_seconds, Some(3_000));
 
-    // The emptiest goes.
+    // The emptiest node is removed.
     let fewer = ask("nodes train -1");
     assert_eq!(fewer.after.nodes, 1);
     assert_eq!(jobs(&fewer), [one(Unknown, "ml/big", None)]);
 
-    // What ran there waits again, and starts at once on the other node.
+    // Its job is pending again, and starts immediately on the other node.
     let zone = ask("zone z1 lost");
     assert_eq!(
         jobs(&zone),
@@ -122,7 +126,7 @@ fn every_change_does_what_it_says() {
     let flavor = ask("job ml/big flavor tpu");
     assert_eq!(jobs(&flavor), [one(Unknown, "ml/big", None)]);
 
-    // Another of the same size that stands before it: it starts an hour later.
+    // Another of the same size ahead of it: it starts an hour later.
     let fleet = fleet();
     let both = ["job ml/runs +1", "job ml/runs+1 priority 9"];
     let both = both.map(|text| parse(text).expect("a change"));
@@ -134,8 +138,47 @@ fn every_change_does_what_it_says() {
     );
 }
 
+/// Two jobs whose quota is reserved wait for nodes, and what is added is enough for one: the one that was admitted first.
 #[test]
-fn effects_are_told_by_both_sides() {
+fn what_starts_now_fits_on_the_nodes_together() {
+    let admitted = |created: &str, admitted_at: &str| json!({ "queue": "a", "state": "running", "created": created, "admitted_at": admitted_at });
+    let runs = |node: &str| {
+        json!({ "queue": "a", "state": "running", "admitted_at": "2026-11-21T06:30:00Z",
+                "runtime_estimate_seconds": 3600, "placements": [{ "node": node }] })
+    };
+    let place = |name: &str| {
+        let mut node = node(name, 8, "r", "b");
+        node["pool"] = json!("train");
+        node
+    };
+    let document: Value = json!({
+        "version": 1, "at": "2026-11-21T06:40:00Z",
+        "nodes": [place("n0"), place("n1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [{ "name": "a", "quota": [{ "flavor": "h100", "nominal": 64 }] }],
+        "workloads": [work("one", 1, 8, runs("n0")), work("other", 1, 8, runs("n1")),
+                      work("older", 1, 8, admitted("2026-11-21T05:00:00Z", "2026-11-21T06:36:00Z")),
+                      work("younger", 1, 8, admitted("2026-11-21T06:00:00Z", "2026-11-21T06:35:00Z"))],
+    });
+    let fleet = document::from_value(&document, "test").expect("a document");
+    let outcome = what_if(&fleet, &[parse("nodes train +1").expect("a change")]).expect("known");
+    let starts: Vec<_> = jobs(&outcome)
+        .into_iter()
+        .filter(|(effect, ..)| *effect == WhatIfEffect::Starts)
+        .collect();
+    assert_eq!(
+        starts,
+        [one(WhatIfEffect::Starts, "ml/younger", Some("06:40"))]
+    );
+    assert_eq!(outcome.after.running - outcome.before.running, 1);
+    assert_eq!(
+        outcome.after.allocated_milli - outcome.before.allocated_milli,
+        8_000
+    );
+}
+
+#[test]
+fn effects_compare_both_sides() {
     let at = Moment::from_seconds(1_000);
     let start = |minutes: i64| {
         Some(When {
@@ -145,18 +188,21 @@ fn effects_are_told_by_both_sides() {
     };
     let (runs, nobody_knows) = (Some(When::RUNS), Some(When::default()));
     let of = |was, is| effect(was, is, false, at);
-    assert_eq!(of(start(9), start(0)), Some(Effect::Starts));
-    assert_eq!(of(start(9), start(5)), Some(Effect::Earlier));
-    assert_eq!(of(start(5), start(9)), Some(Effect::Later));
+    assert_eq!(of(start(9), start(0)), Some(WhatIfEffect::Starts));
+    assert_eq!(of(start(9), start(5)), Some(WhatIfEffect::Earlier));
+    assert_eq!(of(start(5), start(9)), Some(WhatIfEffect::Later));
     assert_eq!(of(start(5), start(5)), None);
-    assert_eq!(of(nobody_knows, start(5)), Some(Effect::Known));
-    assert_eq!(of(start(5), nobody_knows), Some(Effect::Unknown));
-    assert_eq!(of(runs, nobody_knows), Some(Effect::Evicted));
-    assert_eq!(of(nobody_knows, runs), Some(Effect::Kept));
+    assert_eq!(of(nobody_knows, start(5)), Some(WhatIfEffect::Known));
+    assert_eq!(of(start(5), nobody_knows), Some(WhatIfEffect::Unknown));
+    assert_eq!(of(runs, nobody_knows), Some(WhatIfEffect::Evicted));
+    assert_eq!(of(nobody_knows, runs), Some(WhatIfEffect::Kept));
     assert_eq!(of(runs, runs), None);
-    assert_eq!(of(None, start(0)), Some(Effect::Added));
-    assert_eq!(of(runs, None), Some(Effect::Removed));
-    assert_eq!(effect(runs, start(0), true, at), Some(Effect::Evicted));
+    assert_eq!(of(None, start(0)), Some(WhatIfEffect::Added));
+    assert_eq!(of(runs, None), Some(WhatIfEffect::Removed));
+    assert_eq!(
+        effect(runs, start(0), true, at),
+        Some(WhatIfEffect::Evicted)
+    );
 }
 
 #[test]
@@ -174,7 +220,7 @@ fn nodes_may_be_written_in_any_order() {
 }
 
 #[test]
-fn wrong_words_are_told_the_nearest() {
+fn an_unknown_word_is_reported_with_the_nearest_one() {
     let told = |text: &str| match parse(text) {
         Err(told) => told,
         Ok(change) => what_if(&fleet(), &[change]).expect_err(text),
@@ -244,7 +290,7 @@ fn what_was_understood_is_written_as_it_is_read() {
     }
 }
 
-/// One that its queue has admitted, and no pod of which has a node, waits: for nodes.
+/// An admitted workload without pods on nodes is pending: for nodes.
 #[test]
 fn what_is_admitted_and_lacks_nodes_waits_until_it_has_them() {
     let mut snapshot = fleet();
@@ -268,7 +314,7 @@ fn what_is_admitted_and_lacks_nodes_waits_until_it_has_them() {
     assert_eq!((more.after.running, more.after.waiting), (1, 0));
     assert_eq!(
         jobs(&more),
-        [one(Effect::Starts, "ml/lacks", Some("06:40"))]
+        [one(WhatIfEffect::Starts, "ml/lacks", Some("06:40"))]
     );
     assert_eq!(more.after.allocated_milli, 16_000);
 }

@@ -1,4 +1,4 @@
-//! Processes killed at any point, answers that are lost, and taking back what was done.
+//! Tests: processes killed at any point, lost answers, and undo.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use crate::history::{Run, Trace, runs};
 use crate::journal::Pages;
-use crate::machine::{Command, End, Machine, Note};
-use crate::record::{Cluster, Line, Record, Who};
+use crate::machine::{Machine, Note, RunCommand, RunEnd};
+use crate::record::{ClusterIdentity, Line, Record, Who};
 use crate::response::{ServerResponse, Verdict};
 use model::base::Moment;
 use model::plan::{Plan, Until, Wait, When};
@@ -18,7 +18,7 @@ use super::{World, evict, failed, go, plan, suspend};
 /// A journal in memory, written as `run` writes it.
 fn begin(plan: &Plan) -> Vec<Line> {
     vec![line(Record::Begin {
-        cluster: Cluster {
+        cluster: ClusterIdentity {
             context: "c".into(),
             server: String::new(),
             uid: String::new(),
@@ -56,8 +56,13 @@ fn past(lines: &[Line]) -> Run {
     runs(&pages).pop().expect("a run")
 }
 
-/// Carries out a plan in processes that are killed after so many actions each; the last one is not.
-fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) -> (End, Vec<Line>) {
+/// Carries out a plan in several processes: each is killed after the given number of actions, except the last.
+fn with_kills(
+    plan: &Plan,
+    world: &mut World,
+    lives: &[u32],
+    losses: &[bool],
+) -> (RunEnd, Vec<Line>) {
     let mut lines = begin(plan);
     let mut losses = losses.iter().copied().cycle();
     for life in lives.iter().copied().chain([u32::MAX]) {
@@ -66,7 +71,7 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
         let mut left = life;
         let mut killed = false;
         while !killed {
-            // Each point between two lines of `run::drive` may be the last.
+            // The process may be killed at each point between two lines of `run::drive`.
             killed = 'life: {
                 macro_rules! point {
                     () => {
@@ -78,11 +83,11 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                 }
                 point!();
                 match machine.next(world.now) {
-                    Command::Read(object) => {
+                    RunCommand::Read(object) => {
                         let seen = world.read(&object);
                         machine.read(world.now, seen);
                     }
-                    Command::Write {
+                    RunCommand::Write {
                         step,
                         attempt,
                         call,
@@ -118,8 +123,8 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                         point!();
                         machine.answered(world.now, &answer);
                     }
-                    Command::Sleep(until) => world.now = until,
-                    Command::End(end) => {
+                    RunCommand::Sleep(until) => world.now = until,
+                    RunCommand::End(end) => {
                         lines.push(line(Record::End { end: end.clone() }));
                         return (end, lines);
                     }
@@ -145,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whatever_is_killed_or_lost_nothing_is_done_twice(
+    fn no_kill_or_lost_response_repeats_a_step(
         lives in prop::collection::vec(0_u32..25, 0..12),
         losses in prop::collection::vec(any::<bool>(), 1..8),
         blocked in prop::collection::vec(0_i64..400, 4),
@@ -160,12 +165,12 @@ proptest! {
             world.blocked.insert((*name).to_owned(), world.now.plus(Duration::from_secs(*seconds as u64)));
         }
         let (end, lines) = with_kills(&plan, &mut world, &lives, &losses);
-        prop_assert_eq!(end, End::Done);
+        prop_assert_eq!(end, RunEnd::Done);
         let mut done = world.carried_out.clone();
         done.sort();
         prop_assert_eq!(done, ["a", "b", "c", "d", "e"], "each once");
         let past = past(&lines);
-        prop_assert_eq!(&past.end, &Some(End::Done));
+        prop_assert_eq!(&past.end, &Some(RunEnd::Done));
         for trace in &past.steps {
             prop_assert!(trace.over.is_some() && trace.has_written(), "the journal tells the truth: {:?}", trace);
         }
@@ -174,7 +179,7 @@ proptest! {
 }
 
 #[test]
-fn undo_writes_back_what_was_written_and_says_what_does_not_come_back() {
+fn undo_restores_written_fields_and_lists_what_it_cannot_restore() {
     let plan = plan(vec![suspend("a"), evict("b"), suspend("c")]);
     let mut world = World::new(&plan);
     let (_, lines) = with_kills(&plan, &mut world, &[], &[false]);
@@ -192,11 +197,11 @@ fn undo_writes_back_what_was_written_and_says_what_does_not_come_back() {
     );
     undo.validate().expect("is well formed");
     let (end, _) = go(&undo, &mut world);
-    assert_eq!(end, End::Done);
+    assert_eq!(end, RunEnd::Done);
     for name in ["a", "c"] {
         assert_eq!(world.objects[name]["spec"]["suspend"], false);
     }
-    // Somebody has resumed it since: undo does not write over them.
+    // Another client has resumed it: undo does not overwrite that.
     let (end, _) = go(&undo, &mut world);
     assert_eq!(failed(&end).0, 1);
     let nothing = Run {

@@ -1,19 +1,19 @@
-//! A run that is over and has left something behind is not done.
+//! Tests: a finished run that left pods behind or a job stopped is not done.
 
 use super::*;
 use crate::history::runs;
 use crate::journal::Pages;
-use crate::record::{Cluster, Line, Record, Who};
+use crate::record::{ClusterIdentity, Line, Record, Who};
 use model::base::ObjectKey;
 use model::plan::{JobName, JobRef};
 
-fn told(records: Vec<Record>) -> Option<String> {
+fn undone_text(records: Vec<Record>) -> Option<String> {
     run_of(plan(vec![evict("a"), evict("b")]), records).undone()
 }
 
 fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {
     let begin = Record::Begin {
-        cluster: Cluster {
+        cluster: ClusterIdentity {
             context: "c".into(),
             server: String::new(),
             uid: String::new(),
@@ -46,14 +46,14 @@ fn over(step: u32, how: StepResult) -> Record {
 }
 
 #[test]
-fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
-    let end = || Record::End { end: End::Done };
+fn remaining_steps_and_pods_are_reported_after_the_run() {
+    let end = || Record::End { end: RunEnd::Done };
     let behind = |pods: &[&str], unknown: &str| Record::Behind {
         pods: pods.iter().map(|pod| (*pod).to_owned()).collect(),
         unknown: unknown.to_owned(),
     };
     let done = || vec![over(1, StepResult::Done), over(2, StepResult::Done)];
-    let with = |more: Vec<Record>| told(done().into_iter().chain(more).collect());
+    let with = |more: Vec<Record>| undone_text(done().into_iter().chain(more).collect());
     assert_eq!(with(vec![]), None, "it is not over");
     assert_eq!(with(vec![end()]), None);
     assert_eq!(with(vec![end(), behind(&[], "")]), None);
@@ -76,10 +76,10 @@ fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
         Some("nlp/x does not run: its pods wait for nodes")
     );
     let left = vec![over(1, StepResult::Done), over(2, StepResult::Left), end()];
-    assert_eq!(told(left).as_deref(), Some("1 step was left undone"));
+    assert_eq!(undone_text(left).as_deref(), Some("1 step was left undone"));
 }
 
-/// A wait that is to end by the plan's deadline does, however late it began.
+/// The plan's deadline ends a wait even when the wait began late.
 #[test]
 fn a_deadline_ends_a_wait_that_began_late() {
     let wait = Wait {
@@ -99,9 +99,9 @@ fn a_deadline_ends_a_wait_that_began_late() {
     );
 }
 
-/// A job that was stopped so that it is queued again later is held by the run for as long as that has not come.
+/// A job that a run suspended is listed in `holds` until the run has resumed it.
 #[test]
-fn a_run_says_whom_it_keeps_from_running() {
+fn a_run_lists_the_jobs_it_keeps_suspended() {
     let job = JobName(ObjectKey::new("nlp", "a"));
     let of = |mut step: Step, verb| {
         step.verb = verb;
@@ -125,7 +125,7 @@ fn a_run_says_whom_it_keeps_from_running() {
             of(suspend("a"), Verb::Resume),
         ])
     };
-    let held = |plan: Plan, records| run_of(plan, records).holds();
+    let held = |plan: Plan, records| run_of(plan, records).suspended_jobs();
     assert_eq!(held(both(), vec![]), [], "nothing was sent");
     assert_eq!(held(both(), vec![answer(1)]), std::slice::from_ref(&job));
     assert_eq!(held(both(), vec![answer(1), answer(2)]), []);

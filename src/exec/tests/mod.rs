@@ -1,4 +1,4 @@
-//! Runs against a small cluster of documents: every kind of answer, waits, and stops.
+//! Tests: runs against a small cluster of documents, with all kinds of answers, waits, and stops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ mod kills;
 mod left;
 mod roles;
 
-use super::machine::{Command, End, Machine, Note, Seen, StepResult, StepStatus};
+use super::machine::{Machine, Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
 use super::response::ServerResponse;
 
 fn job(name: &str) -> Object {
@@ -77,7 +77,7 @@ struct World {
     objects: BTreeMap<String, Value>,
     /// Every call that was carried out, by object.
     carried_out: Vec<String>,
-    /// Pods whose budget refuses, until when.
+    /// Pods whose disruption budget refuses evictions, and until when.
     blocked: BTreeMap<String, Moment>,
     now: Moment,
 }
@@ -140,28 +140,28 @@ impl World {
     }
 }
 
-/// Drives a machine to its end; `meddle` may change what is answered.
+/// Drives a machine to its end. `meddle` may replace an answer.
 fn drive(
     machine: &mut Machine,
     world: &mut World,
     mut meddle: impl FnMut(&mut World, &Call) -> Option<ServerResponse>,
-) -> (End, Vec<Note>) {
+) -> (RunEnd, Vec<Note>) {
     let mut notes = Vec::new();
     for _ in 0..10_000 {
         match machine.next(world.now) {
-            Command::Read(object) => {
+            RunCommand::Read(object) => {
                 let seen = world.read(&object);
                 machine.read(world.now, seen);
             }
-            Command::Write { call, .. } => {
+            RunCommand::Write { call, .. } => {
                 let answer = meddle(world, &call).unwrap_or_else(|| world.write(&call));
                 machine.answered(world.now, &answer);
             }
-            Command::Sleep(until) => {
+            RunCommand::Sleep(until) => {
                 assert!(until > world.now, "a sleep that does not pass time");
                 world.now = until;
             }
-            Command::End(end) => {
+            RunCommand::End(end) => {
                 notes.extend(machine.notes());
                 return (end, notes);
             }
@@ -171,14 +171,14 @@ fn drive(
     panic!("the run does not end");
 }
 
-fn go(plan: &Plan, world: &mut World) -> (End, Vec<Note>) {
+fn go(plan: &Plan, world: &mut World) -> (RunEnd, Vec<Note>) {
     let mut machine = Machine::new("r", plan, &BTreeMap::new());
     drive(&mut machine, world, |_, _| None)
 }
 
-fn failed(end: &End) -> (u32, &str) {
+fn failed(end: &RunEnd) -> (u32, &str) {
     match end {
-        End::Failed { step, words } => (*step, words),
+        RunEnd::Failed { step, words } => (*step, words),
         other => panic!("{other:?} is no failure"),
     }
 }
@@ -188,7 +188,7 @@ fn steps_go_in_their_order_and_each_once() {
     let plan = plan(vec![suspend("a"), evict("b"), suspend("c")]);
     let mut world = World::new(&plan);
     let (end, notes) = go(&plan, &mut world);
-    assert_eq!(end, End::Done);
+    assert_eq!(end, RunEnd::Done);
     assert_eq!(world.carried_out, ["a", "b", "c"]);
     let over = notes.iter().filter(|note| {
         matches!(
@@ -200,18 +200,18 @@ fn steps_go_in_their_order_and_each_once() {
         )
     });
     assert_eq!(over.count(), 3);
-    // The same plan again: its guards tell that it is no longer the cluster it was made for.
+    // The same plan again: its guards detect that the cluster has changed.
     let (end, _) = go(&plan, &mut world);
     assert_eq!(failed(&end).0, 1);
     assert_eq!(world.carried_out.len(), 3, "nothing is sent");
 }
 
 #[test]
-fn whoever_was_quicker_wins_and_the_other_is_told() {
+fn a_concurrent_change_fails_the_step_with_a_reason() {
     let plan = plan(vec![suspend("a"), suspend("b")]);
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
-    // Between reading and writing, another operator suspends b.
+    // Another operator suspends b between the read and the write.
     let (end, _) = drive(&mut machine, &mut world, |world, call| {
         if &*call.object.name == "b" {
             let b = world.objects.get_mut("b").expect("is there");
@@ -236,13 +236,13 @@ fn a_victim_that_ended_by_itself_does_not_stop_the_others() {
     let ended = json!([{"type": "Complete", "status": "True"}]);
     world.objects.get_mut("a").expect("is there")["status"]["conditions"] = ended.clone();
     let (end, notes) = go(&plan, &mut world);
-    assert_eq!(end, End::Done);
+    assert_eq!(end, RunEnd::Done);
     assert_eq!(world.carried_out, ["b", "c"]);
     let already = notes.iter().filter(|note| {
         matches!(note, Note::Finished { how: StepResult::Already, words, .. } if words == "it has ended by itself")
     });
     assert_eq!(already.count(), 1);
-    // What the plan is about alone is told as before.
+    // When the plan has only this job, its end is reported as a failure.
     let plan = self::plan(vec![suspend("a")]);
     let mut world = World::new(&plan);
     world.objects.get_mut("a").expect("is there")["status"]["conditions"] = ended;
@@ -259,7 +259,7 @@ fn another_object_of_the_same_name_is_not_touched() {
     assert!(failed(&end).1.contains("another object now"), "{end:?}");
     world.objects.clear();
     let (end, _) = go(&plan, &mut world);
-    assert!(failed(&end).1.contains("has gone"), "{end:?}");
+    assert!(failed(&end).1.contains("no longer exists"), "{end:?}");
     assert!(world.carried_out.is_empty());
 }
 
@@ -273,8 +273,8 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
         left -= 1;
         (left >= 0).then(|| ServerResponse::of(409, json!({"message": "modified"})))
     });
-    assert_eq!((end, world.carried_out.len()), (End::Done, 1));
-    // 422 with the object as it was: a webhook says no.
+    assert_eq!((end, world.carried_out.len()), (RunEnd::Done, 1));
+    // 422 with the object unchanged: a webhook refuses.
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let mut sent = 0;
@@ -286,13 +286,13 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
         ))
     });
     assert_eq!((failed(&end), sent), ((1, "spec.suspend: forbidden"), 1));
-    // Somebody writes without end.
+    // Another client keeps writing the object.
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
         Some(ServerResponse::of(409, Value::Null))
     });
-    assert!(failed(&end).1.contains("others write"), "{end:?}");
+    assert!(failed(&end).1.contains("is changed by others"), "{end:?}");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn after_a_refusal_nothing_more_is_sent() {
         });
         assert_eq!(failed(&end).0, 2);
         assert_eq!(world.carried_out, ["a"], "{code}");
-        let stands: Vec<StepStatus> = machine.stands().map(|(_, stand, _)| stand).collect();
+        let stands: Vec<StepStatus> = machine.step_statuses().map(|(_, stand, _)| stand).collect();
         assert_eq!(
             stands,
             [
@@ -328,7 +328,7 @@ fn a_blocked_eviction_waits_while_others_go_on() {
         .blocked
         .insert("a".into(), world.now.plus(Duration::from_secs(300)));
     let (end, notes) = go(&plan, &mut world);
-    assert_eq!(end, End::Done);
+    assert_eq!(end, RunEnd::Done);
     assert_eq!(world.carried_out, ["b", "c", "a", "d"], "d needs a");
     let waits = notes
         .iter()
@@ -360,7 +360,7 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
             _ => None,
         });
         if let Some(wanted) = wanted {
-            assert_eq!((end, left), (End::Done, Some(wanted)));
+            assert_eq!((end, left), (RunEnd::Done, Some(wanted)));
             assert_eq!(world.carried_out, ["b"]);
         } else {
             assert!(failed(&end).1.contains("has refused for 1m"), "{end:?}");
@@ -389,13 +389,13 @@ fn a_pod_that_goes_by_itself_counts_as_gone() {
     let mut world = World::new(&plan);
     world.objects.clear();
     let (end, _) = go(&plan, &mut world);
-    assert_eq!((end, world.carried_out.len()), (End::Done, 0));
+    assert_eq!((end, world.carried_out.len()), (RunEnd::Done, 0));
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
         Some(ServerResponse::of(404, Value::Null))
     });
-    assert_eq!(end, End::Done);
+    assert_eq!(end, RunEnd::Done);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn an_unanswered_call_is_looked_into_and_not_sent_twice() {
             }
             Some(ServerResponse::none("connection reset"))
         });
-        assert_eq!(end, End::Done);
+        assert_eq!(end, RunEnd::Done);
         assert_eq!(world.carried_out, ["a", "b"], "each once");
         assert!(notes.contains(&Note::Resolved {
             step: 1,
@@ -446,10 +446,12 @@ fn a_server_that_stays_away_ends_the_run() {
     let begun = world.now;
     loop {
         match machine.next(world.now) {
-            Command::Read(_) => machine.read(world.now, Seen::Not(ServerResponse::none("refused"))),
-            Command::Sleep(until) => world.now = until,
-            Command::Write { .. } => panic!("nothing could be read"),
-            Command::End(end) => {
+            RunCommand::Read(_) => {
+                machine.read(world.now, Seen::Not(ServerResponse::none("refused")))
+            }
+            RunCommand::Sleep(until) => world.now = until,
+            RunCommand::Write { .. } => panic!("nothing could be read"),
+            RunCommand::End(end) => {
                 assert!(failed(&end).1.contains("does not answer"), "{end:?}");
                 break;
             }
@@ -466,7 +468,7 @@ fn a_server_that_stays_away_ends_the_run() {
             json!({"message": "may not get jobs"}),
         )),
     );
-    let Command::End(end) = machine.next(world.now) else {
+    let RunCommand::End(end) = machine.next(world.now) else {
         panic!("a right that is missing is not waited for");
     };
     assert!(failed(&end).1.contains("may not get jobs"));
@@ -502,11 +504,11 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     loop {
         match machine.next(world.now) {
-            Command::Read(object) => {
+            RunCommand::Read(object) => {
                 let seen = world.read(&object);
                 machine.read(world.now, seen);
             }
-            Command::Write { call, .. } => {
+            RunCommand::Write { call, .. } => {
                 let a = &world.objects["a"];
                 assert!(
                     a["metadata"]["annotations"].is_object(),
@@ -515,7 +517,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                 let answer = world.write(&call);
                 machine.answered(world.now, &answer);
             }
-            Command::Sleep(until) => {
+            RunCommand::Sleep(until) => {
                 world.now = until.max(world.now.plus(Duration::from_secs(5)));
                 let a = world.objects.get_mut("a").expect("is there");
                 if world.now >= Moment::from_seconds(1100) {
@@ -523,9 +525,9 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                         json!({"stokehold.dev/last-checkpoint": saved.rfc3339()});
                 }
             }
-            Command::End(end) => {
+            RunCommand::End(end) => {
                 assert!(
-                    failed(&end).1.contains("waited"),
+                    failed(&end).1.contains("timed out"),
                     "nobody sets the condition: {end:?}"
                 );
                 break;
@@ -540,7 +542,7 @@ fn a_stop_comes_after_the_step_under_way() {
     let plan = plan(vec![suspend("a"), suspend("b")]);
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
-    let Command::Read(object) = machine.next(world.now) else {
+    let RunCommand::Read(object) = machine.next(world.now) else {
         panic!("reads first");
     };
     machine.stop();
@@ -548,7 +550,7 @@ fn a_stop_comes_after_the_step_under_way() {
     let (end, _) = drive(&mut machine, &mut world, |_, _| None);
     assert_eq!(
         (end, world.carried_out),
-        (End::Stopped, vec!["a".to_owned()])
+        (RunEnd::Stopped, vec!["a".to_owned()])
     );
 }
 
@@ -559,7 +561,7 @@ fn versions_that_the_plan_leaves_open_are_those_that_the_cluster_serves() {
     let plan = plan(vec![step]);
     let versions = BTreeMap::from([("batch".to_owned(), "v7".to_owned())]);
     let mut machine = Machine::new("r", &plan, &versions);
-    let Command::Read(object) = machine.next(Moment::from_seconds(0)) else {
+    let RunCommand::Read(object) = machine.next(Moment::from_seconds(0)) else {
         panic!("reads first");
     };
     assert_eq!(&*object.place.version, "v7");

@@ -1,4 +1,4 @@
-//! The printed roles, held to what is read when a job or queue is looked for.
+//! Tests: the printed roles permit every read that resolving a job or queue needs.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use cluster::kinds;
 use cluster::mutations::OPERATOR;
 use cluster::rights;
 
-/// Every kind that a name is looked for among may be read with the two roles that `rbac operator` prints.
+/// The two roles that `rbac operator` prints permit reading every kind among which a name is searched.
 #[test]
 fn the_printed_roles_may_read_every_kind_that_is_looked_for() {
     let role: Value = serde_saphyr::from_str(OPERATOR).expect("is YAML");

@@ -1,7 +1,9 @@
 //! The cheapest device or MIG slice on which a job fits, by what it was read to use.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use crate::base::{Name, Rate};
-use crate::cost::{Burn, PriceGroup};
+use crate::cost::{PriceGroup, SpendRates, sizes};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::Job;
@@ -35,6 +37,58 @@ const MIG: &[&str] = &[
 /// Compute slices of seven and memory slices of eight of the profiles that a job may move to.
 const MIG_SLICES: [(u32, u32); 3] = [(1, 1), (2, 2), (3, 4)];
 
+/// What nodes of the fleet offer to a job that moves.
+#[derive(Default)]
+pub(super) struct Offers {
+    /// Pools with devices that are not cut into slices, by pool and class.
+    whole: FxHashSet<(Name, Name)>,
+    /// Pools with devices that are.
+    cut: FxHashSet<(Name, Name)>,
+    /// The cheapest hourly rate of a slice, by class and profile.
+    slices: FxHashMap<(Name, Name), Rate>,
+}
+
+impl Offers {
+    /// What this fleet offers at these prices.
+    pub(super) fn of(fleet: &Fleet, spend_rates: &SpendRates) -> Self {
+        let mut offers = Self::default();
+        for (node, device) in fleet.devices() {
+            let pool = (node.pool.clone(), device.class.clone());
+            if device.slices.is_empty() {
+                offers.whole.insert(pool);
+                continue;
+            }
+            offers.cut.insert(pool);
+            let of_device = |group: &&PriceGroup| {
+                group.pool == node.pool
+                    && group.class == device.class
+                    && group.billing == node.billing
+                    && !is_spot(group)
+            };
+            let groups = spend_rates.prices.iter().filter(of_device);
+            let rates = groups.filter_map(|group| Some(group.price.as_ref()?.rate));
+            let Some(rate) = rates.min() else { continue };
+            // A slice costs what it is counted as: its share of what the device is cut into.
+            let weights = sizes(device.slices.iter().map(|slice| &slice.name));
+            let all: u64 = weights.iter().sum();
+            for (slice, weight) in device.slices.iter().zip(weights) {
+                let Some((profile, _)) = slice.name.rsplit_once('-') else {
+                    continue;
+                };
+                let key = (device.class.clone(), Name::new(profile));
+                let rate = rate.share(weight, all);
+                let known = offers.slices.entry(key).or_insert(rate);
+                *known = rate.min(*known);
+            }
+        }
+        offers
+    }
+}
+
+fn is_spot(group: &PriceGroup) -> bool {
+    group.billing == Some(Billing::Spot)
+}
+
 /// The cheapest device or slice that the job fits on, with what it saves an hour. `None` where what it needs is not known: a server
 /// of models takes all memory that it finds.
 pub(super) fn smaller(
@@ -42,7 +96,8 @@ pub(super) fn smaller(
     profile: &JobProfile,
     costs: Option<Rate>,
     fleet: &Fleet,
-    burn: &Burn,
+    burn: &SpendRates,
+    offers: &Offers,
 ) -> Option<(Action, Rate)> {
     if job.serving.is_some() {
         return None;
@@ -60,6 +115,11 @@ pub(super) fn smaller(
         }
     };
     for group in &burn.prices {
+        // A device that is cut into slices is not to be had as a whole.
+        let pool = (group.pool.clone(), group.class.clone());
+        if offers.cut.contains(&pool) && !offers.whole.contains(&pool) {
+            continue;
+        }
         let other = fitting(group, own, &needs, profile, catalog);
         if let Some((class, rate)) = other.filter(|(class, _)| Some(class) != job.class.as_ref()) {
             offer(Action::SmallerDevice(class), rate);
@@ -74,10 +134,11 @@ pub(super) fn smaller(
             {
                 let gib = (memory * by_memory).round();
                 let name = Name::from(format!("{compute}g.{gib}gb"));
-                offer(
-                    Action::MigSlice(name),
-                    own_rate.share(u64::from(compute), 7),
-                );
+                let offered = offers.slices.get(&(own.class.clone(), name.clone()));
+                // Without a node that offers it: a device of the job's own pool is cut. A slice takes its part of the compute
+                // slices or of the memory slices, the larger: of `3g.40gb`, two fill a device.
+                let cut = own_rate.share(u64::from((compute * 8).max(parts * 7)), 56);
+                offer(Action::MigSlice(name), offered.copied().unwrap_or(cut));
                 break;
             }
         }
@@ -106,7 +167,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// `None` where any of it is not known; its own devices have `memory` GiB.
+    /// `None` where a value is not known; the job's own devices have `memory` GiB.
     fn of(evidence: &Evidence, memory: f64) -> Option<Self> {
         Some(Self {
             memory_gib: evidence.memory_p95? * memory,
@@ -126,7 +187,7 @@ fn fitting(
 ) -> Option<(Name, Rate)> {
     let rate = group.price.as_ref()?.rate;
     // A spot price against another's is two changes at once.
-    if group.billing == Some(Billing::Spot) {
+    if is_spot(group) {
         return None;
     }
     let other = catalog.of_class(&group.class)?;

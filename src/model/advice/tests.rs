@@ -10,7 +10,7 @@ use crate::fleet::job::HeldDevice;
 use crate::fleet::policy::Policy;
 
 /// A job on so many devices of a class that does a little of everything, where an A100 costs 4 USD an hour, an L4 0.5 and an H100 8.
-fn fleet(class: &str, devices: u32) -> (Fleet, Burn, Job, JobProfile) {
+fn fleet(class: &str, devices: u32) -> (Fleet, SpendRates, Job, JobProfile) {
     let policy = Policy {
         catalog: Catalog::embedded(),
         ..Policy::default()
@@ -23,7 +23,7 @@ fn fleet(class: &str, devices: u32) -> (Fleet, Burn, Job, JobProfile) {
     job.state = JobState::Running;
     job.class = Some(Name::new(class));
     job.devices_allocated = devices;
-    let mut burn = Burn::default();
+    let mut burn = SpendRates::default();
     for (class, billing, usd) in [
         ("A100", Billing::OnDemand, 4.0),
         ("A100", Billing::Spot, 1.5),
@@ -46,7 +46,7 @@ fn fleet(class: &str, devices: u32) -> (Fleet, Burn, Job, JobProfile) {
     }
     let own = if class == "A100" { 4.0 } else { 8.0 };
     let spend = Spend {
-        burn: Rate::from_usd(own * f64::from(devices)).expect("is a rate"),
+        rate: Rate::from_usd(own * f64::from(devices)).expect("is a rate"),
         ..Spend::default()
     };
     burn.jobs.insert(job.id.clone(), (spend, Rate::ZERO));
@@ -129,7 +129,7 @@ fn a_healthy_job_is_left_alone() {
         job.last_checkpoint = Some(Moment::default());
     });
     assert!(tensor.is_empty(), "{tensor:#?}");
-    // Half of it idle is not as it should be.
+    // Half the devices idle is not optimal.
     let half = advised("H100", 8, |_, e| {
         (e.sm, e.tensor, e.idle_devices) = (Some(0.45), Some(0.3), 4);
     });
@@ -190,6 +190,33 @@ fn a_smaller_device_has_room_to_a_hundredth() {
 }
 
 #[test]
+fn few_idle_devices_links_and_certainty_hold_to_a_hundredth() {
+    // One device of a thousand more or less is a hundredth of the threshold.
+    let fewer = |idle: u32| advised("H100", 1_000, |_, e| e.idle_devices = idle);
+    assert_eq!(only(&fewer(100)).action, Action::FewerDevices(100));
+    assert!(fewer(99).is_empty());
+    // An L4 has no links.
+    let talks = |link: f64| {
+        let all = advised("A100", 2, |_, e| {
+            (e.memory_p95, e.sm_p95, e.dram) = (Some(0.1), Some(0.1), Some(0.05));
+            e.link = Some(link);
+        });
+        all.len()
+    };
+    assert_eq!((talks(0.99e9), talks(1.01e9)), (1, 0));
+    let certainty = |known: f64| {
+        let (mut fleet, burn, job, mut profile) = fleet("A100", 1);
+        (profile.known, profile.evidence.util_most) = (known, Some(0.01));
+        profile.verdict = profile::judge(known, &profile.evidence);
+        let profiles: Profiles = std::iter::once((job.id.clone(), profile)).collect();
+        fleet.jobs = Arc::from([Arc::new(job)]);
+        only(&advise(&fleet, &burn, &profiles)).certainty
+    };
+    assert_eq!(certainty(NEARLY_ALL * 1.01), Certainty::High);
+    assert_eq!(certainty(NEARLY_ALL * 0.99), Certainty::Medium);
+}
+
+#[test]
 fn a_slice_has_room_to_a_hundredth() {
     let slice = |memory: f64, sm: f64, dram: f64| {
         // More memory than an L4 has: only slices are left.
@@ -214,10 +241,45 @@ fn a_slice_has_room_to_a_hundredth() {
         Some("3g.40gb")
     );
     assert_eq!(name(slice(0.39, three * 1.01, 0.39)), None);
-    // 8 USD less three sevenths.
+    // Two of these slices fill a device of 8 USD.
     let (_, saves) = slice(half * 0.99, 0.3, 0.39).expect("fits");
-    let saves = saves.expect("is known").usd();
-    assert!((saves - 8.0 * 4.0 / 7.0).abs() < 1e-5, "{saves}");
+    assert_eq!(saves, Rate::from_usd(4.0));
+}
+
+#[test]
+fn a_slice_costs_what_the_node_that_offers_it_costs_and_a_pool_of_slices_has_no_whole_device() {
+    let advised = |slices: &[&str], needs: f64| {
+        let (mut fleet, burn, job, mut profile) = fleet("H100", 1);
+        let e = &mut profile.evidence;
+        (e.memory_p95, e.sm_p95, e.dram) = (Some(needs), Some(needs), Some(needs));
+        let slices: Vec<_> = slices.iter().map(|name| (*name, None)).collect();
+        let nodes = [("h100", "H100"), ("a100", "A100")].map(|(name, class)| {
+            let device = crate::cost::sample::device(name, 0, class);
+            let device = crate::cost::sample::sliced(device, &slices);
+            let mut node = crate::cost::sample::node(name, class, None, vec![device]);
+            node.billing = Some(Billing::OnDemand);
+            Arc::new(node)
+        });
+        fleet.nodes = Arc::from(nodes);
+        let profiles: Profiles = std::iter::once((job.id.clone(), profile)).collect();
+        fleet.jobs = Arc::from([Arc::new(job)]);
+        let all = advise(&fleet, &burn, &profiles);
+        let one = only(&all);
+        (one.action.clone(), one.saves)
+    };
+    let usd = Rate::from_usd;
+    let slice = |name: &str| Action::MigSlice(Name::new(name));
+    let thirds = ["2g.20gb-0", "2g.20gb-1", "2g.20gb-2"];
+    let cut = usd(8.0).expect("is a rate");
+    let third = cut - cut.share(1, 3);
+    assert_eq!(advised(&thirds, 0.15), (slice("2g.20gb"), Some(third)));
+    // Where no node is cut like this, a device of 8 USD is.
+    let own = cut - cut.share(2, 7);
+    assert_eq!(advised(&["1g.10gb-0"], 0.15), (slice("2g.20gb"), Some(own)));
+    // As long as A100s are whole, one of them is cheaper than half an H100.
+    let smaller = Action::SmallerDevice(Name::new("A100"));
+    assert_eq!(advised(&[], 0.21), (smaller, usd(4.0)));
+    assert_eq!(advised(&thirds, 0.21), (slice("3g.40gb"), usd(4.0)));
 }
 
 #[test]
@@ -298,7 +360,7 @@ fn what_is_reserved_or_owned_is_freed_and_saves_no_money() {
             format!("{release}; reserved: frees them, saves no money")
         )
     );
-    // What part of it is paid all the same is not known.
+    // The committed part is not known.
     assert_eq!(
         told(&[Billing::Reserved, Billing::OnDemand]),
         (None, None, release.to_owned())

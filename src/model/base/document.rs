@@ -9,18 +9,18 @@ use toml::de::{DeTable, DeValue};
 
 /// What is wrong with a document, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct DocumentFault {
     /// The file as the person who wrote it knows it; a variable or a flag where it came from one.
     pub place: String,
     /// Line, from 1, where one can be named.
     pub line: Option<usize>,
     /// Key with its tables, `idle.grace`; empty where none can be named.
     pub key: String,
-    /// What is wrong and the mend.
+    /// The fault and the fix.
     pub message: String,
 }
 
-impl Fault {
+impl DocumentFault {
     /// A fault of a key at a place that has no lines, or whose line is not known.
     pub fn new(
         place: impl Into<String>,
@@ -44,7 +44,7 @@ impl Fault {
 }
 
 /// `FILE:LINE: KEY: MESSAGE`.
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)?;
         if let Some(line) = self.line {
@@ -58,18 +58,18 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DocumentFault {}
 
 /// Parses a TOML document; `place` is the name of its file in errors.
-pub fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, Fault> {
+pub fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, DocumentFault> {
     toml::from_str(text).map_err(|error| explain(text, place, &error))
 }
 
 /// The first line of what the parser said, with the place, the key and the nearest valid spelling.
-fn explain(text: &str, place: &str, error: &toml::de::Error) -> Fault {
+fn explain(text: &str, place: &str, error: &toml::de::Error) -> DocumentFault {
     let span = error.span();
     let said = error.message().lines().next().unwrap_or_default();
-    Fault {
+    DocumentFault {
         place: place.to_owned(),
         line: span.as_ref().map(|span| line_of(text, span.start)),
         key: span.map_or_else(String::new, |span| key_at(text, &span)),
@@ -131,7 +131,7 @@ pub fn quoted(key: &str) -> String {
     }
 }
 
-/// Turns "unknown field `refesh`, expected one of `refresh`, `theme`" into a sentence that names the mend.
+/// Turns "unknown field `refesh`, expected one of `refresh`, `theme`" into a sentence that names the fix.
 fn spelled(said: &str) -> String {
     let (what, rest) = match (
         said.strip_prefix("unknown field "),

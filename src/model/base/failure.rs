@@ -38,7 +38,7 @@ impl Exit {
 pub struct Failure {
     /// How the process ends.
     pub exit: Exit,
-    /// What failed, where, and the mend; empty to end without a word.
+    /// What failed, where, and the fix; empty to end without a message.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Interned names: one allocation for each distinct text, cheap to clone and compare.
+//! Interned names: one allocation per distinct text, cheap to clone and compare.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthChar;
 #[derive(Clone, Eq)]
 pub struct Name(Arc<str>);
 
-/// Names that share their text, as most that are equal do, are not read.
+/// Compares pointers first: most equal names share their allocation.
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
@@ -44,7 +44,7 @@ impl Hash for Name {
 }
 
 impl Name {
-    /// A name of its own allocation. Decoders use [`Names::intern`] instead, so that equal texts share.
+    /// A name with its own allocation. Decoders use [`Names::intern`] instead, so that equal texts share one.
     pub fn new(text: &str) -> Self {
         Self(Arc::from(text))
     }
@@ -110,12 +110,12 @@ impl<'de> serde::Deserialize<'de> for Name {
     }
 }
 
-/// A set of names that hands out the same allocation for the same text.
+/// A set of names that returns the same allocation for the same text.
 #[derive(Default, Debug, Clone)]
 pub struct Names(HashSet<Name, FxBuildHasher>);
 
 impl Names {
-    /// The one [`Name`] of this text, made at its first mention.
+    /// The shared [`Name`] of this text, created on first use.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(known) = self.0.get(text) {
             return known.clone();
@@ -125,17 +125,17 @@ impl Names {
         name
     }
 
-    /// Forgets names that nobody else holds. Called when many objects have gone.
+    /// Drops names without another reference. Called after many objects were deleted.
     pub fn prune(&mut self) {
         self.0.retain(|name| Arc::strong_count(&name.0) > 1);
     }
 
-    /// How many distinct names are held.
+    /// Number of distinct names.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True when no name is held.
+    /// True when the set has no name.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -180,9 +180,8 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// True for a character that could rewrite or falsify the screen of a reader: controls (C0, C1, DEL), marks and
-/// overrides of direction, and what takes no room and is not seen (zero-width characters, fillers, tags, selectors of
-/// variants beyond the common ones).
+/// True for a character that could rewrite or falsify a terminal screen: controls (C0, C1, DEL), direction marks and overrides,
+/// and invisible zero-width characters (fillers, tags, variation selectors beyond the common ones).
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -192,11 +191,11 @@ pub fn is_hostile(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Marks on one character that are kept; a pile of them covers the lines above and below.
+/// Maximum combining marks kept on one character; a stack of them covers the lines above and below.
 const MOST_MARKS: usize = 4;
 
-/// The text without [hostile characters](is_hostile), each of which is replaced by one that is seen, and with no more
-/// than four combining marks on a character.
+/// The text with every [hostile character](is_hostile) replaced by a visible one, and at most four combining marks on a
+/// character.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     cleaned(text, |_| false)
 }
@@ -208,7 +207,7 @@ pub fn printable_lines(text: &str) -> std::borrow::Cow<'_, str> {
 
 fn cleaned(text: &str, stays: impl Fn(char) -> bool) -> std::borrow::Cow<'_, str> {
     let hostile = |c: char| is_hostile(c) && !stays(c);
-    // True for a mark on a character that has as many as are kept.
+    // True for a combining mark beyond the maximum.
     let counter = || {
         let mut marks = 0;
         move |c: char| {
@@ -233,14 +232,13 @@ fn cleaned(text: &str, stays: impl Fn(char) -> bool) -> std::borrow::Cow<'_, str
     std::borrow::Cow::Owned(out)
 }
 
-/// True for what Kubernetes takes as the name of a namespace or a container (an RFC 1123 label). Such a name is never a
-/// flag, and has no character that a shell reads or a terminal obeys.
+/// True for a valid name of a Kubernetes namespace or container (RFC 1123 label). Such a name is never a flag, and has no shell
+/// metacharacter or terminal control.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && has_label_shape(text)
 }
 
-/// True for what Kubernetes takes as the name of a pod or a node (an RFC 1123 subdomain). As little as a [label](is_dns_label)
-/// is it a flag.
+/// True for a valid name of a Kubernetes pod or node (RFC 1123 subdomain). Like a [label](is_dns_label), it is never a flag.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(has_label_shape)
 }
@@ -253,10 +251,10 @@ fn has_label_shape(text: &str) -> bool {
         && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
-/// Orders words so that `node-2` comes before `node-10`.
+/// Natural order: `node-2` comes before `node-10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    // Names of one pool share most of their letters: skip to where they part, back to the begin of a number.
+    // Names in one pool share a prefix: skip it, back to the start of a number.
     let mut shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     while shared > 0 && a[shared - 1].is_ascii_digit() {
         shared -= 1;

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_speak_two_units() {
+    fn ages_print_two_units() {
         for (seconds, text) in [
             (0, "0s"),
             (59, "59s"),

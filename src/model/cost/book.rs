@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::base::document::{self, Fault};
+use crate::base::document::{self, DocumentFault};
 
 /// What a book may claim for one device, USD an hour. Catalogues write 0 or sums like 700 where nothing is
 /// published; both mean unknown.
@@ -67,7 +67,7 @@ pub struct BookRow {
     pub purchase: Purchase,
     /// USD an hour for the machine, or for `devices` devices.
     pub usd_per_hour: f64,
-    /// The day of the price, or as much of it as is known.
+    /// The date of the price, or the known part of the date.
     pub as_of: String,
     /// Key of `sources`.
     #[serde(default)]
@@ -104,7 +104,7 @@ pub struct PriceBook {
 
 impl PriceBook {
     /// Parses a book; a mistake names `place`, line, key and the nearest spelling.
-    pub fn parse(text: &str, place: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str, place: &str) -> Result<Self, DocumentFault> {
         document::parse(text, place)
     }
 

@@ -1,16 +1,16 @@
 //! Money: price books and what the fleet burns, by pool, queue, team, job and class.
 
 pub mod book;
-pub mod burn;
 pub mod prices;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod spend_rates;
 mod spread;
 pub mod tco;
 #[cfg(test)]
 mod tests;
 
 pub use book::PriceBook;
-pub use burn::{Burn, CostRow, PriceGroup, Scope, Spend};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spread::{burn, sizes};
+pub use spend_rates::{PriceGroup, RateRow, Scope, Spend, SpendRates};
+pub use spread::{sizes, spend_rates};

@@ -11,7 +11,7 @@ use crate::fleet::device::Device;
 use crate::fleet::node::{Billing, Node};
 
 use super::book::{BookRow, MARKET, PriceBook, Purchase};
-use super::burn::PriceGroup;
+use super::spend_rates::PriceGroup;
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -191,7 +191,7 @@ impl Prices {
         self
     }
 
-    /// The price of a device of `node`; `None` when nobody knows it.
+    /// The price of a device of `node`; `None` when not known.
     pub fn price(&self, node: &Node, device: &Device) -> Option<Price> {
         let mut price = self.paid(node, device)?;
         if node.billing == Some(Billing::Spot) {
@@ -464,7 +464,7 @@ fn priced(
     }
     match (billing, row.purchase) {
         (Billing::Spot, Purchase::OnDemand) => remarks.push("no spot price known"),
-        (Billing::Reserved, _) => remarks.push("list price, no commitment known"),
+        (Billing::Reserved, _) => remarks.push("reserved: no commitment price in the book"),
         (Billing::Owned, _) => remarks.push("list price, no amortization known"),
         _ => {}
     }

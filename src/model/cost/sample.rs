@@ -85,8 +85,8 @@ pub fn resting(mut device: Device) -> Device {
     device
 }
 
-/// The device held whole by a pod.
-pub fn held(mut device: Device, by: &Arc<Pod>) -> Device {
+/// The device, allocated whole to a pod.
+pub fn allocated_to(mut device: Device, by: &Arc<Pod>) -> Device {
     device.holder = Some(Arc::clone(by));
     device.attribution = Attribution::Exporter;
     device

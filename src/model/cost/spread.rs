@@ -11,8 +11,8 @@ use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
 
-use super::burn::{Burn, CostRow, Scope, Spend, UNATTRIBUTED};
 use super::prices::{Price, PriceList, Prices};
+use super::spend_rates::{RateRow, Scope, Spend, SpendRates, UNATTRIBUTED};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -21,12 +21,12 @@ type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 /// In each scope, the rows (`unattributed` among them) add up to the total in money and devices. A shared
 /// device spreads its money over its slices by their size; what no slice holder pays for is `unattributed`.
 /// The device itself is counted in the row of its first holder.
-pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
+pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     let mut list = PriceList::new(prices);
-    let mut out = Burn::default();
+    let mut out = SpendRates::default();
     let mut pools = Column::default();
     let mut classes = Column::default();
-    let mut held = Held::default();
+    let mut held = HolderScopes::default();
     let mut ordinal = 0u32;
     let visible = fleet.sees_devices();
     out.total.free = visible.then_some(Rate::ZERO);
@@ -43,7 +43,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
             last = Some((&device.class, price.clone()));
             let price = price.as_ref();
             let rate = price.map_or(Rate::ZERO, |price| price.rate);
-            let part = Part {
+            let part = DeviceShare {
                 ordinal,
                 counted: true,
                 shared: false,
@@ -85,7 +85,7 @@ fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool) -> Spend 
     let allocated = device.is_allocated();
     let when = |yes: bool| if yes { rate } else { Rate::ZERO };
     Spend {
-        burn: rate,
+        rate,
         free: visible.then(|| when(!allocated)),
         idle_allocated: match allocated {
             false => Some(Rate::ZERO),
@@ -95,7 +95,7 @@ fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool) -> Spend 
 }
 
 /// A device, or a part of one, on its way into a row.
-struct Part<'a> {
+struct DeviceShare<'a> {
     /// Which device of the fleet, so that a row notes an unpriced one only once.
     ordinal: u32,
     /// The device counts here, and in no other row of the scope.
@@ -163,7 +163,7 @@ impl Column {
         self.rows.len() - 1
     }
 
-    fn add(&mut self, at: usize, part: &Part<'_>) {
+    fn add(&mut self, at: usize, part: &DeviceShare<'_>) {
         let row = &mut self.rows[at];
         row.devices += u32::from(part.counted);
         row.shared += u32::from(part.counted && part.shared);
@@ -196,8 +196,8 @@ impl Column {
         };
     }
 
-    fn finish(self, scope: Scope) -> Vec<CostRow> {
-        let mut rows = self.rows.into_iter().map(|row| CostRow {
+    fn finish(self, scope: Scope) -> Vec<RateRow> {
+        let mut rows = self.rows.into_iter().map(|row| RateRow {
             scope,
             name: row.name,
             devices: row.devices,
@@ -213,8 +213,8 @@ impl Column {
         });
         let unattributed = rows
             .next()
-            .filter(|row| row.devices > 0 || row.unpriced > 0 || row.spend.burn != Rate::ZERO);
-        let mut rows: Vec<CostRow> = rows.collect();
+            .filter(|row| row.devices > 0 || row.unpriced > 0 || row.spend.rate != Rate::ZERO);
+        let mut rows: Vec<RateRow> = rows.collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         rows.extend(unattributed);
         rows
@@ -223,7 +223,7 @@ impl Column {
 
 /// The scopes that follow from who holds a device.
 #[derive(Default)]
-struct Held {
+struct HolderScopes {
     queues: Column,
     teams: Column,
     jobs: Column,
@@ -235,8 +235,8 @@ struct Held {
     money: Map<usize, (JobKey, (Spend, Rate))>,
 }
 
-impl Held {
-    fn spread(&mut self, fleet: &Fleet, device: &Device, whole: &Part<'_>) {
+impl HolderScopes {
+    fn spread(&mut self, fleet: &Fleet, device: &Device, whole: &DeviceShare<'_>) {
         if let Some(pod) = &device.holder {
             self.give(fleet, Some(pod), whole);
         } else if device.slices.iter().any(|slice| slice.holder.is_some()) {
@@ -248,7 +248,7 @@ impl Held {
 
     /// Each slice takes its share of the money by size. Shares are cut from a running sum, so that they add
     /// up to the device to the micro-dollar.
-    fn slice_up(&mut self, fleet: &Fleet, device: &Device, whole: &Part<'_>) {
+    fn slice_up(&mut self, fleet: &Fleet, device: &Device, whole: &DeviceShare<'_>) {
         let weights = sizes(device.slices.iter().map(|slice| &slice.name));
         let all: u64 = weights.iter().sum();
         let mut counted = false;
@@ -256,7 +256,7 @@ impl Held {
         for (slice, weight) in device.slices.iter().zip(weights) {
             let first = !counted && slice.holder.is_some();
             counted |= first;
-            let part = Part {
+            let part = DeviceShare {
                 ordinal: whole.ordinal,
                 counted: first,
                 shared: true,
@@ -268,7 +268,7 @@ impl Held {
         }
     }
 
-    fn give(&mut self, fleet: &Fleet, pod: Option<&Arc<Pod>>, part: &Part<'_>) {
+    fn give(&mut self, fleet: &Fleet, pod: Option<&Arc<Pod>>, part: &DeviceShare<'_>) {
         let [queue, team, job] = pod.map_or([0; 3], |pod| self.rows_of(pod));
         self.queues.add(queue, part);
         self.teams.add(team, part);
@@ -277,7 +277,7 @@ impl Held {
             return;
         };
         let millis = i128::from(fleet.at.since(pod.held_since()).millis());
-        let so_far = i128::from(part.spend.burn.micros()) * millis / 3_600_000;
+        let so_far = i128::from(part.spend.rate.micros()) * millis / 3_600_000;
         let fresh = || (pod.job.clone(), Default::default());
         let (_, money) = self.money.entry(job).or_insert_with(fresh);
         money.0 += part.spend;

@@ -40,14 +40,14 @@ impl Way {
 
 /// How many devices are used.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Demand {
+pub struct DevicesUsed {
     /// On average.
     pub mean: f64,
     /// At most, at any hour.
     pub peak: f64,
 }
 
-impl Demand {
+impl DevicesUsed {
     /// What it costs in [`MONTH_HOURS`] at so much a device-hour, USD.
     pub fn usd_per_month(&self, way: Way, usd_per_device_hour: f64) -> f64 {
         let devices = match way.is_committed() {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_is_paid_at_its_peak_and_the_rest_by_the_hour() {
-        let demand = Demand {
+        let demand = DevicesUsed {
             mean: 40.0,
             peak: 64.0,
         };

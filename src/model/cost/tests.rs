@@ -6,14 +6,15 @@ use proptest::prelude::*;
 
 use crate::base::{Name, Rate};
 use crate::fleet::accelerator::Catalog;
-use crate::fleet::device::Pod;
+use crate::fleet::device::{Device, Pod};
 use crate::fleet::node::{Billing, Node};
+use crate::fleet::signal::Signals;
 
 use super::book::PriceBook;
-use super::burn;
-use super::burn::{Scope, Spend, UNATTRIBUTED};
 use super::prices::{Override, Owned, PoolPrice, Prices};
-use super::sample::{device, fleet, held, node, now, pod, resting, sliced};
+use super::sample::{allocated_to, device, fleet, node, now, pod, resting, sliced};
+use super::spend_rates;
+use super::spend_rates::{Scope, Spend, UNATTRIBUTED};
 
 const BOOKS: [&str; 3] = [
     r#"
@@ -107,7 +108,7 @@ fn unknown_prices_are_unknown_and_never_zero() {
     let prices = prices();
     assert_eq!(usd(&prices, &one(Some("broken"), "B200")), None);
     assert_eq!(usd(&prices, &one(None, "TPU 7x")), None);
-    let burnt = burn(&fleet(vec![one(None, "TPU 7x")]), &prices);
+    let burnt = spend_rates(&fleet(vec![one(None, "TPU 7x")]), &prices);
     assert_eq!((burnt.devices, burnt.unpriced), (1, 1));
     assert_eq!(burnt.known(), None);
     assert!(burnt.nodes.is_empty());
@@ -116,7 +117,7 @@ fn unknown_prices_are_unknown_and_never_zero() {
 }
 
 #[test]
-fn the_way_of_paying_is_said_when_the_book_does_not_know_it() {
+fn a_billing_mode_missing_from_the_price_book_is_reported() {
     let prices = prices();
     let paid = |instance, class, billing| {
         let mut node = one(instance, class);
@@ -134,7 +135,7 @@ fn the_way_of_paying_is_said_when_the_book_does_not_know_it() {
     let (usd, source) = paid(Some("big"), "H100", Billing::Reserved).expect("listed");
     assert_eq!(usd, 7.0);
     assert!(
-        source.ends_with("(list price, no commitment known)"),
+        source.ends_with("(reserved: no commitment price in the book)"),
         "{source}"
     );
     let (_, source) = paid(None, "H100", Billing::Owned).expect("listed");
@@ -222,36 +223,57 @@ fn owned_machines_are_written_off() {
         (0..8).map(|at| device("n", at, "X")).collect(),
     );
     let prices = prices().with_pool("p", PoolPrice::Owned(owned));
-    let whole = burn(&fleet(vec![eight]), &prices).total.burn.usd();
+    let whole = spend_rates(&fleet(vec![eight]), &prices).total.rate.usd();
     assert!((whole - 8.0 * usd).abs() < 1e-4, "{whole}");
+}
+
+#[test]
+fn idle_money_of_devices_that_are_not_read_is_not_zero() {
+    let unread = || Device {
+        signals: Signals::default(),
+        ..allocated_to(device("n", 0, "H100"), &pod("nlp", "train-0", None, "nlp"))
+    };
+    let free = || device("n", 1, "H100");
+    let four = Rate::from_usd(4.0).expect("fits");
+    let total = |devices| spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices()).total;
+    for devices in [vec![unread(), free()], vec![free(), unread()]] {
+        let spend = total(devices);
+        assert_eq!((spend.free, spend.idle_allocated), (Some(four), None));
+        assert_eq!(spend.idle(), None);
+    }
+    assert_eq!(total(vec![free()]).idle(), Some(four));
+    // Of two allocated devices, the one that is read counts.
+    let lazy = resting(allocated_to(free(), &pod("nlp", "train-1", None, "nlp")));
+    assert_eq!(total(vec![unread(), lazy]).idle(), Some(four));
 }
 
 #[test]
 fn free_and_idle_money_stand_apart() {
     let busy = pod("nlp", "train-0", Some("research"), "nlp");
-    let lazy = resting(held(device("n", 1, "H100"), &busy));
+    let lazy = resting(allocated_to(device("n", 1, "H100"), &busy));
     let devices = vec![
-        held(device("n", 0, "H100"), &busy),
+        allocated_to(device("n", 0, "H100"), &busy),
         lazy,
         device("n", 2, "H100"),
     ];
-    let burnt = burn(&fleet(vec![node("n", "p", None, devices)]), &prices());
+    let burnt = spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices());
     let four = Rate::from_usd(4.0).expect("fits");
     assert_eq!(
         burnt.total,
         Spend {
-            burn: four.times(3),
+            rate: four.times(3),
             free: Some(four),
             idle_allocated: Some(four)
         }
     );
+    assert_eq!(burnt.total.idle(), Some(four.times(2)));
     let team = burnt.row(Scope::Team, "nlp").expect("has a row");
-    assert_eq!((team.devices, team.spend.burn), (2, four.times(2)));
+    assert_eq!((team.devices, team.spend.rate), (2, four.times(2)));
     let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
     assert_eq!((rest.devices, rest.spend.free), (1, Some(four)));
     // Two devices at 4 USD for the hour since the pod was bound.
     let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
-    assert_eq!((spend.burn, *so_far), (four.times(2), four.times(2)));
+    assert_eq!((spend.rate, *so_far), (four.times(2), four.times(2)));
     assert_eq!(
         burnt.row(Scope::Job, "nlp/train").map(|row| row.devices),
         Some(2)
@@ -272,10 +294,10 @@ fn slices_pay_by_their_size_and_the_device_counts_once() {
             ("1g.10gb-9", None),
         ],
     );
-    let burnt = burn(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
+    let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
     let of = |team: &str| {
         let row = burnt.row(Scope::Team, team).expect("has a row");
-        (row.devices, row.spend.burn.micros())
+        (row.devices, row.spend.rate.micros())
     };
     assert_eq!(of("alpha"), (1, 2_285_714));
     assert_eq!(of("beta"), (0, 1_142_857));
@@ -292,7 +314,7 @@ fn a_share_of_an_unpriced_device_is_unknown() {
         device("n", 0, "mystery"),
         &[("0", Some(&one)), ("1", Some(&two))],
     );
-    let burnt = burn(&fleet(vec![node("n", "p", None, vec![shared])]), &prices());
+    let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![shared])]), &prices());
     for team in ["alpha", "beta"] {
         assert_eq!(
             burnt.row(Scope::Team, team).and_then(|row| row.known()),
@@ -308,10 +330,10 @@ fn two_kinds_of_one_name_stay_apart() {
     let mut other = (*job).clone();
     other.job.kind = Name::new("JobSet");
     let devices = vec![
-        held(device("n", 0, "H100"), &job),
-        held(device("n", 1, "H100"), &Arc::new(other)),
+        allocated_to(device("n", 0, "H100"), &job),
+        allocated_to(device("n", 1, "H100"), &Arc::new(other)),
     ];
-    let burnt = burn(&fleet(vec![node("n", "p", None, devices)]), &prices());
+    let burnt = spend_rates(&fleet(vec![node("n", "p", None, devices)]), &prices());
     let names: Vec<&str> = burnt.rows[&Scope::Job]
         .iter()
         .map(|row| &*row.name)
@@ -319,7 +341,7 @@ fn two_kinds_of_one_name_stay_apart() {
     assert_eq!(names, ["a/x", "a/x (JobSet)"]);
 }
 
-/// Who holds a device: nobody, one of the pods, or slices held by some of them.
+/// Allocation of a device: none, one pod, or slices for some of the pods.
 #[derive(Clone, Debug)]
 enum Hold {
     Nobody,
@@ -373,7 +395,7 @@ proptest! {
                 }
                 match hold {
                     Hold::Nobody => device,
-                    Hold::Whole(by) => held(device, &pods[by]),
+                    Hold::Whole(by) => allocated_to(device, &pods[by]),
                     Hold::Slices(holders, sized) => {
                         let names: Vec<String> = (0..holders.len())
                             .map(|at| if sized { format!("{}g.x-{at}", at % 4 + 1) } else { at.to_string() })
@@ -391,7 +413,7 @@ proptest! {
         let fleet = fleet(nodes);
         // An odd rate, so that shares do not divide evenly.
         let prices = prices().with_pool("pool1", PoolPrice::Rate(Rate::from_micros(1_000_003)));
-        let burnt = burn(&fleet, &prices);
+        let burnt = spend_rates(&fleet, &prices);
         prop_assert_eq!(fleet.devices().count(), burnt.devices as usize);
         for scope in Scope::ALL {
             let rows = &burnt.rows[&scope];
@@ -401,12 +423,12 @@ proptest! {
             }
             prop_assert_eq!(sum, burnt.total, "{:?}", scope);
             prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<u32>(), burnt.devices);
-            prop_assert!(rows.iter().all(|row| row.spend.idle() <= Some(row.spend.burn)));
+            prop_assert!(rows.iter().all(|row| row.spend.idle() <= Some(row.spend.rate)));
         }
-        prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.burn);
-        let jobs: Rate = burnt.jobs.values().map(|(spend, _)| spend.burn).sum();
-        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Rate::ZERO, |row| row.spend.burn);
-        prop_assert_eq!(jobs + rest, burnt.total.burn);
+        prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.rate);
+        let jobs: Rate = burnt.jobs.values().map(|(spend, _)| spend.rate).sum();
+        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Rate::ZERO, |row| row.spend.rate);
+        prop_assert_eq!(jobs + rest, burnt.total.rate);
         prop_assert_eq!(fleet.at, now());
     }
 }

@@ -1,4 +1,4 @@
-//! What a queueing system or a gang scheduler keeps of a job: its place in the queue, its quota, its evictions.
+//! A job's state in its queueing system or gang scheduler: position, quota, evictions.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::observe::{Labels, OwnerRef, Table};
 use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
 
-/// Waits to be admitted again after an eviction.
+/// The wait for readmission after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requeue {
-    /// How often it was put back.
+    /// Number of requeues.
     pub count: u32,
-    /// Not before this moment.
+    /// Earliest readmission.
     pub at: Option<Moment>,
 }
 
@@ -24,30 +24,30 @@ pub struct Requeue {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Eviction {
-    /// The system's own word: `Preempted`, `PodsReadyTimeout`, `ClusterQueueStopped`.
+    /// Reason code of the system: `Preempted`, `PodsReadyTimeout`, `ClusterQueueStopped`.
     pub reason: Name,
-    /// What stands behind it: `InCohortReclamation`, say; may be empty.
+    /// Underlying cause, such as `InCohortReclamation`; may be empty.
     pub cause: Name,
-    /// How often.
+    /// Number of evictions.
     pub count: u32,
-    /// When last; known of the latest eviction only.
+    /// Time of the last one; known for the latest eviction only.
     pub at: Option<Moment>,
-    /// The same in a sentence.
+    /// Message.
     pub message: Name,
-    /// Unique id of the workload that it had to make room for.
+    /// Uid of the workload that preempted it.
     pub preemptor: Option<Name>,
 }
 
-/// So many pods in one domain of a topology.
+/// Pods in one domain of a topology.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Domain {
-    /// Values of the topology's levels, from the widest that is named.
+pub struct DomainAssignment {
+    /// Values of the topology's levels, from the widest named level.
     pub values: Box<[Name]>,
     /// Pods.
     pub count: u32,
 }
 
-/// What one pod set was given.
+/// Assignment of one pod set.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Assigned {
@@ -59,74 +59,74 @@ pub struct Assigned {
     pub flavors: Box<[(Name, Name)]>,
     /// Node labels of the topology's levels that `domains` names values of.
     pub levels: Box<[Name]>,
-    /// Where its pods go, when the queueing system chose.
-    pub domains: Box<[Domain]>,
+    /// Topology domains of its pods, when the queueing system chose them.
+    pub domains: Box<[DomainAssignment]>,
 }
 
-/// A check that somebody else must pass before a job is admitted (a provisioning request, say).
+/// An admission check, such as a provisioning request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Check {
+pub struct AdmissionCheck {
     /// Name.
     pub name: Name,
     /// `Pending`, `Ready`, `Retry` or `Rejected`.
     pub state: Name,
-    /// A sentence.
+    /// Message.
     pub message: Name,
 }
 
-/// A Kueue Workload, or a PodGroup of any system, projected.
+/// The fields of a Kueue Workload, or of any PodGroup, that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupSeen {
     /// The table it was listed in.
     pub table: Table,
-    /// Whose it is; [`QueueSystem::None`] for Kubernetes' own.
+    /// Its queueing system; [`QueueSystem::None`] for Kubernetes' own.
     pub system: QueueSystem,
     /// Kind of object, `Workload` or `PodGroup`.
     pub kind: Name,
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique id.
+    /// Uid.
     pub uid: Name,
-    /// What it stands for: its controller, or its only owner.
+    /// The object that it represents: its controller, or its only owner.
     pub owner: Option<OwnerRef>,
     /// Labels.
     pub labels: Labels,
-    /// Annotations that we know how to read.
+    /// Annotations that we read.
     pub annotations: Labels,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// When it was told to end.
+    /// Deletion timestamp.
     pub deleted: Option<Moment>,
-    /// The name that it gives its queue: a LocalQueue in Kueue, the queue itself elsewhere.
+    /// The queue name in its spec: a LocalQueue in Kueue, the queue itself elsewhere.
     pub queue_name: Option<Name>,
     /// The queue that admitted it.
     pub admitted_by: Option<Name>,
-    /// Its pod sets; none when it does not say.
+    /// Its pod sets; empty when its spec has none.
     pub pod_sets: Arc<[PodSet]>,
-    /// Pods without which it does nothing.
+    /// Minimum number of pods to run.
     pub gang_min: Option<u32>,
-    /// How close to each other all its pods want to be, where it says so for all of them.
+    /// Topology request for all its pods, where it has one.
     pub topology: Option<Box<TopologyConstraint>>,
     /// Priority that orders it in its queue.
     pub priority: Option<i32>,
     /// Name of its priority class.
     pub priority_class: Option<Name>,
-    /// Whether it may be preempted; `None` when it does not say.
+    /// Whether it may be preempted; `None` when not specified.
     pub preemptible: Option<bool>,
-    /// False when somebody took it out of the queue.
+    /// False when it was deactivated.
     pub active: bool,
     /// When its quota was reserved.
     pub reserved_at: Option<Moment>,
     /// When it was admitted.
     pub admitted_at: Option<Moment>,
-    /// Since when it has been put back into the queue.
+    /// Time of the last requeue.
     pub queued_at: Option<Moment>,
-    /// By which moment its queue orders it, where that is not its creation.
+    /// Time by which its queue orders it, when not its creation.
     pub ordered_at: Option<Moment>,
-    /// Every pod is ready.
+    /// True when every pod is ready.
     pub ready: Option<bool>,
-    /// It ended well (true), badly (false), or has not ended.
+    /// True when it succeeded, false when it failed, `None` before its end.
     pub outcome: Option<bool>,
     /// Its phase, in systems that name one (Volcano).
     pub phase: Option<Name>,
@@ -134,18 +134,18 @@ pub struct GroupSeen {
     pub requeue: Option<Requeue>,
     /// Evictions, the latest first.
     pub evictions: Box<[Eviction]>,
-    /// What each pod set was given.
+    /// Assignment of each pod set.
     pub assigned: Box<[Assigned]>,
-    /// Checks that are not passed.
-    pub checks: Box<[Check]>,
-    /// Why it is not admitted: the system's own word and sentence.
+    /// Checks that have not passed.
+    pub checks: Box<[AdmissionCheck]>,
+    /// Why it is not admitted: reason code and message.
     pub pending: Option<(Name, Name)>,
-    /// How long it may run at most, seconds.
+    /// Maximum runtime, seconds.
     pub time_limit: Option<u64>,
 }
 
 impl GroupSeen {
-    /// A group of which nothing but its name is known.
+    /// A group with only its identity known.
     pub fn unknown(table: Table, system: QueueSystem, kind: Name, key: ObjectKey) -> Self {
         Self {
             table,
@@ -184,26 +184,26 @@ impl GroupSeen {
     }
 }
 
-/// Where a job stands with its queueing system.
+/// State of a job in its queueing system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Admission {
     /// As last seen.
     pub seen: Arc<GroupSeen>,
-    /// The queue that it waits in or draws from, by what admitted it, or by its door.
+    /// The queue that it waits in or is charged to: the one that admitted it, else the one of its LocalQueue.
     pub queue: Option<Name>,
-    /// Its place in that queue, from 0, where known.
+    /// Position in that queue, from 0, where known.
     pub position: Option<u32>,
-    /// Its place at its door, from 0, where known.
+    /// Position in its LocalQueue, from 0, where known.
     pub local_position: Option<u32>,
 }
 
 impl Admission {
-    /// Whose it is.
+    /// Its queueing system.
     pub fn system(&self) -> QueueSystem {
         self.seen.system
     }
 
-    /// True once it has its quota.
+    /// True once its quota is reserved.
     pub fn has_quota(&self) -> bool {
         self.seen.reserved_at.is_some()
     }

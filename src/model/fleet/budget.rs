@@ -19,7 +19,7 @@ pub struct Selector {
 
 impl Selector {
     /// True when an object with these labels is chosen.
-    pub fn holds(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         self.labels
             .iter()
             .all(|(key, value)| labels.get(key) == Some(value))
@@ -59,7 +59,7 @@ impl Budget {
             && self
                 .selector
                 .as_ref()
-                .is_some_and(|selector| selector.holds(labels))
+                .is_some_and(|selector| selector.matches(labels))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Devices by claim: what drivers publish of them, what claims ask for, and what these were given.
+//! Dynamic resource allocation: published devices, claims and their allocation.
 //!
 //! Source: Kubernetes' dynamic resource allocation, `resource.k8s.io` in v1, v1beta2 and v1beta1.
 
@@ -9,56 +9,56 @@ use crate::base::{Name, ObjectKey};
 use super::observe::Taint;
 use super::siting::NodeTerm;
 
-/// What a pod's shape asks for by claim: an object of this name in the pod's namespace.
+/// A claim reference of a pod spec: an object of this name in the pod's namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum ClaimAsk {
-    /// A claim that others may share.
+    /// A claim that several pods may share.
     Claim(Name),
-    /// A template, out of which each pod gets a claim of its own.
+    /// A template that creates a claim for each pod.
     Template(Name),
 }
 
-/// From where a device can be reached.
+/// The nodes that can access a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Reach {
-    /// From this node.
+    /// This node.
     Node(Name),
-    /// From nodes that one of these terms holds for.
+    /// Nodes that match one of these terms.
     Nodes(Box<[NodeTerm]>),
-    /// From everywhere.
+    /// All nodes.
     All,
-    /// Each device says it for itself, or nobody says it.
+    /// Set per device, or not at all.
     #[default]
     Unsaid,
 }
 
-/// One device that a driver publishes: a whole one or a part of one.
+/// One device that a driver publishes: a whole device or a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Published {
     /// Its name in its pool.
     pub name: Name,
-    /// From where it can be reached, where it says so itself.
+    /// The nodes that can access it, where set per device.
     pub reach: Reach,
-    /// The vendor's id.
+    /// The vendor's UUID.
     pub uuid: Option<Name>,
-    /// The vendor's id of the device that it is a part of.
+    /// The UUID of the device that it is a partition of.
     pub parent: Option<Name>,
     /// PCI address.
     pub pci: Option<Name>,
     /// Product name.
     pub product: Option<Name>,
-    /// Index on its node; of a part, that of its device.
+    /// Index on its node; for a partition, that of its device.
     pub index: Option<u32>,
-    /// What it is cut to (`1g.10gb`), where it is a part.
+    /// Profile (`1g.10gb`) of a partition.
     pub profile: Option<Name>,
-    /// A part of a device, never a device.
+    /// True for a partition.
     pub part: bool,
     /// Memory in bytes.
     pub memory: Option<i64>,
     /// Driver version.
     pub version: Option<Name>,
-    /// Counters that it draws from: what draws from the same overlaps.
+    /// Shared counter sets that it consumes: devices with a common set overlap.
     pub counters: Box<[Name]>,
     /// Taints.
     pub taints: Box<[Taint]>,
@@ -74,11 +74,11 @@ pub struct SliceSeen {
     pub driver: Name,
     /// Pool.
     pub pool: Name,
-    /// Generation of the pool: slices of an older one say nothing any more.
+    /// Generation of the pool: slices of an older generation are obsolete.
     pub generation: i64,
-    /// Slices that the pool has in this generation.
+    /// Number of slices of the pool in this generation.
     pub slices: u32,
-    /// From where its devices can be reached.
+    /// The nodes that can access its devices.
     pub reach: Reach,
     /// Devices.
     pub devices: Box<[Published]>,
@@ -94,17 +94,17 @@ pub struct ClaimRequest {
     pub class: Name,
     /// Devices; one for `All`, which only the allocation can count.
     pub count: u32,
-    /// All devices that match.
+    /// True for all devices that match.
     pub all: bool,
-    /// To look at devices that others hold: it holds none itself.
+    /// Admin access, to monitor allocated devices: it allocates none itself.
     pub admin: bool,
 }
 
-/// One device that a claim was given.
+/// One device allocated to a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimResult {
-    /// The request, with the alternative after a slash.
+    /// The request, with the subrequest after a slash.
     pub request: Name,
     /// Driver.
     pub driver: Name,
@@ -122,11 +122,11 @@ pub struct ClaimResult {
 pub struct ClaimSeen {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What it asks for; of alternatives the one that is liked best.
+    /// Its requests; for alternatives, the preferred one.
     pub requests: Box<[ClaimRequest]>,
-    /// What it was given; `None` until then.
+    /// Its allocation; `None` before it.
     pub results: Option<Box<[ClaimResult]>>,
-    /// Ids of the pods that may use it.
+    /// Uids of the pods that it is reserved for.
     pub pods: Box<[Name]>,
 }
 
@@ -136,7 +136,7 @@ pub struct ClaimSeen {
 pub struct TemplateSeen {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What each claim made of it asks for.
+    /// Requests of each claim that it creates.
     pub requests: Box<[ClaimRequest]>,
 }
 
@@ -146,23 +146,23 @@ pub struct TemplateSeen {
 pub struct ClassSeen {
     /// Name.
     pub name: Name,
-    /// The driver whose devices it takes, where its selectors say so.
+    /// The driver of its devices, where its selectors name one.
     pub driver: Option<Name>,
-    /// It takes parts of devices.
+    /// True when it selects partitions.
     pub parts: bool,
-    /// The extended resource that asks for it as well.
+    /// The extended resource that also requests it.
     pub extended: Option<Name>,
 }
 
-/// The domain of resources that ask for a device of the class after the slash.
+/// Domain of the extended resources that request a device of the class after the slash.
 pub const BY_CLASS: &str = "deviceclass.resource.kubernetes.io";
 
-/// Most devices of one claim: the API gives no more.
+/// Maximum number of devices allocated to one claim.
 ///
 /// Source: `AllocationResultsMaxSize` of resource.k8s.io.
 pub const MOST_RESULTS: u32 = 32;
 
-/// True when a driver of this name hands out accelerators, rather than network ports, CPUs or channels.
+/// True when a driver of this name manages accelerators, rather than network ports, CPUs or channels.
 pub fn is_accelerator_driver(driver: &str) -> bool {
     const WORDS: &[&str] = &[
         "gpu", "gpus", "vgpu", "tpu", "npu", "xpu", "dcu", "gcu", "mlu", "mig", "gaudi", "neuron",
@@ -172,7 +172,7 @@ pub fn is_accelerator_driver(driver: &str) -> bool {
     first.split('-').any(|word| WORDS.contains(&word))
 }
 
-/// The driver behind a device class of which only the name is known, and whether it takes parts.
+/// The driver of a device class, by the class name alone, and whether the class selects partitions.
 pub fn driver_of_class_name(class: &str) -> Option<(&str, bool)> {
     match class {
         "mig.nvidia.com" => Some(("gpu.nvidia.com", true)),
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drivers_of_accelerators_are_told_from_others() {
+    fn accelerator_drivers_are_recognized() {
         for driver in [
             "gpu.nvidia.com",
             "tpu.google.com",

@@ -1,4 +1,4 @@
-//! Devices and their slices as the fleet shows them: joined, judged, with their last readings.
+//! Devices and their slices: joined, judged, with their last readings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::job::JobKey;
 use super::observe::PodSeen;
 use super::signal::{Signal, Signals};
 
-/// How a placement is known.
+/// How the pod of a device is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Attribution {
-    /// Nobody holds it, or nobody is known to.
+    /// The device is not allocated, or no pod is known.
     #[default]
     None,
-    /// By counting what the node's pods ask for: the device is a guess, the count is not.
+    /// From the requests of the node's pods: the count is exact, the device is a guess.
     Counted,
-    /// The API says so: a DRA claim, or the device plugin's id in the pod's status.
+    /// From the API: a DRA claim, or the device plugin's id in the pod's status.
     Claim,
-    /// The exporter says so.
+    /// From the exporter's labels.
     Exporter,
 }
 
 impl Attribution {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -35,7 +35,7 @@ impl Attribution {
         }
     }
 
-    /// The mark a console shows beside an inferred join.
+    /// Mark that the console shows beside an inferred join.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Counted => "~",
@@ -44,10 +44,10 @@ impl Attribution {
     }
 }
 
-/// Which rule named a team.
+/// The rule that set a team.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TeamSource {
-    /// The settings' map.
+    /// The map in the settings.
     Settings,
     /// A label of the workload or pod.
     Label,
@@ -60,7 +60,7 @@ pub enum TeamSource {
 }
 
 impl TeamSource {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -77,13 +77,13 @@ impl TeamSource {
 pub struct Pod {
     /// As last seen.
     pub seen: Arc<PodSeen>,
-    /// The job it belongs to: the top of its owner chain, or itself.
+    /// Its job: the top of its owner chain, or the pod itself.
     pub job: JobKey,
-    /// The queue its job waits in or draws from.
+    /// The queue that its job waits in or is charged to.
     pub queue: Option<Name>,
     /// Team.
     pub team: Name,
-    /// Which rule named the team.
+    /// The rule that set the team.
     pub team_source: TeamSource,
 }
 
@@ -93,14 +93,14 @@ impl Pod {
         &self.seen.key
     }
 
-    /// True while it takes up devices: bound, not over (a terminating pod still holds).
+    /// True while devices are allocated to it: scheduled and not finished (a terminating pod keeps its devices).
     pub fn holds_devices(&self) -> bool {
         self.seen.node.is_some()
             && !self.seen.phase.is_over()
             && self.seen.requests.device_count() > 0
     }
 
-    /// Since when it has held its devices.
+    /// Start of its allocation: when it was scheduled, else started, else created.
     pub fn held_since(&self) -> Moment {
         self.seen
             .scheduled
@@ -109,22 +109,22 @@ impl Pod {
     }
 }
 
-/// A device's state of health.
+/// Health of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Health {
-    /// Nothing says otherwise, and somebody could have said it.
+    /// No fault is reported, and a source that could report one is present.
     Ok,
-    /// Works, with something to look at.
+    /// Works, with a warning.
     Warn(Name),
-    /// Broken or about to be.
+    /// Failed or about to fail.
     Fault(Name),
-    /// No reading says anything.
+    /// No reading.
     #[default]
     Unknown,
 }
 
 impl Health {
-    /// As in the JSON contract: `ok`, `warn`, `fault`, `unknown`.
+    /// Name in the JSON contract: `ok`, `warn`, `fault`, `unknown`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -134,7 +134,7 @@ impl Health {
         }
     }
 
-    /// Why, when it is not well.
+    /// The reason for a warning or a fault.
     pub fn why(&self) -> Option<&Name> {
         match self {
             Self::Warn(why) | Self::Fault(why) => Some(why),
@@ -153,18 +153,18 @@ impl Health {
 pub struct Slice {
     /// Id within the device: `1g.10gb-7`, `share-0`.
     pub name: Name,
-    /// The extended resource that asks for it, where known.
+    /// The extended resource that requests it, where known.
     pub resource: Option<Name>,
-    /// Who holds it.
+    /// The pod that it is allocated to.
     pub holder: Option<Arc<Pod>>,
-    /// How that is known.
+    /// How that pod is known.
     pub attribution: Attribution,
-    /// Its own readings.
+    /// The slice's own readings.
     pub signals: Signals,
 }
 
 impl Slice {
-    /// A slice of this resource that no pod holds, without readings.
+    /// An unallocated slice of this resource, without readings.
     pub fn free(name: Name, resource: &Name) -> Self {
         Self {
             name,
@@ -179,11 +179,11 @@ impl Slice {
 /// A physical device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {
-    /// `NODE/gpu3`: stable for as long as the node and the index are.
+    /// `NODE/gpu3`: stable while the node and the index are.
     pub id: Name,
     /// Index on its node, from 0.
     pub index: u32,
-    /// The vendor's id.
+    /// The vendor's UUID.
     pub uuid: Option<Name>,
     /// Board serial number.
     pub serial: Option<Name>,
@@ -195,37 +195,37 @@ pub struct Device {
     pub kind: DeviceKind,
     /// Product name; empty when unknown.
     pub model: Name,
-    /// Short class; the product name where the catalogue does not know it; `unknown` when there is none.
+    /// Short class; the product name when the catalog does not have it; `unknown` when there is none.
     pub class: Name,
-    /// The extended resource that asks for it.
+    /// The extended resource that requests it.
     pub resource: Name,
-    /// Who holds it whole.
+    /// The pod that the whole device is allocated to.
     pub holder: Option<Arc<Pod>>,
-    /// How that is known.
+    /// How that pod is known.
     pub attribution: Attribution,
     /// Health.
     pub health: Health,
     /// Last readings.
     pub signals: Signals,
-    /// When they were taken; `None` when it has never been read.
+    /// Time of the last readings; `None` when it was never read.
     pub read_at: Option<Moment>,
-    /// How long its exporter keeps a value.
+    /// Scrape interval of its exporter.
     pub interval: Duration,
-    /// Allocated, and seen doing nothing since then without a break.
+    /// Start of the current idle period while allocated.
     pub idle_since: Option<Moment>,
-    /// It was idle when we first read it: since when is not known, `idle_since` is our first look.
+    /// True when it was idle at our first reading: the real start is not known, `idle_since` is that reading.
     pub idle_first_seen: bool,
     /// Slices; empty for a whole device.
     pub slices: Box<[Slice]>,
 }
 
 impl Device {
-    /// Held, whole or in part. A device counts once, however many slices are held.
+    /// True when allocated, whole or in part. A device counts once, however many slices are allocated.
     pub fn is_allocated(&self) -> bool {
         self.holder.is_some() || self.slices.iter().any(|slice| slice.holder.is_some())
     }
 
-    /// Every pod that holds it or a slice of it, with how that is known.
+    /// Every pod that the device or one of its slices is allocated to, and how that is known.
     pub fn holders(&self) -> impl Iterator<Item = (&Arc<Pod>, Attribution)> {
         self.holder.iter().map(|pod| (pod, self.attribution)).chain(
             self.slices
@@ -234,40 +234,44 @@ impl Device {
         )
     }
 
-    /// The pod that stands for it where there is room for one.
+    /// The pod to show where only one fits.
     pub fn first_holder(&self) -> Option<(&Arc<Pod>, Attribution)> {
         self.holders().next()
     }
 
-    /// Since when it has been held, by the pod that has held it longest.
+    /// Start of the oldest current allocation.
     pub fn held_since(&self) -> Option<Moment> {
         self.holders().map(|(pod, _)| pod.held_since()).min()
     }
 
-    /// True where its readings are older than its oldest holder, or were never taken.
+    /// True when its readings are older than its oldest current allocation, or it was never read.
     pub fn is_read_before_held(&self) -> bool {
         self.held_since()
             .is_some_and(|since| self.read_at < Some(since))
     }
 
-    /// How old its readings are.
+    /// Age of its readings.
     pub fn age(&self, now: Moment) -> Option<Age> {
         self.read_at.map(|at| now.since(at))
     }
 
-    /// True when its readings are older than three of its exporter's intervals (at least 90 s).
+    /// True when its readings are older than three scrape intervals (at least 90 s).
     pub fn is_stale(&self, now: Moment) -> bool {
-        self.age(now).is_some_and(|age| {
-            age > Age::from(self.interval.saturating_mul(3).max(Duration::from_secs(90)))
-        })
+        self.fresh_until().is_some_and(|until| now > until)
     }
 
-    /// True when it has been read, and its readings are not stale.
+    /// The last moment at which its readings are not stale; `None` if it was never read.
+    pub fn fresh_until(&self) -> Option<Moment> {
+        let most = self.interval.saturating_mul(3).max(Duration::from_secs(90));
+        Some(self.read_at?.plus(most))
+    }
+
+    /// True when it has readings that are not stale.
     pub fn is_fresh(&self, now: Moment) -> bool {
         self.read_at.is_some() && !self.is_stale(now)
     }
 
-    /// Utilization: its own, else (a partitioned device has none) the mean of its slices that are known.
+    /// Utilization, 0 to 1: its own, else (a partitioned device has none) the mean of the slices with a reading.
     pub fn util(&self) -> Option<f64> {
         self.signals.get(Signal::Util).or_else(|| {
             let known: Vec<f64> = self
@@ -279,7 +283,7 @@ impl Device {
         })
     }
 
-    /// Memory in use and in all, bytes. Slices are added up where the device itself is silent.
+    /// Memory used and total, bytes; the sum over its slices where the device has no reading.
     pub fn memory(&self) -> (Option<f64>, Option<f64>) {
         let own = (
             self.signals.get(Signal::MemUsed),
@@ -299,7 +303,7 @@ impl Device {
         )
     }
 
-    /// Memory in use as a share of all, 0 to 1.
+    /// Memory in use as a share of the total, 0 to 1.
     pub fn memory_ratio(&self) -> Option<f64> {
         match self.memory() {
             (Some(used), Some(total)) if total > 0.0 => Some((used / total).clamp(0.0, 1.0)),

@@ -1,4 +1,4 @@
-//! The fleet: an immutable picture of everything at one revision, cheap to hand over.
+//! The fleet: an immutable snapshot of everything at one revision, cheap to clone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::finding::Finding;
 use super::govern::GovernState;
 use super::job::{Job, JobKey};
 use super::node::Node;
-use super::observe::{Extent, Lost, SourceHealth, Table};
+use super::observe::{ListedNamespaces, Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
@@ -19,18 +19,18 @@ use super::runtimes::Runtimes;
 use super::scaling::Scaling;
 use super::scheduling::KueueConfig;
 
-/// How much is known of a table.
+/// State of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Known {
-    /// Its first list has not come yet.
+    /// Not listed yet.
     Waiting,
-    /// Listed and watched since then.
+    /// Listed and watched.
     Live,
-    /// Was known; its source fails now. Its rows stay.
+    /// Was listed; its source fails now. Its rows stay.
     Lost(Lost),
-    /// Refused to us, and never listed: not visible, which is neither empty nor lost.
+    /// Access is forbidden and it was never listed: not visible, which is neither empty nor lost.
     NotVisible(Lost),
-    /// Does not exist on this cluster: empty, and known to be.
+    /// The kind does not exist on this cluster: known to be empty.
     Absent,
 }
 
@@ -41,20 +41,20 @@ impl Known {
     }
 }
 
-/// Everything at one revision. Cloning costs a few reference counts.
+/// A snapshot at one revision. Cloning costs a few reference counts.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// Grows by one with each published picture.
+    /// Incremented with each published snapshot.
     pub revision: u64,
-    /// The moment it shows, on the server's clock.
+    /// Time of the snapshot, on the server's clock.
     pub at: Moment,
-    /// Server clock minus this machine's, milliseconds, where known.
+    /// Server clock minus local clock, milliseconds, where known.
     pub skew_ms: Option<i64>,
-    /// Every node, by name; those without accelerators have no devices.
+    /// All nodes, sorted by name; nodes without accelerators have no devices.
     pub nodes: Arc<[Arc<Node>]>,
     /// Pools by name.
     pub pools: Arc<[Pool]>,
-    /// Jobs that ask for devices, by namespace, name, kind.
+    /// Jobs that request devices, sorted by namespace, name, kind.
     pub jobs: Arc<[Arc<Job>]>,
     /// Queues and cohorts, by system, kind and name.
     pub queues: Arc<[Arc<Queue>]>,
@@ -68,30 +68,30 @@ pub struct Fleet {
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
     /// Kueue's own configuration, where it could be read.
     pub kueue: Option<Arc<KueueConfig>>,
-    /// How the queues of `govern` stand; `None` where there is no such ConfigMap, or none was read.
+    /// State of the queues of `govern`; `None` where there is no such ConfigMap, or none was read.
     pub govern: Option<Arc<GovernState>>,
-    /// What makes nodes and pods come and go.
+    /// Autoscaling objects.
     pub scaling: Scaling,
-    /// How long past jobs ran.
+    /// Runtimes of past jobs.
     pub runtimes: Runtimes,
     /// Findings, worst first.
     pub findings: Arc<[Finding]>,
     /// Sources by name.
     pub sources: Arc<[SourceHealth]>,
-    /// Each exporter that a listed pod serves is among the sources.
+    /// True when each exporter that a listed pod serves is among the sources.
     pub exporters_found: bool,
-    /// Nobody tells the order of pending work: jobs have no place in their queues that is known.
+    /// True when no source gives the order of pending workloads: positions in queues are not known.
     pub order_not_told: bool,
-    /// How much is known of each table.
+    /// State of each table.
     pub known: Arc<BTreeMap<Table, Known>>,
-    /// Which namespaces its pods are listed in.
-    pub extent: Extent,
-    /// The rules it was made with.
+    /// Namespaces that its pods are listed in.
+    pub extent: ListedNamespaces,
+    /// The policy that it was built with.
     pub policy: Arc<Policy>,
 }
 
 impl Fleet {
-    /// A fleet of which nothing is known yet.
+    /// A fleet with no data yet.
     pub fn unknown(policy: Arc<Policy>) -> Self {
         Self {
             revision: 0,
@@ -119,7 +119,7 @@ impl Fleet {
                     .map(|table| (*table, Known::Waiting))
                     .collect(),
             ),
-            extent: Extent::All,
+            extent: ListedNamespaces::All,
             policy,
         }
     }
@@ -140,7 +140,7 @@ impl Fleet {
             .map(|at| &self.jobs[at])
     }
 
-    /// The job of this `NAMESPACE/NAME`; where several kinds have one, the first of them by kind.
+    /// The job with this `NAMESPACE/NAME`; the first by kind where several kinds have one.
     pub fn job_named(&self, name: &str) -> Option<&Arc<Job>> {
         let (namespace, name) = name.split_once('/')?;
         let of = |job: &Arc<Job>| {
@@ -183,7 +183,7 @@ impl Fleet {
         all
     }
 
-    /// The pod of this key among those that hold or want devices.
+    /// The pod of this key among those that have or request devices.
     pub fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
         self.jobs
             .iter()
@@ -191,7 +191,7 @@ impl Fleet {
             .find(|pod| pod.key() == key)
     }
 
-    /// How much is known of a table.
+    /// State of a table.
     pub fn known(&self, table: Table) -> &Known {
         self.known.get(&table).unwrap_or(&Known::Waiting)
     }
@@ -203,8 +203,7 @@ impl Fleet {
             .all(|known| !matches!(known, Known::Waiting))
     }
 
-    /// The tables that are still being listed for the first time, of those without which nothing true can be said of
-    /// devices, jobs and money.
+    /// The tables still in their first list that devices, jobs and cost depend on.
     pub fn unread(&self) -> Vec<Table> {
         let needed = [
             Table::Nodes,
@@ -216,19 +215,19 @@ impl Fleet {
         needed.into_iter().filter(waits).collect()
     }
 
-    /// True when this device is held and does no work: its last fresh reading is below the idle
-    /// threshold, its power (where known) is near idle, and it has been held for longer than the grace.
+    /// True when this device is allocated and idle: its last fresh reading is below the idle threshold, its power (where known)
+    /// is near idle, and it has been allocated for longer than the grace period.
     pub fn is_idle(&self, device: &Device) -> bool {
         super::judge::is_idle(device, self.at, &self.policy)
     }
 }
 
-/// The name under which nodes are shown of which no label may be read.
+/// Pool name for nodes whose labels are not visible.
 pub fn hidden_pool() -> Name {
     Name::new("(not visible)")
 }
 
-/// The name under which nodes without any pool label are shown.
+/// Pool name for nodes without a pool label.
 pub fn unpooled() -> Name {
     Name::new("(no pool)")
 }

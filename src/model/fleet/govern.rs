@@ -1,4 +1,4 @@
-//! What `govern` goes by: its queues as their ConfigMap has them, and what a job that carries its label says of itself.
+//! Data of `govern`: its queues from their ConfigMap, and the labels and annotations of governed jobs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,31 +7,31 @@ use crate::base::{Moment, Name, ObjectKey};
 use super::observe::{Labels, OwnerRef, Table, WorkloadSeen};
 use super::queue::Queue;
 
-/// The label that puts a job into a queue of `govern`.
+/// Label that assigns a job to a queue of `govern`.
 pub const QUEUE: &str = "stokehold.dev/queue";
-/// The label that puts a job into a queue of Kueue, which then decides.
+/// Label that assigns a job to a Kueue queue; Kueue then decides.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// Annotation: when the job was admitted, RFC 3339. A governed job that is not suspended and has none was not admitted.
+/// Annotation: admission time, RFC 3339. A governed job that is not suspended and has no such annotation was not admitted.
 pub const ADMITTED: &str = "stokehold.dev/admitted-at";
-/// Annotation: the flavors that it was admitted with; `h100`, or `head=a100,workers=h100` where its pod sets differ.
+/// Annotation: admitted flavors; `h100`, or `head=a100,workers=h100` where its pod sets differ.
 pub const FLAVOR: &str = "stokehold.dev/flavor";
-/// Annotation: its place in its queue, from 1.
+/// Annotation: position in its queue, from 1.
 pub const POSITION: &str = "stokehold.dev/position";
 /// Annotation: why it waits.
 pub const REASON: &str = "stokehold.dev/reason";
-/// Annotation: when it is expected to start.
+/// Annotation: estimated start.
 pub const ETA: &str = "stokehold.dev/eta";
-/// Annotation: how often it was preempted.
+/// Annotation: number of preemptions.
 pub const EVICTIONS: &str = "stokehold.dev/evictions";
-/// Annotation: it is not admitted again before, RFC 3339.
+/// Annotation: earliest next admission, RFC 3339.
 pub const REQUEUE_AT: &str = "stokehold.dev/requeue-at";
-/// Annotation: since when it is to be preempted and a checkpoint is waited for, RFC 3339.
+/// Annotation: start of the wait for a checkpoint before preemption, RFC 3339.
 pub const PREEMPTING: &str = "stokehold.dev/preempting-since";
-/// Annotation: asks the job for a checkpoint, RFC 3339; a drain asks by it too.
+/// Annotation: requests a checkpoint from the job, RFC 3339; a drain sets it too.
 pub const CHECKPOINT_WANTED: &str = "stokehold.dev/checkpoint-wanted";
-/// Annotation: `true` holds it: it is not admitted. [`SUSPENDED`] stands there where somebody suspended it once it was admitted.
+/// Annotation: `true` holds the job, so that it is not admitted. [`SUSPENDED`] is set when a user suspended it after admission.
 pub const HOLD: &str = "stokehold.dev/hold";
-/// The value of [`HOLD`] for a job that somebody suspended once it was admitted: who resumes it puts it into its queue again.
+/// Value of [`HOLD`] for a job that a user suspended after admission; resuming it requeues it.
 pub const SUSPENDED: &str = "suspended";
 
 /// The tables whose objects can be suspended, and so governed.
@@ -45,69 +45,69 @@ pub const GOVERNED: &[Table] = &[
     Table::RayJobs,
 ];
 
-/// The queues of `govern` as one reading of their ConfigMap has them.
+/// The queues of `govern` from one read of their ConfigMap.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GovernQueues {
     /// The ConfigMap.
     pub key: ObjectKey,
-    /// When it was made: since then there are queues.
+    /// Creation time.
     #[serde(default)]
     pub created: Moment,
-    /// The queues, or what is wrong with the document, with its line and the fix.
+    /// The queues, or the error in the document, with line and fix.
     pub queues: Result<Vec<Queue>, Name>,
 }
 
-/// How the queues of `govern` stand.
+/// State of the queues of `govern`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GovernState {
     /// The ConfigMap.
     pub key: ObjectKey,
-    /// When it was made: since then there are queues.
+    /// Creation time.
     pub created: Moment,
-    /// What is wrong with the document; the queues are then those of the last good one.
+    /// Error in the document; the queues are then those of the last valid one.
     pub fault: Option<Name>,
-    /// A good document was read: its queues count.
+    /// True once a valid document was read.
     pub is_read: bool,
 }
 
-/// Why a job whose label names a parent of queues is not admitted.
+/// Reason why a job is not admitted when its label names a parent queue.
 pub fn parent_words(queue: &str) -> String {
     format!("{queue} is a parent of queues, which admits nothing: name one of its queues")
 }
 
-/// What a job that carries the label [`QUEUE`] says of itself.
+/// Data of a job with the label [`QUEUE`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Governed {
     /// The queue that the label names.
     pub queue: Name,
-    /// Its kind can be suspended.
+    /// True when its kind can be suspended.
     pub suspends: bool,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// It is suspended.
+    /// True when it is suspended.
     pub suspended: bool,
-    /// The controller that owns it: that one is to be governed in its place.
+    /// The controller that owns it, which should be governed instead.
     pub owner: Option<OwnerRef>,
     /// The controller that manages it, where it names one.
     pub managed_by: Option<Name>,
     /// The scheduler of its pods, where it names one.
     pub scheduler: Option<Name>,
-    /// It carries Kueue's label too.
+    /// True when it has Kueue's label too.
     pub is_kueues: bool,
-    /// Pods of it that succeeded and are not replaced.
+    /// Its pods that succeeded and are not replaced.
     pub succeeded: u32,
-    /// It has run, so its pod template may not be changed.
+    /// True when it has started, so that its pod template is immutable.
     pub has_started: bool,
-    /// It is being deleted.
+    /// True when it is being deleted.
     pub is_deleted: bool,
-    /// How often its spec was changed; 0 where it does not say.
+    /// `metadata.generation`; 0 where absent.
     pub generation: i64,
     /// Our annotations.
     pub notes: Labels,
 }
 
 impl Governed {
-    /// Of a workload; nothing for one without the label.
+    /// The data of a workload; `None` without the label.
     pub fn of(seen: &WorkloadSeen) -> Option<Self> {
         Some(Self {
             queue: seen.labels.get(QUEUE)?.clone(),
@@ -131,53 +131,53 @@ impl Governed {
         })
     }
 
-    /// A moment among the annotations.
+    /// An annotation as a time.
     pub fn moment(&self, key: &str) -> Option<Moment> {
         self.notes.get(key).and_then(|text| Moment::parse(text))
     }
 
-    /// True once it was admitted and not suspended since.
+    /// True when it was admitted and is not suspended.
     pub fn is_admitted(&self) -> bool {
         !self.suspended && self.was_admitted()
     }
 
-    /// True where its annotation says that it was admitted. A copy of a job may carry the annotation of the first.
+    /// True when its annotation gives an admission after its creation. A copy of a job may carry the annotation of the original.
     pub fn was_admitted(&self) -> bool {
         self.moment(ADMITTED).is_some_and(|at| at >= self.created)
     }
 
-    /// True while somebody holds it.
+    /// True while it is held by annotation.
     pub fn is_held(&self) -> bool {
         is_hold(&self.notes)
     }
 
-    /// True where somebody suspended it once it was admitted, and `govern` has noted that.
+    /// True when a user suspended it after admission and `govern` has recorded that.
     pub fn is_suspended_by_somebody(&self) -> bool {
         let hold = self.notes.get(HOLD);
         hold.is_some_and(|text| text.as_str() == SUSPENDED)
     }
 
-    /// True where `govern` has written on it before: it was not there before it was governed.
+    /// True when `govern` wrote one of its annotations before.
     pub fn was_governed(&self) -> bool {
         let written = [REASON, POSITION, ETA, EVICTIONS, REQUEUE_AT];
         written.iter().any(|key| self.notes.get(key).is_some()) || self.is_held()
     }
 
-    /// Why it is held, in words.
+    /// Reason for the hold.
     pub fn hold_words(&self) -> &'static str {
         match self.is_suspended_by_somebody() {
-            true => "held: somebody suspended it; resume it to put it into its queue again",
+            true => "held: suspended by a user; resume it to put it into its queue again",
             false => "held by its annotation stokehold.dev/hold",
         }
     }
 
-    /// How often it was preempted.
+    /// Number of preemptions.
     pub fn evictions(&self) -> u32 {
         let told = self.notes.get(EVICTIONS);
         told.and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The flavor that a pod set of it was admitted with.
+    /// The admitted flavor of one of its pod sets.
     pub fn flavor(&self, set: &str) -> Option<Name> {
         let text = self.notes.get(FLAVOR)?;
         if !text.contains('=') {
@@ -190,13 +190,13 @@ impl Governed {
     }
 }
 
-/// True where annotations hold a job.
+/// True when the annotations hold a job.
 pub fn is_hold(notes: &Labels) -> bool {
     let hold = notes.get(HOLD);
     hold.is_some_and(|text| matches!(text.as_str(), "true" | SUSPENDED))
 }
 
-/// The flavors of an admission as the annotation [`FLAVOR`] has them.
+/// The value of annotation [`FLAVOR`] for an admission.
 pub fn flavors_word(sets: &[(Name, Name)]) -> String {
     match sets {
         [] => String::new(),

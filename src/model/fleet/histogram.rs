@@ -1,4 +1,4 @@
-//! Latency histograms of model servers: what came between two pages, merged over replicas, and quantiles of it.
+//! Latency histograms of model servers: observations between two pages, merged over replicas, and their quantiles.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,12 +90,12 @@ impl Latency {
         }
     }
 
-    /// True when no server said anything of it.
+    /// True when no server reported it.
     pub fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many observations.
+    /// Number of observations.
     pub fn total(&self) -> f64 {
         self.0.iter().map(|part| part.total).sum()
     }

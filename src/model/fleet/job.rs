@@ -1,4 +1,4 @@
-//! Jobs: what a team submitted, whatever kind of object it is, with its gang, its pods and its state.
+//! Jobs: submitted workloads of any kind, with their gang, pods and state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use super::admission::Admission;
 use super::device::{Pod, TeamSource};
 use super::govern::Governed;
-use super::observe::{Failure, Labels, OwnerRef, Resources};
+use super::observe::{Labels, OwnerRef, Resources, WorkloadFailure};
 use super::queue::QueueSystem;
 use super::served_model::ServedModel;
 use super::signal::Signals;
 use super::siting::PodSet;
 
-/// A job's first pods are bound to nodes within so many seconds of its start.
+/// Longest time, in seconds, between a job's start and the scheduling of its first pods.
 const BETWEEN_PODS: u64 = 120;
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
@@ -44,27 +44,27 @@ impl fmt::Display for JobKey {
     }
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum JobState {
-    /// None of its pods has a node, and it wants one.
+    /// No pod is scheduled, and at least one is pending.
     Waiting,
-    /// Some pods have a node, but not all that it needs to work.
+    /// Some pods are scheduled, but fewer than the job needs to run.
     Starting,
-    /// All that it needs run.
+    /// All the pods that it needs are running.
     Running,
-    /// Held by somebody.
+    /// Suspended.
     Suspended,
-    /// Told to end; its pods still hold devices.
+    /// Terminating; its pods still have devices allocated.
     Finishing,
-    /// Ended badly.
+    /// Failed.
     Failed,
-    /// Ended well.
+    /// Succeeded.
     Done,
 }
 
 impl JobState {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -78,116 +78,116 @@ impl JobState {
     }
 }
 
-/// Pods that run together or not at all.
+/// Pods that are scheduled together or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gang {
-    /// Pods that it wants.
+    /// Pods in the gang.
     pub size: u32,
-    /// Pods without which it does nothing.
+    /// Minimum number of pods for the job to run.
     pub min: u32,
 }
 
-/// A device, or a slice of one, that a job holds.
+/// A device, or a slice of one, that is allocated to a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HeldDevice {
     /// Node.
     pub node: Name,
     /// Index of the device on its node.
     pub device: u32,
-    /// Slice, for a part of a device.
+    /// Slice, when only part of the device is allocated.
     pub slice: Option<Name>,
 }
 
-/// What a job's pods say of the requests that they serve.
+/// Serving metrics that a job's pods report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Serving {
-    /// Pods that said something lately.
+    /// Pods with recent serving metrics.
     pub servers: u32,
-    /// Models that they serve, sorted.
+    /// Models served, sorted.
     pub models: Vec<Name>,
-    /// Requests and totals added up over pods and models; shares and times as their plain mean.
+    /// Counts and totals are summed over pods and models; ratios and times are their unweighted mean.
     pub signals: Signals,
-    /// The same model by model, by name.
+    /// The same metrics per model, sorted by name.
     pub served: Vec<ServedModel>,
-    /// When the newest of it was read.
+    /// Time of the newest reading.
     pub read_at: Option<Moment>,
 }
 
-/// A job.
+/// A job: the top of an owner chain, or a pod without an owner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     /// Kind, namespace and name.
     pub id: JobKey,
-    /// Unique id, where the API gave one.
+    /// Uid, where the API returned one.
     pub uid: Name,
     /// Owner chain from the pods upward, the job itself last: `Job clip-l-w-0`, `JobSet clip-l`.
     pub chain: Box<[OwnerRef]>,
-    /// Labels of its own object; `None` where that is not listed. Those of its pods stand with them.
+    /// Labels of the job's own object; `None` where that kind is not listed. Pod labels are stored with the pods.
     pub labels: Option<Labels>,
-    /// The queue that it waits in or draws from: the one behind its door, where that is known.
+    /// The queue that the job waits in or is charged to: the ClusterQueue behind a LocalQueue, where that is known.
     pub queue: Option<Name>,
-    /// Whose queue that is.
+    /// The queueing system of that queue.
     pub queue_system: QueueSystem,
     /// Team.
     pub team: Name,
-    /// Which rule named the team.
+    /// The rule that set the team.
     pub team_source: TeamSource,
-    /// Priority: what orders it in its queue, else that of its pods.
+    /// Priority: the one that orders the job in its queue, else its pods' priority.
     pub priority: Option<i32>,
     /// State.
     pub state: JobState,
-    /// Devices (or slices) that it asks for in all.
+    /// Devices (or slices) requested in total.
     pub devices_requested: u32,
-    /// Devices (or slices) that its pods hold.
+    /// Devices (or slices) allocated to its pods.
     pub devices_allocated: u32,
-    /// Class of the devices it holds or asks for, where known.
+    /// Class of the allocated or requested devices, where known.
     pub class: Option<Name>,
-    /// Pools it runs in, sorted.
+    /// Pools that it runs in, sorted.
     pub pools: Box<[Name]>,
-    /// Its gang.
+    /// Its gang, when it has one.
     pub gang: Option<Gang>,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// Since when it has waited, while it waits or is suspended: since it was made, or since it lost what it ran on.
+    /// Start of the current wait, while the job is pending or suspended: its creation, or the loss of its previous allocation.
     pub waiting_since: Option<Moment>,
-    /// When it first ran.
+    /// First start.
     pub started: Option<Moment>,
-    /// When it ended.
+    /// Completion time.
     pub finished: Option<Moment>,
-    /// A word for why it waits: `unschedulable`, `suspended`, `quota`, `gated`, `no-pods`, ….
+    /// Reason code for the wait: `unschedulable`, `suspended`, `quota`, `gated`, `no-pods`, ….
     pub reason_code: Option<&'static str>,
-    /// The same in a sentence.
+    /// The reason as a sentence.
     pub reason: Name,
-    /// Why it failed or restarts.
-    pub failure: Option<Failure>,
-    /// Its pods, by name; those that are over are left out unless it failed.
+    /// Why it failed or is restarting.
+    pub failure: Option<WorkloadFailure>,
+    /// Its pods, sorted by name; finished pods are omitted unless the job failed.
     pub pods: Box<[Arc<Pod>]>,
-    /// What it holds, in order.
+    /// Allocated devices, in order.
     pub places: Box<[HeldDevice]>,
-    /// Mean utilization of its devices that are known and fresh, 0 to 1.
+    /// Mean utilization of its devices with fresh readings, 0 to 1.
     pub util: Option<f64>,
-    /// Its devices that do no work.
+    /// Allocated devices that are idle.
     pub idle_devices: u32,
-    /// The requests that it serves, where its pods tell.
+    /// Serving metrics, where its pods export them.
     pub serving: Option<Serving>,
-    /// What one pod of it asks for and where it may go, while it has no pods to tell.
-    pub wish: Option<Arc<(Resources, Labels)>>,
-    /// Its pods, set by set: what it asks for as a whole, whether they exist or not.
+    /// Requests and node selector of one pod, while the job has no pods to read them from.
+    pub pod_request: Option<Arc<(Resources, Labels)>>,
+    /// Its pod sets: the total request, whether the pods exist or not.
     pub pod_sets: Arc<[PodSet]>,
-    /// Where it stands with its queueing system; `None` when no such system knows it.
+    /// Its state in the queueing system; `None` when no queueing system manages it.
     pub admission: Option<Arc<Admission>>,
-    /// How long its owner says it runs (`stokehold.dev/runtime-estimate`).
+    /// Runtime estimate set by the owner (`stokehold.dev/runtime-estimate`).
     pub estimate: Option<Duration>,
-    /// How long it may run at most.
+    /// Maximum runtime.
     pub time_limit: Option<Duration>,
-    /// When it last saved its state (`stokehold.dev/last-checkpoint`).
+    /// Time of the last checkpoint (`stokehold.dev/last-checkpoint`).
     pub last_checkpoint: Option<Moment>,
-    /// What it says of itself to `govern`; `None` for one without its label.
+    /// Labels and annotations for `govern`; `None` for a job without its label.
     pub govern: Option<Arc<Governed>>,
 }
 
 impl Job {
-    /// A job of which nothing but its name is known.
+    /// A job with only its identity known.
     pub fn unknown(id: JobKey) -> Self {
         Self {
             uid: Name::default(),
@@ -216,7 +216,7 @@ impl Job {
             util: None,
             idle_devices: 0,
             serving: None,
-            wish: None,
+            pod_request: None,
             pod_sets: Arc::from([]),
             admission: None,
             estimate: None,
@@ -237,7 +237,7 @@ impl Job {
         &self.id.key.name
     }
 
-    /// True for a job that waits or is held and never had a device: nothing was spent on it.
+    /// True for a pending or suspended job that never had a device allocated: its cost is zero.
     pub fn never_started(&self) -> bool {
         let waits = matches!(self.state, JobState::Waiting | JobState::Suspended);
         let admission = self.admission.as_ref().map(|admission| &admission.seen);
@@ -254,13 +254,14 @@ impl Job {
             && !failed
     }
 
-    /// Since when the first of its pods that hold devices now has held them; `None` where none does.
+    /// Earliest allocation time among the pods that have devices allocated now; `None` when no pod has any.
     pub fn held_since(&self) -> Option<Moment> {
         let holding = self.pods.iter().filter(|pod| pod.holds_devices());
         holding.map(|pod| pod.held_since()).min()
     }
 
-    /// True where something says that it held devices before those that its pods hold now: what those cost is not kept.
+    /// True when the job had devices allocated before those of its current pods. The cost of the earlier allocation is not
+    /// stored.
     pub fn held_before(&self) -> bool {
         let admission = self.admission.as_ref().map(|admission| &admission.seen);
         let was_evicted =
@@ -274,12 +275,12 @@ impl Job {
         was_evicted || lost_pods || ran_earlier
     }
 
-    /// True where it is known that several of its pods run as one.
+    /// True when several of its pods are known to be scheduled as one gang.
     pub fn is_gang(&self) -> bool {
         self.gang.is_some_and(|gang| gang.min > 1)
     }
 
-    /// True while it still wants or holds something.
+    /// True until the job is done or failed.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, JobState::Done | JobState::Failed)
     }

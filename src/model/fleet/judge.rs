@@ -6,7 +6,7 @@ use super::device::Device;
 use super::policy::Policy;
 use super::signal::Signal;
 
-/// How much of the time a device works by its last readings, 0 to 1: the greatest of utilization and engine activity.
+/// Activity of a device by its last readings, 0 to 1: the larger of utilization and engine activity.
 pub fn activity(device: &Device) -> Option<f64> {
     device
         .util()
@@ -16,8 +16,8 @@ pub fn activity(device: &Device) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// True when the readings alone say that the device does no work: utilization (or engine activity) below
-/// the threshold, and power, where both it and the model's idle power are known, near idle.
+/// True when the readings show the device idle: utilization (or engine activity) below the threshold, and power, where both it
+/// and the model's idle power are known, near idle.
 pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
     let util = activity(device)?;
     if util >= policy.idle_util_below {
@@ -33,30 +33,30 @@ pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
     })
 }
 
-/// So near to the temperature at which it slows down a device is hot, degrees Celsius: `approach` of the check `heat`.
+/// A device is hot within this distance of its slowdown temperature, degrees Celsius: `approach` of the check `heat`.
 pub const NEAR_SLOWDOWN: f64 = 3.0;
 
-/// The temperature from which a device is hot where nothing says when it slows down: `fallback` of the check `heat`.
+/// A device without a known slowdown temperature is hot from here, degrees Celsius: `fallback` of the check `heat`.
 pub const HOT_UNTOLD: f64 = 85.0;
 
-/// True when a device of this class is hot, by the temperature at which it or its model slows down.
+/// True when a device of this class is hot, by its own or its model's slowdown temperature.
 pub fn is_hot(celsius: f64, own_slowdown: Option<f64>, class: &str, policy: &Policy) -> bool {
     let model = || policy.catalog.of_class(class)?.slowdown_celsius;
     let limit = own_slowdown.filter(|limit| *limit > 40.0).or_else(model);
     celsius >= limit.map_or(HOT_UNTOLD, |limit| limit - NEAR_SLOWDOWN)
 }
 
-/// True when the device has been read as hot.
+/// True when the device's last reading is hot.
 pub fn device_is_hot(device: &Device, policy: &Policy) -> bool {
     let own = device.signals.get(Signal::TempSlowdown);
     let celsius = device.signals.get(Signal::Temp);
     celsius.is_some_and(|celsius| is_hot(celsius, own, &device.class, policy))
 }
 
-/// True when the device is held, has been for longer than the grace, has a fresh reading, and does
-/// nothing. A shared device counts only as a whole, a device without telemetry never.
+/// True when the device is allocated, for longer than the grace period, has a fresh reading, and is idle. A shared device counts
+/// only as a whole, a device without telemetry never.
 pub fn is_idle(device: &Device, now: Moment, policy: &Policy) -> bool {
-    // The join notes when a held device is first seen doing nothing: of most it need not be asked again.
+    // The join sets `idle_since` when it first sees an allocated device idle: most devices stop here.
     device.idle_since.is_some()
         && device.is_allocated()
         && !device.is_stale(now)

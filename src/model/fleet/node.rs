@@ -7,32 +7,32 @@ use crate::base::{Moment, Name};
 use super::device::{Device, Pod};
 use super::observe::{NodeSeen, PodSeen};
 
-/// Who cordoned a node, when and why, as far as anything says so.
+/// User, time and reason of a cordon, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cordon {
-    /// Who.
+    /// User.
     pub by: Option<Name>,
-    /// When.
+    /// Time.
     pub at: Option<Moment>,
-    /// Why.
+    /// Reason.
     pub reason: Option<Name>,
 }
 
-/// How a node's hours are paid.
+/// Billing mode of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Billing {
-    /// By the hour, as long as it lives.
+    /// Per hour of use.
     OnDemand,
-    /// Cheap, and taken back at will.
+    /// Discounted, may be reclaimed at any time.
     Spot,
     /// Committed.
     Reserved,
-    /// Bought.
+    /// Purchased.
     Owned,
 }
 
 impl Billing {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OnDemand => "on-demand",
@@ -42,12 +42,12 @@ impl Billing {
         }
     }
 
-    /// True where an hour is paid whether it is used or not.
+    /// True where an hour is paid whether used or not.
     pub const fn is_committed(self) -> bool {
         matches!(self, Self::Reserved | Self::Owned)
     }
 
-    /// The billing of this name.
+    /// The billing mode with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "on-demand" => Some(Self::OnDemand),
@@ -64,15 +64,15 @@ impl Billing {
 pub struct Node {
     /// As last seen.
     pub seen: Arc<NodeSeen>,
-    /// The pool it belongs to.
+    /// Its pool.
     pub pool: Name,
-    /// Ready; `None` when its kubelet is silent.
+    /// Ready; `None` when its kubelet stopped posting node status.
     pub ready: Option<bool>,
-    /// Since when it has been in that state.
+    /// Start of the current ready state.
     pub ready_since: Option<Moment>,
     /// Its cordon, if any.
     pub cordon: Option<Cordon>,
-    /// How its hours are paid, where anything says so.
+    /// Billing mode, where known.
     pub billing: Option<Billing>,
     /// Machine type.
     pub instance_type: Option<Name>,
@@ -80,7 +80,7 @@ pub struct Node {
     pub zone: Option<Name>,
     /// Region.
     pub region: Option<Name>,
-    /// Rack, or the closest topology level that stands for one.
+    /// Rack, or the closest topology level.
     pub rack: Option<Name>,
     /// Topology levels from wide to narrow: (level, value).
     pub topology: Box<[(Name, Name)]>,
@@ -90,21 +90,20 @@ pub struct Node {
     pub driver: Option<Name>,
     /// Its devices by index.
     pub devices: Box<[Device]>,
-    /// Devices that it says it has, and that pods may ask for (by count of its accelerator resources).
+    /// Capacity and allocatable count of its accelerator resources.
     pub device_capacity: u32,
     /// See `device_capacity`.
     pub device_allocatable: u32,
-    /// Its devices are handed out by claim, and what its drivers publish is withheld from us: how many it has is not
-    /// known, beyond those that exporters show.
+    /// True when its devices are allocated by claim and its ResourceSlices are not visible: the number of devices is not known,
+    /// beyond those that exporters report.
     pub withheld: bool,
-    /// What it claims beyond the most that one node may have, which is ignored: the resource, label or driver that says
-    /// so, and the number.
+    /// Reported device counts above the maximum for one node, which are ignored: the resource, label or driver, and the count.
     pub ignored: Box<[(Name, u32)]>,
-    /// Pods on it that are not over.
+    /// Pods on it that have not finished.
     pub pod_count: u32,
-    /// Pods on it that hold devices.
+    /// Pods on it with devices allocated.
     pub pods: Box<[Arc<Pod>]>,
-    /// Pods on it that are not over and hold none: whoever drains it must take them off it too.
+    /// Pods on it that have not finished and have no devices allocated: a drain must evict them too.
     pub others: Box<[Arc<PodSeen>]>,
 }
 
@@ -114,7 +113,7 @@ impl Node {
         &self.seen.name
     }
 
-    /// True when it is known how many devices it has.
+    /// True when the number of its devices is known.
     pub fn is_counted(&self) -> bool {
         !self.withheld && (self.ignored.is_empty() || !self.devices.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Observations: the only things that change a fleet. Sources emit them; the ledger folds them.
+//! Observations: the only input that changes a fleet. Sources emit them; the ledger folds them.
 
 use std::sync::Arc;
 
@@ -18,123 +18,123 @@ use super::siting::{PodSet, Siting};
 
 pub use super::tables::Table;
 
-/// One thing that a source saw.
+/// One observation of a source.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Observation {
-    /// A (re)list of a table begins: nothing is forgotten yet.
+    /// A (re)list of a table begins; no rows are removed yet.
     Begin(Table),
-    /// The (re)list is complete: what it did not mention has gone.
+    /// The (re)list is complete: rows that it did not contain are removed.
     End(Table),
-    /// The table's source failed; its rows stay, aged.
+    /// The table's source failed; its rows stay and age.
     Lost(Table, Lost),
-    /// The table's source answers again and has missed nothing: its rows are as good as live.
+    /// The table's source answers again without a missed event: its rows are live.
     Back(Table),
     /// The table does not exist on this cluster (its API group is not served): known to be empty.
     Absent(Table),
-    /// Which namespaces the lists of pods cover from now on.
-    Covers(Extent),
-    /// A node as it is now.
+    /// Namespaces that the lists of pods cover from now on.
+    Covers(ListedNamespaces),
+    /// A node was added or updated.
     Node(Box<NodeSeen>),
-    /// A pod as it is now.
+    /// A pod was added or updated.
     Pod(Box<PodSeen>),
-    /// A workload as it is now.
+    /// A workload was added or updated.
     Workload(Box<WorkloadSeen>),
-    /// A namespace and its labels as they are now.
+    /// A namespace or its labels were added or updated.
     Namespace(Name, Labels),
-    /// What a queueing system or a gang scheduler keeps of a job, as it is now.
+    /// A Workload or PodGroup of a queueing system or gang scheduler was added or updated.
     Group(Box<GroupSeen>),
-    /// A queue or a cohort of this table as it is now, without its doors.
+    /// A queue or cohort of this table was added or updated, without its LocalQueues.
     Queue(Table, Box<Queue>),
-    /// A door to a queue as it is now.
+    /// A LocalQueue was added or updated.
     Door(Box<Door>),
-    /// A flavor as it is now.
+    /// A flavor was added or updated.
     Flavor(Box<Flavor>),
-    /// A topology as it is now.
+    /// A topology was added or updated.
     Topology(Box<Topology>),
-    /// A disruption budget as it is now.
+    /// A disruption budget was added or updated.
     Budget(Box<Budget>),
-    /// A priority class as it is now.
+    /// A priority class was added or updated.
     Priority(Box<PriorityClass>),
-    /// Kueue's own configuration as it is now.
+    /// Kueue's configuration was read.
     KueueConfig(Box<KueueConfig>),
-    /// The queues of `govern` as they are now.
+    /// The queues of `govern` were read.
     GovernQueues(Box<GovernQueues>),
-    /// A slice of the devices that a driver publishes as it is now.
+    /// A ResourceSlice was added or updated.
     Slice(Box<SliceSeen>),
-    /// A claim on devices as it is now.
+    /// A ResourceClaim was added or updated.
     Claim(Box<ClaimSeen>),
-    /// A template of claims as it is now.
+    /// A ResourceClaimTemplate was added or updated.
     ClaimTemplate(Box<TemplateSeen>),
-    /// A class of devices as it is now.
+    /// A DeviceClass was added or updated.
     DeviceClass(Box<ClassSeen>),
-    /// A NodePool as it is now.
+    /// A NodePool was added or updated.
     NodePool(Box<Scaler>),
-    /// A node on its way, or there, as it is now.
+    /// A NodeClaim was added or updated.
     NodeClaim(Box<NodeClaim>),
-    /// All node groups of a cluster autoscaler as they are now.
+    /// All node groups of a cluster autoscaler.
     NodeGroups(Box<GroupsSeen>),
-    /// A request for capacity as it is now.
+    /// A ProvisioningRequest was added or updated.
     Provision(Box<Provision>),
-    /// A pod autoscaler as it is now.
+    /// A HorizontalPodAutoscaler was added or updated.
     PodScaler(Box<PodScaler>),
-    /// A ScaledObject of KEDA as it is now.
+    /// A KEDA ScaledObject was added or updated.
     ScaledObject(Box<ScaledObject>),
-    /// The order in which a queue's pending work stands now: all of it.
+    /// The complete order of a queue's pending workloads.
     Pending(Box<Pending>),
-    /// Nobody tells the order of pending work, or not to us: none will come for now.
+    /// No source gives the order of pending workloads, or access to it is forbidden.
     OrderNotTold,
-    /// An object has gone; the key's namespace is empty for whatever lives in none.
+    /// An object was deleted; the key's namespace is empty for a cluster-scoped object.
     Gone(Table, ObjectKey),
     /// One page of readings.
     Page(Box<Page>),
-    /// Readings of the past, for history alone.
+    /// Past readings, for the history only.
     #[serde(skip)]
     Past(Box<Past>),
-    /// How a source fares.
+    /// Health of a source.
     Source(SourceHealth),
-    /// Every exporter among the pods that were listed has been told of as a source.
+    /// Every exporter among the listed pods has been reported as a source.
     ExportersFound,
-    /// The source of this name is no more (its exporter's pod has gone).
+    /// The source of this name was removed (its exporter's pod was deleted).
     SourceGone(Name),
-    /// The server's clock minus this machine's, in milliseconds.
+    /// Server clock minus local clock, milliseconds.
     Skew(i64),
 }
 
-/// Readings of the past.
+/// Past readings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Past {
-    /// Pages of devices, each of one moment.
+    /// Pages of devices, each with one timestamp.
     pub pages: Vec<Page>,
-    /// How long each stands for, from its moment on.
+    /// Time that each page is valid for, from its timestamp.
     pub step: std::time::Duration,
-    /// Nothing more will come.
+    /// True for the last message.
     pub last: bool,
 }
 
-/// The order of a queue's pending work, as its system tells it.
+/// The order of a queue's pending workloads, from its queueing system.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pending {
     /// The queue.
     pub queue: Name,
-    /// Workload, its place in the queue and its place at its door, from 0.
+    /// Workload, position in the queue, and position in its LocalQueue, from 0.
     pub rows: Vec<(ObjectKey, u32, u32)>,
 }
 
-/// Which namespaces are listed.
+/// The listed namespaces.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Extent {
-    /// All of them.
+pub enum ListedNamespaces {
+    /// All namespaces.
     #[default]
     All,
-    /// These, as the operator chose.
+    /// The namespaces that the operator chose.
     Chosen(Arc<[Name]>),
-    /// These: the others are refused to us.
+    /// The namespaces that our permissions allow.
     Only(Arc<[Name]>),
 }
 
-impl Extent {
-    /// The namespaces, where they are not all.
+impl ListedNamespaces {
+    /// The namespaces; `None` for all.
     pub fn namespaces(&self) -> Option<&[Name]> {
         match self {
             Self::All => None,
@@ -146,22 +146,22 @@ impl Extent {
 /// Why a table's source is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LostKind {
-    /// The server knows us and refuses: 403.
+    /// Forbidden: 403.
     Rights,
-    /// The server does not know us: 401, or the login failed.
+    /// Unauthorized: 401, or the login failed.
     Login,
-    /// Nobody answers, or with nonsense.
+    /// No answer, or an invalid one.
     Unreachable,
 }
 
-/// A lost source, in words that name the mend.
+/// A lost source, with a message that names the repair.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lost {
-    /// Rights or reach: decides exit code 3 or 4.
+    /// The cause; it selects exit code 3 or 4.
     pub kind: LostKind,
-    /// When it was lost.
+    /// Time of the loss.
     pub since: Moment,
-    /// What failed, where, and the mend.
+    /// What failed, where, and the repair.
     pub message: String,
 }
 
@@ -190,18 +190,18 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True when there are none.
+    /// True when empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Sorted anew: a file may say anything.
+/// Sorts again: a file may have any order.
 impl From<Vec<(Name, Name)>> for Labels {
     fn from(pairs: Vec<(Name, Name)>) -> Self {
         pairs.into_iter().collect()
@@ -217,7 +217,7 @@ impl FromIterator<(Name, Name)> for Labels {
     }
 }
 
-/// Amounts of what a node has or a pod asks for.
+/// Resources of a node, or requests of a pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
@@ -225,26 +225,26 @@ pub struct Resources {
     pub cpu_milli: i64,
     /// Memory in bytes.
     pub memory_bytes: i64,
-    /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted, zeros left in.
+    /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted; zeros are kept.
     pub devices: Box<[(Name, u32)]>,
-    /// What is asked for by claim, and how often; the ledger adds the devices that it comes to.
+    /// Requests by resource claim, with their count; the ledger adds the devices of the claims.
     pub claims: Box<[(ClaimAsk, u32)]>,
 }
 
 impl Resources {
-    /// True when it is about devices, or may be: a claim says elsewhere what it asks for.
+    /// True when devices are requested, or may be: a claim lists its devices elsewhere.
     pub fn wants_devices(&self) -> bool {
         self.device_count() > 0 || !self.claims.is_empty()
     }
 
-    /// All accelerators together, whatever their resource name.
+    /// All accelerators, whatever their resource name.
     pub fn device_count(&self) -> u32 {
         self.devices
             .iter()
             .fold(0, |sum, (_, count)| u32::saturating_add(sum, *count))
     }
 
-    /// The count of one resource; `None` when it is not mentioned.
+    /// The count of one resource; `None` when it is absent.
     pub fn device(&self, resource: &str) -> Option<u32> {
         self.devices
             .iter()
@@ -256,15 +256,15 @@ impl Resources {
 /// A status condition of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// Its type, `Ready` say.
+    /// Type, such as `Ready`.
     pub kind: Name,
-    /// True, False, or `None` for Unknown.
+    /// True, false, or `None` for Unknown.
     pub status: Option<bool>,
-    /// A word for programs.
+    /// Reason code.
     pub reason: Name,
-    /// A sentence for people.
+    /// Message.
     pub message: Name,
-    /// When the status last changed.
+    /// Last transition time.
     pub since: Option<Moment>,
 }
 
@@ -281,19 +281,19 @@ pub struct Taint {
     pub since: Option<Moment>,
 }
 
-/// A node, projected.
+/// The fields of a Node that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSeen {
     /// Name.
     pub name: Name,
-    /// Unique id of this incarnation.
+    /// Uid.
     pub uid: Name,
     /// Every label.
     pub labels: Labels,
-    /// Annotations that we know how to read (cordon marks).
+    /// Annotations that we read (cordon marks).
     pub annotations: Labels,
-    /// The cloud's id of the machine.
+    /// The cloud provider's id of the machine.
     pub provider_id: Option<Name>,
     /// Cordoned.
     pub unschedulable: bool,
@@ -301,18 +301,18 @@ pub struct NodeSeen {
     pub taints: Vec<Taint>,
     /// Conditions.
     pub conditions: Vec<Condition>,
-    /// What the machine has.
+    /// Capacity of the machine.
     pub capacity: Resources,
-    /// What pods may ask for.
+    /// Allocatable resources.
     pub allocatable: Resources,
-    /// When it joined.
+    /// Creation time.
     pub created: Moment,
 }
 
 /// A controller reference.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct OwnerRef {
-    /// Kind, `Job` say.
+    /// Kind, such as `Job`.
     pub kind: Name,
     /// Name, in the same namespace.
     pub name: Name,
@@ -323,45 +323,45 @@ pub struct OwnerRef {
 /// A pod's phase.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Phase {
-    /// Accepted, not all containers run.
+    /// Accepted; not all containers are running.
     #[default]
     Pending,
-    /// Bound, at least one container runs.
+    /// Scheduled; at least one container is running.
     Running,
-    /// Ended well.
+    /// Succeeded.
     Succeeded,
-    /// Ended badly.
+    /// Failed.
     Failed,
-    /// The node cannot be asked.
+    /// The node does not answer.
     Unknown,
 }
 
 impl Phase {
-    /// True once no container will run again: its devices are free.
+    /// True once no container runs again: its devices are free.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// Why something stopped.
+/// Why a workload stopped.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Failure {
-    /// Exit code of the container that ended last.
+pub struct WorkloadFailure {
+    /// Exit code of the last terminated container.
     pub exit_code: Option<i32>,
     /// `OOMKilled`, `Error`, `Evicted`, … with the message where there is one.
     pub message: Name,
-    /// Restarts in all.
+    /// Restarts in total.
     pub restarts: u32,
-    /// When and why a pod was last evicted.
+    /// Time of the last eviction of a pod.
     pub last_eviction: Option<Moment>,
-    /// When what failed last began to run again: the failure is over. `None` while it stands.
+    /// Time of the restart that ended the failure; `None` while it lasts.
     pub restarted: Option<Moment>,
-    /// Behind its first colon the message holds what the container itself wrote last, which may be the end of its log.
+    /// True when the message after its first colon is the container's own last output, which may be the end of its log.
     pub own_words: bool,
 }
 
-/// A device that the API itself says a pod holds.
+/// A device that the API reports as allocated to a pod.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Claimed {
     /// By the device plugin's id, from `status.containerStatuses[].allocatedResourcesStatus`.
@@ -370,84 +370,84 @@ pub enum Claimed {
     Claim(Name, Name, Name),
 }
 
-/// A pod, projected.
+/// The fields of a Pod that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodSeen {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique id of this incarnation.
+    /// Uid.
     pub uid: Name,
-    /// The node it is bound to.
+    /// The node that it is scheduled on.
     pub node: Option<Name>,
     /// Phase.
     pub phase: Phase,
-    /// Labels; kept only for pods that ask for devices or serve readings.
+    /// Labels; kept only for pods that request devices or serve readings.
     pub labels: Labels,
-    /// Annotations that we know how to read.
+    /// Annotations that we read.
     pub annotations: Labels,
     /// Its controller.
     pub owner: Option<OwnerRef>,
-    /// What it asks for (the larger of init and main containers, plus overhead).
+    /// Requests (the larger of init and main containers, plus overhead).
     pub requests: Resources,
     /// Resolved priority.
     pub priority: i32,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// When it was bound to its node.
+    /// When it was scheduled.
     pub scheduled: Option<Moment>,
-    /// When its containers first ran.
+    /// When its containers first started.
     pub started: Option<Moment>,
-    /// When it was told to end; it holds its devices until it has gone.
+    /// Deletion timestamp; its devices stay allocated until it is gone.
     pub deleted: Option<Moment>,
-    /// All containers ready.
+    /// True when all containers are ready.
     pub ready: bool,
-    /// Why the scheduler has not placed it: reason and message.
+    /// Reason and message of the scheduler while it is unschedulable.
     pub unschedulable: Option<(Name, Name)>,
     /// Node selector.
     pub node_selector: Labels,
-    /// Where else it may go, and what holds it back; `None` when it says nothing of the kind.
+    /// Other scheduling constraints and gates; `None` when it has none.
     pub siting: Option<Arc<Siting>>,
-    /// Why it failed or restarts.
-    pub failure: Option<Failure>,
-    /// Devices that the API says it holds.
+    /// Why it failed or is restarting.
+    pub failure: Option<WorkloadFailure>,
+    /// Devices that the API reports as allocated to it.
     pub claimed: Vec<Claimed>,
-    /// The claims in its namespace that it uses.
+    /// The resource claims that it uses, in its namespace.
     pub claims: Box<[Name]>,
-    /// Resources that it asks for and that a claim serves: it gets them once.
+    /// Requested resources that a claim serves; they count once.
     pub by_claim: Box<[Name]>,
-    /// Its address.
+    /// IP address.
     pub ip: Option<Name>,
 }
 
-/// A workload controller, projected: what a team calls its job.
+/// The fields of a workload controller that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkloadSeen {
     /// The table it was listed in.
     pub table: Table,
-    /// Kind, `JobSet` say.
+    /// Kind, such as `JobSet`.
     pub kind: Name,
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique id of this incarnation.
+    /// Uid.
     pub uid: Name,
     /// Labels.
     pub labels: Labels,
-    /// Annotations that we know how to read.
+    /// Annotations that we read.
     pub annotations: Labels,
-    /// Its own controller: the next link of the chain.
+    /// Its controller: the next link of the owner chain.
     pub owner: Option<OwnerRef>,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// Held by `spec.suspend`.
+    /// True for `spec.suspend`.
     pub suspended: bool,
-    /// Pods it wants at the same time.
+    /// Number of pods that run in parallel.
     pub pods: u32,
-    /// Pods that must run together or not at all; `None` when pods are independent.
+    /// Minimum number of pods that must run together; `None` when pods are independent.
     pub gang_min: Option<u32>,
-    /// What one pod asks for (of the largest pod set).
+    /// Requests of one pod (of the largest pod set).
     pub per_pod: Resources,
-    /// What all its pods ask for together.
+    /// Requests of all its pods.
     pub total: Resources,
     /// Node selector of its largest pod set.
     pub node_selector: Labels,
@@ -455,83 +455,83 @@ pub struct WorkloadSeen {
     pub priority_class: Option<Name>,
     /// Conditions.
     pub conditions: Vec<Condition>,
-    /// When it was told to end.
+    /// Deletion timestamp.
     pub deleted: Option<Moment>,
-    /// When it first ran.
+    /// First start.
     pub started: Option<Moment>,
-    /// When it ended.
+    /// Completion time.
     pub finished: Option<Moment>,
-    /// It ended well (true), badly (false), or has not ended.
+    /// True when it succeeded, false when it failed, `None` before its end.
     pub outcome: Option<bool>,
-    /// Pods that failed.
+    /// Failed pods.
     pub failed_pods: u32,
-    /// Its pods, set by set; none when it does not say.
+    /// Its pod sets; empty when its spec has none.
     pub pod_sets: Arc<[PodSet]>,
-    /// How long it may run at most, seconds.
+    /// Maximum runtime, seconds.
     pub time_limit: Option<u64>,
-    /// The controller that manages it, where it names another than its kind's own (`spec.managedBy`).
+    /// The controller that manages it, when it is not its kind's own (`spec.managedBy`).
     #[serde(default)]
     pub managed_by: Option<Name>,
-    /// The scheduler of its pods, where its template names one.
+    /// The scheduler of its pods, where its template sets one.
     #[serde(default)]
     pub scheduler: Option<Name>,
-    /// Pods that ended well and are not made again, of those that [`Self::pods`] counts.
+    /// Pods of [`Self::pods`] that succeeded and are not replaced.
     #[serde(default)]
     pub succeeded_pods: u32,
-    /// How often its spec was changed, from 1 (`metadata.generation`); 0 where it does not say.
+    /// `metadata.generation`, from 1; 0 where absent.
     #[serde(default)]
     pub generation: i64,
 }
 
-/// How fresh a source is.
+/// Freshness of a source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum SourceState {
-    /// Refuses us, and always has: a matter of rights, not a failure.
+    /// Access was always forbidden: missing permissions, not a failure.
     NotVisible,
     /// Answers in time.
     Live,
-    /// Has been silent for longer than it should.
+    /// No answer for longer than `patience`.
     Stale,
     /// Fails.
     Lost,
 }
 
-/// How a source fares.
+/// Health of a source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SourceHealth {
-    /// Its own name: `api pods`, `dcgm gpu-operator/nvidia-dcgm-exporter-x7`.
+    /// Name: `api pods`, `dcgm gpu-operator/nvidia-dcgm-exporter-x7`.
     pub name: Name,
-    /// `kubernetes`, or the dialect's name.
+    /// `kubernetes`, or the name of the dialect.
     pub kind: Name,
-    /// State as the source sees itself; the ledger may age it to stale.
+    /// State that the source reports; the ledger may age it to stale.
     pub state: SourceState,
-    /// The node that it is on or speaks of, where it is one node's.
+    /// The node that it runs on or describes, for a source of one node.
     pub node: Option<Name>,
-    /// Its first failure after its last good answer; `None` while it answers or where that is not known.
+    /// First failure after its last successful answer; `None` while it answers or where not known.
     pub failing_since: Option<Moment>,
-    /// The last failures that ended: the first of them, and the good answer after; `None` where none did under our eyes.
+    /// Start and end of the last outage; `None` where none ended while we watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_outage: Option<(Moment, Moment)>,
-    /// When it last answered well.
+    /// Last successful answer.
     pub last_ok: Option<Moment>,
-    /// How long it may be silent before it is stale.
+    /// Time without an answer after which it is stale.
     pub patience: std::time::Duration,
-    /// How long its last answer took, milliseconds.
+    /// Latency of its last answer, milliseconds.
     pub latency_ms: Option<u32>,
     /// Failures since the start.
     pub errors: u64,
     /// Series turned into readings in the last page.
     pub series_used: Option<u32>,
-    /// Series or lines that were not.
+    /// Series or lines that were skipped.
     pub series_skipped: Option<u32>,
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
-    /// What is wrong and the mend; empty when all is well.
+    /// Error and repair; empty when it is healthy.
     pub message: String,
 }
 
 impl SourceState {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotVisible => "not-visible",
@@ -543,12 +543,12 @@ impl SourceState {
 }
 
 impl SourceHealth {
-    /// True for an exporter, and for Prometheus in exporters' stead.
+    /// True for an exporter, and for Prometheus in place of exporters.
     pub fn gives_readings(&self) -> bool {
         self.kind.as_str() != "kubernetes"
     }
 
-    /// True once it has answered, or has failed to.
+    /// True once it has answered or failed.
     pub fn has_spoken(&self) -> bool {
         self.last_ok.is_some() || self.state == SourceState::Lost
     }

@@ -28,7 +28,7 @@ impl Outage<'_> {
         match self.kind {
             LostKind::Unreachable => "the cluster does not answer",
             LostKind::Login => "not logged in",
-            LostKind::Rights => "rights were taken away",
+            LostKind::Rights => "rights were removed",
         }
     }
 }
@@ -41,19 +41,19 @@ impl Fleet {
             .find(|source| source.name.as_str() == API)
     }
 
-    fn lost(&self) -> impl Iterator<Item = &Lost> {
+    fn lost_tables(&self) -> impl Iterator<Item = &Lost> {
         self.known.values().filter_map(|known| match known {
             Known::Lost(lost) => Some(lost),
             _ => None,
         })
     }
 
-    /// The outage that goes on, if one does: the server itself fails, or many tables fail in one way.
+    /// The current outage, if any: the server itself fails, or many tables fail in the same way.
     pub fn outage(&self) -> Option<Outage<'_>> {
         let api = self.api().filter(|api| api.state == SourceState::Lost);
-        let first = self.lost().map(|lost| lost.since).min();
+        let first = self.lost_tables().map(|lost| lost.since).min();
         if let Some(api) = api {
-            let login = self.lost().any(|lost| lost.kind == LostKind::Login);
+            let login = self.lost_tables().any(|lost| lost.kind == LostKind::Login);
             return Some(Outage {
                 kind: match login {
                     true => LostKind::Login,
@@ -66,7 +66,7 @@ impl Fleet {
         [LostKind::Unreachable, LostKind::Login, LostKind::Rights]
             .into_iter()
             .find_map(|kind| {
-                let mut of = self.lost().filter(|lost| lost.kind == kind);
+                let mut of = self.lost_tables().filter(|lost| lost.kind == kind);
                 let one = of.next()?;
                 (of.count() + 1 >= MANY).then_some(Outage {
                     kind,

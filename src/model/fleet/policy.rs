@@ -1,4 +1,4 @@
-//! The rules that turn raw labels into pools, teams, queues and judgements. Plain data out of the settings.
+//! The rules that map raw labels to pools, teams, queues and judgments. Plain data from the settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use super::scheduling::EngineRules;
 use super::served_model::Objectives;
 use super::xid::XidTable;
 
-/// A pool that the settings describe.
+/// A pool defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PoolRule {
     /// Its name.
     pub name: String,
-    /// Labels that a node must all have; an empty value means present.
+    /// Labels that a node must all have; an empty value requires only the key.
     pub labels: Vec<(String, String)>,
     /// Static or dynamic.
     pub mode: Option<PoolMode>,
-    /// How its hours are paid.
+    /// Billing mode.
     pub billing: Option<Billing>,
     /// The team that owns it.
     pub owner: Option<String>,
-    /// Smallest number of nodes.
+    /// Minimum number of nodes.
     pub min: Option<u32>,
-    /// Largest number of nodes.
+    /// Maximum number of nodes.
     pub max: Option<u32>,
 }
 
-/// A team that the settings describe.
+/// A team defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TeamRule {
     /// Its name.
     pub name: String,
-    /// Namespaces; `*` at the end stands for any tail.
+    /// Namespaces; a final `*` matches any suffix.
     pub namespaces: Vec<String>,
     /// Queues.
     pub queues: Vec<String>,
@@ -45,10 +45,10 @@ pub struct TeamRule {
     pub labels: Vec<(String, String)>,
 }
 
-/// What a service of the settings promises.
+/// Service objectives defined in the settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServiceRule {
-    /// Namespaces; `*` at the end stands for any tail, as it does below. What names nothing is any.
+    /// Namespaces; a final `*` matches any suffix, also below. An empty list matches everything.
     pub namespaces: Vec<String>,
     /// Names of workloads.
     pub names: Vec<String>,
@@ -59,7 +59,7 @@ pub struct ServiceRule {
 }
 
 impl ServiceRule {
-    /// True for a model of a workload.
+    /// True when the rule applies to this model of this workload.
     pub fn covers(&self, job: &ObjectKey, model: Option<&str>) -> bool {
         let any = |patterns: &[String], text: Option<&str>| {
             let fits = |text| patterns.iter().any(|pattern| glob(pattern, text));
@@ -71,21 +71,21 @@ impl ServiceRule {
     }
 }
 
-/// True when `text` is `pattern`, or begins with what stands before the pattern's final `*`.
+/// True when `text` equals `pattern`, or starts with the text before the pattern's final `*`.
 pub fn glob(pattern: &str, text: &str) -> bool {
     pattern
         .strip_suffix('*')
         .map_or(pattern == text, |head| text.starts_with(head))
 }
 
-/// Everything that the ledger needs to know besides what it observes.
+/// Settings of the ledger.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Known accelerators.
     pub catalog: Arc<Catalog>,
-    /// What XID codes mean for a device's health.
+    /// Health rules for XID codes.
     pub xids: Arc<XidTable>,
-    /// Pools of the settings, first match wins; before any label.
+    /// Pools of the settings, first match wins; they take precedence over labels.
     pub pools: Vec<PoolRule>,
     /// Node labels that name a pool, first present wins.
     pub pool_labels: Vec<String>,
@@ -97,15 +97,15 @@ pub struct Policy {
     pub team_labels: Vec<String>,
     /// Labels of a workload or pod that name its queue, first present wins.
     pub queue_labels: Vec<String>,
-    /// Utilization below which a held device does no work, 0 to 1.
+    /// Utilization below which an allocated device is idle, 0 to 1.
     pub idle_util_below: f64,
-    /// How many times its model's idle power a device may draw and still do no work.
+    /// Factor on its model's idle power up to which a device counts as idle.
     pub idle_power_factor: f64,
-    /// How long a device must have been held before it can count as idle.
+    /// Minimum time since allocation before a device can count as idle.
     pub idle_grace: Duration,
-    /// What settings say of who starts where.
+    /// Engine settings.
     pub engine: EngineRules,
-    /// What services promise, first match wins.
+    /// Service objectives, first match wins.
     pub services: Vec<ServiceRule>,
 }
 
@@ -135,7 +135,7 @@ impl Default for Policy {
     }
 }
 
-/// Node labels that name a pool, as the providers write them.
+/// Node labels that name a pool, as providers set them.
 pub const POOL_LABELS: &[&str] = &[
     "stokehold.dev/pool",
     "karpenter.sh/nodepool",
@@ -152,7 +152,7 @@ pub const POOL_LABELS: &[&str] = &[
     "nodepool",
 ];
 
-/// Node labels that stand for a rack, closest level first.
+/// Node labels used as the rack, closest level first.
 pub const RACK_LABELS: &[&str] = &[
     "stokehold.dev/rack",
     "topology.kubernetes.io/rack",

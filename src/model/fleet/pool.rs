@@ -138,7 +138,7 @@ pub struct DeviceCounts {
     pub total: u32,
     /// Held by a pod, whole or in part.
     pub allocated: u32,
-    /// Held by nobody.
+    /// Unallocated.
     pub free: u32,
     /// Those of the free that a new pod cannot use.
     pub unusable: Unusable,
@@ -242,16 +242,16 @@ pub struct Pool {
     pub power_watts: Option<f64>,
     /// Power limits, watts, over devices that say or whose model is known.
     pub power_limit_watts: Option<f64>,
-    /// Devices that waiting jobs want of this pool.
+    /// Devices that pending jobs request from this pool.
     pub waiting_devices: u32,
     /// Any of its readings is stale or its nodes are lost.
     pub stale: bool,
-    /// What of it may be seen.
+    /// Which of its data is visible.
     pub sight: PoolSight,
 }
 
 impl Pool {
-    /// Its autoscaler's maximum, where so many nodes more are above it; a static pool has no autoscaler.
+    /// Its autoscaler's maximum, when `more` nodes would exceed it; `None` for a static pool.
     pub fn maximum_below(&self, more: u32) -> Option<u32> {
         let wanted = self.nodes.total.saturating_add(more);
         let max = self
@@ -261,7 +261,7 @@ impl Pool {
         max.filter(|max| wanted > *max)
     }
 
-    /// What may be said of its devices.
+    /// The visible counts of its devices.
     pub fn counts(&self) -> VisibleCounts {
         self.devices.seen_with(self.sight)
     }
@@ -272,12 +272,12 @@ impl Pool {
     }
 }
 
-/// What of a pool may be seen.
+/// Visibility of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolSight {
-    /// Its nodes; without them it is no more than what pods in sight hold.
+    /// True when its nodes are visible; otherwise only devices of visible pods are counted.
     pub nodes: bool,
-    /// All pods on its nodes; without them, what looks free may be held.
+    /// True when all pods on its nodes are visible; otherwise a device that looks free may be allocated.
     pub pods: bool,
 }
 
@@ -293,7 +293,7 @@ impl Default for PoolSight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::sample::{device, held, node, pod};
+    use crate::cost::sample::{allocated_to, device, node, pod};
     use crate::fleet::device::Health;
     use crate::fleet::node::Cordon;
 
@@ -301,7 +301,7 @@ mod tests {
     fn a_free_device_is_usable_where_a_new_pod_could_start_on_it() {
         let own = pod("nlp", "train-0", None, "nlp");
         let devices = vec![
-            held(device("n", 0, "H100"), &own),
+            allocated_to(device("n", 0, "H100"), &own),
             device("n", 1, "H100"),
             device("n", 2, "H100"),
             device("n", 3, "H100"),

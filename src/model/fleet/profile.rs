@@ -21,6 +21,9 @@ pub const IDLE_BELOW: f64 = 0.05;
 pub const STOPPED_FOR: Age = Age::from_seconds(300);
 /// It has stopped: over that time no device of the job was used more than this, 0 to 1, and before it more. Ours.
 pub const STOPPED_BELOW: f64 = 0.1;
+/// It has not stopped while that is this share of its mean, which is above [`STOPPED_BELOW`], or more: it does little all the time.
+/// Ours.
+pub const STOPPED_SHARE: f64 = 0.5;
 /// Waits for input: SM activity below this, 0 to 1.
 pub const INPUT_SM_BELOW: f64 = 0.3;
 /// Waits for input: PCIe traffic of at least this, bytes a second.
@@ -39,9 +42,10 @@ pub const COMPUTE_SM: f64 = 0.8;
 pub const COMPUTE_TENSOR_BELOW: f64 = 0.05;
 /// Bound by communication: traffic of at least this share of what the model's links carry, 0 to 1.
 pub const LINK_SHARE: f64 = 0.4;
-/// Bound by communication: the gang's SM activity varies by at least this over time (standard deviation), 0 to 1: ours.
+/// Bound by communication: the SM activity of the job's devices on a node varies together by at least this over time (standard
+/// deviation), 0 to 1: ours.
 pub const DIP: f64 = 0.08;
-/// Bound by communication: so much of the devices' variation is the gang's as a whole, 0 to 1: ours.
+/// Bound by communication: so much of the devices' variation is common to those on a node, 0 to 1: ours.
 pub const TOGETHER: f64 = 0.5;
 /// A square wave is low below this utilization and high above [`SWING_HIGH`], 0 to 1: ours.
 pub const SWING_LOW: f64 = 0.15;
@@ -58,7 +62,7 @@ pub const SWING_DEVICES: f64 = 0.5;
 
 /// What holds a job back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Bound {
+pub enum Bottleneck {
     /// Its devices are idle.
     Idle,
     /// It waits for its input.
@@ -75,7 +79,7 @@ pub enum Bound {
     Mixed,
 }
 
-impl Bound {
+impl Bottleneck {
     /// As in the JSON contract and in the column BOUND BY.
     pub const fn name(self) -> &'static str {
         match self {
@@ -94,11 +98,11 @@ impl Bound {
         match self {
             Self::Idle => "its devices are idle",
             Self::Input => "its devices wait for input",
-            Self::Memory => "device memory bandwidth holds it back",
+            Self::Memory => "device memory bandwidth limits it",
             Self::Tensor => "it uses tensor cores",
             Self::Compute => "it computes without tensor cores",
             Self::Communication => "its devices wait for each other over NVLink or xGMI",
-            Self::Mixed => "no single thing holds it back",
+            Self::Mixed => "no single resource limits it",
         }
     }
 }
@@ -131,7 +135,9 @@ impl NotJudged {
     /// Why, in a few words.
     pub fn words(self) -> String {
         match self {
-            Self::Slices => String::from("it holds slices, and devices are read as a whole"),
+            Self::Slices => {
+                String::from("it has slices of devices, and only whole devices are measured")
+            }
             Self::Short => format!(
                 "less than {:.0} of the last {} min are known",
                 KNOWN * WINDOW.seconds() as f64 / 60.0,
@@ -231,9 +237,10 @@ pub struct Evidence {
     pub link: Option<f64>,
     /// The same as a share of what the model's links carry, 0 to 1.
     pub link_share: Option<f64>,
-    /// Standard deviation of the gang's SM activity over time, 0 to 1.
+    /// Standard deviation over time of the SM activity that its devices on a node have in common, of all of them where each is on
+    /// a node of its own, 0 to 1.
     pub dip: Option<f64>,
-    /// Share of the devices' variation that is the gang's as a whole, 0 to 1.
+    /// Share of the devices' variation that is this common one, 0 to 1.
     pub together: Option<f64>,
     /// Share of its devices whose utilization is a square wave, 0 to 1.
     pub swinging: Option<f64>,
@@ -243,6 +250,14 @@ pub struct Evidence {
     pub sm_p95: Option<f64>,
     /// Devices that were used for less than [`IDLE_BELOW`] of the time.
     pub idle_devices: u32,
+}
+
+impl Evidence {
+    /// True when the job does little all the time, so that `lately` is no stop: of the signal that [`Evidence::most_lately`] is of.
+    fn does_little(&self, lately: f64) -> bool {
+        let mean = self.sm.or(self.util).or(self.tensor);
+        mean.is_some_and(|mean| mean >= STOPPED_BELOW && lately >= STOPPED_SHARE * mean)
+    }
 }
 
 /// What is known of a job's half hour.
@@ -255,7 +270,7 @@ pub struct JobProfile {
     /// Means.
     pub evidence: Evidence,
     /// The verdict.
-    pub verdict: Result<Bound, NotJudged>,
+    pub verdict: Result<Bottleneck, NotJudged>,
 }
 
 /// The profiles of all jobs that hold devices.
@@ -265,18 +280,19 @@ pub type Profiles = FxHashMap<JobKey, JobProfile>;
 ///
 /// # Errors
 /// When what a rule needs is not known.
-pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
+pub fn judge(known: f64, evidence: &Evidence) -> Result<Bottleneck, NotJudged> {
     let e = evidence;
     if known < KNOWN {
         return Err(NotJudged::Short);
     }
     if e.util_most.is_some_and(|most| most < IDLE_BELOW) {
-        return Ok(Bound::Idle);
+        return Ok(Bottleneck::Idle);
     }
     if e.swinging.is_some_and(|share| share >= SWING_DEVICES) {
-        return Ok(Bound::Input);
+        return Ok(Bottleneck::Input);
     }
-    if e.most_lately.is_some_and(|most| most < STOPPED_BELOW)
+    if e.most_lately
+        .is_some_and(|most| most < STOPPED_BELOW && !e.does_little(most))
         && e.util_most.is_some_and(|most| most >= STOPPED_BELOW)
     {
         return Err(NotJudged::Stopped);
@@ -295,14 +311,14 @@ pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
     };
     if sm < INPUT_SM_BELOW {
         match e.pcie {
-            Some(pcie) if pcie >= INPUT_PCIE => return Ok(Bound::Input),
+            Some(pcie) if pcie >= INPUT_PCIE => return Ok(Bottleneck::Input),
             Some(_) => {}
             None => return Err(missing(e.tensor.is_none(), e.dram.is_none(), true)),
         }
     }
     if sm < MEMORY_SM_BELOW {
         match e.dram {
-            Some(dram) if dram >= MEMORY_DRAM => return Ok(Bound::Memory),
+            Some(dram) if dram >= MEMORY_DRAM => return Ok(Bottleneck::Memory),
             Some(_) => {}
             None => return Err(missing(e.tensor.is_none(), true, false)),
         }
@@ -311,17 +327,17 @@ pub fn judge(known: f64, evidence: &Evidence) -> Result<Bound, NotJudged> {
         return Err(missing(true, e.dram.is_none(), false));
     };
     if tensor >= TENSOR_USED && sm >= TENSOR_USED_SM {
-        return Ok(Bound::Tensor);
+        return Ok(Bottleneck::Tensor);
     }
     if sm >= COMPUTE_SM && tensor < COMPUTE_TENSOR_BELOW {
-        return Ok(Bound::Compute);
+        return Ok(Bottleneck::Compute);
     }
     let reaches = |value: Option<f64>, least: f64| value.is_some_and(|value| value >= least);
     let dips = reaches(e.dip, DIP) && reaches(e.together, TOGETHER);
     if reaches(e.link_share, LINK_SHARE) && dips {
-        return Ok(Bound::Communication);
+        return Ok(Bottleneck::Communication);
     }
-    Ok(Bound::Mixed)
+    Ok(Bottleneck::Mixed)
 }
 
 #[cfg(test)]
@@ -346,12 +362,12 @@ mod tests {
         }
     }
 
-    /// Both sides of a threshold, a hundredth of it away.
+    /// Values one percent below and above a threshold.
     fn sides(threshold: f64) -> (f64, f64) {
         (threshold * 0.99, threshold * 1.01)
     }
 
-    fn bound(change: impl Fn(&mut Evidence)) -> Bound {
+    fn bound(change: impl Fn(&mut Evidence)) -> Bottleneck {
         let mut evidence = mixed();
         change(&mut evidence);
         judge(1.0, &evidence).expect("is judged")
@@ -359,10 +375,10 @@ mod tests {
 
     #[test]
     fn each_rule_holds_to_a_hundredth_of_its_threshold() {
-        assert_eq!(bound(|_| ()), Bound::Mixed);
+        assert_eq!(bound(|_| ()), Bottleneck::Mixed);
         let (below, above) = sides(IDLE_BELOW);
-        assert_eq!(bound(|e| e.util_most = Some(below)), Bound::Idle);
-        assert_eq!(bound(|e| e.util_most = Some(above)), Bound::Mixed);
+        assert_eq!(bound(|e| e.util_most = Some(below)), Bottleneck::Idle);
+        assert_eq!(bound(|e| e.util_most = Some(above)), Bottleneck::Mixed);
 
         let lately = |most: f64| {
             let evidence = Evidence {
@@ -373,43 +389,64 @@ mod tests {
         };
         let (below, above) = sides(STOPPED_BELOW);
         assert_eq!(lately(below), Err(NotJudged::Stopped));
-        assert_eq!(lately(above), Ok(Bound::Mixed));
+        assert_eq!(lately(above), Ok(Bottleneck::Mixed));
+        // What was below that all the time, and is now as it was, has not stopped.
+        let little = |share: f64| {
+            let mean = 0.12;
+            let evidence = Evidence {
+                sm: Some(mean),
+                most_lately: Some(share * mean),
+                ..mixed()
+            };
+            judge(1.0, &evidence)
+        };
+        let (below, above) = sides(STOPPED_SHARE);
+        assert_eq!(little(below), Err(NotJudged::Stopped));
+        assert_eq!(little(above), Ok(Bottleneck::Mixed));
+        // A collective that hangs for the whole window is not work.
+        let hangs = Evidence {
+            util_most: Some(1.0),
+            sm: Some(0.02),
+            most_lately: Some(0.02),
+            ..mixed()
+        };
+        assert_eq!(judge(1.0, &hangs), Err(NotJudged::Stopped));
 
         let input = |sm: f64, pcie: f64| {
             bound(|e| (e.sm, e.pcie, e.tensor) = (Some(sm), Some(pcie), Some(0.1)))
         };
         let (below, above) = sides(INPUT_SM_BELOW);
-        assert_eq!(input(below, 2e9), Bound::Input);
-        assert_eq!(input(above, 2e9), Bound::Mixed);
+        assert_eq!(input(below, 2e9), Bottleneck::Input);
+        assert_eq!(input(above, 2e9), Bottleneck::Mixed);
         let (below, above) = sides(INPUT_PCIE);
-        assert_eq!(input(0.2, above), Bound::Input);
-        assert_eq!(input(0.2, below), Bound::Mixed);
+        assert_eq!(input(0.2, above), Bottleneck::Input);
+        assert_eq!(input(0.2, below), Bottleneck::Mixed);
         let (below, above) = sides(SWING_DEVICES);
-        assert_eq!(bound(|e| e.swinging = Some(above)), Bound::Input);
-        assert_eq!(bound(|e| e.swinging = Some(below)), Bound::Mixed);
+        assert_eq!(bound(|e| e.swinging = Some(above)), Bottleneck::Input);
+        assert_eq!(bound(|e| e.swinging = Some(below)), Bottleneck::Mixed);
 
         let memory = |sm: f64, dram: f64| bound(|e| (e.sm, e.dram) = (Some(sm), Some(dram)));
         let (below, above) = sides(MEMORY_DRAM);
-        assert_eq!(memory(0.45, above), Bound::Memory);
-        assert_eq!(memory(0.45, below), Bound::Mixed);
+        assert_eq!(memory(0.45, above), Bottleneck::Memory);
+        assert_eq!(memory(0.45, below), Bottleneck::Mixed);
         let (below, above) = sides(MEMORY_SM_BELOW);
-        assert_eq!(memory(below, 0.6), Bound::Memory);
-        assert_eq!(memory(above, 0.6), Bound::Mixed);
+        assert_eq!(memory(below, 0.6), Bottleneck::Memory);
+        assert_eq!(memory(above, 0.6), Bottleneck::Mixed);
 
         let tensor = |sm: f64, tensor: f64| bound(|e| (e.sm, e.tensor) = (Some(sm), Some(tensor)));
         let (below, above) = sides(TENSOR_USED);
-        assert_eq!(tensor(0.55, above), Bound::Tensor);
-        assert_eq!(tensor(0.55, below), Bound::Mixed);
+        assert_eq!(tensor(0.55, above), Bottleneck::Tensor);
+        assert_eq!(tensor(0.55, below), Bottleneck::Mixed);
         let (below, above) = sides(TENSOR_USED_SM);
-        assert_eq!(tensor(above, 0.3), Bound::Tensor);
-        assert_eq!(tensor(below, 0.3), Bound::Mixed);
+        assert_eq!(tensor(above, 0.3), Bottleneck::Tensor);
+        assert_eq!(tensor(below, 0.3), Bottleneck::Mixed);
 
         let (below, above) = sides(COMPUTE_SM);
-        assert_eq!(tensor(above, 0.01), Bound::Compute);
-        assert_eq!(tensor(below, 0.01), Bound::Mixed);
+        assert_eq!(tensor(above, 0.01), Bottleneck::Compute);
+        assert_eq!(tensor(below, 0.01), Bottleneck::Mixed);
         let (below, above) = sides(COMPUTE_TENSOR_BELOW);
-        assert_eq!(tensor(0.9, below), Bound::Compute);
-        assert_eq!(tensor(0.9, above), Bound::Mixed);
+        assert_eq!(tensor(0.9, below), Bottleneck::Compute);
+        assert_eq!(tensor(0.9, above), Bottleneck::Mixed);
 
         let links = |share: f64, dip: f64, together: f64| {
             bound(|e| {
@@ -417,18 +454,18 @@ mod tests {
             })
         };
         let (below, above) = sides(LINK_SHARE);
-        assert_eq!(links(above, 0.2, 0.9), Bound::Communication);
-        assert_eq!(links(below, 0.2, 0.9), Bound::Mixed);
+        assert_eq!(links(above, 0.2, 0.9), Bottleneck::Communication);
+        assert_eq!(links(below, 0.2, 0.9), Bottleneck::Mixed);
         let (below, above) = sides(DIP);
-        assert_eq!(links(0.5, above, 0.9), Bound::Communication);
-        assert_eq!(links(0.5, below, 0.9), Bound::Mixed);
+        assert_eq!(links(0.5, above, 0.9), Bottleneck::Communication);
+        assert_eq!(links(0.5, below, 0.9), Bottleneck::Mixed);
         let (below, above) = sides(TOGETHER);
-        assert_eq!(links(0.5, 0.2, above), Bound::Communication);
-        assert_eq!(links(0.5, 0.2, below), Bound::Mixed);
+        assert_eq!(links(0.5, 0.2, above), Bottleneck::Communication);
+        assert_eq!(links(0.5, 0.2, below), Bottleneck::Mixed);
 
         let (below, above) = sides(KNOWN);
         assert_eq!(judge(below, &mixed()), Err(NotJudged::Short));
-        assert_eq!(judge(above, &mixed()), Ok(Bound::Mixed));
+        assert_eq!(judge(above, &mixed()), Ok(Bottleneck::Mixed));
     }
 
     #[test]
@@ -447,12 +484,12 @@ mod tests {
             util_most: Some(0.01),
             ..only
         };
-        assert_eq!(judge(1.0, &idle), Ok(Bound::Idle));
+        assert_eq!(judge(1.0, &idle), Ok(Bottleneck::Idle));
         let wave = Evidence {
             swinging: Some(1.0),
             ..only
         };
-        assert_eq!(judge(1.0, &wave), Ok(Bound::Input));
+        assert_eq!(judge(1.0, &wave), Ok(Bottleneck::Input));
         // Each signal that a rule needs, taken away.
         let without = |change: &dyn Fn(&mut Evidence)| {
             let mut evidence = mixed();
@@ -479,8 +516,8 @@ mod tests {
         // Memory activity decides nothing where the SMs are this busy.
         assert_eq!(
             without(&|e| (e.dram, e.sm, e.tensor) = (None, Some(0.7), Some(0.6))),
-            Ok(Bound::Tensor)
+            Ok(Bottleneck::Tensor)
         );
-        assert!(without(&|e| e.link_share = None) == Ok(Bound::Mixed));
+        assert!(without(&|e| e.link_share = None) == Ok(Bottleneck::Mixed));
     }
 }

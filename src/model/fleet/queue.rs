@@ -1,5 +1,5 @@
-//! Queues, their quotas and policies, in one form for every system that has them: Kueue's cluster queues and
-//! cohorts, Volcano's and KAI's queues, Stokehold's own.
+//! Queues, quotas and policies in one form for all systems: Kueue ClusterQueues and Cohorts, Volcano and KAI queues, and
+//! Stokehold's own.
 
 use std::fmt;
 
@@ -23,13 +23,13 @@ pub enum QueueSystem {
     Kai,
     /// Stokehold's own (`govern`).
     Stokehold,
-    /// Nobody's that we know: a label alone, or the gangs of Kubernetes itself, which have no queues.
+    /// No known system: a label alone, or Kubernetes' own gangs, which have no queues.
     #[default]
     None,
 }
 
 impl QueueSystem {
-    /// Kind of the object that stands behind one of its queues.
+    /// Kind of the API object of its queues.
     pub const fn object_kind(self) -> &'static str {
         match self {
             Self::Kueue => "ClusterQueue",
@@ -37,7 +37,7 @@ impl QueueSystem {
         }
     }
 
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kueue => "kueue",
@@ -48,7 +48,7 @@ impl QueueSystem {
         }
     }
 
-    /// The system whose label this is: it put the job into its queue.
+    /// The system that this queue label belongs to.
     pub fn of_label(key: &str) -> Self {
         match key.split_once('/').map_or("", |(domain, _)| domain) {
             "kueue.x-k8s.io" => Self::Kueue,
@@ -60,12 +60,12 @@ impl QueueSystem {
     }
 }
 
-/// What stands at a place in the tree of queues.
+/// Kind of a node in the queue tree.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum QueueKind {
-    /// A group of queues that lend to each other (Kueue's Cohort); no job waits in it.
+    /// A group of queues that share quota (Kueue's Cohort); no job waits in it.
     Cohort,
     /// A queue.
     #[default]
@@ -73,7 +73,7 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cohort => "cohort",
@@ -82,7 +82,7 @@ impl QueueKind {
     }
 }
 
-/// What names a queue: Kueue's cohorts and queues may share a name, and so may two systems' queues.
+/// Key of a queue: a cohort and a queue may share a name, and so may two systems' queues.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueKey {
@@ -100,22 +100,22 @@ impl fmt::Display for QueueKey {
     }
 }
 
-/// Whether a queue lets work in.
+/// Whether a queue admits workloads.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Stop {
-    /// It does.
+    /// It admits workloads.
     #[default]
     None,
-    /// Nothing new; what runs ends by itself.
+    /// It admits none; running ones continue.
     Hold,
-    /// Nothing new; what runs is evicted.
+    /// It admits none; running ones are evicted.
     Drain,
 }
 
 impl Stop {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -125,20 +125,20 @@ impl Stop {
     }
 }
 
-/// What happens to a queue whose head does not fit.
+/// Queueing strategy when the first workload does not fit.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Strategy {
-    /// Everything behind it waits.
+    /// All workloads behind it wait.
     Strict,
-    /// Whatever behind it fits may pass.
+    /// Workloads behind it that fit may be admitted.
     #[default]
     BestEffort,
 }
 
 impl Strategy {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -147,22 +147,22 @@ impl Strategy {
     }
 }
 
-/// Whom of its own queue a workload may preempt.
+/// Which workloads of its own queue a workload may preempt.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Within {
-    /// Nobody.
+    /// None.
     #[default]
     Never,
     /// Lower priorities.
     LowerPriority,
-    /// Lower priorities, and equal ones that came later.
+    /// Lower priorities, and newer workloads of equal priority.
     LowerOrNewerEqual,
 }
 
 impl Within {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -172,22 +172,22 @@ impl Within {
     }
 }
 
-/// Whom of other queues, that run on what they borrowed, a workload within its own quota may preempt.
+/// Which borrowing workloads of other queues a workload within nominal quota may preempt.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Reclaim {
-    /// Nobody.
+    /// None.
     #[default]
     Never,
     /// Lower priorities.
     LowerPriority,
-    /// Anybody.
+    /// Any.
     Any,
 }
 
 impl Reclaim {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -197,20 +197,20 @@ impl Reclaim {
     }
 }
 
-/// Whom of other queues a workload that must borrow itself may preempt.
+/// Which workloads of other queues a borrowing workload may preempt.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Borrow {
-    /// Nobody.
+    /// None.
     #[default]
     Never,
-    /// Lower priorities, up to the threshold where there is one.
+    /// Lower priorities, up to the threshold if there is one.
     LowerPriority,
 }
 
 impl Borrow {
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -219,29 +219,29 @@ impl Borrow {
     }
 }
 
-/// Whom a queue's workloads may preempt.
+/// Preemption policy of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preemption {
     /// In the same queue.
     pub within: Within,
-    /// In other queues, to get its own back.
+    /// In other queues, to reclaim nominal quota.
     pub reclaim: Reclaim,
-    /// In other queues, to borrow.
+    /// In other queues, while borrowing.
     pub borrow: Borrow,
-    /// The highest priority that may be preempted in order to borrow; `None` sets no bound.
+    /// The highest priority that may be preempted while borrowing; `None` for no limit.
     pub borrow_max_priority: Option<i32>,
-    /// How long its own workloads run, in milliseconds, before others of the queue may preempt them; `None` where the queue above
-    /// says it.
+    /// Minimum runtime of its workloads, in milliseconds, before others in the queue may preempt them; `None` inherits from the
+    /// parent queue.
     pub min_runtime_ms: Option<i64>,
-    /// The same, before others of other queues may.
+    /// The same for preemption by other queues.
     pub reclaim_min_runtime_ms: Option<i64>,
 }
 
-/// The name under which a quota counts accelerators of every kind together (KAI's `gpu`).
+/// Resource name of a quota that counts accelerators of every kind (KAI's `gpu`).
 pub const DEVICES: &str = "devices";
 
-/// In which unit an amount of a resource is counted.
+/// Unit of a resource amount.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -258,7 +258,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Amounts of it that make one whole.
+    /// Amounts per whole unit.
     pub const fn whole(self) -> i64 {
         match self {
             Self::MilliDevices | Self::MilliCores => 1000,
@@ -266,7 +266,7 @@ impl Measure {
         }
     }
 
-    /// As in the fleet document.
+    /// Name in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MilliDevices => "devices",
@@ -277,7 +277,7 @@ impl Measure {
     }
 }
 
-/// What a queue may have of one resource in one flavor. Amounts are in units of `measure`, never negative.
+/// A queue's quota of one resource in one flavor. Amounts are in units of `measure`, never negative.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quota {
@@ -287,63 +287,63 @@ pub struct Quota {
     pub resource: Name,
     /// Unit of every amount here.
     pub measure: Measure,
-    /// Which of the queue's groups the flavor stands in, from 0: within a group flavors are tried in order.
+    /// Index of the queue's resource group with the flavor, from 0: within a group flavors are tried in order.
     pub group: u32,
-    /// The queue's own; `None` is without bound.
+    /// Nominal quota; `None` is unlimited.
     pub nominal: Option<i64>,
-    /// How much more it may take of what others lend; `None` is as much as there is.
+    /// Borrowing limit; `None` is unlimited.
     pub borrow_limit: Option<i64>,
-    /// How much of its own it lends; `None` is all of it.
+    /// Lending limit; `None` lends the whole nominal quota.
     pub lend_limit: Option<i64>,
-    /// What it may never exceed (KAI's limit, Volcano's capability); `None` is without bound.
+    /// Hard limit (KAI's limit, Volcano's capability); `None` is unlimited.
     pub cap: Option<i64>,
-    /// Weight among the takers of what is left over (KAI).
+    /// Weight for sharing the surplus (KAI).
     pub surplus_weight: Option<i64>,
-    /// Held by admitted work, as the system says.
+    /// Usage of admitted workloads, from the system's status.
     pub used: Option<i64>,
-    /// Set aside for work with a reservation, admitted or not, as the system says.
+    /// Reserved quota, admitted or not, from the system's status.
     pub reserved: Option<i64>,
-    /// Of `used`, more than its own.
+    /// The borrowed part of `used`.
     pub borrowed: Option<i64>,
 }
 
-/// How much work a queue has, as its system counts it.
+/// Workload counts of a queue, from its system's status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueCounts {
-    /// Waits.
+    /// Pending.
     pub pending: Option<u32>,
-    /// Has its quota reserved, admitted or not.
+    /// Quota reserved, admitted or not.
     pub reserving: Option<u32>,
     /// Admitted.
     pub admitted: Option<u32>,
 }
 
-/// Whether a queue works, and why not.
+/// Whether a queue is active, and why not.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Activity {
-    /// It does; `None` when its system does not say.
+pub struct QueueActivity {
+    /// True when active; `None` when its system does not say.
     pub active: Option<bool>,
-    /// A word for programs: `Stopped`, `FlavorNotFound`.
+    /// Reason code: `Stopped`, `FlavorNotFound`.
     pub reason: Name,
-    /// A sentence for people.
+    /// Message.
     pub message: Name,
 }
 
-/// A namespace's door to a queue: Kueue's LocalQueue.
+/// Kueue's LocalQueue: a namespace's access to a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Door {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The queue behind it.
+    /// Its ClusterQueue.
     pub queue: Name,
-    /// Whether it lets work in.
+    /// Whether it admits workloads.
     pub stop: Stop,
-    /// Whether it works.
-    pub activity: Activity,
-    /// Its work.
+    /// Whether it is active.
+    pub activity: QueueActivity,
+    /// Its workload counts.
     pub counts: QueueCounts,
 }
 
@@ -353,38 +353,38 @@ pub struct Door {
 pub struct Queue {
     /// System, kind and name.
     pub key: QueueKey,
-    /// Unique id.
+    /// Uid.
     pub uid: Name,
-    /// Name of what stands above it: a cohort in Kueue, a queue elsewhere.
+    /// Name of its parent: a cohort in Kueue, a queue elsewhere.
     pub parent: Option<Name>,
-    /// Weight among its siblings, for fair sharing; `None` when it has none.
+    /// Fair-sharing weight among its siblings; `None` when it has none.
     pub weight: Option<f64>,
-    /// Its rank among queues: the higher goes first (Volcano, KAI).
+    /// Priority among queues: the highest goes first (Volcano, KAI).
     pub priority: Option<i32>,
-    /// Whether it lets work in.
+    /// Whether it admits workloads.
     pub stop: Stop,
-    /// Whether it works.
-    pub activity: Activity,
-    /// What happens when its head does not fit.
+    /// Whether it is active.
+    pub activity: QueueActivity,
+    /// Queueing strategy.
     pub strategy: Strategy,
-    /// Whom its work may preempt.
+    /// Preemption policy.
     pub preemption: Preemption,
-    /// Others may take back what it borrowed.
+    /// True when other queues may reclaim what it borrowed.
     pub reclaimable: bool,
-    /// It takes the next flavor rather than borrow in this one (Kueue's `whenCanBorrow: TryNextFlavor`).
+    /// True when it tries the next flavor before borrowing (Kueue's `whenCanBorrow: TryNextFlavor`).
     pub next_before_borrow: bool,
-    /// It takes the next flavor rather than preempt in this one (Kueue's `whenCanPreempt: TryNextFlavor`).
+    /// True when it tries the next flavor before preempting (Kueue's `whenCanPreempt: TryNextFlavor`).
     pub next_before_preempt: bool,
-    /// How far its use is above its own, against its weight, as its system says; infinite for a borrower
-    /// of weight 0. Only comparable within one system.
+    /// Usage above its own quota relative to its weight, from its system's status; infinite for a borrower of weight 0. Only
+    /// comparable within one system.
     pub share: Option<f64>,
     /// Its quotas, in the order in which its flavors are tried.
     pub quotas: Box<[Quota]>,
-    /// Its work.
+    /// Its workload counts.
     pub counts: QueueCounts,
-    /// Its doors, by namespace and name.
+    /// Its LocalQueues, sorted by namespace and name.
     pub doors: Box<[Door]>,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
 }
 
@@ -399,7 +399,7 @@ impl Queue {
         self.key.system
     }
 
-    /// What names its parent.
+    /// Key of its parent.
     pub fn parent_key(&self) -> Option<QueueKey> {
         self.parent.clone().map(|name| QueueKey {
             system: self.key.system,
@@ -411,13 +411,13 @@ impl Queue {
         })
     }
 
-    /// True when it lets nothing in: stopped, or inactive by its system's word.
+    /// True when it admits nothing: stopped, or inactive.
     pub fn is_stopped(&self) -> bool {
         self.stop != Stop::None || self.activity.active == Some(false)
     }
 }
 
-/// A kind of machine that quotas are set for: Kueue's ResourceFlavor.
+/// A kind of machine with quotas: Kueue's ResourceFlavor.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Flavor {
@@ -425,15 +425,15 @@ pub struct Flavor {
     pub name: Name,
     /// Labels of its nodes.
     pub node_labels: Labels,
-    /// Taints of its nodes, which its users must tolerate.
+    /// Taints of its nodes, which workloads must tolerate.
     pub taints: Box<[Taint]>,
-    /// Tolerations that its users are given.
+    /// Tolerations added to its workloads.
     pub tolerations: Box<[Toleration]>,
     /// Its topology.
     pub topology: Option<Name>,
 }
 
-/// Levels of a network, as node labels.
+/// Network topology levels, as node labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Topology {
@@ -443,7 +443,7 @@ pub struct Topology {
     pub levels: Box<[Name]>,
 }
 
-/// What a priority class is for.
+/// Scope of a priority class.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -451,7 +451,7 @@ pub enum PriorityKind {
     /// Pods: `scheduling.k8s.io` PriorityClass.
     #[default]
     Pod,
-    /// The order in Kueue's queues alone: WorkloadPriorityClass.
+    /// Order in Kueue's queues only: WorkloadPriorityClass.
     Workload,
 }
 
@@ -465,18 +465,18 @@ impl PriorityKind {
     }
 }
 
-/// A name for a priority.
+/// A priority class.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PriorityClass {
-    /// What it is for.
+    /// Its scope.
     pub kind: PriorityKind,
     /// Name.
     pub name: Name,
-    /// The priority; the higher goes first.
+    /// Priority; the highest goes first.
     pub value: i32,
-    /// Pods that name no class get this one.
+    /// True for the default class.
     pub is_default: bool,
-    /// Its pods preempt nobody.
+    /// True for `preemptionPolicy: Never`.
     pub never_preempts: bool,
 }

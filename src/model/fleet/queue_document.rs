@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::base::Name;
-use crate::base::document::{Fault, line_of, nearest, parse, unknown};
+use crate::base::document::{DocumentFault, line_of, nearest, parse, unknown};
 
 use super::queue::{
     Borrow, DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim,
@@ -57,7 +57,7 @@ struct RawQuota {
 ///
 /// # Errors
 /// The first mistake, with its line, its key and the fix.
-pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, Fault> {
+pub fn read(text: &str, place: &str) -> Result<Vec<Queue>, DocumentFault> {
     let document: Document = parse(text, place)?;
     let reader = Reader { text, place };
     let mut queues: Vec<Queue> = Vec::with_capacity(document.queue.len());
@@ -84,13 +84,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn fault<T>(&self, at: &Spanned<T>, key: &str, words: impl Into<String>) -> Fault {
+    fn fault<T>(&self, at: &Spanned<T>, key: &str, words: impl Into<String>) -> DocumentFault {
         let line = line_of(self.text, at.span().start);
-        Fault::new(self.place, key, words).at_line(Some(line))
+        DocumentFault::new(self.place, key, words).at_line(Some(line))
     }
 
     /// A queue's name is the value of a label.
-    fn name(&self, said: &Spanned<String>, key: &str) -> Result<Name, Fault> {
+    fn name(&self, said: &Spanned<String>, key: &str) -> Result<Name, DocumentFault> {
         let name = said.get_ref();
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let ends = |c: char| c.is_ascii_alphanumeric();
@@ -113,7 +113,7 @@ impl Reader<'_> {
         key: &str,
         all: &[(&str, T)],
         otherwise: T,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, DocumentFault> {
         let Some(said) = said else {
             return Ok(otherwise);
         };
@@ -124,7 +124,7 @@ impl Reader<'_> {
         })
     }
 
-    fn amount(&self, said: &Spanned<i64>, key: &str) -> Result<i64, Fault> {
+    fn amount(&self, said: &Spanned<i64>, key: &str) -> Result<i64, DocumentFault> {
         let devices = *said.get_ref();
         if !(0..=MOST).contains(&devices) {
             let words = format!("{devices} is not a number of devices from 0 to {MOST}");
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Ok(devices * Measure::MilliDevices.whole())
     }
 
-    fn queue(&self, raw: &RawQueue, all: &[RawQueue]) -> Result<Queue, Fault> {
+    fn queue(&self, raw: &RawQueue, all: &[RawQueue]) -> Result<Queue, DocumentFault> {
         let name = self.name(&raw.name, "queue.name")?;
         let parent = raw.parent.as_ref();
         let parent = parent
@@ -209,14 +209,13 @@ impl Reader<'_> {
         })
     }
 
-    fn quota(&self, raw: &RawQuota, has_parent: bool) -> Result<Quota, Fault> {
+    fn quota(&self, raw: &RawQuota, has_parent: bool) -> Result<Quota, DocumentFault> {
         if raw.flavor.get_ref().trim().is_empty() {
             let words = "name the class of devices, as `stokehold get pools` shows it";
             return Err(self.fault(&raw.flavor, "queue.quota.flavor", words));
         }
         if let (Some(borrow), false) = (&raw.borrow, has_parent) {
-            let words =
-                "a queue without a parent borrows from none: give it a parent, or remove this";
+            let words = "a queue without a parent cannot borrow: give it a parent, or remove this";
             return Err(self.fault(borrow, "queue.quota.borrow", words));
         }
         let nominal = self.amount(&raw.nominal, "queue.quota.nominal")?;
@@ -229,7 +228,7 @@ impl Reader<'_> {
             && lend_limit > Some(nominal)
         {
             let words = format!(
-                "it lends {} and has {}: lend at most its nominal",
+                "it lends {} and has {}: lend at most its nominal quota",
                 lend.get_ref(),
                 raw.nominal.get_ref()
             );
@@ -247,7 +246,7 @@ impl Reader<'_> {
     }
 
     /// Fails where a queue stands above itself.
-    fn no_ring(&self, raw: &RawQueue, queue: &Queue, all: &[Queue]) -> Result<(), Fault> {
+    fn no_ring(&self, raw: &RawQueue, queue: &Queue, all: &[Queue]) -> Result<(), DocumentFault> {
         let above = |name: &Name| {
             let found = all.iter().find(|other| other.name() == name);
             found.and_then(|queue| queue.parent.clone())
@@ -262,7 +261,7 @@ impl Reader<'_> {
             }
             next = above(&name);
         }
-        let words = format!("`{}` stands above itself: change its parent", queue.name());
+        let words = format!("`{}` is its own ancestor: change its parent", queue.name());
         Err(match &raw.parent {
             Some(parent) => self.fault(parent, "queue.parent", words),
             None => self.fault(&raw.name, "queue.name", words),
@@ -362,11 +361,11 @@ parent = "research"
             ),
             (
                 "[[queue]]\nname = \"a\"\nparent = \"b\"\n[[queue]]\nname = \"b\"\nparent = \"a\"\n",
-                "queues.toml:3: queue.parent: `a` stands above itself: change its parent",
+                "queues.toml:3: queue.parent: `a` is its own ancestor: change its parent",
             ),
             (
                 "[[queue]]\nname = \"a\"\nparent = \"a\"\n",
-                "queues.toml:3: queue.parent: `a` stands above itself: change its parent",
+                "queues.toml:3: queue.parent: `a` is its own ancestor: change its parent",
             ),
             (
                 "[[queue]]\nname = \"a\"\n[[queue.quota]]\nflavor = \"h100\"\nnominal = -1\n",
@@ -374,11 +373,11 @@ parent = "research"
             ),
             (
                 "[[queue]]\nname = \"a\"\n[[queue.quota]]\nflavor = \"h100\"\nnominal = 1\nborrow = 2\n",
-                "queues.toml:6: queue.quota.borrow: a queue without a parent borrows from none: give it a parent, or remove this",
+                "queues.toml:6: queue.quota.borrow: a queue without a parent cannot borrow: give it a parent, or remove this",
             ),
             (
                 "[[queue]]\nname = \"a\"\n[[queue.quota]]\nflavor = \"h100\"\nnominal = 1\nlend = 2\n",
-                "queues.toml:6: queue.quota.lend: it lends 2 and has 1: lend at most its nominal",
+                "queues.toml:6: queue.quota.lend: it lends 2 and has 1: lend at most its nominal quota",
             ),
         ] {
             assert_eq!(fault(text), words);

@@ -140,6 +140,15 @@ impl Runs {
         self.changed = true;
     }
 
+    /// The runs alone. A job that is listed again replaces its own run: runs are keyed by end and job.
+    pub(super) fn handed_on(self) -> Self {
+        Self {
+            groups: self.groups,
+            changed: true,
+            ..Self::default()
+        }
+    }
+
     /// A job has gone: another of its name is another job.
     pub(super) fn forget(&mut self, job: &JobKey) {
         self.counted.remove(job);
@@ -219,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_group_of_which_enough_is_known_speaks() {
+    fn the_narrowest_group_with_enough_runs_decides() {
         let mut runs = Runs::default();
         for at in 0..4 {
             runs.note(&job(&format!("sweep-{at}"), Some(10), JobState::Done));
@@ -234,6 +243,26 @@ mod tests {
         runs.note(&job("sweep-7", Some(20), JobState::Done));
         let told = runs.publish();
         assert_eq!(told.of(&waits).expect("known").0.as_str(), "Job nlp/sweep");
+    }
+
+    #[test]
+    fn a_run_that_is_handed_on_counts_once() {
+        let mut before = Runs::default();
+        let jobs: Vec<Job> = (0..ENOUGH)
+            .map(|at| job(&format!("sweep-{at}"), Some(10), JobState::Done))
+            .collect();
+        jobs.iter().for_each(|job| before.note(job));
+        let mut next = before.clone().handed_on();
+        assert_eq!(next.publish(), before.publish());
+        // They are still listed.
+        jobs.iter().for_each(|job| next.note(job));
+        assert_eq!(next.publish(), before.publish());
+        // They have gone, and another of the same name has run: that is one more run.
+        let mut next = before.handed_on();
+        next.note(&job("sweep-0", Some(20), JobState::Done));
+        let told = next.publish();
+        let (_, tenths) = told.of(&jobs[0]).expect("is known");
+        assert_eq!(tenths.count as usize, ENOUGH + 1);
     }
 
     #[test]

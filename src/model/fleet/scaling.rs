@@ -1,5 +1,5 @@
-//! What makes nodes and pods come and go: Karpenter's node pools and claims, the cluster autoscaler's node groups, requests
-//! for capacity, horizontal pod autoscalers.
+//! Autoscaling objects: Karpenter NodePools and NodeClaims, cluster autoscaler node groups, ProvisioningRequests,
+//! HorizontalPodAutoscalers and KEDA ScaledObjects.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::job::Job;
 use super::observe::{Labels, OwnerRef, Resources};
 use super::siting::Expression;
 
-/// The label of what belongs to a NodePool of Karpenter.
+/// Karpenter's label for the NodePool of an object.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 
-/// Whose a scaler is.
+/// The autoscaler that a scaler belongs to.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -27,7 +27,7 @@ pub enum ScalerKind {
 }
 
 impl ScalerKind {
-    /// In words.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NodePool => "Karpenter",
@@ -36,26 +36,26 @@ impl ScalerKind {
     }
 }
 
-/// Where a scaler stands.
+/// State of a scaler.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum ScalerState {
-    /// Nothing is wrong, nothing under way.
+    /// No error, no scaling in progress.
     #[default]
     Steady,
     /// Adds nodes.
     Growing,
-    /// May add no more.
+    /// At its maximum.
     Full,
-    /// Has failed to add nodes and waits before it tries again.
+    /// Failed to add nodes and backs off before the next attempt.
     Backoff,
-    /// Cannot work: its own word says so.
+    /// Reports that it cannot work.
     Broken,
 }
 
 impl ScalerState {
-    /// In words.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Steady => "steady",
@@ -67,65 +67,65 @@ impl ScalerState {
     }
 }
 
-/// A bound on what a node pool may have of a resource, in thousandths of its unit.
+/// A limit of a node pool on a resource, in thousandths of its unit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limit {
     /// Resource; `nodes` counts nodes.
     pub resource: Name,
-    /// At most.
+    /// Maximum.
     pub most: i64,
-    /// Held now, as the scaler says.
+    /// Current usage that the scaler reports.
     pub used: Option<i64>,
 }
 
-/// Something that makes nodes: a NodePool of Karpenter, a node group of the cluster autoscaler.
+/// A node scaler: a Karpenter NodePool or a cluster autoscaler node group.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scaler {
-    /// Whose it is.
+    /// The autoscaler that it belongs to.
     pub kind: ScalerKind,
-    /// Its own name; a node group's as its cloud calls it.
+    /// Name; a node group's is the cloud provider's.
     pub name: Name,
-    /// Pools that its nodes are in, sorted; filled in by the ledger.
+    /// Pools of its nodes, sorted; set by the ledger.
     pub pools: Box<[Name]>,
-    /// Nodes that it knows of.
+    /// Current nodes.
     pub now: Option<u32>,
-    /// Of these, ready.
+    /// Ready nodes.
     pub ready: Option<u32>,
-    /// Nodes that it wants.
+    /// Target number of nodes.
     pub target: Option<u32>,
-    /// Nodes at least.
+    /// Minimum number of nodes.
     pub min: Option<u32>,
-    /// Nodes at most.
+    /// Maximum number of nodes.
     pub max: Option<u32>,
-    /// It keeps so many and scales by no demand (Karpenter's `spec.replicas`).
+    /// True for a fixed size without autoscaling (Karpenter's `spec.replicas`).
     pub fixed: bool,
-    /// Bounds on resources.
+    /// Resource limits.
     pub limits: Box<[Limit]>,
-    /// Its rank among node pools: the higher is tried first.
+    /// Weight among node pools: the highest is tried first.
     pub weight: Option<i32>,
-    /// When and how its nodes may be taken away, in its own words: `WhenEmpty after 5m, 10% at a time`.
+    /// Disruption settings: `WhenEmpty after 5m, 10% at a time`.
     pub disruption: Name,
-    /// State, by its own word alone.
+    /// State, from its own status alone.
     pub state: ScalerState,
-    /// Why: a word for programs and a sentence; either may be empty.
+    /// Reason code and sentence; either may be empty.
     pub why: (Name, Name),
-    /// Since when it has been in this state.
+    /// Start of this state.
     pub since: Option<Moment>,
-    /// Nodes that are ready but do not offer their devices yet (mostly a driver's fault).
+    /// Ready nodes that do not offer their devices yet (usually a driver problem).
     pub resource_unready: u32,
-    /// Nodes that it would take away.
+    /// Nodes that it would remove.
     pub candidates: Option<u32>,
-    /// When it last reported; `None` for what needs no report.
+    /// Time of its last status report; `None` for a kind without reports.
     pub reported: Option<Moment>,
-    /// Labels that its nodes get.
+    /// Labels of its nodes.
     pub labels: Labels,
-    /// What its nodes fulfil.
+    /// Requirements of its nodes.
     pub requirements: Box<[Expression]>,
 }
 
-/// The cluster autoscaler's word on all its node groups, as it stands in one ConfigMap.
+/// The cluster autoscaler's status of all its node groups, from its ConfigMap.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupsSeen {
@@ -135,38 +135,38 @@ pub struct GroupsSeen {
     pub groups: Box<[Scaler]>,
 }
 
-/// The cluster autoscaler writes its status every ten seconds; after this long without it is taken to be down, as its own
-/// clients do.
+/// The cluster autoscaler writes its status every ten seconds; without one for this many milliseconds it counts as down, as its
+/// own clients treat it.
 pub const SILENT_AFTER_MS: u64 = 180_000;
 
 impl Scaler {
-    /// How long ago it last reported, when that is too long ago, in milliseconds.
+    /// Age of the last report in milliseconds, when it is too old.
     pub fn silent_ms(&self, now: Moment) -> Option<u64> {
         let silent = now.since(self.reported?).millis();
         (silent > SILENT_AFTER_MS).then_some(silent)
     }
 }
 
-/// How far a node has come that Karpenter makes.
+/// Stage of a node that Karpenter creates.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum Stage {
-    /// The machine has been asked for.
+    /// The machine is requested.
     #[default]
     Launching,
-    /// There is a machine; no node yet.
+    /// The machine is launched; the node has not joined.
     Launched,
-    /// There is a node, which does not offer everything yet.
+    /// The node has joined and does not offer all its resources yet.
     Registered,
-    /// It works.
+    /// The node is initialized.
     Ready,
-    /// It is told to go.
+    /// The node is being deleted.
     Leaving,
 }
 
 impl Stage {
-    /// In words.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Launching => "launching",
@@ -178,7 +178,7 @@ impl Stage {
     }
 }
 
-/// A NodeClaim: one node that Karpenter makes or has made.
+/// A NodeClaim: one node that Karpenter is creating or has created.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeClaim {
@@ -186,28 +186,28 @@ pub struct NodeClaim {
     pub name: Name,
     /// Its NodePool.
     pub node_pool: Option<Name>,
-    /// Its node, once there is one.
+    /// Its node, once it has joined.
     pub node: Option<Name>,
-    /// How far it has come.
+    /// Its stage.
     pub stage: Stage,
-    /// It cannot go on: its stage has failed rather than not been reached.
+    /// True when the stage has failed, rather than not been reached.
     pub failing: bool,
-    /// Why it is no further: a word for programs and a sentence; either may be empty.
+    /// Reason for the stage: code and sentence; either may be empty.
     pub why: (Name, Name),
-    /// Since when it has been at this stage.
+    /// Start of this stage.
     pub since: Option<Moment>,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
-    /// What the machine has, once it is known; before that what the pods ask for that it is made for.
+    /// The machine's resources once known; before that, the requests of the pods that it is created for.
     pub resources: Resources,
     /// Labels.
     pub labels: Labels,
-    /// What it fulfils.
+    /// Requirements of the node.
     pub requirements: Box<[Expression]>,
 }
 
 impl NodeClaim {
-    /// True while it is to become a node and is none yet.
+    /// True while the node has not joined and is not being deleted.
     pub const fn is_coming(&self) -> bool {
         matches!(
             self.stage,
@@ -216,28 +216,28 @@ impl NodeClaim {
     }
 }
 
-/// Where a request for capacity stands.
+/// State of a ProvisioningRequest.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 pub enum ProvisionState {
-    /// Nobody has taken it up.
+    /// Not yet accepted.
     #[default]
     Pending,
-    /// Somebody works on it.
+    /// Accepted; provisioning is in progress.
     Accepted,
-    /// The capacity is there.
+    /// The capacity is provisioned.
     Provisioned,
-    /// It will not be met.
+    /// Provisioning failed.
     Failed,
-    /// The capacity was there and was not used in time.
+    /// The capacity was provisioned and not used in time.
     BookingExpired,
-    /// The capacity has been taken back.
+    /// The capacity was revoked.
     CapacityRevoked,
 }
 
 impl ProvisionState {
-    /// In words.
+    /// Display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -249,7 +249,7 @@ impl ProvisionState {
         }
     }
 
-    /// True when nothing more will come of it.
+    /// True for a final state without capacity.
     pub const fn is_lost(self) -> bool {
         matches!(
             self,
@@ -258,38 +258,87 @@ impl ProvisionState {
     }
 }
 
-/// A ProvisioningRequest: capacity that is asked for before pods are made.
+/// A ProvisioningRequest: capacity that is requested before its pods are created.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provision {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Who asks: Kueue's Workload, say.
+    /// Its owner, such as a Kueue Workload.
     pub owner: Option<OwnerRef>,
-    /// How it is to be met: `queued-provisioning.gke.io`, say.
+    /// Provisioning class, such as `queued-provisioning.gke.io`.
     pub class: Name,
-    /// Pods that it is for.
+    /// Pods that the capacity is for.
     pub pods: u32,
     /// State.
     pub state: ProvisionState,
-    /// Why: a word for programs and a sentence; either may be empty.
+    /// Reason code and sentence; either may be empty.
     pub why: (Name, Name),
-    /// Since when it has been in this state.
+    /// Start of this state.
     pub since: Option<Moment>,
-    /// When it was made.
+    /// Creation time.
     pub created: Moment,
 }
 
-/// What a pod autoscaler goes by.
+/// What the value of a pod autoscaler's metric is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum MetricOf {
+    /// The mean over the pods.
+    #[default]
+    Pods,
+    /// CPU, the mean over the pods: pods that are not ready do not count.
+    Cpu,
+    /// One value.
+    Total,
+    /// One value, divided by the number of replicas.
+    TotalPerPod,
+}
+
+/// A metric of a pod autoscaler.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metric {
     /// Its name: `cpu`, `queue_depth`.
     pub name: Name,
-    /// The value aimed at, as it is written.
+    /// What its value is of.
+    pub of: MetricOf,
+    /// Target value, as written in the spec.
     pub target: Name,
-    /// The value as last read.
+    /// Last value that was read.
     pub current: Option<Name>,
+}
+
+/// Which of several scaling policies applies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum PolicySelect {
+    /// The one that allows the largest change.
+    #[default]
+    Max,
+    /// The one that allows the smallest change.
+    Min,
+    /// None: no scaling in this direction.
+    Disabled,
+}
+
+/// The largest change of a scaling policy within its period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ScalingPolicy {
+    /// Pods.
+    Pods(u32),
+    /// Percent of the replicas at the start of the period.
+    Percent(u32),
+}
+
+/// Scaling rules of a pod autoscaler in one direction.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScalingRules {
+    /// Tolerance of a metric around its target, in thousandths; `None` is the controller's default.
+    pub tolerance_milli: Option<i64>,
+    /// Which policy applies.
+    pub select: PolicySelect,
+    /// Policies.
+    pub policies: Box<[ScalingPolicy]>,
 }
 
 /// A HorizontalPodAutoscaler.
@@ -298,66 +347,70 @@ pub struct Metric {
 pub struct PodScaler {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Kind and name, in the same namespace, of what it scales.
+    /// Kind and name of the scale target, in the same namespace.
     pub target: (Name, Name),
-    /// Pods at least.
+    /// Minimum replicas.
     pub min: u32,
-    /// Pods at most.
+    /// Maximum replicas.
     pub max: Option<u32>,
-    /// Pods now.
+    /// Current replicas.
     pub current: Option<u32>,
-    /// Pods that it wants.
+    /// Desired replicas.
     pub desired: Option<u32>,
-    /// It wants another number than it may set: a word for programs and a sentence.
+    /// Set when the desired number is limited by the minimum or maximum: reason code and sentence.
     pub limited: Option<(Name, Name)>,
-    /// It cannot scale: a word for programs and a sentence.
+    /// Set when it cannot scale: reason code and sentence.
     pub failing: Option<(Name, Name)>,
-    /// When it last changed the number.
+    /// Whether recent recommendations hold it back, in a stabilization window; `None` where the controller does not say.
+    pub stabilized: Option<bool>,
+    /// Time of the last scaling.
     pub scaled: Option<Moment>,
-    /// What it goes by.
+    /// Its metrics.
     pub metrics: Box<[Metric]>,
+    /// Rules for scaling up and down, from `spec.behavior`; `None` where that is not set.
+    pub behavior: Option<(ScalingRules, ScalingRules)>,
 }
 
-/// A ScaledObject of KEDA: it makes a HorizontalPodAutoscaler by its triggers, and switches between 0 pods and the least.
+/// A KEDA ScaledObject: it creates a HorizontalPodAutoscaler from its triggers, and scales between 0 and the minimum itself.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScaledObject {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Kind and name, in the same namespace, of what it scales.
+    /// Kind and name of the scale target, in the same namespace.
     pub target: (Name, Name),
-    /// Pods at least: below them only 0, where nothing is to be done.
+    /// Minimum replicas; below it only 0, while no trigger is active.
     pub min: u32,
-    /// Pods at most.
+    /// Maximum replicas.
     pub max: u32,
     /// Types of its triggers: `prometheus`, `cron`.
     pub triggers: Box<[Name]>,
-    /// Its HorizontalPodAutoscaler, as it tells.
+    /// Its HorizontalPodAutoscaler, from its status.
     pub autoscaler: Option<Name>,
-    /// Paused by an annotation: it scales nothing, and there is no autoscaler.
+    /// Paused by an annotation: it does not scale, and there is no autoscaler.
     pub paused: bool,
-    /// A trigger asks for pods; `None` where it does not tell.
+    /// True while a trigger is active; `None` where the status does not say.
     pub active: Option<bool>,
-    /// It scales by its fallback, for a trigger fails.
+    /// True while it scales by its fallback because a trigger fails.
     pub fallback: bool,
-    /// It does not work: a word for programs and a sentence.
+    /// Set when it is not ready: reason code and sentence.
     pub failing: Option<(Name, Name)>,
-    /// Since when it is as it is: ready or not, active or not.
+    /// Start of the current ready and active state.
     pub since: Option<Moment>,
 }
 
-/// Everything of it, published.
+/// All autoscaling objects, as published with the fleet.
 #[derive(Clone, Debug)]
 pub struct Scaling {
-    /// Node pools of Karpenter, then node groups of the cluster autoscaler, each by name.
+    /// Karpenter NodePools, then cluster autoscaler node groups, each sorted by name.
     pub scalers: Arc<[Scaler]>,
-    /// Node claims by name.
+    /// NodeClaims, sorted by name.
     pub claims: Arc<[Arc<NodeClaim>]>,
-    /// Requests for capacity by namespace and name.
+    /// ProvisioningRequests, sorted by namespace and name.
     pub provisions: Arc<[Arc<Provision>]>,
-    /// Pod autoscalers by namespace and name.
+    /// HorizontalPodAutoscalers, sorted by namespace and name.
     pub pod_scalers: Arc<[Arc<PodScaler>]>,
-    /// KEDA's ScaledObjects by namespace and name.
+    /// KEDA ScaledObjects, sorted by namespace and name.
     pub scaled_objects: Arc<[Arc<ScaledObject>]>,
 }
 
@@ -373,21 +426,21 @@ impl Default for Scaling {
     }
 }
 
-/// The annotations by which a pod says whose capacity it uses, the older one last.
+/// Pod annotations that name the ProvisioningRequest whose capacity the pod uses; the deprecated one last.
 const CONSUMES: [&str; 2] = [
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
 ];
 
 impl Scaling {
-    /// The scalers of which nodes are in this pool.
+    /// The scalers with nodes in this pool.
     pub fn of_pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a Scaler> {
         self.scalers
             .iter()
             .filter(move |scaler| scaler.pools.iter().any(|known| known.as_str() == pool))
     }
 
-    /// The nodes that are being made for this NodePool.
+    /// The NodeClaims of this NodePool whose nodes have not joined yet.
     pub fn coming<'a>(&'a self, node_pool: &'a str) -> impl Iterator<Item = &'a NodeClaim> {
         self.claims
             .iter()
@@ -395,8 +448,8 @@ impl Scaling {
             .filter(move |claim| claim.is_coming() && claim.node_pool.as_deref() == Some(node_pool))
     }
 
-    /// The requests for capacity that a job waits for or has used, the latest first: those of its Workload or of one of its
-    /// owners, and those that its pods name.
+    /// The ProvisioningRequests of a job, newest first: those of its Workload or of one of its owners, and those that its pods
+    /// name.
     pub fn provisions_of(&self, job: &Job) -> Vec<&Provision> {
         let workload = job.admission.as_ref().map(|admission| &admission.seen);
         let owned = |provision: &Provision| {
@@ -428,7 +481,7 @@ impl Scaling {
         found
     }
 
-    /// The pod autoscalers of a job: those of its own object, and of any above its pods.
+    /// The pod autoscalers of a job: those that target its own object or an owner of its pods.
     pub fn pod_scalers_of<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a PodScaler> {
         self.pod_scalers
             .iter()
@@ -444,7 +497,7 @@ impl Scaling {
             })
     }
 
-    /// The pod autoscaler that a ScaledObject made.
+    /// The HorizontalPodAutoscaler that a ScaledObject created.
     pub fn autoscaler_of(&self, object: &ScaledObject) -> Option<&PodScaler> {
         let mut all = self.pod_scalers.iter();
         let own = |scaler: &&Arc<PodScaler>| {
@@ -454,14 +507,14 @@ impl Scaling {
         all.find(own).map(|scaler| &**scaler)
     }
 
-    /// The nodes on their way that could take a pod of the job: they have, or are made for, what it asks for, and nothing that they
-    /// must fulfil speaks against its node selector.
+    /// The upcoming nodes that could run a pod of the job: their resources cover its requests, and their labels and requirements
+    /// match its node selector.
     pub fn coming_for(&self, job: &Job) -> Vec<&NodeClaim> {
         let pod = job
             .pods
             .iter()
             .find(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over());
-        let wish = match (pod, &job.wish) {
+        let wish = match (pod, &job.pod_request) {
             (Some(pod), _) => (&pod.seen.requests, &pod.seen.node_selector),
             (None, Some(wish)) => (&wish.0, &wish.1),
             (None, None) => return Vec::new(),
@@ -494,7 +547,7 @@ fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
         match (claim.labels.get(key), about.peek()) {
             (Some(label), _) => label == value,
             (None, Some(_)) => about.all(|wanted| wanted.holds(Some(value))),
-            // A label that nobody promises: the node will not have it.
+            // No label or requirement sets this key: the node will not have the label.
             (None, None) => false,
         }
     };

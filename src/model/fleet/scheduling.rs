@@ -1,10 +1,10 @@
-//! What decides who starts where, as far as settings and the cluster say it. Plain data: the engine reads it.
+//! Scheduling rules from the settings and the cluster. Plain data that the engine reads.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Name, ObjectKey};
 
-/// Names of the placement policies that settings may choose. The engine's own list is held to it by a test.
+/// Names of the placement policies that the settings accept. A test keeps the engine's list equal.
 pub const PLACEMENTS: [&str; 7] = [
     "best-fit",
     "gpu-packing",
@@ -25,10 +25,10 @@ pub enum FairStrategy {
 }
 
 impl FairStrategy {
-    /// Kueue's order where it is not told one.
+    /// Kueue's default order.
     pub const ALL: [Self; 2] = [Self::FinalShare, Self::InitialShare];
 
-    /// As in the fleet document and in settings.
+    /// Name in the fleet document and the settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FinalShare => "less-than-or-equal-to-final-share",
@@ -36,7 +36,7 @@ impl FairStrategy {
         }
     }
 
-    /// As Kueue writes it.
+    /// Kueue's spelling.
     pub const fn in_kueue(self) -> &'static str {
         match self {
             Self::FinalShare => "LessThanOrEqualToFinalShare",
@@ -47,44 +47,44 @@ impl FairStrategy {
 
 /// A value of the settings, with the file and line (variable, flag) that sets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Said<T> {
+pub struct Setting<T> {
     /// The value.
     pub value: T,
     /// `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_ENGINE_PLACEMENT`.
     pub place: Name,
 }
 
-/// What settings say of the engine; what they leave out is the cluster's or the default.
+/// Engine settings; what they leave out comes from the cluster or the default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineRules {
     /// One of [`PLACEMENTS`].
-    pub placement: Option<Said<&'static str>>,
-    /// How many of each queue hold a reservation; 0 for none.
-    pub backfill: Option<Said<u16>>,
-    /// Strategies in the order in which they are tried; none turns fair sharing off.
-    pub fair_sharing: Option<Said<Vec<FairStrategy>>>,
-    /// Routes, in their order.
-    pub routes: Vec<Said<RouteRule>>,
+    pub placement: Option<Setting<&'static str>>,
+    /// Number of workloads per queue that get a reservation; 0 for none.
+    pub backfill: Option<Setting<u16>>,
+    /// Strategies in the order in which they are tried; an empty list turns fair sharing off.
+    pub fair_sharing: Option<Setting<Vec<FairStrategy>>>,
+    /// Routes, in order.
+    pub routes: Vec<Setting<RouteRule>>,
 }
 
-/// Which flavors a workload prefers, by its queue and labels.
+/// The preferred flavors of a workload, by queue and labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RouteRule {
-    /// Queue that it is for; none for every queue.
+    /// Queue; `None` for every queue.
     pub queue: Option<Name>,
     /// Labels that a workload must carry.
     pub labels: Vec<(Name, Name)>,
-    /// Flavors, the best first, each with its speed in thousandths.
+    /// Flavors, best first, each with its speed in thousandths.
     pub flavors: Vec<(Name, i64)>,
-    /// No flavor dearer than this, in micro-USD a device-hour.
+    /// Maximum price of a flavor, micro-USD per device-hour.
     pub most_micro_usd: Option<i64>,
 }
 
-/// What Kueue's own configuration says of how it decides.
+/// Scheduling options from Kueue's own configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KueueConfig {
-    /// The ConfigMap that holds it.
+    /// Its ConfigMap.
     pub key: ObjectKey,
-    /// Strategies in their order, empty where fair sharing is off; or why the configuration cannot be read.
+    /// Strategies in order, empty where fair sharing is off; or why the configuration cannot be read.
     pub fair_sharing: Result<Vec<FairStrategy>, Name>,
 }

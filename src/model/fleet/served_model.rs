@@ -14,7 +14,7 @@ pub struct ServedModel {
     pub model: Option<Name>,
     /// Dialect of the servers' pages: `vllm`.
     pub engine: Name,
-    /// Servers that said something of it lately.
+    /// Servers with recent readings for it.
     pub replicas: u32,
     /// Of these, with figures over the window.
     pub measured: u32,
@@ -36,7 +36,7 @@ pub struct ServedModel {
     pub prompt_tokens_per_second: Option<f64>,
     /// Requests answered a second.
     pub requests_per_second: Option<f64>,
-    /// Requests put back into the queue for want of cache.
+    /// Requests preempted because the KV cache was full.
     pub preemptions: Option<f64>,
     /// More requests waited at each of the last three readings than at the one before.
     pub waiting_grows: Option<bool>,
@@ -46,7 +46,7 @@ pub struct ServedModel {
     pub tpot: Latency,
     /// `tpot` counts requests, each by its mean; else it counts tokens.
     pub tpot_of_requests: bool,
-    /// What the settings promise of it.
+    /// Its service objectives.
     pub objectives: Objectives,
 }
 
@@ -57,7 +57,7 @@ pub enum Saturation {
     WaitingGrows,
     /// The cache of a replica is full.
     CacheFull,
-    /// Requests were preempted for want of cache.
+    /// Requests were preempted because the KV cache was full.
     Preempts,
 }
 

@@ -1,18 +1,18 @@
-//! What of the cluster may be read. The rest is not visible: it is neither nothing nor lost, and sums, reasons,
-//! suggestions and alerts ask here before they speak of it.
+//! Visibility: the part of the cluster that RBAC allows to read. Invisible data is neither empty nor lost; totals, reasons,
+//! suggestions and alerts check it here.
 
 use std::collections::BTreeMap;
 
 use crate::base::Name;
 
 use super::fleet::{Fleet, Known};
-use super::observe::{Extent, Table};
+use super::observe::{ListedNamespaces, Table};
 use super::pool::{PoolSight, VisibleCounts};
 
-/// What gives the rights that are missing.
+/// How to get the missing permissions.
 pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
 
-/// Work outside of the namespaces that the operator chose, in [`Fleet::unseen`]: a choice, not a lack of rights.
+/// Workloads outside of the namespaces that the operator chose, in [`Fleet::unseen`]: a choice, not missing permissions.
 const NOT_CHOSEN: &str = "namespaces that were not chosen";
 
 /// What [`Fleet::unseen`] names, as the end of a sentence: `nodes and queues not visible to you`.
@@ -34,10 +34,10 @@ pub fn unseen_words(unseen: &[Name]) -> String {
     words.join("; ")
 }
 
-/// Kinds that a sentence names; the others are counted.
+/// Number of kinds that a sentence names; the others are counted.
 const NAMED: usize = 3;
 
-/// Queues, and what their quotas are of.
+/// Tables of queues and their quotas.
 const QUEUES: &[Table] = &[
     Table::ClusterQueues,
     Table::Cohorts,
@@ -47,28 +47,28 @@ const QUEUES: &[Table] = &[
 ];
 
 impl Known {
-    /// True when it is refused to us and never was listed.
+    /// True when access is forbidden and the table was never listed.
     pub const fn is_hidden(&self) -> bool {
         matches!(self, Self::NotVisible(_))
     }
 }
 
-/// What may be seen of the pools.
-pub(super) fn of_pools(known: &BTreeMap<Table, Known>, extent: &Extent) -> PoolSight {
+/// Visibility of the pools.
+pub(super) fn of_pools(known: &BTreeMap<Table, Known>, extent: &ListedNamespaces) -> PoolSight {
     let hidden = |table: Table| known.get(&table).is_some_and(Known::is_hidden);
     PoolSight {
         nodes: !hidden(Table::Nodes),
-        pods: !hidden(Table::Pods) && *extent == Extent::All,
+        pods: !hidden(Table::Pods) && *extent == ListedNamespaces::All,
     }
 }
 
 impl Fleet {
-    /// True when this table is refused to us and never was listed.
+    /// True when access to this table is forbidden and it was never listed.
     pub fn is_hidden(&self, table: Table) -> bool {
         self.known(table).is_hidden()
     }
 
-    /// The tables that are refused to us.
+    /// The tables that are forbidden.
     pub fn hidden(&self) -> Vec<Table> {
         let hidden = self
             .known
@@ -77,28 +77,28 @@ impl Fleet {
         hidden.map(|(table, _)| *table).collect()
     }
 
-    /// True when every node and every pod may be seen: which devices there are, and which are free, is known.
+    /// True when every node and every pod is visible, so that all devices and the free ones are known.
     pub fn sees_devices(&self) -> bool {
         of_pools(&self.known, &self.extent) == PoolSight::default()
     }
 
-    /// What may be said of the devices of all pools together.
+    /// Which device counts may be shown for all pools together.
     pub fn visible_counts(&self) -> VisibleCounts {
         let sight = of_pools(&self.known, &self.extent);
         self.device_counts().seen_with(sight)
     }
 
-    /// True when the pods and jobs of all namespaces may be seen: what nobody in sight holds is free.
+    /// True when the pods and jobs of all namespaces are visible: a device without a visible pod is free.
     pub fn sees_all_work(&self) -> bool {
-        !self.is_hidden(Table::Pods) && self.extent == Extent::All
+        !self.is_hidden(Table::Pods) && self.extent == ListedNamespaces::All
     }
 
-    /// True when queues and their quotas may be seen.
+    /// True when queues and their quotas are visible.
     pub fn sees_queues(&self) -> bool {
         !QUEUES.iter().any(|table| self.is_hidden(*table))
     }
 
-    /// What the answer to "why does it wait" would have to know and may not see.
+    /// Data that an explanation of a wait needs and that is not visible.
     pub fn unseen(&self) -> Vec<&'static str> {
         let mut unseen = Vec::new();
         if self.is_hidden(Table::Nodes) {
@@ -110,14 +110,14 @@ impl Fleet {
         if !self.sees_all_work() {
             unseen.push(match (self.is_hidden(Table::Pods), &self.extent) {
                 (true, _) => "pods",
-                (false, Extent::Chosen(_)) => NOT_CHOSEN,
+                (false, ListedNamespaces::Chosen(_)) => NOT_CHOSEN,
                 (false, _) => "other namespaces",
             });
         }
         unseen
     }
 
-    /// The names of those of these tables that are not visible: `nodes, pods and 3 other kinds`.
+    /// Names of the invisible ones of these tables: `nodes, pods and 3 other kinds`.
     fn hidden_names(&self, tables: &[Table]) -> Option<String> {
         let hidden: Vec<&str> = tables
             .iter()
@@ -135,16 +135,17 @@ impl Fleet {
         })
     }
 
-    /// What is not visible of these tables, in one clause: `nodes, pods and 3 other kinds are not visible to you`.
+    /// The invisible ones of these tables as a clause: `nodes, pods and 3 other kinds are not visible to you`.
     pub fn hidden_of(&self, tables: &[Table]) -> Option<String> {
         let names = self.hidden_names(tables)?;
         Some(format!("{names} are not visible to you"))
     }
 
-    /// The namespaces to which our rights are confined; none where they are not, or nothing at all may be seen there.
+    /// The namespaces that our permissions are limited to; empty when they are not limited, or when pods are not visible even
+    /// there.
     pub fn confined_to(&self) -> &[Name] {
         match &self.extent {
-            Extent::Only(names) if !self.is_hidden(Table::Pods) => names,
+            ListedNamespaces::Only(names) if !self.is_hidden(Table::Pods) => names,
             _ => &[],
         }
     }
@@ -170,7 +171,7 @@ impl Fleet {
         ))
     }
 
-    /// A statement about everything, held to the namespaces that are listed: `nothing waits in namespace lab`.
+    /// Limits a statement to the listed namespaces: `nothing waits in namespace lab`.
     pub fn within(&self, words: &str) -> String {
         match self.extent.namespaces() {
             Some([one]) => format!("{words} in namespace {one}"),
@@ -179,7 +180,7 @@ impl Fleet {
         }
     }
 
-    /// Everything that our rights keep from us, in one sentence; nothing where they suffice.
+    /// Everything that our permissions hide, in one sentence; `None` where they suffice.
     pub fn not_visible(&self) -> Option<String> {
         let names = self.hidden_names(&self.hidden());
         match (self.confined(), names) {
@@ -199,7 +200,7 @@ mod tests {
     use crate::base::Moment;
     use crate::fleet::observe::{Lost, LostKind};
 
-    fn fleet(hidden: &[Table], extent: Extent) -> Fleet {
+    fn fleet(hidden: &[Table], extent: ListedNamespaces) -> Fleet {
         let mut fleet = Fleet::unknown(Arc::default());
         let refused = || {
             Known::NotVisible(Lost {
@@ -222,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn who_may_read_everything_is_told_nothing() {
-        let fleet = fleet(&[], Extent::All);
+    fn full_read_rights_give_no_visibility_notice() {
+        let fleet = fleet(&[], ListedNamespaces::All);
         assert_eq!(fleet.not_visible(), None);
         assert!(fleet.sees_devices() && fleet.sees_queues() && fleet.unseen().is_empty());
     }
@@ -232,7 +233,7 @@ mod tests {
     fn what_is_out_of_sight_is_one_sentence() {
         let team = fleet(
             &[Table::Nodes, Table::ClusterQueues],
-            Extent::Only(Arc::from([Name::new("lab")])),
+            ListedNamespaces::Only(Arc::from([Name::new("lab")])),
         );
         let said = team.not_visible().expect("little is seen");
         assert_eq!(
@@ -241,7 +242,10 @@ mod tests {
         );
         assert_eq!(team.unseen(), ["nodes", "queues", "other namespaces"]);
         assert!(!team.sees_devices());
-        let nobody = fleet(Table::ALL, Extent::Only(Arc::from([Name::new("default")])));
+        let nobody = fleet(
+            Table::ALL,
+            ListedNamespaces::Only(Arc::from([Name::new("default")])),
+        );
         let said = nobody.not_visible().expect("nothing is seen");
         let all = Table::ALL.iter().filter(|table| !table.is_optional());
         let rest = all.count() - NAMED;
@@ -253,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_choice_of_namespaces_hides_who_holds_the_other_devices() {
-        let chosen = fleet(&[], Extent::Chosen(Arc::from([Name::new("lab")])));
+        let chosen = fleet(&[], ListedNamespaces::Chosen(Arc::from([Name::new("lab")])));
         assert_eq!(chosen.not_visible(), None, "no right is missing");
         assert!(!chosen.sees_devices() && !chosen.sees_all_work());
         assert_eq!(chosen.unseen(), [NOT_CHOSEN]);

@@ -148,7 +148,7 @@ signals! {
     PromptTokens = "prompt_tokens_total", Counter;
     /// Tokens generated since the server started.
     GeneratedTokens = "generation_tokens_total", Counter;
-    /// Requests put back into the queue for want of cache since the server started.
+    /// Requests requeued for lack of cache since the server started.
     Preemptions = "preemptions_total", Counter;
     /// Accelerators that a node says it has.
     DeviceCount = "device_count", Gauge;

@@ -1,4 +1,4 @@
-//! Where pods may go besides their node selector: affinity, tolerations, gates; and sets of pods that are alike.
+//! Scheduling constraints of pods besides the node selector: affinity, tolerations, gates; and pod sets.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Expression {
     }
 }
 
-/// Conditions on a node that must all hold.
+/// Conditions on a node, all of which must hold.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeTerm {
@@ -114,19 +114,19 @@ impl NodeTerm {
     }
 }
 
-/// A taint that a pod does not mind.
+/// A toleration of a pod.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
     /// Key; empty for any.
     pub key: Name,
-    /// Any value will do.
+    /// True to match any value.
     pub exists: bool,
     /// The value, otherwise.
     pub value: Name,
     /// Effect; empty for any.
     pub effect: Name,
-    /// How long a `NoExecute` taint is borne, seconds; `None` for ever.
+    /// Time that a `NoExecute` taint is tolerated, seconds; `None` for no limit.
     pub seconds: Option<i64>,
 }
 
@@ -143,7 +143,7 @@ impl Toleration {
     }
 }
 
-/// A gang that a pod itself says it belongs to.
+/// The gang that a pod names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Membership {
     /// Kind of the gang's object: `Workload` or `PodGroup`.
@@ -152,7 +152,7 @@ pub struct Membership {
     pub name: Name,
 }
 
-/// Where a pod may go besides its node selector, and what holds it back. Shared by all pods that say the same.
+/// Scheduling constraints and gates of a pod. Shared by all pods with equal ones.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Siting {
@@ -160,16 +160,16 @@ pub struct Siting {
     pub required: Box<[NodeTerm]>,
     /// Tolerations.
     pub tolerations: Box<[Toleration]>,
-    /// Gates that keep the scheduler away.
+    /// Scheduling gates.
     pub gates: Box<[Name]>,
     /// Its scheduler, where it is not the default one.
     pub scheduler: Option<Name>,
-    /// The gang that it says it belongs to.
+    /// The gang that it names.
     pub member_of: Option<Membership>,
 }
 
 impl Siting {
-    /// True when it says nothing.
+    /// True when it has no constraint.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -179,14 +179,14 @@ impl Siting {
         self.required.is_empty() || self.required.iter().any(|term| term.holds(name, labels))
     }
 
-    /// True when it bears this taint, or the taint does not keep pods away.
+    /// True when it tolerates this taint, or the taint does not keep pods away.
     pub fn bears(&self, taint: &Taint) -> bool {
         taint.effect.as_str() == "PreferNoSchedule"
             || self.tolerations.iter().any(|known| known.covers(taint))
     }
 }
 
-/// How much a wish weighs.
+/// Strength of a topology request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum ConstraintMode {
     /// It must be met.
@@ -208,7 +208,7 @@ impl ConstraintMode {
     }
 }
 
-/// A wish that pods stand close to each other.
+/// A request that pods are placed close to each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TopologyConstraint {
     /// How much it weighs.
@@ -219,7 +219,7 @@ pub struct TopologyConstraint {
     pub slice: Option<(Name, u32)>,
 }
 
-/// Pods of a job that are alike.
+/// Equal pods of a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodSet {
@@ -227,15 +227,15 @@ pub struct PodSet {
     pub name: Name,
     /// Pods.
     pub count: u32,
-    /// Pods without which the job does nothing; `count` unless it says otherwise.
+    /// Minimum number of pods for the job to run; `count` unless specified.
     pub min: u32,
-    /// What one pod asks for.
+    /// Requests of one pod.
     pub request: Resources,
     /// Labels that a node must have.
     pub node_selector: Labels,
-    /// What else decides where they may go.
+    /// Other scheduling constraints.
     pub siting: Option<Arc<Siting>>,
-    /// How close to each other they want to be.
+    /// Topology request of its pods.
     pub topology: Option<Box<TopologyConstraint>>,
 }
 

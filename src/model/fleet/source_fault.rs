@@ -44,6 +44,17 @@ impl Fleet {
         }
     }
 
+    /// Since when a source fails. One that never answered may have failed before this program first asked: it fails for as long as
+    /// its node has been down. `true` where neither tells, and the moment is that of our first sight.
+    pub fn fails_since(&self, source: &SourceHealth) -> Option<(Moment, bool)> {
+        let seen = source.failing_since?;
+        if source.last_ok.is_some() {
+            return Some((seen, false));
+        }
+        let node = self.node_down(source).and_then(|node| node.ready_since);
+        Some(node.map_or((seen, true), |since| (since, false)))
+    }
+
     /// The node of a source that fails, where that is not ready.
     pub fn node_down(&self, source: &SourceHealth) -> Option<&Node> {
         let fails = source.failing_since.is_some()

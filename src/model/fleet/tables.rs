@@ -261,8 +261,7 @@ impl Table {
         )
     }
 
-    /// True when its rows are about what makes nodes and pods come and go: without them everything that is there is shown
-    /// whole, but not how much more there may be of it.
+    /// True for tables of autoscaling objects: without them the current state is complete, but not how far it may scale.
     pub const fn holds_scaling(self) -> bool {
         matches!(
             self,

@@ -54,14 +54,14 @@ impl Rule {
     };
 }
 
-/// What is wrong with a file of thresholds: where, what, and the mend.
+/// A fault in a file of thresholds: place, fault, and the fix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadThresholds {
     /// The file, as the user knows it.
     pub origin: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong and the mend.
+    /// The fault and the fix.
     pub message: String,
 }
 
@@ -105,7 +105,7 @@ impl Default for Thresholds {
 
 /// Checks of readings that go up and down, whose `for` is what they say: a device that is idle now has not been idle for half
 /// an hour, and one that does less than its gang at one moment does not hold it up.
-const LASTING: &[&str] = &[
+pub const LASTING: &[&str] = &[
     "busy-unallocated",
     "gang-stalled",
     "idle-allocated",
@@ -126,7 +126,7 @@ impl Thresholds {
         Ok(self)
     }
 
-    /// The rule of a check; one that is switched off for a code that nobody knows.
+    /// The rule of a check; a disabled one for an unknown code.
     pub fn rule(&self, code: &str) -> &Rule {
         const OFF: &Rule = &Rule {
             enabled: false,

@@ -77,7 +77,7 @@ impl XidTable {
         EMBEDDED.clone()
     }
 
-    /// The rule of a code; one that says so for a code that nobody has described.
+    /// The rule of a code; an unknown code gets a rule that says so.
     pub fn get(&self, code: u32) -> Arc<Xid> {
         self.0.get(&code).cloned().unwrap_or_else(|| {
             Arc::new(Xid {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_of_the_table_speaks() {
+    fn every_rule_of_the_table_applies() {
         let table = XidTable::embedded();
         assert!(table.codes().count() > 80);
         for code in table.codes() {

@@ -1,16 +1,17 @@
-//! Whom a plan evicts, and what differs between two plans for one intent: what would be done, not the figures of its effect.
+//! The jobs that a plan evicts, and the difference between two plans for one intent: in their steps, not in the figures of their
+//! effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::quantities::counted;
 use crate::base::{Moment, Name};
 
-use super::{Effect, Fact, JobName, Mutation, Plan, Step, Test, Verb};
+use super::{Fact, JobName, Mutation, Plan, PlanEffect, Step, Test, Verb};
 
-/// Jobs of many that are named in a line.
+/// Maximum number of jobs named in a line.
 const NAMED: usize = 2;
 
-/// What a step is, whatever it relies on.
+/// Identity of a step, without its guards.
 type Identity<'a> = (Verb, &'a Name, &'a Name, &'a Name, &'a Name);
 
 impl Plan {
@@ -21,17 +22,17 @@ impl Plan {
         stops.filter_map(|step| step.job.as_ref().map(|job| &job.name))
     }
 
-    /// The jobs whose running work is evicted: by its own steps, or by the scheduler as the effect foretells it.
+    /// The jobs whose running work is evicted, by its steps or by the scheduler in the forecast.
     pub fn evicts(&self) -> BTreeSet<&JobName> {
         let displaced = match &self.effect {
-            Effect::Forecast(forecast) => forecast.displaced.as_slice(),
-            Effect::Unknown { .. } => &[],
+            PlanEffect::Forecast(forecast) => forecast.displaced.as_slice(),
+            PlanEffect::Unknown { .. } => &[],
         };
         let displaced = displaced.iter().map(|one| &one.job);
         self.stops().chain(displaced).collect()
     }
 
-    /// Whose running work is evicted, `3 jobs: nlp/a, nlp/b and 1 more`; `None` where nothing that runs is.
+    /// The evicted jobs: `3 jobs: nlp/a, nlp/b and 1 more`; `None` where no running work is evicted.
     pub fn evicts_words(&self) -> Option<String> {
         let all: Vec<&JobName> = self.evicts().into_iter().collect();
         match all.as_slice() {
@@ -45,34 +46,43 @@ impl Plan {
         }
     }
 
-    /// Evicted though no step of this plan names it: its scheduler evicts it for another.
+    /// True when no step of this plan names the job: the scheduler evicts it for another job.
     pub fn is_evicted_besides(&self, job: &JobName) -> bool {
         let mut named = self.steps.iter().filter_map(|step| step.job.as_ref());
         self.evicts().contains(job) && !named.any(|one| one.name == *job)
     }
 
-    /// Jobs that `new` evicts and this plan does not, and the other way round.
+    /// The step that resumes a job that the plan itself keeps waiting until then; `None` where there is none.
+    pub fn goes_on_at(&self, job: &JobName) -> Option<u32> {
+        let is_own = |step: &Step| step.job.as_ref().is_some_and(|own| own.name == *job);
+        let mut own = (1..).zip(&self.steps).filter(|(_, step)| is_own(step));
+        own.find(|(_, step)| step.verb == Verb::Suspend && !step.side_effects.interrupts)?;
+        own.find(|(_, step)| step.verb == Verb::Resume)
+            .map(|(number, _)| number)
+    }
+
+    /// Jobs that `new` evicts and this plan does not, and the reverse.
     fn moved<'a>(&'a self, new: &'a Self) -> (Vec<&'a JobName>, Vec<&'a JobName>) {
         let (was, is) = (self.evicts(), new.evicts());
         let too = is.difference(&was).copied().collect();
         (too, was.difference(&is).copied().collect())
     }
 
-    /// What `new` would evict that this plan would not, in one line; `None` where it evicts no more than that.
+    /// What `new` evicts beyond this plan, in one line; `None` for nothing.
     pub fn evicts_besides(&self, new: &Self) -> Option<String> {
         let (too, spared) = self.moved(new);
         if !too.is_empty() {
             return moved_words(&too, &spared);
         }
-        // A pod without a job is work, too.
+        // A pod without a job is work too.
         let come = unlike(&self.steps, &new.steps).come;
         let mut come = come.into_iter().filter(|step| step.job.is_none());
         let stops = come.find(|step| step.side_effects.interrupts)?;
         Some(format!("new: {stops}"))
     }
 
-    /// What `new` would do otherwise than this plan, in one line; `None` where the same is done. Lost work, starts, warnings and the
-    /// order of steps move on while a plan is open, and are no difference.
+    /// How the steps of `new` differ, in one line; `None` where they are the same. Lost work, starts, warnings and the order of
+    /// steps change while a plan is open, and are ignored.
     pub fn difference(&self, new: &Self) -> Option<String> {
         let (too, spared) = self.moved(new);
         let mut said: Vec<String> = moved_words(&too, &spared).into_iter().collect();
@@ -108,7 +118,7 @@ impl Plan {
     }
 }
 
-/// Who is evicted too, and who no longer is; `None` where that is nobody.
+/// The jobs evicted in addition, and those no longer evicted; `None` for none.
 fn moved_words(too: &[&JobName], spared: &[&JobName]) -> Option<String> {
     Some(match (too, spared) {
         ([], []) => return None,
@@ -118,11 +128,11 @@ fn moved_words(too: &[&JobName], spared: &[&JobName]) -> Option<String> {
     })
 }
 
-/// Steps of two plans that are not alike.
+/// Steps that differ between two plans.
 struct Unlike<'a> {
     gone: Vec<&'a Step>,
     come: Vec<&'a Step>,
-    /// The same is done to the same object, on other conditions: how.
+    /// The same action on the same object with other guards, and the difference.
     other: Vec<(&'a Step, String)>,
 }
 
@@ -157,14 +167,14 @@ fn identity(step: &Step) -> Identity<'_> {
     )
 }
 
-/// How a step on the same object differs; `None` where it does not.
+/// The difference of two steps on the same object; `None` where they are equal.
 fn otherwise(old: &Step, new: &Step) -> Option<String> {
     let object = &new.object;
     if old.object.uid != object.uid {
-        return Some(format!("{object} was created anew"));
+        return Some(format!("{object} was recreated"));
     }
     if !same_call(&old.lever, &new.lever) {
-        return Some(format!("{new} in another way"));
+        return Some(format!("{new} by another call"));
     }
     if old.side_effects.interrupts != new.side_effects.interrupts {
         let now = match new.side_effects.interrupts {
@@ -174,8 +184,8 @@ fn otherwise(old: &Step, new: &Step) -> Option<String> {
         return Some(format!("{object} {now}"));
     }
     let (was, is) = (conditions(old), conditions(new));
-    let fact = is.iter().find(|fact| !holds(&was, fact));
-    let fact = fact.or_else(|| was.iter().find(|fact| !holds(&is, fact)))?;
+    let fact = is.iter().find(|fact| !contains_fact(&was, fact));
+    let fact = fact.or_else(|| was.iter().find(|fact| !contains_fact(&is, fact)))?;
     Some(match &fact.test {
         Test::Is { path, .. } | Test::Absent { path } => {
             format!("{} has changed: {path}", fact.object)
@@ -184,7 +194,7 @@ fn otherwise(old: &Step, new: &Step) -> Option<String> {
     })
 }
 
-/// The same call, whatever moment is written by it.
+/// True for the same call, whatever timestamp it writes.
 fn same_call(old: &Mutation, new: &Mutation) -> bool {
     match (old, new) {
         (
@@ -201,13 +211,13 @@ fn same_call(old: &Mutation, new: &Mutation) -> bool {
     }
 }
 
-/// What a step relies on. The version of an object moves on with every write to it, whatever is written.
+/// The guards of a step, without the resource version, which every write changes.
 fn conditions(step: &Step) -> Vec<&Fact> {
     let firm = |fact: &&Fact| !matches!(fact.test, Test::Version { .. });
     step.guards.iter().filter(firm).collect()
 }
 
-fn holds(all: &[&Fact], fact: &Fact) -> bool {
+fn contains_fact(all: &[&Fact], fact: &Fact) -> bool {
     let same = |one: &&Fact| one.object.is(&fact.object) && one.test == fact.test;
     all.iter().any(same)
 }

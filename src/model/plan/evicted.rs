@@ -26,7 +26,7 @@ pub struct Evicted {
     pub lost_device_seconds: i64,
 }
 
-/// Who would leave so that a job starts, as far as that was said before a plan is made.
+/// Jobs that a start would evict, where known before a plan is made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Known {
     /// Whom it stops.
@@ -45,7 +45,7 @@ impl Known {
     }
 
     /// Those who are told of on a page.
-    pub fn told(jobs: BTreeSet<JobName>) -> Self {
+    pub fn shown(jobs: BTreeSet<JobName>) -> Self {
         Self {
             jobs,
             is_read: false,

@@ -1,8 +1,7 @@
-//! A plan as data: ordered steps, what they rely on, what they are expected to do, and what cannot be undone.
+//! A plan as data: ordered steps, their guards, the expected effect, and what cannot be undone.
 //!
-//! Planners return a [`Plan`] or a [`Refusal`]; the plan dialog draws it, `exec` carries it out, the journal keeps
-//! it. It knows no cluster's name and no user: the same fleet and intent give the same plan. As JSON it keeps to
-//! `config/schema/plan.json`.
+//! Planners return a [`Plan`] or a [`Refusal`]; the plan dialog draws it, `exec` executes it, the journal stores it. It holds no
+//! cluster or user name: the same fleet and intent give the same plan. Its JSON follows `config/schema/plan.json`.
 
 mod difference;
 mod evicted;
@@ -27,49 +26,49 @@ pub use step::{
     Verb, VolcanoAction, Wait, When,
 };
 
-/// The version of the document. A reader refuses another.
+/// The version of the document. A reader rejects any other.
 pub const VERSION: u32 = 1;
 
 /// The JSON Schema of a plan.
 pub const SCHEMA: &str = include_str!("../../../config/schema/plan.json");
 
-/// What to do, in which order, why, and what it is expected to change.
+/// A plan: ordered steps with reasons and the expected effect.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`VERSION`].
     pub version: u32,
-    /// One line: `drain a100-17`.
+    /// One-line title: `drain a100-17`.
     pub title: String,
-    /// What was asked for.
+    /// The operator's request.
     pub intent: Intent,
-    /// The fleet's moment that it was computed for; whole seconds in JSON.
+    /// The fleet time that it was computed for; whole seconds in JSON.
     #[serde(with = "stamp")]
     pub computed_at: Moment,
-    /// Revision of the fleet that it was computed on; null for a plan made from objects read for it.
+    /// Fleet revision that it was computed on; null for a plan made from objects read for it.
     pub revision: Option<u64>,
-    /// The steps in their one order.
+    /// The steps, in execution order.
     pub steps: Vec<Step>,
-    /// Every fact that it relied on: when one of these changes, an open plan is computed anew.
+    /// Every fact that the plan relied on; a change to one recomputes an open plan.
     pub reads: Vec<Fact>,
-    /// What the fleet will be like afterwards.
-    pub effect: Effect,
-    /// Why these steps and not others, most important first.
+    /// The forecast for the fleet after the plan.
+    pub effect: PlanEffect,
+    /// Why these steps were chosen, most important first.
     pub reasons: Vec<String>,
-    /// What could be done instead.
+    /// Alternatives to the plan.
     pub alternatives: Vec<Alternative>,
-    /// What must be known before it is confirmed: budgets that can never be met, pods that never end.
+    /// Warnings to read before confirming: disruption budgets that can never be met, pods that never end.
     pub warnings: Vec<String>,
-    /// What has been checked before it is confirmed. The engine leaves it empty; who can ask the server fills it.
-    pub checks: Vec<Check>,
-    /// How far it can be taken back.
+    /// Checks made before confirming. The engine leaves this empty; the caller that can query the API server fills it.
+    pub checks: Vec<PlanCheck>,
+    /// To what extent the plan can be undone.
     pub undo: Undo,
-    /// What it was decided by, and where each option came from; empty for a plan made from objects read for it.
+    /// Options used, each with its source; empty for a plan made from objects read for it.
     #[serde(default)]
     pub options: Vec<Used>,
 }
 
-/// What an operator asked for.
+/// An operator's request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Intent {
@@ -77,32 +76,32 @@ pub enum Intent {
     Drain {
         /// The nodes, resolved from names, a pool or a rack.
         nodes: Vec<Name>,
-        /// When it is to be over at the latest.
+        /// Deadline for the drain.
         #[serde(with = "stamp::optional")]
         deadline: Option<Moment>,
     },
-    /// Nodes take no new work.
+    /// Mark nodes unschedulable.
     Cordon {
         /// The nodes.
         nodes: Vec<Name>,
-        /// Why, written on each node.
+        /// Reason, written on each node.
         reason: String,
     },
-    /// Nodes take new work again.
+    /// Mark nodes schedulable again.
     Uncordon {
         /// The nodes.
         nodes: Vec<Name>,
     },
-    /// Take a job off its devices.
+    /// Evict a job.
     Preempt {
         /// `NAMESPACE/NAME`.
         job: JobName,
     },
-    /// Start a waiting job.
+    /// Start a pending job.
     Admit {
         /// `NAMESPACE/NAME`.
         job: JobName,
-        /// Whether others may be taken off their devices for it.
+        /// Whether other jobs may be preempted for it.
         preempt: bool,
     },
     /// Change the priority of a job.
@@ -112,14 +111,14 @@ pub enum Intent {
         /// A number, or the name of a priority class.
         priority: String,
     },
-    /// Keep a job or a queue from running until it is resumed.
+    /// Suspend a job, or stop a queue, until it is resumed.
     Hold {
-        /// The job or queue, as it was named.
+        /// The job or queue, as named in the request.
         target: String,
     },
-    /// Let a job or a queue go on.
+    /// Resume a job or a queue.
     Resume {
-        /// The job or queue, as it was named.
+        /// The job or queue, as named in the request.
         target: String,
     },
     /// Evict a job and requeue it.
@@ -129,19 +128,19 @@ pub enum Intent {
     },
     /// Change the number of replicas of a Deployment, StatefulSet or LeaderWorkerSet.
     Scale {
-        /// The object, as it was named.
+        /// The object, as named in the request.
         target: String,
         /// The new number.
         replicas: u32,
     },
-    /// Move work so that free devices lie together.
+    /// Move workloads to defragment free devices.
     Rebalance {
-        /// Only in this pool.
+        /// Restricts the plan to this pool.
         pool: Option<Name>,
     },
-    /// Take back what an earlier plan did.
+    /// Undo an earlier run.
     Undo {
-        /// The run of the journal that is taken back.
+        /// Id of the run in the journal.
         run: String,
     },
 }
@@ -172,57 +171,57 @@ impl<'de> Deserialize<'de> for JobName {
     }
 }
 
-/// What the fleet will be like afterwards, as far as it can be told.
+/// The fleet after the plan, where it can be forecast.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum Effect {
-    /// Computed.
+pub enum PlanEffect {
+    /// A forecast was computed.
     Forecast(Forecast),
-    /// Not computed, never to be read as "no effect".
+    /// No forecast was computed; this does not mean "no effect".
     Unknown {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
 
-/// The fleet afterwards. What is not known is null.
+/// A forecast of the fleet after the plan. Unknown values are null.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forecast {
     /// Jobs that start earlier, later, or for the first time.
     pub starts: Vec<StartChange>,
-    /// Jobs that are taken off their devices.
+    /// Displaced jobs.
     pub displaced: Vec<Displaced>,
-    /// Jobs that start at once or do not, as the scheduler comes to them: they and others are admitted for what becomes free.
+    /// Jobs whose start depends on admission order: they compete with other jobs for the freed capacity.
     #[serde(default)]
     pub contested: Vec<JobName>,
     /// Pools whose allocation changes.
     pub pools: Vec<PoolChange>,
-    /// Device-seconds of work that will have to be done again.
+    /// Lost work that has to be repeated, device-seconds.
     pub lost_device_seconds: Option<u64>,
-    /// What that work cost, in micro-USD.
+    /// Cost of the lost work, micro-USD.
     pub lost_micro_usd: Option<i64>,
-    /// What the fleet burns more (or less, when negative) an hour, in micro-USD.
+    /// Change of the fleet's spend rate, micro-USD per hour; negative is a saving.
     pub burn_change_micro_usd_per_hour: Option<i64>,
-    /// What it does to budgets. The engine leaves it empty; who can read the usage ledger fills it.
+    /// Effect on cost budgets. The engine leaves this empty; the caller that can read the usage ledger fills it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<BudgetChange>,
-    /// What workloads hold without the plan and with it, for that; no part of the document.
+    /// Spend by workload without and with the plan, the input for `budgets`; not part of the document.
     #[serde(skip)]
     pub spending: Option<Box<[FleetSpending; 2]>>,
 }
 
-/// Said of a job that a plan takes off its devices and that is contested ([`Forecast::contested`]).
-pub const CONTESTED: &str = "starts again at once, or waits: another job may be admitted first";
+/// Shown for a job that a plan displaces and that is contested ([`Forecast::contested`]).
+pub const CONTESTED: &str = "starts again at once unless another job is admitted first";
 
 impl Forecast {
-    /// True for a job that starts at once or does not, as the scheduler comes to it: its start is not unknown for want of facts.
+    /// True when the job's start depends on admission order, so that an unknown start does not mean missing facts.
     pub fn is_contested(&self, job: &JobName) -> bool {
         self.contested.contains(job)
     }
 }
 
-/// A job whose start moves.
+/// A change of a job's start time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartChange {
@@ -230,37 +229,63 @@ pub struct StartChange {
     pub job: JobName,
     /// Its devices.
     pub devices: u32,
-    /// When it would have started; null when that is not known.
+    /// Start without the plan; null when not known.
     #[serde(with = "stamp::optional")]
     pub before: Option<Moment>,
-    /// When it will; null when that is not known.
+    /// Start with the plan; null when not known.
     #[serde(with = "stamp::optional")]
     pub after: Option<Moment>,
 }
 
 impl StartChange {
-    /// Whether it moves by a minute or more; a forecast is not surer than that.
+    /// True when the start moves by a minute or more, the accuracy of a forecast.
     pub fn is_notable(&self) -> bool {
         match (self.before, self.after) {
             (Some(before), Some(after)) => (after.millis() - before.millis()).abs() >= 60_000,
             (before, after) => before != after,
         }
     }
+
+    /// True when the job starts immediately with the plan.
+    pub fn is_at_once(&self, now: Moment) -> bool {
+        self.after.is_some_and(|after| after <= now)
+    }
+
+    /// True when the start moves to an earlier time, or from unknown to known.
+    pub fn is_earlier(&self) -> bool {
+        let after = self.after;
+        after.is_some_and(|after| self.before.is_none_or(|before| after < before))
+    }
 }
 
-/// A job that is taken off its devices.
+/// A displaced job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Displaced {
     /// The job.
     pub job: JobName,
-    /// Devices that it gives back.
+    /// Devices that it releases.
     pub devices: u32,
-    /// What is lost of its work.
+    /// Its lost work.
     pub loss: Loss,
-    /// When it runs again; null when that is not known, and for one that is contested ([`Forecast::contested`]): at once or later.
+    /// When it runs again; null when not known, and for a contested job ([`Forecast::contested`]), which runs at once or later.
     #[serde(with = "stamp::optional")]
     pub back: Option<Moment>,
+    /// The 10th percentile of that time; null where `back` is, and where the range is not known.
+    #[serde(with = "stamp::optional", default)]
+    pub back_p10: Option<Moment>,
+    /// Its 90th percentile.
+    #[serde(with = "stamp::optional", default)]
+    pub back_p90: Option<Moment>,
+}
+
+impl Displaced {
+    /// Moves its return to `at` where it would be earlier: the plan keeps it waiting until then.
+    pub fn not_before(&mut self, at: Moment) {
+        for time in [&mut self.back, &mut self.back_p10, &mut self.back_p90] {
+            *time = time.map(|time| time.max(at));
+        }
+    }
 }
 
 /// A pool whose allocation changes.
@@ -271,101 +296,101 @@ pub struct PoolChange {
     pub pool: Name,
     /// Its devices.
     pub devices: u32,
-    /// Devices held without the plan, once what starts anyway has started.
+    /// Devices allocated without the plan, after the starts that happen anyway.
     pub allocated_before: u32,
-    /// Devices held with it.
+    /// Devices allocated with the plan.
     pub allocated_after: u32,
 }
 
-/// Something else that could be done.
+/// An alternative to a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alternative {
-    /// What, with its cost: `wait 1h52m for nothing`.
+    /// The alternative and its cost: `wait 1h52m for nothing`.
     pub sentence: String,
-    /// The command that plans it, without the program's name; null when there is none.
+    /// The command that plans it, without the program name; null when there is none.
     pub command: Option<String>,
 }
 
-/// One thing that was checked before confirming.
+/// One check made before confirming.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
-    /// What: `quota`, `budgets`, `rights`, `server dry run`, …
+pub struct PlanCheck {
+    /// Name: `quota`, `budgets`, `rights`, `server dry run`, …
     pub name: String,
-    /// How it came out.
+    /// The result.
     pub outcome: Outcome,
-    /// Details; empty when it is well.
+    /// Details; empty when the check passed.
     pub sentence: String,
 }
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Well.
+    /// Passed.
     Ok,
     /// The plan would fail here.
     Failed,
-    /// A later state of the cluster decides it.
+    /// It depends on a later state of the cluster.
     NotCheckableYet,
-    /// Nobody may ask, for want of a grant or of rights.
+    /// Not checked, for lack of a grant or an RBAC permission.
     NotChecked,
 }
 
-/// How far a plan can be taken back.
+/// To what extent a plan can be undone.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Undo {
-    /// True when every field that is written can be written back.
+    /// True when every written field can be restored.
     pub possible: bool,
-    /// What does not come back: placement, lost work.
+    /// What cannot be restored: placement, lost work.
     pub notes: Vec<String>,
 }
 
-/// Why a plan cannot be made.
+/// Why no plan can be made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refusal {
-    /// A word for programs.
+    /// Reason code.
     pub code: RefusalCode,
     /// What failed and where.
     pub sentence: String,
-    /// What can be done instead, nearest first.
+    /// Alternatives, closest first.
     pub instead: Vec<String>,
-    /// Who is evicted, or would have to be: one that starts by itself in the place of others, say.
+    /// Jobs that are evicted, or would have to be; also those that a job would preempt by starting on its own.
     #[serde(default)]
     pub victims: Vec<Evicted>,
 }
 
-/// Why a plan cannot be made, as a word.
+/// Reason code of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalCode {
-    /// The backend has no lever for this.
+    /// The backend has no API call for this.
     Unsupported,
     /// No such object.
     NotFound,
     /// The name fits several objects.
     Ambiguous,
-    /// It is already so.
+    /// The object is already in that state.
     AlreadySo,
-    /// The object is in a state from which there is no way.
+    /// The object is in a state that does not allow this.
     IllegalState,
-    /// It belongs to another controller, which would take it back.
+    /// Another controller owns the object and would revert the change.
     OwnedByAnother,
-    /// Facts that it needs are missing.
+    /// Required facts are not known.
     Unknown,
-    /// The policy of a queue forbids it.
+    /// A queue's policy forbids it.
     Policy,
-    /// It cannot be done at all: no such capacity, a budget that allows nothing ever.
+    /// It is not possible: no such capacity, or a disruption budget that never allows an eviction.
     Infeasible,
-    /// More would be done by now than was shown.
+    /// The plan would do more now than was shown.
     Changed,
 }
 
 impl Refusal {
-    /// A refusal that names nothing to do instead yet.
+    /// A refusal without alternatives.
     pub fn new(code: RefusalCode, sentence: impl Into<String>) -> Self {
         Self {
             code,
@@ -375,14 +400,14 @@ impl Refusal {
         }
     }
 
-    /// The refusal, naming those who are evicted or would have to be.
+    /// The refusal with the jobs that are evicted, or would have to be.
     #[must_use]
     pub fn evicting(mut self, victims: Vec<Evicted>) -> Self {
         self.victims = victims;
         self
     }
 
-    /// The refusal with one more thing that can be done instead.
+    /// The refusal with one more alternative.
     #[must_use]
     pub fn instead(mut self, sentence: impl Into<String>) -> Self {
         self.instead.push(sentence.into());
@@ -404,7 +429,7 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Plan {
-    /// Takes the reason that its operator gave: what it cordons says so on the node. An undo restores what the node said before.
+    /// Sets the operator's reason: cordoned nodes get it as annotation. An undo restores the earlier annotation.
     pub fn say_why(&mut self, reason: &str) {
         if reason.is_empty() || matches!(self.intent, Intent::Undo { .. }) {
             return;
@@ -416,7 +441,7 @@ impl Plan {
         }
     }
 
-    /// A plan without steps: the frame that a planner fills.
+    /// A plan without steps, for a planner to fill.
     pub fn new(title: impl Into<String>, intent: Intent, computed_at: Moment) -> Self {
         Self {
             version: VERSION,
@@ -426,7 +451,7 @@ impl Plan {
             revision: None,
             steps: Vec::new(),
             reads: Vec::new(),
-            effect: Effect::Unknown {
+            effect: PlanEffect::Unknown {
                 why: "not computed".to_owned(),
             },
             reasons: Vec::new(),
@@ -438,7 +463,7 @@ impl Plan {
         }
     }
 
-    /// The jobs that it touches, each with its devices and whether it is a gang, in name order.
+    /// The affected jobs, sorted by name.
     pub fn jobs(&self) -> BTreeMap<JobName, &JobRef> {
         self.steps
             .iter()
@@ -447,28 +472,28 @@ impl Plan {
             .collect()
     }
 
-    /// Whether a plain yes is too little: running work is evicted, by its own steps or by the scheduler as the effect foretells it.
+    /// True when confirming needs more than a yes: running work is evicted, by its steps or by the scheduler in the forecast.
     pub fn is_grave(&self) -> bool {
-        // A pod without a job is work, too.
+        // A pod without a job is work too.
         let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
         interrupts || !self.evicts().is_empty()
     }
 
-    /// Whether a start is that of new replicas of a job, which are not there without the plan.
+    /// True when the job's start is that of replicas that the plan adds.
     pub fn adds_replicas(&self, job: &JobName) -> bool {
         let scaled = matches!(self.intent, Intent::Scale { .. });
         let mut jobs = self.steps.iter().filter_map(|step| step.job.as_ref());
         scaled && jobs.any(|own| own.name == *job)
     }
 
-    /// The first check that has failed.
-    pub fn failed_check(&self) -> Option<&Check> {
+    /// The first failed check.
+    pub fn failed_check(&self) -> Option<&PlanCheck> {
         self.checks
             .iter()
             .find(|check| check.outcome == Outcome::Failed)
     }
 
-    /// What must be typed to confirm it, within a context: `CONTEXT/NAME` of what it is about.
+    /// The text to type to confirm the plan: `CONTEXT/NAME`.
     pub fn typed(&self, context: &str) -> String {
         let name = |key: &ObjectKey| key.name.to_string();
         let about = match &self.intent {
@@ -496,7 +521,7 @@ impl Plan {
         format!("{context}/{about}")
     }
 
-    /// What is wrong with it as a document: a step that waits for a later one, a number out of range.
+    /// Checks the plan as a document: a step that waits for a later one, a number out of range.
     ///
     /// # Errors
     /// The first fault, naming the step.

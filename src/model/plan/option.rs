@@ -112,7 +112,9 @@ impl fmt::Display for Used {
         let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
         match (self.option.as_str(), self.value.as_str()) {
             ("placement", policy) => write!(f, "placement policy: {policy}")?,
-            ("backfill", "none") => f.write_str("backfill: whatever fits, nothing is reserved")?,
+            ("backfill", "none") => {
+                f.write_str("backfill: any job that fits starts, without reservations")?
+            }
             ("backfill", "head") => {
                 f.write_str("backfill: never delays the first job of a queue")?
             }

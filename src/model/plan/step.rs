@@ -1,4 +1,4 @@
-//! One step of a plan: what is done to which object by which lever, what it relies on, and what it costs.
+//! One step of a plan: the object, the mutation, its guards, waits and side effects.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::base::{Moment, Name};
 
 use super::{JobName, stamp};
 
-/// One step.
+/// One step of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it is, in an operator's word.
+    /// The action, in operator terms.
     pub verb: Verb,
-    /// What it is done to.
+    /// The object that it changes.
     pub object: Object,
-    /// By which API call.
+    /// The API call.
     pub lever: Mutation,
-    /// The job that it touches, where it is one.
+    /// The job that it affects, if any.
     pub job: Option<JobRef>,
-    /// Facts that must still hold when it is carried out, its object's uid aside.
+    /// Facts that must still be true at execution, besides the object's uid.
     pub guards: Vec<Fact>,
-    /// Numbers (from 1) of earlier steps that must be over first. A step that waits holds back only these.
+    /// Numbers (from 1) of earlier steps that must finish first. A step that waits blocks only its dependents.
     pub needs: Vec<u32>,
-    /// What to wait for, before the call and after it.
+    /// Conditions to wait for, before and after the call.
     pub waits: Vec<Wait>,
-    /// What the lever does besides.
+    /// Side effects of the mutation.
     pub side_effects: SideEffects,
-    /// Why this step.
+    /// Why the plan has this step.
     pub reason: String,
 }
 
 impl Step {
-    /// A step that waits for nothing and relies on its object's uid alone.
+    /// A step without waits, guarded by its object's uid alone.
     pub fn new(verb: Verb, object: Object, lever: Mutation) -> Self {
         Self {
             verb,
@@ -58,40 +58,40 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a step is, in an operator's word.
+/// The action of a step, in operator terms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
-    /// Take a job off its devices and keep it from running.
+    /// Stop a job's pods and keep the job suspended.
     Suspend,
-    /// Let a suspended job run.
+    /// Resume a suspended job.
     Resume,
-    /// Take a pod off its node.
+    /// Evict a pod from its node.
     Evict,
-    /// A node takes no new work.
+    /// Mark a node unschedulable.
     Cordon,
-    /// A node takes new work again.
+    /// Mark a node schedulable again.
     Uncordon,
-    /// Put a taint on a node.
+    /// Add a taint to a node.
     Taint,
-    /// Take a taint off a node.
+    /// Remove a taint from a node.
     Untaint,
-    /// Let a waiting job start.
+    /// Start a pending job.
     Admit,
     /// Change a priority.
     Reprioritise,
     /// Stop a queue.
     Hold,
-    /// Let a stopped queue go on.
+    /// Restart a stopped queue.
     Release,
-    /// Change a number of replicas.
+    /// Change the number of replicas.
     Scale,
-    /// Write a mark on an object.
+    /// Set an annotation on an object.
     Mark,
 }
 
 impl Verb {
-    /// The word.
+    /// The verb as shown.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Suspend => "suspend",
@@ -111,15 +111,15 @@ impl Verb {
     }
 }
 
-/// Where a kind of object stands in the API.
+/// API path of a kind of object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiPath {
     /// API group; empty for the core group.
     pub group: Name,
-    /// Version; empty for whichever the cluster serves.
+    /// Version; empty for the one that the cluster serves.
     pub version: Name,
-    /// Plural name, as in paths.
+    /// Plural resource name, as in API paths.
     pub plural: Name,
 }
 
@@ -133,14 +133,14 @@ pub struct Object {
     pub namespace: Name,
     /// Name.
     pub name: Name,
-    /// This incarnation of it; another under the same name is another object. Null guards nothing.
+    /// Uid: an object recreated under the same name is another object. Null is no guard.
     pub uid: Option<Name>,
-    /// Where it stands in the API.
+    /// Its API path.
     pub place: ApiPath,
 }
 
 impl Object {
-    /// An object of this kind without namespace and uid.
+    /// A cluster-scoped object of this kind without a uid.
     pub fn new(group: &str, version: &str, plural: &str, kind: &str, name: &str) -> Self {
         Self {
             kind: Name::new(kind),
@@ -155,21 +155,21 @@ impl Object {
         }
     }
 
-    /// The same in a namespace.
+    /// The same object in a namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = Name::new(namespace);
         self
     }
 
-    /// The same with its uid; an empty one is none.
+    /// The same object with its uid; an empty uid is `None`.
     #[must_use]
     pub fn with_uid(mut self, uid: &str) -> Self {
         self.uid = (!uid.is_empty()).then(|| Name::new(uid));
         self
     }
 
-    /// True for another value that names the same object.
+    /// True when both values name the same object; version and uid are ignored.
     pub fn is(&self, other: &Self) -> bool {
         self.name == other.name
             && self.namespace == other.namespace
@@ -189,28 +189,28 @@ impl fmt::Display for Object {
     }
 }
 
-/// The job that a step touches.
+/// The job that a step affects.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobRef {
-    /// Which.
+    /// Namespace and name.
     pub name: JobName,
-    /// Devices that it holds, or waits for; null when that is not known.
+    /// Devices allocated to it, or requested while it is pending; null when not known.
     pub devices: Option<u32>,
-    /// Pods that run together or not at all.
+    /// Size of its gang; null when it has none.
     pub gang: Option<u32>,
 }
 
-/// The API call that a step is. `cluster::mutations` says for each which objects have it and what exactly is sent.
+/// The API call of a step. `cluster::mutations` defines which objects each applies to and the exact request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Mutation {
-    /// A batch/v1 Job's, or another job owner's, field that suspends it.
+    /// The suspend field of a batch/v1 Job or another job owner.
     Suspend {
         /// Suspended or not.
         value: bool,
     },
-    /// Kueue Workload `.spec.active`: false evicts and holds, true queues again.
+    /// Kueue Workload `.spec.active`: false evicts it and keeps it inactive, true requeues it.
     WorkloadActive {
         /// Active or not.
         value: bool,
@@ -230,12 +230,12 @@ pub enum Mutation {
         /// The policy.
         value: Policy,
     },
-    /// A Volcano `bus.volcano.sh` Command on the object, which is a vcjob or a Queue.
+    /// A Volcano `bus.volcano.sh` Command on a vcjob or a Queue.
     VolcanoCommand {
-        /// What Volcano is to do.
+        /// The action.
         action: VolcanoAction,
     },
-    /// Volcano `.spec.priorityClassName`, of a vcjob, or of the PodGroup of any other workload.
+    /// Volcano `.spec.priorityClassName` of a vcjob, or of the PodGroup of any other workload.
     VolcanoPriorityClass {
         /// The class; empty for none.
         name: String,
@@ -250,19 +250,19 @@ pub enum Mutation {
         /// The class; empty for none.
         name: String,
     },
-    /// `pods/eviction`: the only lever that honours disruption budgets.
+    /// `pods/eviction`: the only mutation that respects disruption budgets.
     Evict {
-        /// Seconds that the pod gets to end; its own when null.
+        /// Grace period in seconds; null for the pod's own.
         grace_seconds: Option<u32>,
     },
-    /// Node `.spec.unschedulable`, with who and why in annotations.
+    /// Node `.spec.unschedulable`, with user and reason in annotations.
     Cordon {
-        /// Who.
+        /// User.
         by: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Takes that back, with the annotations.
+    /// Clears `.spec.unschedulable` and these annotations.
     Uncordon,
     /// Adds a taint to a node.
     Taint {
@@ -280,7 +280,7 @@ pub enum Mutation {
         /// Effect.
         effect: String,
     },
-    /// Removes one of a pod's scheduling gates, the last of which lets it be placed. There is no way back.
+    /// Removes one of a pod's scheduling gates; removing the last one makes the pod schedulable. It cannot be undone.
     Ungate {
         /// Name of the gate.
         gate: String,
@@ -302,16 +302,16 @@ pub enum Mutation {
 /// A Kueue queue's stop policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Policy {
-    /// It admits.
+    /// Admits workloads.
     None,
-    /// It admits nothing more; what runs goes on.
+    /// Admits no more workloads; running ones continue.
     Hold,
-    /// It admits nothing more, and what runs is evicted.
+    /// Admits no more workloads and evicts running ones.
     HoldAndDrain,
 }
 
 impl Policy {
-    /// As the API spells it.
+    /// API spelling.
     pub const fn word(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -321,23 +321,23 @@ impl Policy {
     }
 }
 
-/// What a Volcano Command asks for.
+/// The action of a Volcano Command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum VolcanoAction {
-    /// Evicts a vcjob's pods; it can be resumed.
+    /// Evicts a vcjob's pods; the vcjob can be resumed.
     AbortJob,
     /// Resumes an aborted vcjob.
     ResumeJob,
-    /// Evicts a vcjob's pods and makes them again.
+    /// Evicts a vcjob's pods and recreates them.
     RestartJob,
-    /// A queue takes nothing in; what runs goes on.
+    /// Closes a queue for new work; running work continues.
     CloseQueue,
-    /// A queue takes work in again.
+    /// Opens a queue for new work.
     OpenQueue,
 }
 
 impl VolcanoAction {
-    /// As the API spells it.
+    /// API spelling.
     pub const fn word(self) -> &'static str {
         match self {
             Self::AbortJob => "AbortJob",
@@ -349,64 +349,64 @@ impl VolcanoAction {
     }
 }
 
-/// A fact about an object. Its uid, where it has one, is a part of the fact.
+/// A fact about an object, including its uid when it has one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
     /// The object.
     pub object: Object,
-    /// What must hold.
+    /// The test.
     pub test: Test,
 }
 
-/// What must hold of an object.
+/// A test on an object.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "test", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Test {
-    /// It is there, and it is that one.
+    /// The object exists with this uid.
     Exists,
-    /// A field has a value. A field that is absent counts as false, 0 or empty.
+    /// A field has a value. An absent field counts as false, 0 or empty.
     Is {
         /// JSON pointer, `/spec/suspend`.
         path: String,
         /// The value.
         value: Value,
     },
-    /// A field is not there.
+    /// A field is absent.
     Absent {
         /// JSON pointer.
         path: String,
     },
-    /// Nobody has written the object since. Only where a whole object is written.
+    /// The object has not been written since. Used only where a whole object is written.
     Version {
         /// `metadata.resourceVersion`.
         resource_version: String,
     },
 }
 
-/// What a step waits for.
+/// A condition that a step waits for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// Before its call, or after it until it counts as done.
+    /// Before the call, or after it before the step is done.
     pub when: When,
-    /// For what.
+    /// The condition.
     pub until: Until,
-    /// How long at most, in seconds; null is as long as the run lives.
+    /// Timeout in seconds; null for no timeout.
     pub at_most_seconds: Option<u64>,
-    /// The moment at which it is over at the latest, whenever it began: the deadline of the plan.
+    /// Latest end of the wait, whenever it began: the deadline of the plan.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "stamp::optional"
     )]
     pub deadline: Option<Moment>,
-    /// Whether to go on when that time is over; else the run stops.
+    /// True to continue after the timeout; false stops the run.
     pub go_on: bool,
 }
 
 impl Wait {
-    /// When a wait that began at a moment is over; nothing for one that lasts as long as it takes.
+    /// The end of a wait that began at `since`; `None` for a wait without a timeout.
     pub fn limit(&self, since: Moment) -> Option<Moment> {
         let most = self.at_most_seconds.map(Duration::from_secs);
         let limit = most.map(|most| since.plus(most));
@@ -417,7 +417,7 @@ impl Wait {
     }
 }
 
-/// Where a wait stands.
+/// When a step waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
@@ -427,89 +427,89 @@ pub enum When {
     After,
 }
 
-/// What is waited for, on the step's own object.
+/// A condition on the step's own object.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Until {
-    /// A checkpoint newer than this (`stokehold.dev/last-checkpoint`).
+    /// A checkpoint newer than `after` (`stokehold.dev/last-checkpoint`).
     Checkpoint {
-        /// Later than this.
+        /// The checkpoint must be later than this.
         #[serde(with = "stamp")]
         after: Moment,
     },
-    /// A disruption budget that refuses now. Only before an eviction; the eviction itself asks.
+    /// A disruption budget allows the eviction. Only before an eviction; the eviction call itself checks it.
     Budget,
-    /// The object has gone, or another has its name.
+    /// The object is deleted, or another object has its name.
     Gone,
-    /// A condition has a status.
+    /// A condition has this status.
     Condition {
-        /// Its type.
+        /// Condition type.
         name: String,
         /// `True`, `False` or `Unknown`.
         status: String,
     },
-    /// A field has a value; absent counts as in [`Test::Is`].
+    /// A field has this value; an absent field counts as in [`Test::Is`].
     Is {
         /// JSON pointer.
         path: String,
         /// The value.
         value: Value,
     },
-    /// A moment.
+    /// A time is reached.
     Time {
-        /// Which.
+        /// The time.
         #[serde(with = "stamp")]
         at: Moment,
     },
-    /// So many seconds after its turn came.
+    /// This time has passed since the wait began.
     Elapsed {
-        /// How many.
+        /// Seconds.
         seconds: u64,
     },
 }
 
-/// What a lever does besides what it is for.
+/// Side effects of a mutation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideEffects {
-    /// It stops work that runs.
+    /// It stops running work.
     pub interrupts: bool,
-    /// What it does about disruption budgets.
+    /// Its effect on disruption budgets.
     pub budgets: Budgets,
-    /// The job's start time and deadline timer begin anew.
+    /// It resets the job's start time and deadline timer.
     pub timer_reset: bool,
-    /// What is lost of the work; null when nothing is interrupted or nothing is known.
+    /// Lost work; null when nothing is interrupted or the loss is not known.
     pub loss: Option<Loss>,
-    /// The gang of so many pods that breaks: all of it stops.
+    /// Size of the gang that it stops, when evicting a pod stops its whole gang.
     pub gang_broken: Option<u32>,
-    /// Who may write the field back: `KAI pod-grouper`.
+    /// The controller that may overwrite the field: `KAI pod-grouper`.
     pub overwritten_by: Option<String>,
-    /// What else is to be known.
+    /// Other side effects, as sentences.
     pub notes: Vec<String>,
 }
 
-/// What a lever does about disruption budgets.
+/// How a mutation treats disruption budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Budgets {
     /// It stops no pod.
     #[default]
     NotTouched,
-    /// It asks them.
+    /// It checks them.
     Respected,
-    /// It stops pods without asking them.
+    /// It stops pods without checking them.
     Ignored,
 }
 
-/// Work that has to be done again. What is not known is null.
+/// Lost work, which has to be repeated. Unknown values are null.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
     /// Device-seconds.
     pub device_seconds: Option<u64>,
-    /// What they cost, in micro-USD.
+    /// Cost of that work, micro-USD.
     pub micro_usd: Option<i64>,
-    /// The last checkpoint; null when none is known, so that all of the run counts as lost.
+    /// The last checkpoint; null when none is known, so that the whole run counts as lost.
     #[serde(with = "stamp::optional")]
     pub since: Option<Moment>,
 }

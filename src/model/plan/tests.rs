@@ -161,7 +161,7 @@ fn full() -> Plan {
     };
     plan.steps[1].needs = vec![1];
     plan.reads = plan.steps[0].guards.clone();
-    plan.effect = Effect::Forecast(Forecast {
+    plan.effect = PlanEffect::Forecast(Forecast {
         contested: vec![JobName(ObjectKey::new("ml", "b"))],
         starts: vec![StartChange {
             job: job.clone(),
@@ -174,6 +174,8 @@ fn full() -> Plan {
             devices: 8,
             loss,
             back: None,
+            back_p10: None,
+            back_p90: None,
         }],
         pools: vec![PoolChange {
             pool: Name::new("h100"),
@@ -201,13 +203,13 @@ fn full() -> Plan {
         }],
         spending: None,
     });
-    plan.reasons = vec!["it was asked for".into()];
+    plan.reasons = vec!["requested".into()];
     plan.alternatives = vec![Alternative {
         sentence: "wait".into(),
         command: Some("plan resume nlp/train".into()),
     }];
     plan.warnings = vec!["a budget allows nothing".into()];
-    plan.checks = vec![Check {
+    plan.checks = vec![PlanCheck {
         name: "rights".into(),
         outcome: Outcome::NotCheckableYet,
         sentence: String::new(),
@@ -269,7 +271,7 @@ fn a_plan_survives_json_and_keeps_to_its_schema() {
     for intent in intents() {
         let mut plan = full();
         plan.intent = intent;
-        plan.effect = Effect::Unknown {
+        plan.effect = PlanEffect::Unknown {
             why: "the engine is not asked".into(),
         };
         all.push(plan);
@@ -341,7 +343,7 @@ fn what_evicts_running_work_must_be_typed() {
     assert!(plan.is_grave(), "its step interrupts");
     plan.steps[0].side_effects.interrupts = false;
     assert!(plan.is_grave(), "the scheduler evicts a job for it");
-    plan.effect = Effect::Forecast(Forecast::default());
+    plan.effect = PlanEffect::Forecast(Forecast::default());
     assert!(!plan.is_grave(), "nothing that runs is evicted");
     plan.steps[4].side_effects.interrupts = true;
     assert!(plan.is_grave(), "a whole queue");
@@ -352,6 +354,24 @@ fn what_evicts_running_work_must_be_typed() {
     };
     assert_eq!(plan.typed("prod"), "prod/a");
     assert_eq!(plan.steps[0].to_string(), "suspend Job nlp/train");
+}
+
+/// A job that a plan keeps waiting resumes with a step of its own.
+#[test]
+fn a_job_that_a_plan_keeps_waiting_goes_on_with_a_step() {
+    let mut plan = full();
+    let job = plan.steps[0].job.clone().expect("a job's step");
+    plan.steps.truncate(2);
+    plan.steps[0].verb = Verb::Suspend;
+    plan.steps[1].verb = Verb::Resume;
+    plan.steps[1].job = Some(job.clone());
+    assert_eq!(plan.goes_on_at(&job.name), None, "it ran: it is evicted");
+    plan.steps[0].side_effects.interrupts = false;
+    assert_eq!(plan.goes_on_at(&job.name), Some(2));
+    let other = JobName(ObjectKey::new("prod", "other"));
+    assert_eq!(plan.goes_on_at(&other), None);
+    plan.steps.truncate(1);
+    assert_eq!(plan.goes_on_at(&job.name), None, "nothing lets it go on");
 }
 
 /// A plan that is made anew: what it writes, relies on and foretells has moved on, and the same is done.
@@ -370,7 +390,7 @@ fn figures_of_an_effect_are_no_difference() {
     first.guards[3].test = Test::Version {
         resource_version: "18".into(),
     };
-    let Effect::Forecast(forecast) = &mut new.effect else {
+    let PlanEffect::Forecast(forecast) = &mut new.effect else {
         panic!("a forecast");
     };
     forecast.starts[0].after = Some(later);
@@ -393,7 +413,7 @@ fn figures_of_an_effect_are_no_difference() {
 }
 
 #[test]
-fn what_is_done_otherwise_is_told_in_a_line() {
+fn steps_that_differ_between_plans_are_summarized_in_a_line() {
     let old = full();
     let told = |change: fn(&mut Plan)| {
         let mut new = full();
@@ -401,7 +421,7 @@ fn what_is_done_otherwise_is_told_in_a_line() {
         old.difference(&new).unwrap_or_default()
     };
     let evicts = |plan: &mut Plan, name: &str| {
-        let Effect::Forecast(forecast) = &mut plan.effect else {
+        let PlanEffect::Forecast(forecast) = &mut plan.effect else {
             panic!("a forecast");
         };
         let mut one = forecast.displaced[0].clone();
@@ -460,7 +480,7 @@ fn what_is_done_otherwise_is_told_in_a_line() {
     assert_eq!(new.difference(&old).as_deref(), Some("2 steps fewer"));
     assert_eq!(
         told(|plan| plan.steps[0].object.uid = Some(Name::new("u-2"))),
-        "Job nlp/train was created anew"
+        "Job nlp/train was recreated"
     );
     assert_eq!(
         told(|plan| {
@@ -473,7 +493,7 @@ fn what_is_done_otherwise_is_told_in_a_line() {
     );
     assert_eq!(
         told(|plan| plan.steps[5].lever = Mutation::Suspend { value: false }),
-        "hold Job nlp/train in another way"
+        "hold Job nlp/train by another call"
     );
 }
 

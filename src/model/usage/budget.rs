@@ -1,5 +1,5 @@
-//! Budgets: so many dollars or device-hours for a part of the fleet and a calendar period; what was spent of them by the ledger,
-//! what the period will come to, and what is to be said of it.
+//! Budgets: a limit in dollars or device-hours for a part of the fleet and a calendar period, with spend from the ledger,
+//! forecast and findings.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -13,10 +13,10 @@ use crate::fleet::finding::{Finding, Severity, Subject};
 use super::period::{date_in, start_in};
 use super::{Dimension, HOUR_MS, HourAmounts, Span, UsageForecast, hour_of, start_of};
 
-/// What a budget is for.
+/// The scope of a budget.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BudgetScope {
-    /// Everything.
+    /// The whole fleet.
     Fleet,
     /// The rows of one value of a dimension of the ledger: a team, queue, pool or namespace.
     Part(Dimension, Name),
@@ -31,7 +31,7 @@ impl BudgetScope {
         }
     }
 
-    /// Whose it is; nothing for the fleet.
+    /// Name of the part; `None` for the fleet.
     pub fn name(&self) -> Option<&Name> {
         match self {
             Self::Fleet => None,
@@ -48,18 +48,18 @@ impl BudgetScope {
     }
 }
 
-/// What a budget counts.
+/// The unit of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {
-    /// Cost, in micro-USD: of allocated devices, and of a pool or the fleet of all its devices.
+    /// Cost in micro-USD: of allocated devices; for a pool or the fleet, of all its devices.
     Usd,
     /// Allocated device time, in milliseconds.
     DeviceHours,
 }
 
 impl BudgetUnit {
-    /// As in the JSON contract.
+    /// Name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Usd => "usd",
@@ -67,12 +67,12 @@ impl BudgetUnit {
         }
     }
 
-    /// An amount in dollars or hours.
+    /// An amount (micro-USD or milliseconds) as dollars or hours.
     pub fn number(self, amount: i64) -> f64 {
         amount as f64 / self.scale()
     }
 
-    /// Dollars or hours as an amount.
+    /// Dollars or hours as an amount (micro-USD or milliseconds).
     pub fn amount(self, number: f64) -> i64 {
         (number * self.scale()).round() as i64
     }
@@ -84,7 +84,7 @@ impl BudgetUnit {
         }
     }
 
-    /// `$41 200`, `1 200 h`; what is below a hundred with cents, or a tenth.
+    /// `$41 200`, `1 200 h`; below a hundred with cents or tenths.
     pub fn words(self, amount: i64) -> String {
         let number = self.number(amount);
         let whole = grouped(number.round() as i64);
@@ -100,11 +100,11 @@ impl BudgetUnit {
 /// The calendar period of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BudgetPeriod {
-    /// From Monday on.
+    /// A week from Monday.
     Week,
     /// A calendar month.
     Month,
-    /// Three calendar months, from January, April, July and October on.
+    /// Three calendar months from January, April, July or October.
     Quarter,
 }
 
@@ -112,7 +112,7 @@ impl BudgetPeriod {
     /// Every period.
     pub const ALL: [Self; 3] = [Self::Week, Self::Month, Self::Quarter];
 
-    /// As in the settings.
+    /// Name in the settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Week => "week",
@@ -121,7 +121,7 @@ impl BudgetPeriod {
         }
     }
 
-    /// The first day of the period that a day lies in, and of the next.
+    /// First day of the period that contains `day`, and of the next period.
     fn around(self, day: Date) -> (Date, Date) {
         let first = match self {
             Self::Week => {
@@ -143,7 +143,7 @@ impl BudgetPeriod {
         (first, first.checked_add(long).unwrap_or(first))
     }
 
-    /// What the period that begins on a day is called: `November`, `Q4`, `the week of 2026-11-23`.
+    /// Name of the period that starts on a day: `November`, `Q4`, `the week of 2026-11-23`.
     fn words(self, first: Date) -> String {
         const MONTHS: [&str; 12] = [
             "January",
@@ -175,24 +175,24 @@ pub struct UsageBudget {
     pub name: Name,
     /// What it is for.
     pub scope: BudgetScope,
-    /// What it counts.
+    /// Its unit.
     pub unit: BudgetUnit,
-    /// How much there is for a period, in the unit's smallest parts: micro-USD, milliseconds.
+    /// Limit per period: micro-USD or milliseconds.
     pub limit: i64,
-    /// For how long.
+    /// Its period.
     pub period: BudgetPeriod,
-    /// Whose midnight begins a period.
+    /// Time zone of the period's start.
     pub zone: TimeZone,
-    /// Its name, `Europe/Berlin`.
+    /// Name of the time zone, `Europe/Berlin`.
     pub zone_name: String,
-    /// Percent of the budget at each of which a finding begins, rising.
+    /// Thresholds in percent of the budget, ascending; each opens a finding.
     pub steps: Vec<u32>,
-    /// Whether a forecast above the budget is a finding.
+    /// True when a forecast above the budget opens a finding.
     pub warns_of_forecast: bool,
 }
 
 impl UsageBudget {
-    /// The period that a moment lies in, by whole hours of UTC.
+    /// The period that contains `at`, in whole UTC hours.
     pub fn span(&self, at: Moment) -> Span {
         let (first, next) = self.period.around(date_in(at, &self.zone));
         Span {
@@ -201,7 +201,7 @@ impl UsageBudget {
         }
     }
 
-    /// The hours that are looked at to say how it stands at a moment: its period, and what a forecast compares with.
+    /// The hours needed to evaluate the budget at `at`: its period, and the reference hours of the forecast.
     pub fn looks_at(&self, at: Moment) -> Span {
         let now = hour_of(at);
         Span {
@@ -211,48 +211,48 @@ impl UsageBudget {
     }
 }
 
-/// The hours of what a budget counts.
+/// The hours of a budget's scope.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BudgetHours {
-    /// What each hour came to.
+    /// Amount per hour.
     pub amounts: HourAmounts,
-    /// Of the period, device time that has no price, milliseconds: in no sum of dollars.
+    /// Device time without a price in the period, milliseconds; not part of any dollar amount.
     pub unpriced_ms: i64,
-    /// False where nothing can be said of it: nothing of it has a price, or whoever records does not see all pods, and none of
-    /// its own.
+    /// False where the amounts are not known: no device has a price, or the recorder does not see all pods and sees none of the
+    /// scope.
     pub is_known: bool,
 }
 
-/// How a budget stands.
+/// Evaluation of a budget.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BudgetState {
     /// The budget.
     pub budget: UsageBudget,
-    /// The period of now.
+    /// The current period.
     pub span: Span,
-    /// What was spent of it as far as it was observed; `None` where nothing was, or nothing has a price.
+    /// Observed spend, micro-USD or milliseconds; `None` where nothing was observed or nothing has a price.
     pub spent: Option<i64>,
-    /// What the share of the period that is over would be of the budget.
+    /// The limit times the elapsed share of the period.
     pub expected: i64,
-    /// What the period will come to.
+    /// Forecast for the whole period.
     pub forecast: Option<UsageForecast>,
-    /// The hour by whose end the budget is or will be spent: as counted, else as forecast.
+    /// The hour by whose end the budget is exhausted: from the ledger, else from the forecast.
     pub exhausted_at: Option<i64>,
-    /// Observed time as a share of the part of the period that is over.
+    /// Observed time as a share of the elapsed part of the period.
     pub observed_ratio: f64,
     /// Device time without a price in the period, milliseconds.
     pub unpriced_ms: i64,
-    /// The step that was reached last, and the hour in which it was.
+    /// The highest threshold reached, and the hour in which it was reached.
     pub reached: Option<(u32, i64)>,
-    /// Since when the period is forecast to come to more: the hour of the first forecast, made once a day, that said so.
+    /// The hour of the first daily forecast above the limit, while forecasts have not dropped below it again.
     pub exceeds_since: Option<i64>,
 }
 
-/// A forecast that has come down to this share of the budget does not exceed it any more.
+/// A forecast at or below this share of the budget resolves the finding.
 const CLEARS_BELOW: f64 = 0.95;
 
 impl BudgetState {
-    /// How it stands at a moment, by the hours of [`UsageBudget::looks_at`].
+    /// Evaluates the budget at `at`, from the hours of [`UsageBudget::looks_at`].
     pub fn of(budget: &UsageBudget, hours: &BudgetHours, at: Moment) -> Self {
         let span = budget.span(at);
         let amounts = &hours.amounts;
@@ -300,12 +300,12 @@ impl BudgetState {
         }
     }
 
-    /// What is spent as a share of the budget.
+    /// Spend as a share of the limit.
     pub fn spent_ratio(&self) -> Option<f64> {
         Some(self.spent? as f64 / self.budget.limit.max(1) as f64)
     }
 
-    /// The same in whole percent, rounded down: never 100 where it is not reached.
+    /// The same in whole percent, rounded down: never 100 before the limit is reached.
     pub fn spent_percent(&self) -> Option<i64> {
         Some((self.spent_ratio()? * 100.0).floor() as i64)
     }
@@ -317,7 +317,7 @@ impl BudgetState {
         budget.period.words(first)
     }
 
-    /// What the forecast is, in words: `$48 700–$55 900`.
+    /// The forecast as a range: `$48 700–$55 900`.
     pub fn forecast_words(&self) -> Option<String> {
         let told = self.forecast.as_ref()?;
         let unit = self.budget.unit;
@@ -327,9 +327,8 @@ impl BudgetState {
         })
     }
 
-    /// What is to be said of it: the highest step that was reached, and a forecast above the budget. Each has an id of its own for
-    /// the budget, the period and the step, and the hour of the ledger in which it began, so that it is the same finding after a
-    /// restart; it ends with the period.
+    /// Findings: the highest threshold reached, and a forecast above the budget. The id has the budget, the period and the
+    /// threshold, and the start is an hour of the ledger, so a restart gives the same finding; it ends with the period.
     pub fn findings(&self) -> Vec<Finding> {
         let budget = &self.budget;
         let (unit, name) = (budget.unit, &budget.name);
@@ -357,9 +356,9 @@ impl BudgetState {
             message,
             repair: match &budget.scope {
                 BudgetScope::Part(Dimension::Team, team) => {
-                    format!("see what it went to: stokehold cost --by job --team {team}")
+                    format!("see where it went: stokehold cost --by job --team {team}")
                 }
-                _ => "see what it went to: stokehold cost --by job".to_owned(),
+                _ => "see where it went: stokehold cost --by job".to_owned(),
             },
         };
         let mut out = Vec::new();
@@ -405,8 +404,7 @@ impl BudgetState {
     }
 }
 
-/// The first day of a period whose forecast came to more than the limit, while it has not come down since. It begins once in a
-/// period.
+/// The hour of the first daily forecast above `limit` that is still in effect. A finding opens at most once per period.
 fn exceeds_since(amounts: &HourAmounts, span: Span, now: i64, limit: i64) -> Option<i64> {
     let mut since = None;
     for day in (span.from + 24..=now.min(span.to - 1)).step_by(24) {

@@ -23,7 +23,7 @@ fn budget(limit: f64) -> UsageBudget {
     }
 }
 
-/// Hours from October 2026 on up to a moment, of which each costs what `cost` says of it, in dollars.
+/// Hours from October 2026 to `until`, each at `cost` dollars.
 fn hours(until: Moment, cost: impl Fn(Moment) -> f64) -> BudgetHours {
     let from = hour_of(at("2026-10-01T00:00:00Z"));
     let hour = |hour: i64| HourAmount {
@@ -184,12 +184,12 @@ fn a_scripted_month_fires_each_step_once_and_in_order() {
             "2026-11-26T06 100",
         ]
     );
-    // The month is over: nothing of it stands, and December has begun.
+    // The month is over: its findings ended, and December has begun.
     assert_eq!(last, Vec::<Name>::new());
 }
 
 #[test]
-fn what_is_said_of_a_budget_has_its_numbers_and_its_period() {
+fn a_budget_finding_states_amounts_and_period() {
     let now = at("2026-11-18T00:10:00Z");
     let state = BudgetState::of(&budget(40_000.0), &hours(now, |_| 101.0), now);
     assert_eq!(state.spent, Some(41_208_000_000));

@@ -1,4 +1,4 @@
-//! Counters of usage since a process began: what an exporter of metrics serves of the samples that the ledger is fed.
+//! Usage counters since process start, which the metrics exporter serves from the ledger's samples.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use rustc_hash::FxBuildHasher;
 use crate::base::{Age, Moment, Name, SmallSort};
 use crate::fleet::node::Billing;
 
-use super::row::{Part, UsageKey};
-use super::sample::{Cell, DEVICE, UsageSample};
+use super::row::{UsageClass, UsageKey};
+use super::sample::{DEVICE, SampleRow, UsageSample};
 use super::{GAP, HOUR_MS};
 
-/// What a counter is told apart by. Devices that no pod holds have no namespace, team and queue.
+/// Key of a counter. Unallocated devices have no namespace, team and queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct CounterKey {
-    /// Pool of the node; empty on the rows of what [`UsageCounters`] has no room for.
+    /// Pool of the node; empty on the overflow rows of [`UsageCounters`].
     pub pool: Name,
     /// Class of the device, `H100`.
     pub class: Name,
-    /// How the node's hours are paid, where anything says so.
+    /// Billing mode of the node, where known.
     pub billing: Option<Billing>,
-    /// Namespace of the pod that holds the device.
+    /// Namespace of the pod that the device is allocated to.
     pub namespace: Name,
     /// Team.
     pub team: Name,
     /// Queue; empty where the job has none.
     pub queue: Name,
-    /// The job, `Kind namespace/name`, where jobs are told apart.
+    /// The job, `Kind namespace/name`, where jobs have rows of their own.
     pub job: Name,
     /// A price is known.
     pub is_priced: bool,
 }
 
-/// What rows without room are called.
+/// Pool name of overflow rows.
 pub const OTHER: &str = "other";
 
 impl CounterKey {
@@ -54,7 +54,7 @@ impl CounterKey {
         }
     }
 
-    /// The row that takes this one where there is no room: sums over all rows stay whole.
+    /// The overflow row for this key: sums over all rows stay complete.
     fn other(&self) -> Self {
         Self {
             pool: OTHER.into(),
@@ -69,20 +69,20 @@ impl CounterKey {
     }
 }
 
-/// Sums of one key since the process began, and what the last picture says of it.
+/// Counters of one key since process start, and its values in the last sample.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CounterRow {
-    /// Millionths of devices times milliseconds, by [`Part`].
+    /// Millionths of devices times milliseconds, by [`UsageClass`].
     devices: [u128; 6],
-    /// Micro-USD an hour times milliseconds, by [`Part`].
+    /// Micro-USD per hour times milliseconds, by [`UsageClass`].
     money: [i128; 6],
-    /// Millionths of devices in each [`Part`] now.
+    /// Millionths of devices in each [`UsageClass`] now.
     devices_now: [u64; 6],
-    /// Micro-USD an hour of each [`Part`] now.
+    /// Micro-USD per hour of each [`UsageClass`] now.
     rate_now: [i64; 6],
-    /// Parts that were ever there.
+    /// Parts that ever had devices.
     seen: [bool; 6],
-    /// The last picture on which it had devices.
+    /// Time of the last sample in which it had devices.
     held_at: Moment,
 }
 
@@ -92,32 +92,32 @@ impl CounterRow {
     }
 
     /// True when the key ever had devices in this part.
-    pub fn has(&self, part: Part) -> bool {
+    pub fn has(&self, part: UsageClass) -> bool {
         self.seen[part as usize]
     }
 
     /// Device time, seconds of whole devices.
-    pub fn device_seconds(&self, part: Part) -> f64 {
+    pub fn device_seconds(&self, part: UsageClass) -> f64 {
         self.devices[part as usize] as f64 / DEVICE as f64 / 1e3
     }
 
     /// Cost, USD.
-    pub fn usd(&self, part: Part) -> f64 {
+    pub fn usd(&self, part: UsageClass) -> f64 {
         self.money[part as usize] as f64 / HOUR_MS as f64 / 1e6
     }
 
     /// Devices now.
-    pub fn devices(&self, part: Part) -> f64 {
+    pub fn devices(&self, part: UsageClass) -> f64 {
         self.devices_now[part as usize] as f64 / DEVICE as f64
     }
 
-    /// USD an hour now.
-    pub fn usd_per_hour(&self, part: Part) -> f64 {
+    /// USD per hour now.
+    pub fn usd_per_hour(&self, part: UsageClass) -> f64 {
         self.rate_now[part as usize] as f64 / 1e6
     }
 }
 
-/// A key without devices for so long makes room for another.
+/// A key without devices for this long is dropped when space is needed.
 const IDLE_KEY: Duration = Duration::from_secs(3_600);
 
 /// Adds up the time between pictures, as [`super::UsageFold`] does, since the process began. It only grows, and the number of its
@@ -167,7 +167,7 @@ impl UsageCounters {
             row.devices_now = [0; 6];
             row.rate_now = [0; 6];
         }
-        let mut cells: Vec<&Cell> = sample.cells.iter().collect();
+        let mut cells: Vec<&SampleRow> = sample.cells.iter().collect();
         cells.small_sort_by(|a, b| a.key.cmp(&b.key));
         let mut pairs: usize = self.rows.values().map(CounterRow::pairs).sum();
         for cell in cells {

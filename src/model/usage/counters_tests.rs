@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::base::{Moment, Name, Rate};
-use crate::cost::sample::{device, fleet, held, node, pod, resting, sliced};
+use crate::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
 use crate::cost::{PoolPrice, Prices};
 use crate::fleet::Fleet;
 use crate::fleet::fleet::Known;
 use crate::fleet::observe::Table;
 
 use super::counters::OTHER;
-use super::{GAP, Part, UsageCounters, UsageFold, UsageSample};
+use super::{GAP, UsageClass, UsageCounters, UsageFold, UsageSample};
 
 fn start() -> Moment {
     super::start_of(super::hour_of(crate::cost::sample::now()))
@@ -39,7 +39,7 @@ fn some(jobs: usize) -> Fleet {
         .collect();
     let devices = pods.iter().enumerate().map(|(at, pod)| {
         let device = device("n1", at as u32, "H100");
-        held(if at % 2 == 0 { resting(device) } else { device }, pod)
+        allocated_to(if at % 2 == 0 { resting(device) } else { device }, pod)
     });
     let mut devices: Vec<_> = devices.collect();
     devices.push(device("n1", 90, "H100"));
@@ -78,7 +78,7 @@ fn counters_come_to_what_the_fold_comes_to() {
     }
     let hours: Vec<_> = fold.closed().into_iter().chain(fold.open()).collect();
     let rows = || hours.iter().flat_map(|hour| &hour.rows);
-    for part in Part::ALL {
+    for part in UsageClass::ALL {
         let ms: u64 = rows().map(|row| row.device_ms[part as usize]).sum();
         let micros: i64 = rows()
             .filter_map(|row| row.cost_micros)
@@ -115,7 +115,7 @@ fn counters_come_to_what_the_fold_comes_to() {
     assert!(
         unpriced
             .clone()
-            .all(|(_, row)| row.usd(Part::Unallocated) == 0.0)
+            .all(|(_, row)| row.usd(UsageClass::Unallocated) == 0.0)
     );
 }
 
@@ -126,7 +126,7 @@ fn rows_are_bounded_and_sums_stay_whole() {
         let rows = counters.rows();
         let times = rows
             .iter()
-            .flat_map(|(_, row)| Part::ALL.map(|part| row.device_seconds(part)));
+            .flat_map(|(_, row)| UsageClass::ALL.map(|part| row.device_seconds(part)));
         times.sum()
     };
     counters.take(&sample(0, &some(40)));
@@ -157,7 +157,7 @@ fn rows_are_bounded_and_sums_stay_whole() {
 }
 
 #[test]
-fn jobs_are_told_apart_where_that_is_wanted() {
+fn counters_have_a_job_label_only_where_enabled() {
     for (jobs, rows) in [(false, 0), (true, 2)] {
         let mut counters = UsageCounters::new(800, jobs);
         counters.take(&sample(0, &some(2)));

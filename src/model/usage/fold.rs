@@ -1,4 +1,4 @@
-//! Adds up the time between pictures, hour by hour.
+//! Folds samples into hourly usage rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -9,18 +9,19 @@ use crate::base::{Age, Moment, Name, SmallSort};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Billing;
 
-use super::row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+use super::row::{
+    FinishedJob, HourUsage, LossCause, RunLoss, UsageClass, UsageKey, UsageLoss, UsageRow,
+};
 use super::sample::{DEVICE, Run, UsageSample};
 use super::{HOUR_MS, hour_of};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// The time between two pictures that lie further apart is unobserved. Of a fleet of any size a picture is made at least every
-/// ten seconds.
+/// Longest gap between two samples that still counts as observed. A fleet of any size is sampled at least every ten seconds.
 pub const GAP: Duration = Duration::from_secs(120);
 
-/// A row while its hour is open. Sums are kept in the units of a sample times milliseconds, so that nothing is rounded before
-/// the hour is handed over.
+/// A row while its hour is open. Sums stay in sample units times milliseconds, so that nothing is rounded before the hour
+/// closes.
 #[derive(Clone, Debug)]
 struct Sums {
     /// Millionths of devices times milliseconds.
@@ -29,11 +30,11 @@ struct Sums {
     /// Micro-USD an hour times milliseconds.
     money: [i128; 6],
     joules: Option<u64>,
-    /// Of spot time: micro-USD an hour on demand times milliseconds. It counts where `is_listed` is true.
+    /// Spot time only: on-demand micro-USD per hour times milliseconds. Valid where `is_listed` is true.
     on_demand: i128,
-    /// False once some of the time had no on-demand price.
+    /// False once some of the spot time had no on-demand price.
     is_listed: bool,
-    losses: Vec<Lost>,
+    losses: Vec<LostUsage>,
 }
 
 impl Default for Sums {
@@ -50,30 +51,30 @@ impl Default for Sums {
     }
 }
 
-/// What a run that ended badly had, in the units of [`Sums`].
+/// Usage of a run that failed or was preempted, in the units of [`Sums`].
 #[derive(Clone, Debug)]
-struct Lost {
+struct LostUsage {
     cause: LossCause,
     seen_ms: i64,
-    devices: [u64; Part::ALLOCATED],
-    money: [i128; Part::ALLOCATED],
+    devices: [u64; UsageClass::ALLOCATED],
+    money: [i128; UsageClass::ALLOCATED],
 }
 
 /// An hour that is not closed.
 #[derive(Clone, Default, Debug)]
 struct Open {
-    /// What of it there are pictures for: milliseconds from its start, in order, apart from each other.
+    /// Observed intervals: milliseconds from the start of the hour, sorted and disjoint.
     observed: Vec<(i64, i64)>,
-    /// How far into the hour it has come, milliseconds.
+    /// End of the processed part of the hour, milliseconds from its start.
     until: i64,
     rows: Map<UsageKey, Sums>,
-    /// Devices of the last picture, in millionths, by what tells them apart while nothing else is known.
+    /// Devices in the last sample, in millionths, by the key that they have while unallocated or unobserved.
     devices: BTreeMap<UsageKey, u64>,
     finished: Vec<FinishedJob>,
 }
 
 impl Open {
-    /// Notes that there is a picture for `[from, to)`; gives how much of that was not observed before.
+    /// Marks `[from, to)` as observed; returns the milliseconds that were not observed before.
     fn observe(&mut self, from: i64, to: i64) -> i64 {
         let mut fresh = to - from;
         let (mut low, mut high) = (from, to);
@@ -112,7 +113,7 @@ impl Open {
         }
     }
 
-    /// What is there by the picture.
+    /// Replaces the devices with those of this sample.
     fn note_devices(&mut self, sample: &UsageSample) {
         self.devices.clear();
         for cell in &sample.cells {
@@ -130,7 +131,7 @@ impl Open {
         }
     }
 
-    /// Counts as lost what a run had of this hour.
+    /// Adds this hour's share of a run to the losses.
     fn lose(&mut self, hour: i64, loss: &RunLoss) {
         let Some((part, all)) = loss.share_of(hour) else {
             return;
@@ -139,13 +140,13 @@ impl Open {
             if key.job != loss.job || key.namespace != loss.namespace || key.owner != loss.owner {
                 continue;
             }
-            let mut lost = Lost {
+            let mut lost = LostUsage {
                 cause: loss.cause,
                 seen_ms: loss.seen_ms,
-                devices: [0; Part::ALLOCATED],
-                money: [0; Part::ALLOCATED],
+                devices: [0; UsageClass::ALLOCATED],
+                money: [0; UsageClass::ALLOCATED],
             };
-            for at in 0..Part::ALLOCATED {
+            for at in 0..UsageClass::ALLOCATED {
                 let gone: u64 = sums.losses.iter().map(|lost| lost.devices[at]).sum();
                 let paid: i128 = sums.losses.iter().map(|lost| lost.money[at]).sum();
                 let left = u128::from(sums.devices[at] - gone) * u128::from(part) / u128::from(all);
@@ -160,7 +161,7 @@ impl Open {
         let observed = self.observed_ms();
         let until = if closed { HOUR_MS } else { self.until };
         let unobserved = u64::try_from(until - observed).unwrap_or(0);
-        // Where nobody holds a device the time of which nothing is known stands; it may be a row of its own.
+        // Unobserved time is counted on the row that the devices have when unallocated; that may be a row without other time.
         let mut rows: BTreeMap<&UsageKey, (Option<&Sums>, u64)> = BTreeMap::new();
         for (key, sums) in &self.rows {
             rows.insert(key, (Some(sums), sums.hidden));
@@ -170,7 +171,7 @@ impl Open {
                 rows.entry(key).or_default().1 += devices * unobserved;
             }
         }
-        // Each is cut from the running sum of the hour, so that the rows and their parts add up to it to the last digit.
+        // Each value is cut from the hour's running sum, so that rows and parts add up to it exactly.
         let mut time = Cut::new(u128::from(DEVICE));
         let mut money = Cut::new(HOUR_MS as u128);
         let mut list = Cut::new(HOUR_MS as u128);
@@ -209,7 +210,7 @@ impl Open {
     }
 }
 
-/// The losses of a row, of which none takes more than is left of it.
+/// The losses of a row, each capped at what remains of the row.
 fn losses(row: &UsageRow, sums: &Sums) -> Vec<UsageLoss> {
     let mut left = (row.device_ms, row.cost_micros);
     let mut out = Vec::new();
@@ -218,11 +219,11 @@ fn losses(row: &UsageRow, sums: &Sums) -> Vec<UsageLoss> {
             key: row.key.clone(),
             cause: lost.cause,
             seen_ms: lost.seen_ms,
-            device_ms: [0; Part::ALLOCATED],
-            cost_micros: row.cost_micros.map(|_| [0; Part::ALLOCATED]),
+            device_ms: [0; UsageClass::ALLOCATED],
+            cost_micros: row.cost_micros.map(|_| [0; UsageClass::ALLOCATED]),
         };
-        for at in 0..Part::ALLOCATED {
-            // What is all of a part to the last unit is all of it after rounding, too.
+        for at in 0..UsageClass::ALLOCATED {
+            // A loss that covers a whole part must still cover it after rounding.
             let ends = sums.losses.iter().map(|lost| lost.devices[at]).sum::<u64>()
                 == sums.devices[at]
                 && std::ptr::eq(lost, &raw const sums.losses[sums.losses.len() - 1]);
@@ -242,7 +243,7 @@ fn losses(row: &UsageRow, sums: &Sums) -> Vec<UsageLoss> {
     out
 }
 
-/// Divides one number after the other by `unit`, so that the results add up to the sum divided by it.
+/// Divides successive numbers by `unit`, so that the results add up to the divided sum.
 struct Cut {
     unit: u128,
     sum: u128,
@@ -260,23 +261,22 @@ impl Cut {
     }
 }
 
-/// Folds pictures into hours. An hour is closed by the first picture after it, and takes nothing more.
+/// Folds samples into hours. The first sample after an hour closes it; a closed hour does not change.
 #[derive(Clone, Debug)]
 pub struct UsageFold {
     gap: Age,
     last: Option<UsageSample>,
     open: BTreeMap<i64, Open>,
     closed: BTreeSet<i64>,
-    /// Closed since it was last asked.
+    /// Hours closed since the last call of [`Self::closed`].
     ready: Vec<HourUsage>,
     lost: Vec<RunLoss>,
-    /// Jobs that held devices and hold none now, but have not ended: the row that they had most of.
-    held: Map<JobKey, UsageKey>,
+    /// Jobs that had devices allocated, have none now and have not ended, with the row that they had most devices in.
+    last_rows: Map<JobKey, UsageKey>,
 }
 
 impl UsageFold {
-    /// A fold that leaves the hours alone that are closed already; time between pictures that lie further apart than `gap`
-    /// is unobserved.
+    /// A fold that does not reopen the hours in `closed`. Time between samples more than `gap` apart is unobserved.
     pub fn new(gap: Duration, closed: impl IntoIterator<Item = i64>) -> Self {
         Self {
             gap: gap.into(),
@@ -285,17 +285,17 @@ impl UsageFold {
             closed: closed.into_iter().collect(),
             ready: Vec::new(),
             lost: Vec::new(),
-            held: Map::default(),
+            last_rows: Map::default(),
         }
     }
 
-    /// The moment of the last picture.
+    /// Time of the last sample.
     pub fn at(&self) -> Option<Moment> {
         self.last.as_ref().map(|last| last.at)
     }
 
-    /// Takes the next picture. One of an earlier moment than the last (the clock went back) begins anew from there: time that
-    /// is accounted for is never counted twice.
+    /// Takes the next sample. A sample older than the last one (the clock went back) restarts from its own time; no time is
+    /// counted twice.
     pub fn take(&mut self, sample: UsageSample) {
         let last = self.last.take();
         if let Some(last) = last.filter(|last| sample.at > last.at) {
@@ -324,7 +324,7 @@ impl UsageFold {
         self.last = Some(sample);
     }
 
-    /// Adds what stood on `last` until `next`.
+    /// Adds the usage of `last` up to the time of `next`.
     fn between(&mut self, last: &UsageSample, next: &UsageSample) {
         if !last.observed || next.at.since(last.at) > self.gap {
             return;
@@ -354,8 +354,8 @@ impl UsageFold {
         }
     }
 
-    /// Adds what the counters say was used since `last`, to whom the devices belonged then. A counter that went back began
-    /// anew: that time is left out.
+    /// Adds the energy that the counters show since `last`, to the rows that the devices were in then. A counter that decreased
+    /// was reset; that time is omitted.
     fn energy(&mut self, hour: i64, last: &UsageSample, next: &UsageSample) {
         let Some(open) = self.open.get_mut(&hour) else {
             return;
@@ -368,7 +368,7 @@ impl UsageFold {
         for counter in &last.counters {
             let after = later.get(&counter.device);
             let used = after.and_then(|after| after.checked_sub(counter.joules));
-            // A device always draws something: a counter that stands was not read anew, and says nothing of this time.
+            // A powered device always draws energy: an unchanged counter was not read again.
             let Some(used) = used.filter(|used| *used > 0) else {
                 continue;
             };
@@ -379,7 +379,7 @@ impl UsageFold {
         }
     }
 
-    /// Finds the runs that ended badly between two pictures.
+    /// Finds the runs that failed or were preempted between two samples.
     fn ended(&mut self, last: &UsageSample, next: &UsageSample) {
         if !next.observed {
             return;
@@ -405,7 +405,7 @@ impl UsageFold {
         }
     }
 
-    /// Finds the jobs that ended well between two pictures. One that is deleted before a picture shows its end is not found.
+    /// Finds the jobs that succeeded between two samples. A job that is deleted before a sample shows its end is missed.
     fn finished(&mut self, last: &UsageSample, next: &UsageSample) {
         if !next.observed {
             return;
@@ -414,11 +414,11 @@ impl UsageFold {
         let mut found = Vec::new();
         for (id, before) in last.runs.iter().filter(|(_, before)| !before.done) {
             let Some(after) = next.runs.get(id) else {
-                self.held.remove(id);
+                self.last_rows.remove(id);
                 continue;
             };
             if before.since.is_some() && after.since.is_none() {
-                self.held
+                self.last_rows
                     .extend(last.most_of(id).map(|key| (id.clone(), key.clone())));
             }
             if after.done {
@@ -431,40 +431,41 @@ impl UsageFold {
                     ..UsageKey::default()
                 };
                 found.push(FinishedJob {
-                    key: self.held.remove(id).unwrap_or_else(unheld),
+                    key: self.last_rows.remove(id).unwrap_or_else(unheld),
                     seen_ms: next.at.millis(),
                 });
             } else if after.failed {
-                self.held.remove(id);
+                self.last_rows.remove(id);
             }
         }
         if !found.is_empty() && !self.closed.contains(&hour) {
             let open = self.open.entry(hour).or_default();
             open.finished.append(&mut found);
-            // After the clock went back the same end may be seen again.
+            // After the clock went back, the same end may be seen twice.
             open.finished.small_sort();
             open.finished.dedup();
         }
     }
 
-    /// Hours that were closed since this was last asked, in order.
+    /// Hours closed since the last call, in order.
     pub fn closed(&mut self) -> Vec<HourUsage> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Runs that ended badly since this was last asked. What they had of open hours is in these.
+    /// Runs that failed or were preempted since the last call. Their share of open hours is included.
     pub fn lost(&mut self) -> Vec<RunLoss> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Hours that are open, as far as they have come.
+    /// Open hours, with the usage so far.
     pub fn open(&self) -> impl Iterator<Item = HourUsage> {
         let open = self.open.iter();
         open.map(|(hour, open)| open.usage(*hour, false))
     }
 }
 
-/// How a run that held devices on one picture ended badly by the next; `None` when it goes on, ended well, or was deleted.
+/// Why a run that had devices allocated in one sample has failed or was preempted by the next; `None` when it is still running,
+/// succeeded, or was deleted.
 fn cause(before: &Run, after: &Run) -> Option<LossCause> {
     if after.evictions > before.evictions {
         return Some(LossCause::Preemption);

@@ -1,9 +1,9 @@
-//! What a period will come to: what was counted, plus what hours like those that are left came to lately.
+//! Forecast of a period: the recorded amount, plus the recent average for the hours that are left.
 //!
-//! The middle: an hour that is left, or that was not observed, counts as the mean of the same hours of the week in the last 14
-//! days; one that has none there, as the mean of the last 24 hours. The interval: a thousand resamples of whole days, not of
-//! single hours, for the hours of a day go up and down together. Each resample also has a level of its own, as far off as
-//! forecasts made earlier in the same record were: days that all lie too high do not cancel out.
+//! Expected value: an hour that is left, or was not observed, counts as the mean of the same hour of the week over the last 14
+//! days; without one, as the mean of the last 24 hours. Interval: a thousand resamples of whole days, not of single hours, since
+//! the hours of one day are correlated. Each resample also gets a level shift, as large as the errors of earlier forecasts on
+//! the same record: days that are all too high do not average out.
 
 use crate::base::SmallSort;
 use crate::base::rng::Rng;
@@ -12,65 +12,65 @@ use super::{HOUR_MS, Span};
 
 /// Hours of a week.
 const WEEK: i64 = 168;
-/// So far back hours are taken for typical, in hours.
+/// Lookback for typical hours, in hours.
 const BACK: i64 = 2 * WEEK;
-/// Fewer observed hours say nothing.
+/// Minimum number of observed hours for a forecast.
 const LEAST_HOURS: u32 = 24;
-/// Where less of the period so far was observed, its end is not forecast.
+/// Minimum observed share of the elapsed period for a forecast.
 const LEAST_SEEN: f64 = 0.5;
-/// Of which so much was observed, an hour or a row of hours is compared.
+/// Minimum observed share of an hour, or of a span, for a comparison.
 const MOST_OF: f64 = 0.8;
-/// Resamples, and which of them bound the interval: the 10th and the 90th percentile.
+/// Number of resamples; the 10th and 90th percentile bound the interval.
 const RESAMPLES: usize = 1_000;
-/// The same record gives the same interval.
+/// Fixed seed: the same record gives the same interval.
 const SEED: u64 = 0x570C_E401;
-/// Earlier forecasts of at most so many days, made on at most so many of the last days.
+/// Earlier forecasts that are evaluated: horizon in days, then number of past days they are made on.
 const HORIZON: usize = 28;
 const ORIGINS: i64 = 42;
-/// The hours before now that a forecast looks at.
+/// Hours before now that a forecast needs.
 pub(super) const LOOKS_BACK: i64 = ORIGINS * 24 + BACK;
-/// Before a record tells: how far one day lies from its like, and how far the level moves in a day, as shares (*ours*).
+/// Defaults for a short record: deviation of one day from its typical day, and change of the level per day, as ratios (*ours*).
 const DAY_NOISE: f64 = 0.10;
 const DAY_DRIFT: f64 = 0.03;
-/// How far a day of the week lies from the mean that was never seen, as a share (*ours*).
+/// Deviation from the mean of a day of the week that was never observed, as a ratio (*ours*).
 const UNSEEN_DAY: f64 = 0.25;
-/// A spread that is measured over some weeks is itself uncertain: Student's 90th percentile at 12 degrees of freedom over the
-/// normal one.
+/// A spread that is estimated from a few weeks is uncertain: Student's 90th percentile at 12 degrees of freedom over the normal
+/// one.
 const STUDENT: f64 = 1.06;
 
-/// An hour: what was counted in it, micro-USD or device-milliseconds, and for how much of it there are pictures.
+/// One hour: the recorded amount (micro-USD or device-milliseconds) and how much of the hour was observed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HourAmount {
-    /// What was counted.
+    /// Recorded amount.
     pub amount: i64,
     /// Observed time, milliseconds.
     pub observed_ms: i64,
 }
 
 impl HourAmount {
-    /// The share of the hour that was observed.
+    /// Observed share of the hour, 0 to 1.
     pub fn seen(self) -> f64 {
         (self.observed_ms as f64 / HOUR_MS as f64).clamp(0.0, 1.0)
     }
 
-    /// What the whole hour would have come to, where most of it was observed.
+    /// The amount extrapolated to a full hour, where most of the hour was observed.
     fn whole(self) -> Option<f64> {
         let seen = self.seen();
         (seen >= MOST_OF).then(|| self.amount as f64 / seen)
     }
 }
 
-/// Hours one after another.
+/// Consecutive hours.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct HourAmounts {
-    /// The first of them, whole hours since the Unix epoch.
+    /// First hour, whole hours since the Unix epoch.
     pub from: i64,
-    /// What they came to.
+    /// Amount of each hour.
     pub hours: Vec<HourAmount>,
 }
 
 impl HourAmounts {
-    /// An hour; one that is not there was not observed.
+    /// An hour; one outside of the range was not observed.
     pub fn at(&self, hour: i64) -> HourAmount {
         let at = usize::try_from(hour - self.from).ok();
         at.and_then(|at| self.hours.get(at))
@@ -78,12 +78,12 @@ impl HourAmounts {
             .unwrap_or_default()
     }
 
-    /// The first hour after the last.
+    /// The hour after the last one.
     pub fn end(&self) -> i64 {
         self.from + self.hours.len() as i64
     }
 
-    /// What a span came to as far as it was observed.
+    /// Recorded amount of a span.
     pub fn sum(&self, span: Span) -> i64 {
         (span.from..span.to).map(|hour| self.at(hour).amount).sum()
     }
@@ -94,36 +94,36 @@ impl HourAmounts {
     }
 }
 
-/// How far forecasts made earlier in the same record were off.
+/// Error of forecasts made earlier on the same record.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ForecastError {
-    /// Mean absolute error as a share of what it came to.
+    /// Mean absolute error as a share of the actual amount.
     pub ratio: f64,
-    /// How far ahead they looked, days.
+    /// Forecast horizon, days.
     pub days: usize,
-    /// How many there were.
+    /// Number of forecasts.
     pub forecasts: usize,
 }
 
-/// What a period will come to, in the unit of its hours.
+/// Forecast of a period, in the unit of its hours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageForecast {
-    /// One in ten periods ends below.
+    /// 10th percentile.
     pub low: i64,
-    /// What is expected.
+    /// Expected amount.
     pub mid: i64,
-    /// One in ten periods ends above.
+    /// 90th percentile.
     pub high: i64,
-    /// How far earlier ones were off, where the record is long enough.
+    /// Error of earlier forecasts, where the record is long enough.
     pub error: Option<ForecastError>,
-    /// What is expected at the end of each hour of the period.
+    /// Expected cumulative amount at the end of each hour of the period.
     path: Vec<f64>,
     from: i64,
 }
 
 impl UsageForecast {
-    /// Forecasts the end of `period`, of which the hours before `now` and the observed part of that one are over. Unknown where
-    /// less than 24 hours were observed in the last 14 days, or less than half of the period so far.
+    /// Forecasts the end of `period` at the hour `now`; earlier hours and the observed part of `now` count as recorded. `None`
+    /// where less than 24 hours were observed in the last 14 days, or less than half of the period so far.
     pub fn of(amounts: &HourAmounts, period: Span, now: i64) -> Option<Self> {
         let now = now.min(period.to);
         let past = Span {
@@ -153,7 +153,7 @@ impl UsageForecast {
                 let share = unseen / missing;
                 let (low, high) = earlier.band(missing / 24.0, share * UNSEEN_DAY);
                 let day = like.mean * 24.0;
-                let told = earlier.told((missing / 24.0).ceil() as usize);
+                let told = earlier.expected_error((missing / 24.0).ceil() as usize);
                 (sum + low * day, sum + high * day, told)
             }
             false => (sum, sum, None),
@@ -168,7 +168,7 @@ impl UsageForecast {
         })
     }
 
-    /// What alone is expected at the end of `period`, as of the beginning of the hour `now`: the middle of [`UsageForecast::of`].
+    /// Only the expected amount at the end of `period`, as of the start of the hour `now`: the middle of [`UsageForecast::of`].
     pub fn expected(amounts: &HourAmounts, period: Span, now: i64) -> Option<i64> {
         let past = Span {
             from: period.from,
@@ -188,14 +188,14 @@ impl UsageForecast {
         Some(ends.sum::<f64>().round() as i64)
     }
 
-    /// The first hour of the period by whose end it is expected to have reached `limit`.
+    /// The first hour of the period by whose end the expected amount reaches `limit`.
     pub fn reaches(&self, limit: i64) -> Option<i64> {
         let at = self.path.iter().position(|sum| *sum >= limit as f64)?;
         Some(self.from + at as i64)
     }
 }
 
-/// What hours came to lately, by hour of the week.
+/// Typical recent amount by hour of the week.
 struct Pattern {
     week: Vec<Option<f64>>,
     day: f64,
@@ -204,7 +204,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// From the hours before `now`.
+    /// The pattern of the hours before `now`.
     fn of(amounts: &HourAmounts, now: i64) -> Option<Self> {
         let mut week = vec![(0.0, 0); WEEK as usize];
         let (mut all, mut day) = ((0.0, 0), (0.0, 0));
@@ -239,9 +239,9 @@ impl Pattern {
     }
 }
 
-/// What forecasts made earlier in the record were off by: `actual - forecast` of each number of days ahead, in mean days.
+/// Errors of earlier forecasts: `actual - forecast` by days ahead, in mean days.
 struct Earlier {
-    /// By days ahead less one: each error as a share of a mean day of the forecast, and of what it came to.
+    /// By days ahead minus one: each error as a share of a mean day of the forecast, and of the actual amount.
     errors: Vec<Vec<(f64, f64)>>,
 }
 
@@ -249,7 +249,7 @@ impl Earlier {
     fn of(amounts: &HourAmounts, now: i64) -> Self {
         let mut errors = vec![Vec::new(); HORIZON];
         for origin in (1..=ORIGINS).map(|days| now - days * 24) {
-            // A pattern that lacks days of the week is another forecast.
+            // A pattern without all days of the week would be a different forecast.
             let like = Pattern::of(amounts, origin)
                 .filter(|like| like.mean > 0.0 && (0..WEEK).all(|hour| like.knows(hour)));
             let Some(like) = like else { continue };
@@ -275,8 +275,8 @@ impl Earlier {
         Self { errors }
     }
 
-    /// The error to state for so many days ahead, or for as many as were measured five times.
-    fn told(&self, days: usize) -> Option<ForecastError> {
+    /// The error to report for this many days ahead, or for the longest horizon below with five measurements.
+    fn expected_error(&self, days: usize) -> Option<ForecastError> {
         let days = (1..=days.min(HORIZON)).rev();
         let mut measured = days.map(|days| (days, &self.errors[days - 1]));
         let (days, errors) = measured.find(|(_, errors)| errors.len() >= 5)?;
@@ -288,9 +288,9 @@ impl Earlier {
         })
     }
 
-    /// Variance of one day about its like, and by how much the variance of the level grows in a day, shares of a mean day: what
-    /// fits best to how far forecasts of one day to four weeks were off. A mean of two weeks is as far off as the level moved
-    /// since their middle, and further with each day ahead; the noise of single days averages out.
+    /// Variance of one day around its typical day, and growth of the level's variance per day, as shares of a mean day: the best
+    /// fit to the errors of forecasts of one day to four weeks. A two-week mean is off by the level's movement since its middle,
+    /// and by more with each day ahead; the noise of single days averages out.
     fn noise(&self) -> (f64, f64) {
         let mut seen: Vec<(f64, f64, f64)> = Vec::new();
         for days in [1, 2, 4, 7, 10, 14, 21, 28] {
@@ -298,7 +298,7 @@ impl Earlier {
             if !errors.is_empty() {
                 let count = errors.len() as f64;
                 let square: f64 = errors.iter().map(|(error, _)| error * error).sum();
-                // Forecasts that overlap say the same.
+                // Overlapping forecasts are not independent.
                 let weight = (count / days as f64).sqrt().max(0.3);
                 seen.push((days as f64, square / count, weight));
             }
@@ -324,7 +324,7 @@ impl Earlier {
         (best.1, best.2)
     }
 
-    /// The 10th and the 90th percentile of how far the sum of so many days will be off, in mean days.
+    /// The 10th and 90th percentile of the error of a sum over this many days, in mean days.
     fn band(&self, days: f64, unseen: f64) -> (f64, f64) {
         let (day, level) = self.noise();
         let own = &self.errors[0];
@@ -365,18 +365,18 @@ impl Earlier {
     }
 }
 
-/// The variance of the mean of so many days against the mean of two weeks, where single days have variance 1 each.
+/// Variance of the mean of this many days against the mean of two weeks, where single days have variance 1.
 fn of_noise(days: f64) -> f64 {
     // Each day of the week is a mean of two.
     1.0 / days + 0.5 / days.min(7.0)
 }
 
-/// The same where the level is a random walk with variance 1 a day: a third of what lies before and of what lies ahead.
+/// The same where the level is a random walk with variance 1 per day: a third of the days before and ahead.
 fn of_level(days: f64) -> f64 {
     (14.0 + days) / 3.0
 }
 
-/// A number from a bell: six even ones less their mean, with variance 1.
+/// An approximately normal number: six uniform ones minus their mean, with variance 1.
 fn normal(rng: &mut Rng) -> f64 {
     let even = |_| rng.below(1 << 24) as f64 / f64::from(1 << 24);
     let sum: f64 = (0..6).map(even).sum();

@@ -56,7 +56,7 @@ fn seen(hours: &[i64]) -> HourAmounts {
 }
 
 /// Of 200 months with so many days of record before them, the share whose end lies in the interval of a forecast on those days.
-fn held(before: i64, days: [i64; 3]) -> [f64; 3] {
+fn share_inside(before: i64, days: [i64; 3]) -> [f64; 3] {
     let begin = before * 24;
     let month = Span {
         from: begin,
@@ -79,7 +79,7 @@ fn held(before: i64, days: [i64; 3]) -> [f64; 3] {
 /// Holds with so many days of record before the month.
 fn eighty_in_a_hundred_hold(before: i64) {
     let days = [5, 12, 20];
-    for (share, day) in held(before, days).into_iter().zip(days) {
+    for (share, day) in share_inside(before, days).into_iter().zip(days) {
         assert!(
             (0.75..=0.90).contains(&share),
             "{share} with {before} days before, on day {day}"
@@ -140,7 +140,7 @@ fn too_little_is_unknown_and_what_was_not_observed_is_filled_in_but_not_spent() 
         *hour = HourAmount::default();
     }
     assert_eq!(UsageForecast::of(&known, MONTH, 24 * 24), None);
-    // A third of it, and half of one hour.
+    // A third of the days, and half of one hour.
     for hour in &mut known.hours[14 * 24..17 * 24] {
         *hour = HourAmount {
             amount: 1_000_000,

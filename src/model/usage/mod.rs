@@ -1,7 +1,7 @@
 //! Usage: what every device was used for and what that cost, hour by hour.
 //!
 //! A [`UsageSample`] is what one picture of the fleet says; a [`UsageFold`] takes one after the other and adds up the time
-//! between them. What stood on a picture counts until the next one. Money is that of [`crate::cost::burn`]: the price of each
+//! between them. What stood on a picture counts until the next one. Money is that of [`crate::cost::spend_rates`]: the price of each
 //! device from the same list, cut over the slices of a shared device in the same way. Estimates from list prices, never a bill.
 
 mod budget;
@@ -27,7 +27,9 @@ pub use energy::EnergyRates;
 pub use fold::{GAP, UsageFold};
 pub use forecast::{ForecastError, HourAmount, HourAmounts, UsageForecast};
 pub use period::{CalendarZone, Period, Span, month};
-pub use row::{FinishedJob, HourUsage, LossCause, Part, RunLoss, UsageKey, UsageLoss, UsageRow};
+pub use row::{
+    FinishedJob, HourUsage, LossCause, RunLoss, UsageClass, UsageKey, UsageLoss, UsageRow,
+};
 pub use sample::{UNDER_USED_BELOW, UsageSample};
 pub use spending::{ASSUMPTION, BudgetChange, FleetSpending, JobSpending, PeriodEnd, PoolSpending};
 pub use totals::{CostPart, Dimension, HourRow, UsageFilter, UsageSum, UsageTotals};

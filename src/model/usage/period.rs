@@ -228,7 +228,7 @@ mod tests {
                 "2026-03-01T15:00 2026-03-31T15:00",
                 "2026-01-30T15:00 2026-03-01T15:00",
             ),
-            // February has no 31st: all of it stands beside.
+            // February has no 31st: the whole month is compared.
             (
                 Period::Month,
                 "2026-03-01T00:00 2026-03-31T15:00",

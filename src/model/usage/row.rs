@@ -1,20 +1,20 @@
-//! One hour of the ledger: its rows, what they are told apart by, and what was lost of them later.
+//! One hour of the usage ledger: rows, their keys, and work lost later.
 
 use crate::base::Name;
 use crate::fleet::node::Billing;
 
-/// What a row is told apart by. What nobody holds has no namespace, team, queue, owner, job and model.
+/// Key of a row. For unallocated devices, namespace, team, queue, owner, job and model are empty.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct UsageKey {
     /// Pool of the node.
     pub pool: Name,
     /// Class of the device, `H100`.
     pub class: Name,
-    /// How the node's hours are paid, where anything says so.
+    /// Billing mode of the node, if known.
     pub billing: Option<Billing>,
     /// Zone of the node; empty where it is not known.
     pub zone: Name,
-    /// Namespace of the pod that holds the device.
+    /// Namespace of the pod to which the device is allocated.
     pub namespace: Name,
     /// Team.
     pub team: Name,
@@ -24,7 +24,7 @@ pub struct UsageKey {
     pub owner: Name,
     /// Name of that object.
     pub job: Name,
-    /// Models that it serves, where its pods tell.
+    /// Models that the job serves, if its pods name them.
     pub model: Name,
     /// Which book and row, or which setting, the price came from; empty where no price is known.
     pub price_source: Name,
@@ -32,25 +32,25 @@ pub struct UsageKey {
     pub price_as_of: Name,
 }
 
-/// What a device was used for. Each moment of a device is in exactly one of these.
+/// Use of a device. Each moment of a device belongs to exactly one part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
-pub enum Part {
-    /// Allocated and at work.
+pub enum UsageClass {
+    /// Allocated and working.
     Useful,
-    /// Allocated and at work, below [`super::UNDER_USED_BELOW`].
+    /// Allocated and working, below [`super::UNDER_USED_BELOW`].
     UnderUsed,
-    /// Allocated and known to do nothing for longer than the grace of `[idle]`.
+    /// Allocated and idle for longer than the grace period of `[idle]`.
     Idle,
-    /// Allocated, and no fresh reading says whether it works.
+    /// Allocated, without a fresh reading.
     NotRead,
-    /// Held by nobody.
+    /// Unallocated.
     Unallocated,
-    /// Held by nobody, and on a cordoned node, on one that is not ready, or faulty.
+    /// Unallocated, and on a cordoned or NotReady node, or unhealthy.
     OutOfService,
 }
 
-impl Part {
+impl UsageClass {
     /// Every part, in the order in which it is cut from the whole.
     pub const ALL: [Self; 6] = [
         Self::Useful,
@@ -68,28 +68,28 @@ impl Part {
 /// One row of an hour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageRow {
-    /// What it is told apart by.
+    /// Key of the row.
     pub key: UsageKey,
-    /// Device time of each [`Part`], milliseconds of whole devices.
+    /// Device time of each [`UsageClass`], milliseconds of whole devices.
     pub device_ms: [u64; 6],
-    /// Device time of which nothing is known: no picture was made, a list was lost, or what looks free may be held by a pod
-    /// that is not visible. It counts the devices of the hour's last picture.
+    /// Unobserved device time, milliseconds: no snapshot was taken, a list was lost, or an apparently free device may be
+    /// allocated to a pod that is not visible. Counts the devices of the hour's last snapshot.
     pub unobserved_ms: u64,
-    /// Energy by the devices' own counters, mWh; `None` where none was read.
+    /// Energy from the devices' own counters, mWh; `None` without readings.
     pub energy_mwh: Option<u64>,
-    /// Cost of each [`Part`], micro-USD; `None` where no price is known.
+    /// Cost of each [`UsageClass`], micro-USD; `None` where no price is known.
     pub cost_micros: Option<[i64; 6]>,
-    /// What the same time would have cost on demand, micro-USD; `None` where it is no spot time, or a price is not known.
+    /// On-demand cost of the same time, micro-USD; `None` for time that is not spot, or without a price.
     pub on_demand_micros: Option<i64>,
 }
 
-/// A job that ended well.
+/// A job that completed successfully.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FinishedJob {
-    /// The row that it counts in: of those that it had when it last held devices, the one with most. Without pool, class, billing,
-    /// zone and price where it was not seen to hold any.
+    /// The row with most of its devices when it last had any allocated. Without pool, class, billing, zone and price where it
+    /// was never seen with devices.
     pub key: UsageKey,
-    /// The first picture that shows the end, milliseconds since the Unix epoch.
+    /// First snapshot that shows the end, milliseconds since the Unix epoch.
     pub seen_ms: i64,
 }
 
@@ -112,27 +112,28 @@ impl LossCause {
     }
 }
 
-/// What a run that ended badly had of a row: taken off its allocated parts, and counted as lost. The row itself stays.
+/// Lost work of a failed or evicted run in one row: subtracted from its allocated parts and counted as lost. The row is
+/// unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageLoss {
     /// The row.
     pub key: UsageKey,
     /// How the run ended.
     pub cause: LossCause,
-    /// The first picture that shows the end, milliseconds since the Unix epoch.
+    /// First snapshot that shows the end, milliseconds since the Unix epoch.
     pub seen_ms: i64,
-    /// Device time of the first [`Part::ALLOCATED`] parts, milliseconds.
-    pub device_ms: [u64; Part::ALLOCATED],
+    /// Device time of the first [`UsageClass::ALLOCATED`] parts, milliseconds.
+    pub device_ms: [u64; UsageClass::ALLOCATED],
     /// Their cost, micro-USD; `None` where no price is known.
-    pub cost_micros: Option<[i64; Part::ALLOCATED]>,
+    pub cost_micros: Option<[i64; UsageClass::ALLOCATED]>,
 }
 
-/// A run that ended badly: what it had of hours that are closed is booked by whoever keeps them.
+/// A failed or evicted run. The usage ledger books its loss in hours that are already closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunLoss {
     /// How it ended.
     pub cause: LossCause,
-    /// The first picture that shows the end, milliseconds since the Unix epoch.
+    /// First snapshot that shows the end, milliseconds since the Unix epoch.
     pub seen_ms: i64,
     /// Namespace of the job.
     pub namespace: Name,
@@ -140,11 +141,11 @@ pub struct RunLoss {
     pub owner: Name,
     /// Name of the job.
     pub job: Name,
-    /// Since when the run held devices, milliseconds since the Unix epoch.
+    /// When devices were allocated to the run, milliseconds since the Unix epoch.
     pub began_ms: i64,
-    /// Since when its work is lost: since its last checkpoint that is known, else since it began.
+    /// Start of the lost work: the last known checkpoint, otherwise the start of the run.
     pub lost_since_ms: i64,
-    /// From this hour on the fold itself has counted the loss: earlier ones were closed.
+    /// The fold has counted the loss from this hour on; earlier hours were closed.
     pub booked_from: i64,
 }
 
@@ -161,21 +162,21 @@ impl RunLoss {
     }
 }
 
-/// An hour as far as it is known.
+/// One hour of usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HourUsage {
     /// Whole hours since the Unix epoch, UTC.
     pub hour: i64,
-    /// Nothing more comes of it.
+    /// The hour is final.
     pub closed: bool,
-    /// For how much of it there are pictures, milliseconds.
+    /// Time covered by snapshots, milliseconds.
     pub observed_ms: u64,
-    /// How far into it the fold has come, milliseconds.
+    /// How far the fold has progressed in the hour, milliseconds.
     pub until_ms: u64,
     /// Its rows, by key.
     pub rows: Vec<UsageRow>,
-    /// What runs that ended badly within it had of it.
+    /// Work that failed or evicted runs lost in the hour.
     pub losses: Vec<UsageLoss>,
-    /// Jobs that were seen to have ended well within it.
+    /// Jobs that completed successfully in the hour.
     pub finished: Vec<FinishedJob>,
 }

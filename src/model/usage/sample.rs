@@ -1,4 +1,4 @@
-//! What one picture of the fleet says of usage: how many devices each row has, in which part, at what rate.
+//! A usage sample of the fleet: devices and spend rate per row and part at one moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,40 +17,40 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::signal::Signal;
 
-use super::row::{Part, UsageKey};
+use super::row::{UsageClass, UsageKey};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// A device that works less than this share of the time is under-used. Below one half it is likely not used effectively
-/// (NVIDIA's DCGM guide, of SM activity).
+/// A device with utilization below this ratio is under-used. Below one half it is likely not used effectively (NVIDIA's DCGM
+/// guide, of SM activity).
 pub const UNDER_USED_BELOW: f64 = 0.5;
 
-/// A whole device, in the unit in which shares of devices are counted.
+/// One whole device in the unit of device shares.
 pub(super) const DEVICE: u64 = 1_000_000;
 
-/// So much of a row in one part.
+/// The amount of a row in one part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Share {
     /// Devices, in millionths.
     pub devices: u64,
-    /// Micro-USD an hour.
+    /// Micro-USD per hour.
     pub rate: i64,
-    /// Of spot devices: micro-USD an hour on demand; 0 where it is not known.
+    /// Spot devices only: on-demand micro-USD per hour; 0 where not known.
     pub on_demand: i64,
 }
 
 /// A row at one moment.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Cell {
+pub(super) struct SampleRow {
     pub key: UsageKey,
     pub shares: [Share; 6],
-    /// Devices that look free and may be held by a pod that is not visible, in millionths.
+    /// Devices that look free but may be allocated to a pod that is not visible, in millionths.
     pub hidden: u64,
-    /// What its shares would cost on demand, micro-USD an hour; `None` where it is not known of all of them.
+    /// On-demand cost of its shares, micro-USD per hour; `None` unless known for all of them.
     pub on_demand: Option<i64>,
 }
 
-/// The energy counter of a device, and the row that pays for what it uses.
+/// The energy counter of a device, and the row that its energy counts in.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Counter {
     pub device: Name,
@@ -58,38 +58,39 @@ pub(super) struct Counter {
     pub cell: u32,
 }
 
-/// A job.
+/// The run state of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Run {
-    /// Since when it holds what it holds; `None` when it holds nothing.
+    /// Start of the current allocation; `None` without one.
     pub since: Option<Moment>,
     pub checkpoint: Option<Moment>,
     pub failed: bool,
-    /// It ended well.
+    /// True when the job succeeded.
     pub done: bool,
-    /// Evictions in all, by its queueing system.
+    /// Total evictions that its queueing system counts.
     pub evictions: u64,
-    /// When a pod of it was last evicted.
+    /// Time of the last eviction of one of its pods.
     pub last_eviction: Option<Moment>,
     pub team: Name,
-    /// Empty where it has none.
+    /// Queue; empty where it has none.
     pub queue: Name,
 }
 
-/// What one picture says.
+/// A usage sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UsageSample {
-    /// The moment of the picture.
+    /// Time of the sample.
     pub(super) at: Moment,
-    /// Nodes and pods are known: what is held and what is free can be said. Else the time after it counts as unobserved.
+    /// True when nodes and pods are listed, so that allocated and free devices are known. Otherwise the time after it is
+    /// unobserved.
     pub(super) observed: bool,
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<SampleRow>,
     pub(super) counters: Vec<Counter>,
     pub(super) runs: Map<JobKey, Run>,
 }
 
 impl UsageSample {
-    /// What a picture of `at` says, at these prices.
+    /// The sample of `fleet` at `at` with these prices.
     pub fn of(at: Moment, fleet: &Fleet, prices: &Prices) -> Self {
         let known = |table| {
             matches!(
@@ -117,31 +118,44 @@ impl UsageSample {
         }
     }
 
-    /// The same at an earlier moment, with no job told apart and no energy: a past for a simulated fleet.
+    /// The sample moved back to `at`, with energy counters lowered by the energy drawn in between: the past of a simulated
+    /// fleet. `watts` is the power of a device in W; a device without it has no counter.
     #[must_use]
-    pub fn as_past(&self, at: Moment) -> Self {
+    pub fn earlier(&self, at: Moment, watts: impl Fn(&Name) -> Option<f64>) -> Self {
         let mut past = self.clone();
         past.at = at;
-        past.counters.clear();
-        for cell in &mut past.cells {
-            let key = &mut cell.key;
-            (key.owner, key.job, key.model) = Default::default();
-        }
+        let ago = self.at.since(at).millis() as f64 / 1e3;
+        past.counters.retain_mut(|counter| {
+            let used = watts(&counter.device).map(|watts| (watts * ago) as u64);
+            let before = used.and_then(|used| counter.joules.checked_sub(used));
+            counter.joules = before.unwrap_or_default();
+            before.is_some()
+        });
         past
     }
 
-    /// The moment of the picture.
+    /// The sample with all jobs of a row merged.
+    #[must_use]
+    pub fn without_jobs(mut self) -> Self {
+        for cell in &mut self.cells {
+            let key = &mut cell.key;
+            (key.owner, key.job, key.model) = Default::default();
+        }
+        self
+    }
+
+    /// Time of the sample.
     pub fn at(&self) -> Moment {
         self.at
     }
 
-    /// The row of a job that has most devices.
+    /// The row with most of a job's devices.
     pub(super) fn most_of(&self, id: &JobKey) -> Option<&UsageKey> {
         let cells = self.cells.iter().filter(|cell| {
             let key = &cell.key;
             key.job == id.key.name && key.namespace == id.key.namespace && key.owner == id.kind
         });
-        let devices = |cell: &Cell| cell.shares.iter().map(|share| share.devices).sum::<u64>();
+        let devices = |cell: &SampleRow| cell.shares.iter().map(|share| share.devices).sum::<u64>();
         let most = cells.max_by(|a, b| {
             let by_devices = devices(a).cmp(&devices(b));
             by_devices.then_with(|| b.key.cmp(&a.key))
@@ -150,17 +164,17 @@ impl UsageSample {
     }
 }
 
-/// Rows while they are filled.
+/// Rows being filled.
 struct Sampler<'a> {
     at: Moment,
     fleet: &'a Fleet,
     visible: bool,
     empty: Name,
-    cells: Vec<Cell>,
+    cells: Vec<SampleRow>,
     counters: Vec<Counter>,
-    /// By key.
+    /// Row index by key.
     index: Map<UsageKey, u32>,
-    /// By the pod's address, which is alive for as long as the fleet is; of one node and one price.
+    /// Row index by the pod's address, which is stable while the fleet is borrowed; for one node and one price.
     near: Map<usize, u32>,
     models: Map<JobKey, Name>,
 }
@@ -209,7 +223,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Adds a device to its rows; gives that of its first holder, else the one of what nobody holds.
+    /// Adds a device to its rows; returns the row of its first holder, else the unallocated row.
     fn device(&mut self, node: &Node, device: &Device, price: Option<&Price>) -> u32 {
         let whole = Share {
             devices: DEVICE,
@@ -218,8 +232,8 @@ impl<'a> Sampler<'a> {
         };
         let broken = node.ready != Some(true) || node.cordon.is_some() || device.health.is_fault();
         let free = match (broken, self.visible) {
-            (true, _) => Some(Part::OutOfService),
-            (false, true) => Some(Part::Unallocated),
+            (true, _) => Some(UsageClass::OutOfService),
+            (false, true) => Some(UsageClass::Unallocated),
             (false, false) => None,
         };
         if !device.is_allocated() {
@@ -229,7 +243,7 @@ impl<'a> Sampler<'a> {
         if let Some(pod) = &device.holder {
             return self.add(node, device, price, Some(pod), held, whole);
         }
-        // Cut from running sums, as the money of the moment is, so that the slices add up to the device.
+        // Cut from running sums, as spend rates are, so that the slices add up to the device.
         let weights = sizes(device.slices.iter().map(|slice| &slice.name));
         let all: u64 = weights.iter().sum();
         let rate = price.map_or(crate::base::Rate::ZERO, |price| price.rate);
@@ -251,25 +265,25 @@ impl<'a> Sampler<'a> {
         first.unwrap_or_default()
     }
 
-    /// What an allocated device does. A reading that is stale, or older than its holder, tells nothing.
-    fn judged(&self, device: &Device) -> Part {
+    /// Part of an allocated device. A reading that is stale, or older than the allocation, is ignored.
+    fn judged(&self, device: &Device) -> UsageClass {
         let silent = !device.is_fresh(self.at) || device.is_read_before_held();
         match activity(device).filter(|_| !silent) {
-            None => Part::NotRead,
-            Some(_) if self.fleet.is_idle(device) => Part::Idle,
-            Some(share) if share < UNDER_USED_BELOW => Part::UnderUsed,
-            Some(_) => Part::Useful,
+            None => UsageClass::NotRead,
+            Some(_) if self.fleet.is_idle(device) => UsageClass::Idle,
+            Some(share) if share < UNDER_USED_BELOW => UsageClass::UnderUsed,
+            Some(_) => UsageClass::Useful,
         }
     }
 
-    /// Adds a share to the row of its holder; `None` as part is what cannot be told to be free.
+    /// Adds a share to the row of its holder; `None` as part marks devices that may not be free.
     fn add(
         &mut self,
         node: &Node,
         device: &Device,
         price: Option<&Price>,
         pod: Option<&Arc<Pod>>,
-        part: Option<Part>,
+        part: Option<UsageClass>,
         share: Share,
     ) -> u32 {
         let address = pod.map_or(0, |pod| Arc::as_ptr(pod) as usize);
@@ -280,7 +294,7 @@ impl<'a> Sampler<'a> {
                 let next = self.cells.len() as u32;
                 let at = *self.index.entry(key.clone()).or_insert(next);
                 if at == next {
-                    self.cells.push(Cell {
+                    self.cells.push(SampleRow {
                         key,
                         shares: Default::default(),
                         hidden: 0,
@@ -345,7 +359,7 @@ fn on_demand(price: Option<&Price>) -> Option<crate::base::Rate> {
     price.and_then(|price| price.on_demand)
 }
 
-/// Every job.
+/// Run state of every job.
 fn runs(fleet: &Fleet) -> Map<JobKey, Run> {
     let jobs = fleet.jobs.iter();
     jobs.map(|job| (job.id.clone(), run_of(job))).collect()

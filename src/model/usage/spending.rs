@@ -1,4 +1,4 @@
-//! What workloads hold and cost at one moment, with a change and without it, and what the difference does to a budget.
+//! Spend of workloads at one moment, with and without a change, and the effect on a budget.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,35 @@ use crate::fleet::job::JobKey;
 
 use super::{BudgetScope, BudgetState, BudgetUnit, Dimension, HOUR_MS, UsageForecast, start_of};
 
-/// What one workload holds in one pool.
+/// Allocation and spend rate of one workload in one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSpending {
-    /// Which workload.
+    /// The workload.
     pub key: JobKey,
     /// Its team; empty where unknown.
     pub team: Name,
     /// The pool.
     pub pool: Name,
-    /// Thousandths of devices; `None` where it holds slices of some.
+    /// Thousandths of devices; `None` where it has slices allocated.
     pub milli: Option<i64>,
-    /// Micro-USD an hour; `None` where it holds slices of some, or one has no price.
+    /// Micro-USD per hour; `None` where it has slices allocated, or a device without a price.
     pub rate: Option<i64>,
-    /// When it ends, where its run time is known.
+    /// Its end, where its runtime is known.
     pub ends: Option<Moment>,
 }
 
-/// What all devices of a pool cost.
+/// Spend rate of all devices of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSpending {
     /// The pool.
     pub pool: Name,
-    /// Micro-USD an hour, of the devices with a price.
+    /// Micro-USD per hour, of the devices with a price.
     pub rate: i64,
-    /// Devices without one.
+    /// Devices without a price.
     pub unpriced: usize,
 }
 
-/// A fleet at one moment.
+/// Spend of a fleet at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FleetSpending {
     /// By workload and pool.
@@ -46,19 +46,19 @@ pub struct FleetSpending {
     pub pools: Vec<PoolSpending>,
 }
 
-/// What a period will come to: one in ten that it is less than `low`, one in ten that it is more than `high`.
+/// Forecast for a period, with an 80 % interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeriodEnd {
-    /// The low end of the 80 % interval.
+    /// 10th percentile.
     pub low: f64,
-    /// What is expected.
+    /// Expected value.
     pub mid: f64,
-    /// The high end.
+    /// 90th percentile.
     pub high: f64,
 }
 
-/// What a change does to a budget. Amounts are dollars or device-hours; what is not known is null.
+/// Effect of a change on a budget. Amounts are dollars or device-hours; unknown values are null.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetChange {
@@ -66,24 +66,24 @@ pub struct BudgetChange {
     pub name: Name,
     /// Its period, `November`.
     pub period: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: BudgetUnit,
-    /// How much there is.
+    /// Its limit.
     pub amount: f64,
-    /// What the change adds until the period ends; less than 0 where it saves.
+    /// Amount that the change adds until the end of the period; negative for savings.
     pub change: Option<f64>,
-    /// What the period will come to without the change.
+    /// Forecast without the change.
     pub forecast_before: Option<PeriodEnd>,
-    /// And with it.
+    /// Forecast with the change.
     pub forecast_after: Option<PeriodEnd>,
-    /// The highest step that the period is now expected to reach, in percent; null where that is as before.
+    /// The highest threshold that is newly forecast to be reached, in percent; null for none.
     pub reaches_percent: Option<u32>,
-    /// The lowest step that it is no longer expected to reach.
+    /// The lowest threshold that is no longer forecast to be reached, in percent.
     pub stays_below_percent: Option<u32>,
 }
 
-/// How the change of a budget is reckoned, in words.
-pub const ASSUMPTION: &str = "budgets: the change an hour, until the period or the job ends";
+/// How the change of a budget is computed.
+pub const ASSUMPTION: &str = "budgets: the change in $/h, until the period or the job ends";
 
 impl BudgetChange {
     /// What a change at `at` does to a budget; `None` where it does nothing. `queue` names the queue of a workload as the ledger has
@@ -104,7 +104,7 @@ impl BudgetChange {
             (scope, unit) => of_jobs([before, after], scope, unit, &queue, end, at),
         };
         let unit = budget.unit;
-        // What is less than the smallest figure that is shown is nothing.
+        // A change below the smallest displayed amount is no change.
         if change.is_some_and(|change| unit.words(change.abs()) == unit.words(0)) {
             return None;
         }
@@ -143,7 +143,7 @@ impl BudgetChange {
         })
     }
 
-    /// An end of the period in words: `$48 700–$55 900`.
+    /// A forecast as a range: `$48 700–$55 900`.
     pub fn end_words(&self, end: PeriodEnd) -> String {
         match (self.word(end.low), self.word(end.high)) {
             (low, high) if low == high => low,
@@ -151,7 +151,7 @@ impl BudgetChange {
         }
     }
 
-    /// What it adds, and which step that reaches: `+$1 200, reaches 100 %`.
+    /// The change and the threshold that it reaches: `+$1 200, reaches 100 %`.
     pub fn change_words(&self) -> String {
         let mut words = match self.change {
             None => "unknown".to_owned(),
@@ -167,7 +167,8 @@ impl BudgetChange {
         words
     }
 
-    /// All of it: `budget research, November: $48 700–$55 900 → $49 900–$57 100 of $50 000 forecast (+$1 200, reaches 100 %)`.
+    /// The complete line: `budget research, November: $48 700–$55 900 → $49 900–$57 100 of $50 000 forecast (+$1 200, reaches
+    /// 100 %)`.
     pub fn words(&self) -> String {
         let forecast = match (self.forecast_before, self.forecast_after) {
             (Some(before), Some(after)) => {
@@ -199,7 +200,7 @@ fn narrow(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The change of what all devices of some pools cost, micro-USD.
+/// Change in cost of all devices of some pools, micro-USD.
 fn of_pools(
     sides: [&FleetSpending; 2],
     is_its: impl Fn(&Name) -> bool,
@@ -212,11 +213,11 @@ fn of_pools(
             (rate + i128::from(pool.rate), unpriced + pool.unpriced)
         })
     });
-    // Devices that come or go without a price cost nobody knows what.
+    // The cost of added or removed devices without a price is not known.
     (was.1 == is.1).then(|| narrow((is.0 - was.0) * left(at, end) / i128::from(HOUR_MS)))
 }
 
-/// The change of what the workloads of a scope cost or hold.
+/// Change in cost or allocated device time of a scope's workloads.
 fn of_jobs(
     sides: [&FleetSpending; 2],
     scope: &BudgetScope,

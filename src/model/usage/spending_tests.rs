@@ -132,7 +132,7 @@ fn a_job_that_starts_costs_until_it_ends_or_the_period_does() {
 }
 
 #[test]
-fn what_is_not_touched_is_not_told_and_what_is_not_known_is_unknown() {
+fn unaffected_budgets_are_omitted_and_unknown_amounts_stay_unknown() {
     let usd = BudgetUnit::Usd;
     let before = side(&[], 50, 0);
     let started = side(&[job("a", "p", 4, Some(8))], 50, 0);

@@ -7,18 +7,20 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::{Moment, Name, Rate};
-use crate::cost::sample::{device, fleet, held, node, pod, resting, sliced};
-use crate::cost::{PoolPrice, Prices, Scope, burn};
+use crate::cost::sample::{allocated_to, device, fleet, node, pod, resting, sliced};
+use crate::cost::{PoolPrice, Prices, Scope, spend_rates};
 use crate::fleet::Fleet;
 use crate::fleet::admission::{Admission, Eviction, GroupSeen};
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::fleet::Known;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::{Failure, Lost, LostKind, PodSeen, Resources, Table};
+use crate::fleet::observe::{Lost, LostKind, PodSeen, Resources, Table, WorkloadFailure};
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::signal::Signal;
 
-use super::{CostPart, GAP, HOUR_MS, HourUsage, LossCause, Part, UsageFold, UsageSample, start_of};
+use super::{
+    CostPart, GAP, HOUR_MS, HourUsage, LossCause, UsageClass, UsageFold, UsageSample, start_of,
+};
 
 /// 06:00 of the day of the sample fleets, which stand at 06:40.
 fn hour() -> i64 {
@@ -68,7 +70,7 @@ fn minutes(fold: &mut UsageFold, span: std::ops::RangeInclusive<i64>, fleet: &Fl
     }
 }
 
-fn time(hour: &HourUsage, part: Part) -> u64 {
+fn time(hour: &HourUsage, part: UsageClass) -> u64 {
     let rows = hour.rows.iter();
     rows.map(|row| row.device_ms[part as usize]).sum()
 }
@@ -101,7 +103,7 @@ fn each_device_is_in_the_part_that_it_is_in() {
         None,
         vec![
             device("n2", 0, "H100"),
-            held(device("n2", 1, "H100"), &worker),
+            allocated_to(device("n2", 1, "H100"), &worker),
         ],
     );
     cordoned.cordon = Some(crate::fleet::node::Cordon::default());
@@ -111,10 +113,10 @@ fn each_device_is_in_the_part_that_it_is_in() {
             "a",
             None,
             vec![
-                held(device("n1", 0, "H100"), &worker),
-                held(weak(device("n1", 1, "H100")), &worker),
-                held(resting(device("n1", 2, "H100")), &worker),
-                held(unread(device("n1", 3, "H100")), &worker),
+                allocated_to(device("n1", 0, "H100"), &worker),
+                allocated_to(weak(device("n1", 1, "H100")), &worker),
+                allocated_to(resting(device("n1", 2, "H100")), &worker),
+                allocated_to(unread(device("n1", 3, "H100")), &worker),
                 device("n1", 4, "H100"),
             ],
         ),
@@ -126,16 +128,16 @@ fn each_device_is_in_the_part_that_it_is_in() {
     let usage = fold.open().next().expect("an hour");
     let minute = 60_000;
     assert_eq!(
-        time(&usage, Part::Useful),
+        time(&usage, UsageClass::Useful),
         2 * minute,
         "one of them on the cordoned node"
     );
     for part in [
-        Part::UnderUsed,
-        Part::Idle,
-        Part::NotRead,
-        Part::Unallocated,
-        Part::OutOfService,
+        UsageClass::UnderUsed,
+        UsageClass::Idle,
+        UsageClass::NotRead,
+        UsageClass::Unallocated,
+        UsageClass::OutOfService,
     ] {
         assert_eq!(time(&usage, part), minute, "{part:?}");
     }
@@ -158,7 +160,7 @@ fn each_device_is_in_the_part_that_it_is_in() {
         names.map(Name::as_str),
         ["a", "H100", "ns", "t", "q", "Job", "train"]
     );
-    assert_eq!(work.device_ms[Part::Unallocated as usize], 0);
+    assert_eq!(work.device_ms[UsageClass::Unallocated as usize], 0);
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn no_price_is_unknown_and_not_nothing() {
     let usage = fold.open().next().expect("an hour");
     assert_eq!(usage.rows.len(), 1);
     assert_eq!(usage.rows[0].cost_micros, None);
-    assert_eq!(time(&usage, Part::Unallocated), 60_000);
+    assert_eq!(time(&usage, UsageClass::Unallocated), 60_000);
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn what_was_not_seen_is_not_guessed() {
     };
     assert!(usage.closed);
     assert_eq!(usage.observed_ms, 30 * 60_000);
-    assert_eq!(time(usage, Part::Unallocated), 30 * 60_000);
+    assert_eq!(time(usage, UsageClass::Unallocated), 30 * 60_000);
     assert_eq!(all_time(usage), HOUR_MS as u64);
     // 4.123457 $/h for half an hour: nothing is paid for what was not seen.
     assert_eq!(cost(usage), 2_061_728);
@@ -225,7 +227,7 @@ fn a_clock_that_goes_back_counts_nothing_twice() {
     minutes(&mut fold, 20..=40, &fleet);
     let usage = fold.open().next().expect("an hour");
     assert_eq!(
-        (usage.observed_ms, time(&usage, Part::Unallocated)),
+        (usage.observed_ms, time(&usage, UsageClass::Unallocated)),
         (40 * 60_000, 40 * 60_000)
     );
     // An hour that is closed takes nothing more.
@@ -241,7 +243,7 @@ fn a_clock_that_goes_back_counts_nothing_twice() {
 #[test]
 fn energy_is_what_the_counters_grew_by() {
     let metered = |joules: f64| {
-        let mut device = held(device("n1", 0, "H100"), &pod("ns", "train-0", None, "t"));
+        let mut device = allocated_to(device("n1", 0, "H100"), &pod("ns", "train-0", None, "t"));
         device.signals = [(Signal::Util, 0.9), (Signal::Energy, joules)]
             .into_iter()
             .collect();
@@ -303,7 +305,7 @@ fn with_job(change: impl FnOnce(&mut Job, &mut bool)) -> Fleet {
     change(&mut job, &mut holds);
     let mut one = device("n1", 0, "H100");
     if holds {
-        one = held(one, &worker);
+        one = allocated_to(one, &worker);
     } else {
         job.pods = Box::default();
     }
@@ -327,7 +329,7 @@ fn what_a_run_that_fails_had_since_its_checkpoint_is_lost() {
         panic!("{:?}", usage.losses)
     };
     assert_eq!(loss.cause, LossCause::Failure);
-    // Thirty minutes were held, half of them since the checkpoint.
+    // Thirty minutes were allocated, half of them since the checkpoint.
     assert_eq!(loss.device_ms, [15 * 60_000, 0, 0, 0].map(|ms| ms));
     let row = usage
         .rows
@@ -335,7 +337,7 @@ fn what_a_run_that_fails_had_since_its_checkpoint_is_lost() {
         .find(|row| row.key == loss.key)
         .expect("a row");
     assert_eq!(
-        row.device_ms[Part::Useful as usize],
+        row.device_ms[UsageClass::Useful as usize],
         30 * 60_000,
         "the row stays"
     );
@@ -396,9 +398,9 @@ fn a_run_that_ends_well_or_is_deleted_loses_nothing() {
     let mut gone = done.clone();
     gone.jobs = Arc::from([]);
     let restarted = with_job(|job, _| {
-        job.failure = Some(Failure {
+        job.failure = Some(WorkloadFailure {
             restarts: 3,
-            ..Failure::default()
+            ..WorkloadFailure::default()
         })
     });
     for end in [done, gone, restarted] {
@@ -476,7 +478,7 @@ fn spot_time_has_its_on_demand_cost_beside_it_unless_some_of_it_is_not_known() {
             "n1",
             "x",
             None,
-            vec![held(device("n1", 0, "H100"), &worker), third],
+            vec![allocated_to(device("n1", 0, "H100"), &worker), third],
         ),
         // No on-demand price of this class is known.
         node("n2", "x", None, vec![device("n2", 0, "L4")]),
@@ -514,7 +516,7 @@ fn arb_device() -> impl Strategy<Value = (u8, u8, bool)> {
 /// A node: which pool, whether it is ready, and of each device what it is, whose, and whether it is broken.
 type NodeMade = (u8, bool, Vec<(u8, u8, bool)>);
 
-/// A fleet of some nodes with devices held, shared, idle, unread, broken and unpriced, by numbers.
+/// A fleet of nodes with devices that are allocated, shared, idle, unread, failed or unpriced.
 fn made(nodes: &[NodeMade]) -> Fleet {
     let pods: Vec<Arc<Pod>> = ["x-0", "y-0", "z-0", "w-0"]
         .iter()
@@ -538,8 +540,8 @@ fn made(nodes: &[NodeMade]) -> Fleet {
                     }
                     match kind {
                         0 => one,
-                        1 => held(one, by),
-                        2 => held(resting(one), by),
+                        1 => allocated_to(one, by),
+                        2 => allocated_to(resting(one), by),
                         3 => sliced(
                             one,
                             &[
@@ -558,7 +560,7 @@ fn made(nodes: &[NodeMade]) -> Fleet {
                         ),
                         _ => {
                             one.read_at = None;
-                            held(one, by)
+                            allocated_to(one, by)
                         }
                     }
                 });
@@ -597,17 +599,17 @@ proptest! {
             fleet.at = Moment::from_millis(moment);
             fold.take(UsageSample::of(fleet.at, &fleet, &prices()));
             if at == last { break; }
-            let burn = burn(&fleet, &prices());
+            let burn = spend_rates(&fleet, &prices());
             let mut from = moment;
             moment += step;
             while from < moment {
                 let hour = from.div_euclid(HOUR_MS);
                 let to = moment.min((hour + 1) * HOUR_MS);
                 for row in &burn.rows[&Scope::Team] {
-                    *burnt.entry((hour, row.name.clone())).or_default() += i128::from(row.spend.burn.micros()) * i128::from(to - from);
+                    *burnt.entry((hour, row.name.clone())).or_default() += i128::from(row.spend.rate.micros()) * i128::from(to - from);
                 }
                 let sum = total.entry(hour).or_default();
-                sum.0 += i128::from(burn.total.burn.micros()) * i128::from(to - from);
+                sum.0 += i128::from(burn.total.rate.micros()) * i128::from(to - from);
                 sum.1 += u64::from(burn.devices) * (to - from) as u64;
                 from = to;
             }
@@ -659,7 +661,7 @@ proptest! {
 
 #[test]
 fn the_parts_of_cost_are_those_of_the_rows_and_the_lost() {
-    for part in Part::ALL {
+    for part in UsageClass::ALL {
         assert_eq!(CostPart::ALL[part as usize] as usize, part as usize);
     }
     assert_eq!(GAP, Duration::from_secs(120));

@@ -4,21 +4,21 @@ use std::ops::AddAssign;
 
 use super::row::UsageKey;
 
-/// Where a dollar went. Each dollar is in exactly one of these.
+/// Category of a cost. Each dollar is in exactly one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
 pub enum CostPart {
-    /// Allocated and at work.
+    /// Allocated and busy.
     Useful,
-    /// Allocated and at work, below [`super::UNDER_USED_BELOW`].
+    /// Allocated and busy, below [`super::UNDER_USED_BELOW`].
     UnderUsed,
-    /// Allocated and known to do nothing.
+    /// Allocated and idle.
     Idle,
-    /// Allocated, and no fresh reading says whether it works.
+    /// Allocated, without a fresh reading of utilization.
     NotRead,
-    /// Held by nobody.
+    /// Unallocated.
     Unallocated,
-    /// Held by nobody, and out of service.
+    /// Unallocated and out of service.
     OutOfService,
     /// Allocated to a run that failed, since its last checkpoint.
     LostToFailure,
@@ -39,7 +39,7 @@ impl CostPart {
         Self::LostToPreemption,
     ];
 
-    /// As people read it.
+    /// Display name.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Useful => "useful",
@@ -53,7 +53,7 @@ impl CostPart {
         }
     }
 
-    /// As in names of fields: `under_used`.
+    /// Field name: `under_used`.
     pub const fn field(self) -> &'static str {
         match self {
             Self::Useful => "useful",
@@ -68,14 +68,14 @@ impl CostPart {
     }
 }
 
-/// What the ledger is summed by.
+/// A dimension to group usage by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dimension {
     /// Pool.
     Pool,
-    /// Class of device.
+    /// Device class.
     Class,
-    /// How the hours are paid.
+    /// Billing mode.
     Billing,
     /// Zone.
     Zone,
@@ -89,7 +89,7 @@ pub enum Dimension {
     Owner,
     /// Job: `namespace/name`.
     Job,
-    /// Models that are served.
+    /// Served models.
     Model,
 }
 
@@ -108,7 +108,7 @@ impl Dimension {
         Self::Model,
     ];
 
-    /// As on the command line, and as the column of the ledger is called.
+    /// Name on the command line and of the ledger column.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pool => "pool",
@@ -146,56 +146,64 @@ impl UsageFilter {
     }
 }
 
-/// A sum of rows. Times are milliseconds of whole devices, money micro-USD.
+/// A sum of rows. Times are milliseconds of whole devices, money is micro-USD.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UsageTotals {
-    /// Allocated and at work.
+    /// Allocated and busy.
     pub busy_ms: i64,
-    /// Allocated and known to do nothing.
+    /// Allocated and idle.
     pub idle_ms: i64,
-    /// Allocated, not known whether it works.
+    /// Allocated without a reading.
     pub not_read_ms: i64,
-    /// Held by nobody.
+    /// Unallocated.
     pub unallocated_ms: i64,
-    /// Held by nobody, and out of service.
+    /// Unallocated and out of service.
     pub out_of_service_ms: i64,
-    /// Not known at all.
+    /// Unobserved.
     pub unobserved_ms: i64,
-    /// Of the allocated time, that of runs that failed.
+    /// Allocated time of runs that failed; part of the allocated time.
     pub lost_failure_ms: i64,
-    /// Of the allocated time, that of runs that were preempted or evicted.
+    /// Allocated time of runs that were preempted or evicted; part of the allocated time.
     pub lost_preemption_ms: i64,
-    /// It is not known which runs failed or were preempted: what they lost stands in the parts that it was used as.
+    /// True when it is not known which runs failed or were preempted: their time stays in busy, idle and not read.
     pub losses_unknown: bool,
-    /// Of the allocated time, that of devices with a price.
+    /// Allocated time of devices with a price.
     pub priced_allocated_ms: i64,
-    /// Of the busy time, that of devices with a price.
+    /// Busy time of devices with a price.
     pub priced_busy_ms: i64,
-    /// All observed time of devices without a price.
+    /// Observed time of devices without a price.
     pub unpriced_ms: i64,
-    /// All observed time of spot devices.
+    /// Observed time of spot devices.
     pub spot_ms: i64,
-    /// Of it, the time whose price on demand is known.
+    /// Spot time with a known on-demand price.
     pub spot_listed_ms: i64,
-    /// What that time would have cost on demand, less what it cost, micro-USD; `None` where there is none.
+    /// On-demand cost of that time minus its actual cost, micro-USD; `None` where there is no such time.
     pub spot_saved_micros: Option<i64>,
-    /// Jobs that ended well; `None` where the ledger did not count them in all of the span.
+    /// Jobs that succeeded; `None` where the ledger did not count them over the whole span.
     pub finished: Option<i64>,
     /// Energy, mWh; `None` where no counter was read.
     pub energy_mwh: Option<i64>,
-    /// Where each dollar went, by [`CostPart`]; `None` where no device has a price.
+    /// Observed time of rows with an energy reading.
+    pub metered_ms: i64,
+    /// Cost by [`CostPart`], micro-USD; `None` where no device has a price.
     pub parts_micros: Option<[i64; 8]>,
 }
 
 impl UsageTotals {
-    /// Device time that somebody held.
+    /// Allocated device time, milliseconds.
     pub fn allocated_ms(&self) -> i64 {
         self.busy_ms + self.idle_ms + self.not_read_ms
     }
 
-    /// Device time for which there are pictures.
+    /// Observed device time, milliseconds.
     pub fn observed_ms(&self) -> i64 {
         self.allocated_ms() + self.unallocated_ms + self.out_of_service_ms
+    }
+
+    /// Share of the observed time with an energy reading, 0 to 1; `None` where nothing was observed.
+    pub fn metered_ratio(&self) -> Option<f64> {
+        let observed = self.observed_ms();
+        (observed > 0).then(|| self.metered_ms as f64 / observed as f64)
     }
 
     /// Cost, micro-USD: the sum of its parts. `None` where no device has a price.
@@ -203,7 +211,7 @@ impl UsageTotals {
         self.parts_micros.map(|parts| parts.iter().sum())
     }
 
-    /// What one part cost, micro-USD.
+    /// Cost of one part, micro-USD.
     pub fn part_micros(&self, part: CostPart) -> Option<i64> {
         let is_loss = matches!(part, CostPart::LostToFailure | CostPart::LostToPreemption);
         let parts = self
@@ -212,25 +220,25 @@ impl UsageTotals {
         parts.map(|parts| parts[part as usize])
     }
 
-    /// USD for an allocated device-hour: all cost of the row over the hours that were allocated.
+    /// USD per allocated device-hour: all cost of the row over its allocated hours.
     pub fn usd_per_allocated_hour(&self) -> Option<f64> {
         per_hour(self.cost_micros()?, self.priced_allocated_ms)
     }
 
-    /// USD for a busy device-hour: all cost of the row over the hours that were worked.
+    /// USD per busy device-hour: all cost of the row over its busy hours.
     pub fn usd_per_busy_hour(&self) -> Option<f64> {
         per_hour(self.cost_micros()?, self.priced_busy_ms)
     }
 
-    /// USD for a job that ended well: all cost of the row over these jobs. `None` where none ended well, and where some of the
-    /// allocated time has no price.
+    /// USD per succeeded job: all cost of the row over these jobs. `None` where no job succeeded, or where some allocated time
+    /// has no price.
     pub fn usd_per_finished_job(&self) -> Option<f64> {
         let jobs = self.finished.filter(|jobs| *jobs > 0)?;
         let is_priced = self.priced_allocated_ms == self.allocated_ms();
         Some(self.cost_micros().filter(|_| is_priced)? as f64 / 1e6 / jobs as f64)
     }
 
-    /// Time of spot devices whose price on demand is not known, milliseconds.
+    /// Spot time without a known on-demand price, milliseconds.
     pub fn spot_unlisted_ms(&self) -> i64 {
         self.spot_ms - self.spot_listed_ms
     }
@@ -263,36 +271,37 @@ impl AddAssign for UsageTotals {
         self.spot_saved_micros = sum(self.spot_saved_micros, other.spot_saved_micros);
         self.finished = sum(self.finished, other.finished);
         self.energy_mwh = sum(self.energy_mwh, other.energy_mwh);
+        self.metered_ms += other.metered_ms;
         self.parts_micros = match (self.parts_micros, other.parts_micros) {
             (Some(mut a), Some(b)) => {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
                 Some(a)
             }
-            // Devices without a price are left out of the sum, and counted in `unpriced_ms`.
+            // Devices without a price are omitted from the sum and counted in `unpriced_ms`.
             (a, b) => a.or(b),
         };
     }
 }
 
-/// A sum by some dimensions.
+/// A sum grouped by dimensions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageSum {
-    /// The values of the dimensions, in their order; empty for what has none.
+    /// Values of the dimensions, in their order; empty where a row has no value.
     pub names: Vec<String>,
-    /// Which step of the span it is of, from 0.
+    /// Index of the time step in the span, from 0.
     pub step: usize,
     /// The sums.
     pub totals: UsageTotals,
 }
 
-/// An hourly row as it is kept.
+/// An hourly row as stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HourRow {
     /// Whole hours since the Unix epoch, UTC.
     pub hour: i64,
-    /// Nothing more comes of the hour.
+    /// True when the hour is closed and does not change any more.
     pub closed: bool,
-    /// What tells it apart.
+    /// Key of the row.
     pub key: UsageKey,
     /// The sums.
     pub totals: UsageTotals,

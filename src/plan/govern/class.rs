@@ -1,4 +1,4 @@
-//! How a job enters a decision: what stands on it, and nothing else, says that.
+//! Classifies the jobs of a decision, only by the state of their objects.
 
 use std::time::Duration;
 
@@ -7,83 +7,85 @@ use model::fleet::govern::{REQUEUE_AT, parent_words};
 
 use super::GovernedJob;
 
-/// A job whose pods have run for so long when it is first seen was there before `govern`: it is not stopped.
+/// A job whose pods have run this long when it is first seen was there before `govern`: it is not stopped.
 const ADOPTED_AFTER: Duration = Duration::from_secs(60);
 
-/// How a job enters a decision.
+/// Class of a job in a decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Class {
+pub(super) enum GovernClass {
     Refused(String),
     Over,
     New,
     Adopted,
     Admitted,
     Leaving,
-    /// Somebody suspended it once it was admitted.
+    /// Someone suspended it after it was admitted.
     TakenBack,
     Held(String),
     Waiting,
 }
 
-pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) -> Class {
+pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) -> GovernClass {
     let governed = &job.governed;
     if let Some(why) = &job.refused {
-        return Class::Refused(why.clone());
+        return GovernClass::Refused(why.clone());
     }
     if job.is_over {
-        return Class::Over;
+        return GovernClass::Over;
     }
-    // No room is kept for a job that cannot be changed, and it is not preempted; one that was admitted still holds its quota.
+    // A job that cannot be changed gets no devices reserved and is not preempted; an admitted one keeps its quota.
     if let Some(why) = &job.denied
         && !governed.is_admitted()
     {
         let words = format!("it could not be changed, and is tried again later: {why}");
         return match governed.suspended && !governed.was_admitted() {
-            true => Class::Held(words),
-            false => Class::Refused(words),
+            true => GovernClass::Held(words),
+            false => GovernClass::Refused(words),
         };
     }
     let mut ours = snapshot.queues.iter();
     let queue = ours.find(|it| it.system == System::Stokehold && it.name == job.queue);
     if !governed.suspended && (!observe || job.has_pods) {
         if governed.is_admitted() {
-            return Class::Admitted;
+            return GovernClass::Admitted;
         }
         let ran = job.running_since.map(|since| snapshot.at.since(since));
-        // What was written on before waits in its queue again, however long its last pods take to end.
-        // What holds no devices is not stopped: that its pods do not run is not known.
+        // A job with our annotations waits in its queue again, however long its last pods take to end.
+        // A job without devices is not stopped: whether its pods run is unknown.
         let was_there = job.asks_nothing
             || !governed.was_governed() && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
         return match observe || was_there {
-            true if queue.is_some_and(|queue| queue.admits) => Class::Adopted,
-            true => Class::Refused(format!("it runs, and there is no queue {}", governed.queue)),
-            false => Class::New,
+            true if queue.is_some_and(|queue| queue.admits) => GovernClass::Adopted,
+            true => {
+                GovernClass::Refused(format!("it runs, and there is no queue {}", governed.queue))
+            }
+            false => GovernClass::New,
         };
     }
     if governed.suspended && governed.was_admitted() {
-        return Class::TakenBack;
+        return GovernClass::TakenBack;
     }
     if job.has_pods {
-        return Class::Leaving;
+        return GovernClass::Leaving;
     }
     if governed.is_held() {
-        return Class::Held(governed.hold_words().to_owned());
+        return GovernClass::Held(governed.hold_words().to_owned());
     }
     match queue {
-        None => return Class::Held(format!("there is no queue {}", governed.queue)),
-        Some(queue) if !queue.admits => return Class::Held(parent_words(&governed.queue)),
+        None => return GovernClass::Held(format!("there is no queue {}", governed.queue)),
+        Some(queue) if !queue.admits => return GovernClass::Held(parent_words(&governed.queue)),
         Some(_) => {}
     }
     if !job.is_known {
-        return Class::Held("what it asks for is not known yet".to_owned());
+        return GovernClass::Held("what it asks for is not known yet".to_owned());
     }
     match governed.moment(REQUEUE_AT) {
-        Some(at) if at > snapshot.at => Class::Held(format!(
+        Some(at) if at > snapshot.at => GovernClass::Held(format!(
             "preempted {}: not admitted before {}",
             times(governed.evictions()),
             at.rfc3339()
         )),
-        _ => Class::Waiting,
+        _ => GovernClass::Waiting,
     }
 }
 

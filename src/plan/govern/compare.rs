@@ -1,17 +1,17 @@
-//! What `govern` would do beside what kube-scheduler has done with the same jobs.
+//! Compares what `govern` would do with what kube-scheduler did with the same jobs.
 
 use model::base::quantities::counted;
 use model::fleet::Fleet;
 use model::fleet::job::JobState;
 
-use super::{Decision, GovernedJob, Purpose, Standing};
+use super::{AdmissionState, Decision, GovernedJob, Purpose};
 
-/// Jobs, and the devices that they ask for or hold.
+/// Number of jobs, and of the devices that they request or have allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobCount {
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// Devices.
+    /// Number of devices.
     pub devices: u64,
 }
 
@@ -30,14 +30,14 @@ impl JobCount {
     }
 }
 
-/// The jobs with the label, as kube-scheduler has them and as `govern` would.
+/// The jobs with the label, under kube-scheduler and under `govern`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Comparison {
     /// All of their pods run.
     pub run: JobCount,
-    /// They have no pod on a node.
+    /// None of their pods is scheduled.
     pub pending: JobCount,
-    /// Gangs some of whose pods hold devices while the rest waits.
+    /// Gangs with some pods scheduled and others pending.
     pub partial: JobCount,
     /// Pending, and would be admitted now.
     pub would_admit: JobCount,
@@ -48,10 +48,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// In one sentence.
+    /// The comparison in one sentence.
     pub fn sentence(&self) -> String {
         format!(
-            "kube-scheduler: running {}, pending {}, held by gangs that are not whole {}; govern: would admit {}, preempt {}, keep waiting {}",
+            "kube-scheduler: running {}, pending {}, running in incomplete gangs {}; govern: would admit {}, preempt {}, keep waiting {}",
             self.run.words(),
             self.pending.words(),
             self.partial.words(),
@@ -62,7 +62,7 @@ impl Comparison {
     }
 }
 
-/// Compares a decision to what kube-scheduler has done.
+/// Compares a decision with what kube-scheduler did.
 pub fn compare(fleet: &Fleet, decision: &Decision, jobs: &[GovernedJob]) -> Comparison {
     let mut out = Comparison::default();
     for job in jobs.iter().filter(|job| job.refused.is_none()) {
@@ -80,8 +80,10 @@ pub fn compare(fleet: &Fleet, decision: &Decision, jobs: &[GovernedJob]) -> Comp
             JobState::Failed | JobState::Done => {}
         }
         match decision.standings.get(&job.key) {
-            Some(Standing::Admits) => out.would_admit.add(asked),
-            Some(Standing::Waiting(_) | Standing::WaitsForPods | Standing::Held(_)) => {
+            Some(AdmissionState::Admits) => out.would_admit.add(asked),
+            Some(
+                AdmissionState::Waiting(_) | AdmissionState::WaitsForPods | AdmissionState::Held(_),
+            ) => {
                 out.would_wait.add(asked);
             }
             _ => {}
@@ -111,7 +113,7 @@ mod tests {
         };
         assert_eq!(
             compared.sentence(),
-            "kube-scheduler: running 2 jobs of 12 devices, pending none, held by gangs that are not whole 1 job of 1 device; \
+            "kube-scheduler: running 2 jobs of 12 devices, pending none, running in incomplete gangs 1 job of 1 device; \
              govern: would admit none, preempt none, keep waiting 1 job of 8 devices"
         );
     }

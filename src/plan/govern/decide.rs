@@ -1,4 +1,4 @@
-//! One decision: who is suspended, admitted and preempted now.
+//! One decision: which jobs are suspended, admitted and preempted now.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,55 +17,55 @@ use model::fleet::govern::{
 };
 use model::fleet::job::JobKey;
 
-use super::class::{Class, class_of};
+use super::class::{GovernClass, class_of};
 use super::nodes::node_rule;
 use super::prepare::{PENDING, add_pending_pods, is_stuck, prepare};
 use super::{GovernedJob, PlannedWrite, Purpose};
 
-/// An admitted job whose pods find no nodes for so long waits in its queue again.
+/// An admitted job whose pods are unschedulable for this long is requeued.
 pub(super) const PLACED_WITHIN: Duration = Duration::from_secs(300);
 
-/// The longest that a preempted job waits before it may be admitted again.
+/// Longest back-off of a preempted job.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1800);
 
-/// What the settings say.
+/// The rules of the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GovernRules {
-    /// How long a job that saves checkpoints has for another one before it is preempted.
+    /// How long a job that saves checkpoints has to save another one before it is preempted.
     pub checkpoint_grace: Duration,
-    /// How long a job waits at least after its first preemption; twice as long after each further one.
+    /// Back-off of a job after its first preemption; doubled for each further one.
     pub backoff: Duration,
-    /// Since when there are queues: a job that was made before may have run before it was governed, and stays admitted whatever its
-    /// queue has.
+    /// When the queues were created: an older job may have run before it was governed, and stays admitted whatever its queue's
+    /// quota.
     pub since: Moment,
-    /// Nothing is written: what is not suspended and has no pods is looked at as if it were, and what runs as if it were admitted.
+    /// Nothing is written: unsuspended jobs without pods count as suspended, and running ones as admitted.
     pub observe: bool,
 }
 
-/// Where a job with the label stands.
+/// State of a job with the label.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It is left alone, and why.
+pub enum AdmissionState {
+    /// It is left alone, for this reason.
     Refused(String),
-    /// It was made without being suspended, and is suspended now.
+    /// It was created unsuspended, and is suspended now.
     New,
-    /// Its quota is held, and its pods run or come.
+    /// Its quota is reserved, and its pods run or are being created.
     Admitted,
-    /// It is admitted by this decision.
+    /// This decision admits it.
     Admits,
-    /// It would be admitted; pods of others must have gone first, or found their nodes.
+    /// It would be admitted once pods of other jobs have ended or are scheduled.
     WaitsForPods,
-    /// It waits for its turn, at this place in its queue, from 1.
+    /// It is pending, at this position in its queue, from 1.
     Waiting(usize),
-    /// It is not considered, and why.
+    /// It is not considered, for this reason.
     Held(String),
     /// It is being preempted.
     Preempted,
-    /// It ends, or its pods go.
+    /// It has ended, or its pods are ending.
     Ending,
 }
 
-impl Standing {
+impl AdmissionState {
     /// The word for metrics.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -80,23 +80,23 @@ impl Standing {
     }
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Decision {
-    /// What is written, in order.
+    /// The writes, in order.
     pub writes: Vec<PlannedWrite>,
-    /// Where each job with the label stands.
-    pub standings: BTreeMap<JobKey, Standing>,
-    /// Those that are admitted and whose pods are not all on nodes.
+    /// State of each job with the label.
+    pub standings: BTreeMap<JobKey, AdmissionState>,
+    /// Admitted jobs whose pods are not all scheduled.
     pub missing: Vec<JobKey>,
-    /// The fleet that it was decided on: what is governed, and what others hold.
+    /// The fleet that it was decided on: governed jobs, and what others have allocated.
     pub snapshot: Snapshot,
 }
 
-/// Decides on a fleet as [`engine::live::snapshot`] shows it.
+/// Decides on a fleet snapshot of [`engine::live::snapshot`].
 pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules) -> Decision {
     let by_key: BTreeMap<&JobKey, &GovernedJob> = jobs.iter().map(|job| (&job.key, job)).collect();
-    let mut classes: BTreeMap<&JobKey, Class> = jobs
+    let mut classes: BTreeMap<&JobKey, GovernClass> = jobs
         .iter()
         .map(|job| (&job.key, class_of(job, &snapshot, rules.observe)))
         .collect();
@@ -105,8 +105,8 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     let pending = add_pending_pods(&mut snapshot, &classes);
     let compiled = CompiledFleet::new(snapshot);
     let mut actual = State::new(&compiled);
-    // Those that were admitted hold the nodes that their pods will have. Those that find none are first in the cycle, so that room is
-    // kept for them.
+    // Admitted jobs keep the nodes that their pending pods will get. Those without such nodes come first in the cycle, so that
+    // devices are reserved for them.
     let mut homeless: Vec<JobKey> = Vec::new();
     for (key, of) in &pending {
         let Some(work) = compiled.work(key) else {
@@ -120,8 +120,8 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     }
     actual.commit();
     let mut then = actual.clone();
-    for work in 0..compiled.works.len() {
-        if then.standing(work).status == Status::Ending && !is_stuck(&compiled, work) {
+    for work in 0..compiled.workloads.len() {
+        if then.workload_state(work).status == Status::Ending && !is_stuck(&compiled, work) {
             then.evict(work);
             then.set_status(work, Status::Held);
         }
@@ -135,7 +135,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
         rules,
         decision: Decision::default(),
     };
-    run.stand(&classes, &positions);
+    run.set_states(&classes, &positions);
     run.enter(&classes);
     let pushed = run.preempt(&cycle);
     run.find_missing(&classes);
@@ -151,12 +151,12 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
     decision
 }
 
-/// Jobs that run, were not admitted, and were made after the queues: those beyond the quota of their queue count as new, and wait in it.
+/// Treats running jobs that were never admitted and are younger than the queues as new where they exceed their queue's quota.
 /// They started while `govern` did not run or could not write.
 fn refuse_adoptions(
     snapshot: &Snapshot,
     by_key: &BTreeMap<&JobKey, &GovernedJob>,
-    classes: &mut BTreeMap<&JobKey, Class>,
+    classes: &mut BTreeMap<&JobKey, GovernClass>,
     rules: &GovernRules,
 ) {
     let mut late = Vec::new();
@@ -164,7 +164,7 @@ fn refuse_adoptions(
         let job = by_key.get(key);
         let is_late = |job: &&&GovernedJob| job.governed.created > rules.since && !job.asks_nothing;
         if let Some(job) = job.filter(is_late)
-            && *class == Class::Adopted
+            && *class == GovernClass::Adopted
         {
             late.push((job.running_since, key));
         }
@@ -176,28 +176,28 @@ fn refuse_adoptions(
     prepare(&mut trial, by_key, classes);
     let compiled = CompiledFleet::new(trial);
     let mut state = State::new(&compiled);
-    // The last to start goes first.
+    // The last to start is suspended first.
     late.sort_unstable();
     for (_, key) in late.into_iter().rev() {
         let Some(work) = compiled.work(key) else {
             continue;
         };
-        let Some(queue) = compiled.works[work].queue else {
+        let Some(queue) = compiled.workloads[work].queue else {
             continue;
         };
         let mut pairs = 0..state.tree().width(queue);
         if pairs.any(|pair| state.available(queue, pair) < 0) {
             state.evict(work);
-            classes.insert(key, Class::New);
+            classes.insert(key, GovernClass::New);
         }
     }
 }
 
-/// How often a cycle is run again without those that it admits in vain.
+/// How often a cycle is repeated without the jobs that it admits in vain.
 const MOST_TRIES: usize = 4;
 
-/// A cycle that admits nobody whom the next one would preempt: within one cycle nobody who has just been admitted is preempted, so one
-/// that borrows might start, only to be pushed out by one that comes later in the same cycle and has the quota of its own.
+/// A cycle that admits no job that the next cycle would preempt. A cycle does not preempt what it has just admitted, so a
+/// borrowing job could start, only to be preempted by a later job of the same cycle that has nominal quota.
 fn lasting_cycle(state: &State<'_>) -> Cycle {
     let mut base = state.clone();
     let mut tries = 1;
@@ -236,7 +236,7 @@ fn lasting_cycle(state: &State<'_>) -> Cycle {
     }
 }
 
-/// The place of each that waits in its queue, from 1.
+/// The position of each pending job in its queue, from 1.
 fn positions(state: &State<'_>) -> BTreeMap<JobKey, usize> {
     let compiled = state.compiled();
     let lines = cycle::pending(state).into_values();
@@ -262,16 +262,22 @@ impl Run<'_> {
         &self.compiled.workload(work).key
     }
 
-    fn stand(&mut self, classes: &BTreeMap<&JobKey, Class>, positions: &BTreeMap<JobKey, usize>) {
+    fn set_states(
+        &mut self,
+        classes: &BTreeMap<&JobKey, GovernClass>,
+        positions: &BTreeMap<JobKey, usize>,
+    ) {
         for (key, class) in classes {
             let standing = match class {
-                Class::Refused(why) => Standing::Refused(why.clone()),
-                Class::Over | Class::Leaving => Standing::Ending,
-                Class::TakenBack => Standing::Held("somebody suspended it".to_owned()),
-                Class::New => Standing::New,
-                Class::Adopted | Class::Admitted => Standing::Admitted,
-                Class::Held(why) => Standing::Held(why.clone()),
-                Class::Waiting => Standing::Waiting(positions.get(*key).copied().unwrap_or(1)),
+                GovernClass::Refused(why) => AdmissionState::Refused(why.clone()),
+                GovernClass::Over | GovernClass::Leaving => AdmissionState::Ending,
+                GovernClass::TakenBack => AdmissionState::Held("suspended by a user".to_owned()),
+                GovernClass::New => AdmissionState::New,
+                GovernClass::Adopted | GovernClass::Admitted => AdmissionState::Admitted,
+                GovernClass::Held(why) => AdmissionState::Held(why.clone()),
+                GovernClass::Waiting => {
+                    AdmissionState::Waiting(positions.get(*key).copied().unwrap_or(1))
+                }
             };
             self.decision.standings.insert((*key).clone(), standing);
         }
@@ -305,22 +311,22 @@ impl Run<'_> {
         });
     }
 
-    /// Those that are new wait in their queue from now on, and those that ran before count as admitted.
-    fn enter(&mut self, classes: &BTreeMap<&JobKey, Class>) {
+    /// Suspends new jobs into their queues, and marks jobs that ran before as admitted.
+    fn enter(&mut self, classes: &BTreeMap<&JobKey, GovernClass>) {
         let known = |(key, class)| Some((key, class, *self.by_key.get(key)?));
-        let mut all: Vec<(&&JobKey, &Class, &GovernedJob)> =
+        let mut all: Vec<(&&JobKey, &GovernClass, &GovernedJob)> =
             classes.iter().filter_map(known).collect();
-        // Those whose pods may start at any moment, or have, first; then the oldest.
+        // First those whose pods exist or may start at any moment, then the oldest.
         all.sort_by_key(|(_, _, job)| {
             let has_none = !job.has_pods && job.pending_since.is_none();
             (has_none, job.governed.created)
         });
         for (key, class, job) in all {
             match class {
-                Class::New => {
+                GovernClass::New => {
                     let words = format!("not admitted by queue {} yet", job.governed.queue);
                     let mut notes = vec![(REASON, Some(words.clone()))];
-                    // What a copy carries of the first job is none of its own; who was resumed is held no more.
+                    // Annotations copied from another job are removed; a resumed job is no longer on hold.
                     let stale = [ADMITTED, FLAVOR].into_iter();
                     let stale = stale.filter(|key| job.governed.notes.get(key).is_some());
                     notes.extend(stale.map(|key| (key, None)));
@@ -329,8 +335,8 @@ impl Run<'_> {
                     }
                     self.write(key, Purpose::Suspend, Some(true), notes, words);
                 }
-                Class::TakenBack => {
-                    let words = "held: somebody suspended it".to_owned();
+                GovernClass::TakenBack => {
+                    let words = "held: suspended by a user".to_owned();
                     let notes = vec![
                         (ADMITTED, None),
                         (FLAVOR, None),
@@ -339,7 +345,7 @@ impl Run<'_> {
                     ];
                     self.write(key, Purpose::Hold, None, notes, words);
                 }
-                Class::Adopted => {
+                GovernClass::Adopted => {
                     let since = job.running_since.unwrap_or_else(|| self.now());
                     let mut notes = vec![(ADMITTED, Some(since.rfc3339()))];
                     let flavor = self.flavor_in_use(key);
@@ -368,7 +374,7 @@ impl Run<'_> {
         Some(flavors_word(&pairs)).filter(|word| !word.is_empty())
     }
 
-    /// Those that go so that others start; gives all that are on their way out.
+    /// Preempts jobs so that others start; returns all that are on their way out.
     fn preempt(&mut self, cycle: &Cycle) -> Vec<JobKey> {
         let mut pushed = Vec::new();
         for preempted in &cycle.preempted {
@@ -387,26 +393,26 @@ impl Run<'_> {
             return;
         };
         if !job.governed.is_admitted() {
-            // It is being adopted; the next decision may push it out.
+            // It is being adopted; the next decision may preempt it.
             return;
         }
         self.decision
             .standings
-            .insert(key.clone(), Standing::Preempted);
-        if self.awaits_checkpoint(job, || format!("it makes room for {by}")) {
+            .insert(key.clone(), AdmissionState::Preempted);
+        if self.awaits_checkpoint(job, || format!("it frees devices for {by}")) {
             return;
         }
         let words = format!("preempted: {by} has priority for its devices");
         self.send_back(job, Purpose::Preempt, words);
     }
 
-    /// Whether a job still has time to save a checkpoint before it is suspended. Asks it for one where that was not done yet.
+    /// Whether a job still has time to save a checkpoint before it is suspended. Requests one where that was not done yet.
     fn awaits_checkpoint(&mut self, job: &GovernedJob, why: impl Fn() -> String) -> bool {
         let now = self.now();
         let asked = job.governed.moment(PREEMPTING);
         let grace = self.rules.checkpoint_grace;
         let waits = match (asked, job.last_checkpoint) {
-            // One that never saved anything loses no less by waiting.
+            // A job without checkpoints loses no less by waiting.
             (_, None) => false,
             (None, Some(_)) => !grace.is_zero(),
             (Some(asked), Some(saved)) => saved <= asked && now.since(asked) < grace.into(),
@@ -414,13 +420,13 @@ impl Run<'_> {
         if waits && asked.is_none() {
             let stamp = Some(now.rfc3339());
             let notes = vec![(PREEMPTING, stamp.clone()), (CHECKPOINT_WANTED, stamp)];
-            let words = format!("a checkpoint is awaited before {}", why());
+            let words = format!("waiting for a checkpoint before {}", why());
             self.write(&job.key, Purpose::AskCheckpoint, None, notes, words);
         }
         waits
     }
 
-    /// Takes a job off its devices; it waits again once its back-off is over.
+    /// Suspends a job; it is pending again after its back-off.
     fn send_back(&mut self, job: &GovernedJob, purpose: Purpose, words: String) {
         let governed = &job.governed;
         let evictions = governed.evictions().saturating_add(1);
@@ -443,9 +449,9 @@ impl Run<'_> {
         self.write(&job.key, purpose, Some(true), notes, words);
     }
 
-    /// Those that are admitted and whose pods are not all on nodes, whatever the reason: the scheduler, a quota of the namespace or a
-    /// webhook may know one that the engine does not.
-    fn find_missing(&mut self, classes: &BTreeMap<&JobKey, Class>) {
+    /// Finds admitted jobs whose pods are not all scheduled, whatever the reason: the scheduler, a ResourceQuota or a webhook may
+    /// have one that the engine does not know.
+    fn find_missing(&mut self, classes: &BTreeMap<&JobKey, GovernClass>) {
         for (key, class) in classes {
             let work = self
                 .compiled
@@ -453,22 +459,22 @@ impl Run<'_> {
                 .map(|work| self.compiled.workload(work));
             let mut sets = work.into_iter().flat_map(|work| &work.sets);
             let lacks = |set: &PodSet| {
-                !set.ask.devices.is_empty() && set.placements.len() < set.count as usize
+                !set.requests.devices.is_empty() && set.placements.len() < set.count as usize
             };
-            if *class == Class::Admitted && sets.any(lacks) {
+            if *class == GovernClass::Admitted && sets.any(lacks) {
                 self.decision.missing.push((*key).clone());
             }
         }
     }
 
-    /// Those that were admitted and whose pods find no nodes.
+    /// Requeues admitted jobs whose pods are unschedulable.
     fn requeue(&mut self, homeless: &[JobKey], pushed: &[JobKey]) {
         let missing = self.decision.missing.clone();
         for key in missing.iter().filter(|key| !pushed.contains(key)) {
             let Some(job) = self.by_key.get(key).copied() else {
                 continue;
             };
-            // Pods that do their work alone go on with it, unless the devices that the others lack are not there.
+            // Independent pods keep working, unless the devices for the others do not exist.
             let works = job.has_pods && !job.is_gang;
             if works && !homeless.contains(key) {
                 continue;
@@ -484,10 +490,10 @@ impl Run<'_> {
             }
             self.decision
                 .standings
-                .insert(key.clone(), Standing::Preempted);
+                .insert(key.clone(), AdmissionState::Preempted);
             let is_asked = job.has_pods
                 && self.awaits_checkpoint(job, || {
-                    "it waits again: not all of its pods have nodes".to_owned()
+                    "to be requeued: not all of its pods have nodes".to_owned()
                 });
             if !is_asked {
                 let minutes = PLACED_WITHIN.as_secs() / 60;
@@ -500,25 +506,25 @@ impl Run<'_> {
         }
     }
 
-    /// Those that were asked for a checkpoint and need not go any more.
-    fn keep_running(&mut self, classes: &BTreeMap<&JobKey, Class>, pushed: &[JobKey]) {
+    /// Cancels the checkpoint requests of jobs that no longer need to be preempted.
+    fn keep_running(&mut self, classes: &BTreeMap<&JobKey, GovernClass>, pushed: &[JobKey]) {
         for (key, class) in classes {
             let asked = self
                 .by_key
                 .get(key)
                 .is_some_and(|job| job.governed.notes.get(PREEMPTING).is_some());
-            let goes = self.decision.standings.get(*key) == Some(&Standing::Preempted);
-            if *class == Class::Admitted && asked && !pushed.contains(key) && !goes {
+            let goes = self.decision.standings.get(*key) == Some(&AdmissionState::Preempted);
+            if *class == GovernClass::Admitted && asked && !pushed.contains(key) && !goes {
                 let notes = vec![(PREEMPTING, None), (CHECKPOINT_WANTED, None)];
-                let words = "nobody needs its devices any more".to_owned();
+                let words = "no job needs its devices any more".to_owned();
                 self.write(key, Purpose::KeepRunning, None, notes, words);
             }
         }
     }
 
-    /// Those that start, as far as what others hold allows it now.
+    /// Admits jobs for which the devices are free now.
     fn admit(&mut self, actual: &mut State<'_>, cycle: &Cycle, homeless: &[JobKey]) {
-        // What those lack nobody else gets, whether it would be back in time or not.
+        // What these jobs lack is reserved for them, even if another job would end in time.
         let kept: Vec<Option<Name>> = homeless
             .iter()
             .filter_map(|key| self.by_key.get(key))
@@ -541,7 +547,9 @@ impl Run<'_> {
             };
             if kept.iter().any(needs) || !actual.admit_again(admission.work, &admission.allocation)
             {
-                self.decision.standings.insert(key, Standing::WaitsForPods);
+                self.decision
+                    .standings
+                    .insert(key, AdmissionState::WaitsForPods);
                 continue;
             }
             let word = flavors_word(&pairs);
@@ -567,11 +575,11 @@ impl Run<'_> {
             ) {
                 write.write.nodes = node_rule(&self.compiled.snapshot, flavor);
             }
-            self.decision.standings.insert(key, Standing::Admits);
+            self.decision.standings.insert(key, AdmissionState::Admits);
         }
     }
 
-    /// The flavor of the devices of each pod set; none for sets without devices and queues without quotas.
+    /// The flavor of the devices of each pod set; none for pod sets without devices and queues without quotas.
     fn flavors(&self, work: WorkloadId, allocation: &Allocation) -> Vec<(Name, Name)> {
         let snapshot = &self.compiled.snapshot;
         let sets = self.compiled.workload(work).sets.iter();

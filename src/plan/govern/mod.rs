@@ -1,9 +1,9 @@
-//! Govern: decides which jobs of its queues are suspended, admitted and preempted, with the engine's own cycle. Pure: the same fleet
-//! gives the same decision, and all that a decision goes by stands on the cluster's objects, so a restart changes nothing.
+//! Govern: decides which jobs of its queues are suspended, admitted and preempted, with the engine's own cycle. Pure: the same
+//! fleet gives the same decision, and all its inputs are on the cluster's objects, so a restart changes nothing.
 //!
-//! A job is governed when it carries the label `stokehold.dev/queue`, can be suspended, and nobody else has it. It is suspended at
-//! first sight, admitted whole when its queue has quota and nodes have room, and preempted by suspension. What was admitted counts
-//! as held from the moment that its annotation says so, whether its pods are there or not.
+//! A job is governed when it has the label `stokehold.dev/queue`, can be suspended, and no other controller manages it. It is
+//! suspended at first sight, admitted as a whole when its queue has quota and nodes have free devices, and preempted by
+//! suspension. Quota is reserved as soon as the annotation says so, whether the pods exist or not.
 
 mod class;
 mod compare;
@@ -28,18 +28,18 @@ mod tests_week;
 mod tests_world;
 
 pub use compare::{Comparison, JobCount, compare};
-pub use decide::{Decision, GovernRules, Standing, decide};
-pub use status::{Answers, Told, answers, status_writes};
+pub use decide::{AdmissionState, Decision, GovernRules, decide};
+pub use status::{PendingStatus, PendingStatuses, answers, status_writes};
 pub use subject::{GovernedJob, governed_jobs, not_ready};
 
 use cluster::mutations::GovernWrite;
 use model::base::Name;
 use model::fleet::job::JobKey;
 
-/// What a write is for.
+/// Purpose of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// It was made without being suspended: it waits in its queue from now on.
+    /// It was created unsuspended: it is pending in its queue from now on.
     Suspend,
     /// It ran before it was governed: it counts as admitted.
     Adopt,
@@ -47,13 +47,13 @@ pub enum Purpose {
     Admit,
     /// It is asked for a checkpoint before it is preempted.
     AskCheckpoint,
-    /// It stays after all.
+    /// It is not preempted after all.
     KeepRunning,
-    /// It goes so that another starts.
+    /// It is preempted so that another starts.
     Preempt,
-    /// It was admitted, and its pods find no nodes: it waits again.
+    /// It was admitted, but its pods are unschedulable: it is requeued.
     Requeue,
-    /// Somebody suspended it: it is held until it is resumed.
+    /// Someone suspended it: it is on hold until it is resumed.
     Hold,
     /// Its position, reason or expected start has changed.
     Status,
@@ -76,19 +76,19 @@ impl Purpose {
     }
 }
 
-/// One write, and why.
+/// One write, with its purpose and reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedWrite {
     /// The job.
     pub job: JobKey,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// What is written.
+    /// The write.
     pub write: GovernWrite,
-    /// Its queue.
+    /// The job's queue.
     pub queue: Name,
-    /// Devices that it asks for.
+    /// Devices that the job requests.
     pub devices: u64,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
 }

@@ -1,11 +1,11 @@
-//! The label by which pods are kept on the nodes of a flavor.
+//! Node affinity that keeps pods on the nodes of a flavor.
 
 use cluster::mutations::NodeRule;
 use engine::live::CLASS;
 use engine::snapshot::{Flavor, Node, Snapshot};
 use model::base::Name;
 
-/// Labels that tell devices apart, the most telling first; then those that tell machines apart.
+/// Labels that distinguish devices, the most specific first; then those that distinguish machines.
 const LABELS: &[&str] = &[
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -15,7 +15,7 @@ const LABELS: &[&str] = &[
     "stokehold.dev/pool",
 ];
 
-/// Most values that a rule has.
+/// Most values of a rule.
 const MOST: usize = 32;
 
 fn is_of(node: &Node, flavor: &Flavor) -> bool {
@@ -23,8 +23,9 @@ fn is_of(node: &Node, flavor: &Flavor) -> bool {
     flavor.labels.iter().all(carried)
 }
 
-/// The rule that keeps pods on the nodes of a flavor. Nothing where none is needed: all nodes with devices are of it, or the flavor is
-/// one by other labels than the class of devices (those of Kueue's). Also nothing where no label tells its nodes apart.
+/// The node affinity that keeps pods on the nodes of a flavor. `None` where none is needed: all nodes with devices have the
+/// flavor, or the flavor is defined by labels other than the device class (those of Kueue). Also `None` where no label
+/// distinguishes its nodes.
 pub(super) fn node_rule(snapshot: &Snapshot, flavor: &str) -> Option<NodeRule> {
     let flavor = snapshot.flavors.iter().find(|it| &*it.name == flavor)?;
     if flavor.labels.keys().any(|key| &**key != CLASS) {

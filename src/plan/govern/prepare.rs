@@ -1,5 +1,5 @@
-//! The fleet as a decision looks at it: nobody else is admitted, preempted or counted against a queue, and pods of admitted jobs that are
-//! not there yet hold what they will hold.
+//! Prepares the fleet for a decision: jobs that are not governed are not admitted, preempted or counted against a queue, and
+//! missing pods of admitted jobs have their devices reserved.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 
 use super::GovernedJob;
-use super::class::Class;
+use super::class::GovernClass;
 
-/// Pods that were told to end longer ago than this may stay for good: nothing is planned on what they hold.
+/// Pods that have been terminating longer than this may stay for good: their devices do not count as becoming free.
 const STUCK: Duration = Duration::from_secs(600);
 
-/// Who has just been admitted is not preempted: what the next decision sees may differ from what this one planned.
+/// A job is not preempted this soon after its admission: the next snapshot may differ from what was planned.
 const SPARED: Duration = Duration::from_secs(30);
 
-/// The kind that stands for the pods of an admitted job that have no node yet.
+/// The kind of the workloads that stand for unscheduled pods of admitted jobs.
 pub(super) const PENDING: &str = "pods to come";
 
-/// Makes the snapshot one of what is governed: nobody else is admitted, preempted or counted against a queue.
+/// Restricts the snapshot to governed jobs: others are not admitted, preempted or counted against a queue.
 pub(super) fn prepare(
     snapshot: &mut Snapshot,
     by_key: &BTreeMap<&JobKey, &GovernedJob>,
-    classes: &BTreeMap<&JobKey, Class>,
+    classes: &BTreeMap<&JobKey, GovernClass>,
 ) {
     snapshot
         .queues
@@ -35,7 +35,10 @@ pub(super) fn prepare(
     for work in &mut own {
         let class = classes.get(&work.key);
         let job = by_key.get(&work.key);
-        let governed = !matches!(class, None | Some(Class::Refused(_) | Class::Over));
+        let governed = !matches!(
+            class,
+            None | Some(GovernClass::Refused(_) | GovernClass::Over)
+        );
         work.admission = None;
         if !governed {
             work.queue = None;
@@ -46,25 +49,27 @@ pub(super) fn prepare(
             continue;
         }
         work.queue = job.map(|job| job.queue.clone());
-        work.levers.suspend = true;
+        work.mutations.suspend = true;
         let fresh = |at: Moment| now.since(at) < SPARED.into();
         let is_denied = job.is_some_and(|job| job.denied.is_some());
         work.preemptible = !is_denied && !work.admitted_at.is_some_and(fresh);
         if let (Some(job), [set]) = (job, work.sets.as_mut_slice()) {
-            // Pods that have done their work need nothing any more.
+            // Succeeded pods need nothing any more.
             let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);
             let left = set.count.saturating_sub(job.governed.succeeded);
             set.count = left.max(placed).min(set.count);
         }
         for set in &mut work.sets {
-            // A job that is not suspended makes all of its pods.
+            // A job that is not suspended creates all of its pods.
             set.min = set.count;
         }
         let placed = work.sets.iter().any(|set| !set.placements.is_empty());
         work.status = match class {
-            Some(Class::Waiting) => Status::Waiting,
-            Some(Class::Admitted | Class::Adopted) => Status::Running,
-            Some(Class::Leaving | Class::TakenBack | Class::New) if placed => Status::Ending,
+            Some(GovernClass::Waiting) => Status::Waiting,
+            Some(GovernClass::Admitted | GovernClass::Adopted) => Status::Running,
+            Some(GovernClass::Leaving | GovernClass::TakenBack | GovernClass::New) if placed => {
+                Status::Ending
+            }
             _ => Status::Held,
         };
         if work.status != Status::Running {
@@ -75,22 +80,23 @@ pub(super) fn prepare(
     snapshot.settle();
 }
 
-/// Adds workloads that stand for the pods of admitted jobs that have no node yet: their quota is held already, and their nodes are to
-/// be. Gives the key of each with that of its job.
+/// Adds workloads that stand for the unscheduled pods of admitted jobs: their quota is reserved, their nodes are still to be
+/// found. Returns the key of each with that of its job.
 pub(super) fn add_pending_pods(
     snapshot: &mut Snapshot,
-    classes: &BTreeMap<&JobKey, Class>,
+    classes: &BTreeMap<&JobKey, GovernClass>,
 ) -> Vec<(JobKey, JobKey)> {
     let mut more: Vec<(i32, JobKey, Workload)> = Vec::new();
     for work in &snapshot.workloads {
-        if classes.get(&work.key) != Some(&Class::Admitted) || work.status != Status::Running {
+        if classes.get(&work.key) != Some(&GovernClass::Admitted) || work.status != Status::Running
+        {
             continue;
         }
         for (at, set) in work.sets.iter().enumerate() {
             let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);
             let count = set.count.saturating_sub(placed);
-            // Pods without devices are not known by their job: they may be there.
-            if count == 0 || set.ask.devices.is_empty() {
+            // Pods without devices are not known by their job: they may exist.
+            if count == 0 || set.requests.devices.is_empty() {
                 continue;
             }
             let mut selector = set.selector.clone();
@@ -125,7 +131,7 @@ pub(super) fn add_pending_pods(
             more.push((work.priority, work.key.clone(), pods));
         }
     }
-    // As kube-scheduler takes them.
+    // In the order of kube-scheduler.
     more.sort_by_key(|(priority, _, work)| (std::cmp::Reverse(*priority), work.created));
     let key = |(_, of, work): &(i32, JobKey, Workload)| (work.key.clone(), of.clone());
     let keys = more.iter().map(key).collect();
@@ -135,7 +141,7 @@ pub(super) fn add_pending_pods(
     keys
 }
 
-/// Pods of it were told to end long ago, or it is not known when.
+/// True where a pod has been terminating for long, or for an unknown time.
 pub(super) fn is_stuck(compiled: &CompiledFleet, work: WorkloadId) -> bool {
     let now = compiled.snapshot.at;
     let placements = compiled.workload(work).sets.iter();

@@ -1,4 +1,4 @@
-//! What a waiting job is told of itself: its position, why it waits, and when it is expected to start.
+//! Status written to pending jobs: position, reason, and expected start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use model::base::Moment;
 use model::fleet::govern::{ETA, POSITION, REASON};
 use model::fleet::job::JobKey;
 
-use super::{Decision, GovernedJob, PlannedWrite, Purpose, Standing};
+use super::{AdmissionState, Decision, GovernedJob, PlannedWrite, Purpose};
 
-/// The longest reason that is written, in characters.
+/// Longest reason that is written, characters.
 const LONGEST: usize = 400;
 
-/// Why a job waits, and when it is expected to start.
+/// Why a job is pending, and when it is expected to start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Told {
-    /// Why, in words.
+pub struct PendingStatus {
+    /// The reason, in words.
     pub reason: String,
     /// The median of the forecast.
     pub start: Option<Moment>,
 }
 
-/// The same of all that wait.
-pub type Answers = BTreeMap<JobKey, Told>;
+/// The explanation of each pending job.
+pub type PendingStatuses = BTreeMap<JobKey, PendingStatus>;
 
-/// Asks the engine why each job waits and when it starts. Takes up to seconds on ten thousand nodes.
-pub fn answers(snapshot: &Snapshot) -> Answers {
+/// Explains each pending job and forecasts its start. Takes up to seconds with 10,000 nodes.
+pub fn answers(snapshot: &Snapshot) -> PendingStatuses {
     let all = explanations::explain_all(snapshot).into_iter();
     all.map(|(key, answer)| {
-        let told = Told {
+        let told = PendingStatus {
             reason: answer.explanation.reason,
             start: answer.start.and_then(|start| start.p50),
         };
@@ -40,8 +40,8 @@ pub fn answers(snapshot: &Snapshot) -> Answers {
     .collect()
 }
 
-/// A place in the queue as it is written: exact up to 20, then rounded up to tens and hundreds, so that a start at the head is not
-/// thousands of writes.
+/// A queue position as it is written: exact up to 20, then rounded up to tens and hundreds, so that a start at the head does not
+/// cause thousands of writes.
 fn position_word(position: usize) -> String {
     let step = match position {
         0..=20 => 1,
@@ -51,8 +51,8 @@ fn position_word(position: usize) -> String {
     position.div_ceil(step).saturating_mul(step).to_string()
 }
 
-/// By how much an expected start is rounded up, and how far it may move before it is written anew: a twentieth of the time until
-/// then, and five minutes at least.
+/// Rounding of an expected start, and how far it may move before it is written again: a twentieth of the time until then, at
+/// least five minutes.
 fn grain(now: Moment, start: Moment) -> Duration {
     let left = Duration::from_secs(start.since(now).seconds());
     let steps = [300, 900, 3600, 6 * 3600];
@@ -64,7 +64,7 @@ fn grain(now: Moment, start: Moment) -> Duration {
     found.unwrap_or(Duration::from_secs(24 * 3600))
 }
 
-/// The expected start as it is written; the one that stands there where that is still about right.
+/// The expected start as it is written; the old value where that is still about right.
 fn eta_word(old: Option<Moment>, now: Moment, start: Option<Moment>) -> Option<String> {
     let start = start.filter(|start| *start > now)?;
     let grain = grain(now, start);
@@ -81,29 +81,29 @@ fn eta_word(old: Option<Moment>, now: Moment, start: Option<Moment>) -> Option<S
     Some(Moment::from_millis(millis.saturating_mul(step)).rfc3339())
 }
 
-/// What is to be written of where jobs stand, only where it differs from what stands there.
+/// The status writes for pending jobs, only where they differ from the current annotations.
 pub fn status_writes(
     decision: &Decision,
     jobs: &[GovernedJob],
-    answers: &Answers,
+    answers: &PendingStatuses,
 ) -> Vec<PlannedWrite> {
     let now = decision.snapshot.at;
     let mut writes: Vec<((bool, usize), PlannedWrite)> = Vec::new();
     for job in jobs {
         let told = answers.get(&job.key);
         let (rank, position, reason, eta) = match decision.standings.get(&job.key) {
-            Some(Standing::Waiting(position)) => {
+            Some(AdmissionState::Waiting(position)) => {
                 let Some(told) = told else { continue };
                 let old = job.governed.moment(ETA);
                 let reason = told.reason.chars().take(LONGEST).collect();
                 let eta = eta_word(old, now, told.start);
                 (*position, Some(position_word(*position)), reason, eta)
             }
-            Some(Standing::WaitsForPods) => {
+            Some(AdmissionState::WaitsForPods) => {
                 let words = "admitted next: pods of other jobs are starting or ending".to_owned();
                 (0, Some("1".to_owned()), words, None)
             }
-            Some(Standing::Held(why)) => (1, None, why.clone(), None),
+            Some(AdmissionState::Held(why)) => (1, None, why.clone(), None),
             _ => continue,
         };
         let notes: Vec<(&'static str, Option<String>)> = [
@@ -134,7 +134,7 @@ pub fn status_writes(
         let knows = job.governed.notes.get(POSITION).is_some() || job.governed.is_held();
         writes.push(((knows, rank), write));
     }
-    // Those that know nothing yet are told first, and of them those that start soonest.
+    // First the jobs without a status, and of these the ones that start soonest.
     writes.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.job.cmp(&other.job)));
     writes.into_iter().map(|(_, write)| write).collect()
 }

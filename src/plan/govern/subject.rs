@@ -8,51 +8,51 @@ use engine::live::Titles;
 use model::base::{Moment, Name};
 use model::fleet::govern::Governed;
 use model::fleet::job::{Job, JobKey, JobState};
-use model::fleet::observe::{Extent, Table};
+use model::fleet::observe::{ListedNamespaces, Table};
 use model::fleet::queue::{QueueKey, QueueSystem};
 use model::fleet::siting::PodSet;
 use model::fleet::{Fleet, Known};
 use model::plan::Object;
 
-/// A job that carries the label of `govern`.
+/// A job with the label of `govern`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GovernedJob {
     /// Kind, namespace and name.
     pub key: JobKey,
     /// Its object.
     pub object: Object,
-    /// What it says of itself.
+    /// Its labels, annotations and status, as read.
     pub governed: Arc<Governed>,
-    /// Its queue as the engine calls it.
+    /// Its queue, by the engine's name.
     pub queue: Name,
-    /// When it last saved its state; nothing for one that never did.
+    /// When it last saved a checkpoint; `None` if it never did.
     pub last_checkpoint: Option<Moment>,
-    /// Since when pods of it run; nothing while none does.
+    /// Since when any of its pods runs; `None` while none does.
     pub running_since: Option<Moment>,
-    /// Pods of it are on nodes.
+    /// Any of its pods is scheduled.
     pub has_pods: bool,
-    /// Since when pods of it wait for a node; nothing where none does.
+    /// Since when any of its pods is unscheduled; `None` where none is.
     pub pending_since: Option<Moment>,
-    /// Since when it was seen that it is admitted and not all of its pods are on nodes; who decides again and again tells it
+    /// Since when it has been admitted with pods missing; set by the caller from one decision to the next
     /// ([`super::Decision::missing`]).
     pub missing_since: Option<Moment>,
-    /// Why its pods have no nodes, where the cluster says it.
+    /// Why its pods are unschedulable, where the cluster says it.
     pub missing_reason: Name,
-    /// It starts whole or not at all.
+    /// It starts as a whole or not at all.
     pub is_gang: bool,
-    /// What it asks for is known: without that it would be admitted as if it asked for nothing.
+    /// Its requests are known; without them it would be admitted as if it requested nothing.
     pub is_known: bool,
-    /// It asks for no devices: no quota is held by it, and whether its pods run is not known here.
+    /// It requests no devices: it uses no quota, and whether its pods run is not known here.
     pub asks_nothing: bool,
-    /// It has ended, and its last pods go.
+    /// It has ended, and its last pods are ending.
     pub is_over: bool,
-    /// Why it is left alone; nothing for one that is governed.
+    /// Why it is left alone; `None` for a governed one.
     pub refused: Option<String>,
-    /// Why it could not be changed: the server refused or did not answer. Nothing once it may be changed again.
+    /// Why it could not be changed: the server denied it or did not answer. `None` once it may be changed again.
     pub denied: Option<String>,
 }
 
-/// Tables of which a lost one keeps from deciding anything; what the cluster does not serve is known to be empty.
+/// Tables without which nothing is decided; a table that the cluster does not serve counts as empty.
 const NEEDED: &[Table] = &[
     Table::GovernQueues,
     Table::Nodes,
@@ -75,7 +75,7 @@ const NEEDED: &[Table] = &[
     Table::DeviceClasses,
 ];
 
-/// Why nothing can be decided on this fleet; nothing where it can. Half of the facts would admit too much.
+/// Why nothing can be decided on this fleet; `None` where it can. Partial facts would admit too much.
 pub fn not_ready(fleet: &Fleet) -> Option<String> {
     for table in NEEDED {
         let name = table.name();
@@ -87,7 +87,7 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
             }
         }
     }
-    if fleet.extent != Extent::All {
+    if fleet.extent != ListedNamespaces::All {
         return Some("not all namespaces are read: run it without -n, with the role of `stokehold rbac govern`".to_owned());
     }
     match fleet.govern.as_deref() {
@@ -105,7 +105,7 @@ pub fn not_ready(fleet: &Fleet) -> Option<String> {
     }
 }
 
-/// Every job that carries the label and has not ended, by namespace, name and kind.
+/// Every job with the label that has not ended, by namespace, name and kind.
 pub fn governed_jobs(fleet: &Fleet) -> Vec<GovernedJob> {
     let titles = Titles::of(fleet);
     let jobs = fleet.jobs.iter().filter(|job| job.is_live());
@@ -128,7 +128,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         pod.seen.node.is_none() && !pod.seen.phase.is_over()
     };
     let pending = job.pods.iter().filter(waits);
-    // A pod that was told to end says nothing of a job that is to go on.
+    // A terminating pod says nothing about whether the job runs.
     let stays = bound.clone().filter(|pod| pod.seen.deleted.is_none());
     let running_since = stays.filter_map(|pod| pod.seen.started).min();
     let is_unresolved =
@@ -157,7 +157,7 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
     })
 }
 
-/// Why a job with the label, whose kind is served at `place` (group and plural), is left alone.
+/// Why a job with the label is left alone; `place` is the group and plural of its kind.
 fn refusal(job: &Job, governed: &Governed, place: (&str, &str)) -> Option<String> {
     if let Some(owner) = &governed.owner {
         let (kind, name) = (&owner.kind, &owner.name);

@@ -8,11 +8,11 @@ use model::fleet::govern::{
     ADMITTED, CHECKPOINT_WANTED, EVICTIONS, FLAVOR, GovernState, HOLD, POSITION, PREEMPTING,
     REASON, REQUEUE_AT,
 };
-use model::fleet::observe::{Extent, Lost, LostKind, Table};
+use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Table};
 use model::fleet::{Fleet, Known};
 
 use super::tests_world::{World, cohort, queue};
-use super::{Decision, Purpose, Standing, answers, not_ready, status_writes};
+use super::{AdmissionState, Decision, Purpose, answers, not_ready, status_writes};
 
 const TICK: Duration = Duration::from_secs(5);
 const AGED: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ pub(super) fn said(decision: &Decision) -> Vec<String> {
     decision.writes.iter().map(words).collect()
 }
 
-pub(super) fn standing<'a>(decision: &'a Decision, name: &str) -> &'a Standing {
+pub(super) fn standing<'a>(decision: &'a Decision, name: &str) -> &'a AdmissionState {
     let mut all = decision.standings.iter();
     let found = all.find(|(key, _)| &*key.key.name == name);
     found.expect("a job").1
@@ -48,7 +48,7 @@ fn on_incomplete_facts_nothing_is_decided() {
     };
     fleet.govern = Some(std::sync::Arc::new(state(false)));
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("queues.toml:3")));
-    // The queues of the last good document count on.
+    // The queues of the last valid document still count.
     fleet.govern = Some(std::sync::Arc::new(state(true)));
     let none = "ConfigMap stokehold/stokehold-queues has no queue";
     assert_eq!(not_ready(&fleet).as_deref(), Some(none));
@@ -65,11 +65,11 @@ fn on_incomplete_facts_nothing_is_decided() {
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("forbidden")));
     known(&mut fleet, Table::JobSets, Known::Absent);
     assert_eq!(not_ready(&fleet), None);
-    fleet.extent = Extent::Only(std::sync::Arc::from([Name::new("nlp")]));
+    fleet.extent = ListedNamespaces::Only(std::sync::Arc::from([Name::new("nlp")]));
     assert!(not_ready(&fleet).is_some_and(|why| why.contains("not all namespaces")));
 }
 
-/// One node of eight devices, and a queue that has them.
+/// One node of eight devices, and a queue with quota for them.
 fn world() -> World {
     World::new(&[("h100", 8)], vec![queue("a", None, &[("h100", 8, None)])])
 }
@@ -83,7 +83,7 @@ fn a_new_job_is_suspended_then_admitted_then_runs_to_its_end_once() {
     assert_eq!(said(&decision), ["admit j"]);
     assert_eq!(world.job("j").note(FLAVOR), Some("h100"));
     assert!(world.job("j").note(ADMITTED).is_some());
-    // Its pods are not there yet: it is not admitted again, and nobody else gets its devices.
+    // Its pods do not exist yet: it is not admitted again, and no other job gets its devices.
     world.submit("k", "a", 9, 1, 1);
     assert_eq!(said(&world.turn()), [""; 0]);
     for _ in 0..300 {
@@ -105,7 +105,7 @@ fn jobs_are_admitted_by_priority_then_by_age_and_only_within_quota() {
     world.submit("high", "a", 5, 1, 4).created = world.now.plus(TICK);
     let decision = world.turn();
     assert_eq!(said(&decision), ["admit high", "admit old"]);
-    assert_eq!(standing(&decision, "new"), &Standing::Waiting(3));
+    assert_eq!(standing(&decision, "new"), &AdmissionState::Waiting(3));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_gang_waits_whole() {
     world.submit("gang", "a", 0, 4, 4);
     let decision = world.turn();
     assert_eq!(said(&decision), [""; 0]);
-    assert_eq!(standing(&decision, "gang"), &Standing::Waiting(1));
+    assert_eq!(standing(&decision, "gang"), &AdmissionState::Waiting(1));
 }
 
 #[test]
@@ -143,7 +143,10 @@ fn a_held_job_an_unknown_queue_and_a_cohort_are_never_admitted() {
             "top is a parent of queues, which admits nothing: name one of its queues",
         ),
     ] {
-        assert_eq!(standing(&decision, name), &Standing::Held(words.to_owned()));
+        assert_eq!(
+            standing(&decision, name),
+            &AdmissionState::Held(words.to_owned())
+        );
     }
     let writes = status_writes(&decision, &world.governed(), &answers(&decision.snapshot));
     let told: Vec<&str> = writes
@@ -170,12 +173,15 @@ fn others_jobs_are_left_alone_and_hold_what_they_hold() {
     world.submit("mine", "a", 9, 1, 4);
     let decision = world.turn();
     assert_eq!(said(&decision), [""; 0]);
-    assert!(matches!(standing(&decision, "owned"), Standing::Refused(_)));
-    assert_eq!(standing(&decision, "mine"), &Standing::Waiting(1));
+    assert!(matches!(
+        standing(&decision, "owned"),
+        AdmissionState::Refused(_)
+    ));
+    assert_eq!(standing(&decision, "mine"), &AdmissionState::Waiting(1));
 }
 
 #[test]
-fn whom_somebody_suspends_is_held_and_whom_somebody_resumes_waits_in_its_queue() {
+fn a_suspended_job_is_not_admitted_and_a_resumed_one_waits_in_its_queue() {
     let mut world = world();
     world.submit("j", "a", 0, 1, 8);
     world.turn();
@@ -186,11 +192,11 @@ fn whom_somebody_suspends_is_held_and_whom_somebody_resumes_waits_in_its_queue()
     assert_eq!(said(&world.turn()), [""; 0]);
     world.submit("k", "a", 0, 1, 8);
     assert_eq!(said(&world.turn()), ["admit k"]);
-    // Resumed, it does not start beside the one that has its devices now.
+    // After a resume, it does not start beside the job that has its devices now.
     world.job("j").governed.suspended = false;
     let decision = world.turn();
     assert_eq!(said(&decision), ["suspend j"]);
-    assert_eq!(standing(&world.turn(), "j"), &Standing::Waiting(1));
+    assert_eq!(standing(&world.turn(), "j"), &AdmissionState::Waiting(1));
 }
 
 #[test]
@@ -223,22 +229,22 @@ fn a_preempted_job_goes_first_and_its_devices_are_given_once_its_pods_have_gone(
     world.pass(TICK);
     world.submit("high", "a", 5, 1, 8);
     assert_eq!(said(&world.turn()), [""; 0]);
-    // Who has just been admitted is left alone.
+    // A job that was just admitted is not preempted.
     world.pass(AGED);
     let decision = world.turn();
     assert_eq!(said(&decision), ["preempt low"]);
-    assert_eq!(standing(&decision, "high"), &Standing::WaitsForPods);
+    assert_eq!(standing(&decision, "high"), &AdmissionState::WaitsForPods);
     let low = world.job("low");
     assert_eq!((low.note(EVICTIONS), low.note(ADMITTED)), (Some("1"), None));
     assert_eq!(low.note(REQUEUE_AT), Some("2026-11-21T06:01:35Z"));
-    // Its pods are still there: nothing more happens, and nobody else is preempted.
+    // Its pods still exist: nothing more happens, and no other job is preempted.
     assert_eq!(said(&world.turn()), [""; 0]);
     world.pass(TICK);
     assert_eq!(said(&world.turn()), ["admit high"]);
     world.pass(TICK);
     let decision = world.turn();
     assert!(
-        matches!(standing(&decision, "low"), Standing::Held(why) if why.starts_with("preempted once"))
+        matches!(standing(&decision, "low"), AdmissionState::Held(why) if why.starts_with("preempted once"))
     );
     world.pass(Duration::from_secs(700));
     world.pass(TICK);
@@ -308,7 +314,7 @@ fn devices_that_an_admitted_job_lacks_are_not_given_to_others() {
     );
     world.submit("first", "a", 0, 1, 8);
     world.turn();
-    // Somebody else's pods were quicker.
+    // Pods of another job were scheduled first.
     let thief = world.submit("thief", "", 0, 1, 4);
     thief.governed.suspended = false;
     world.jobs.rotate_right(1);
@@ -316,7 +322,7 @@ fn devices_that_an_admitted_job_lacks_are_not_given_to_others() {
     assert!(world.job("first").nodes.is_empty());
     world.submit("second", "a", 9, 1, 4).estimate = Some(Duration::from_secs(3600));
     assert_eq!(said(&world.turn()), [""; 0]);
-    // It does not wait for ever.
+    // It does not wait forever.
     world.pass(Duration::from_secs(300));
     assert_eq!(said(&world.turn()), ["requeue first"]);
     assert_eq!(said(&world.turn()), ["admit second"]);
@@ -346,13 +352,13 @@ fn pods_are_kept_on_the_nodes_of_the_flavor_where_others_would_take_them() {
     let rule = decision.writes[0].write.nodes.as_ref().expect("a rule");
     assert_eq!(rule.label, "nvidia.com/gpu.product");
     assert_eq!(rule.values, ["NVIDIA-h100"]);
-    // One that has run keeps its template.
+    // A job that has run keeps its template.
     world.submit("k", "a", 0, 1, 4).governed.has_started = true;
     assert_eq!(world.turn().writes[0].write.nodes, None);
 }
 
 #[test]
-fn a_waiting_job_is_told_where_it_stands_and_only_when_that_changes() {
+fn a_waiting_job_gets_its_position_only_when_it_changes() {
     let mut world = world();
     world.submit("first", "a", 0, 1, 8);
     world.turn();

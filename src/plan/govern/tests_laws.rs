@@ -1,4 +1,4 @@
-//! The laws of the governor over generated clusters: whatever comes, and wherever it is stopped and started again.
+//! Laws of the governor on generated clusters, for any events and any restarts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::base::rng::Rng;
 use proptest::prelude::*;
 
 use super::tests_world::{World, cohort, queue};
-use super::{Purpose, Standing};
+use super::{AdmissionState, Purpose};
 
 const CLASSES: [&str; 2] = ["a100", "h100"];
 
@@ -89,12 +89,12 @@ proptest! {
             }
             let decision = world.decide();
             for (key, standing) in &decision.standings {
-                if matches!(standing, Standing::Admits) {
+                if matches!(standing, AdmissionState::Admits) {
                     let job = world.jobs.iter().find(|job| job.key() == *key).expect("a job");
                     prop_assert!(["a", "b", "c"].contains(&job.queue.as_str()));
                 }
             }
-            // The leader may be killed after any write: whoever follows knows what stands on the objects, and no more.
+            // The leader may be killed after any write: its successor knows only what is on the objects.
             let done = match rng.below(4) {
                 0 => rng.below(decision.writes.len() + 1),
                 _ => decision.writes.len(),
@@ -106,7 +106,7 @@ proptest! {
                 world.is_sound(wild);
             }
             if done == decision.writes.len() {
-                // Deciding again at the same moment does nothing twice and takes nothing back.
+                // A second decision at the same time repeats nothing and reverts nothing.
                 let again = world.decide();
                 for write in &again.writes {
                     let before = decision.writes.iter().find(|it| it.job == write.job);

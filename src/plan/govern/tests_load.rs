@@ -1,5 +1,5 @@
-//! A generated week of jobs for a cluster with one class of devices, the same for each scheduler that is compared, and the figures of a
-//! run: completion, waits, utilization, each queue's share.
+//! A generated week of jobs for a cluster with one class of devices, the same for each scheduler that is compared, and the
+//! figures of a run: completion, waits, utilization, each queue's share.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use model::base::rng::Rng;
 
 use super::tests_world::{World, cohort, queue};
 
-/// Devices of a node.
+/// Devices per node.
 const GPUS: u32 = 8;
 
-/// Queues with what they are entitled to and what they ask for, in hundredths of the cluster and of the load: one asks for far more than
-/// is its own, another for less.
+/// Queues with their nominal quota and their demand, in percent of the cluster and of the load: one demands far more than its
+/// quota, another less.
 const QUEUES: [(&str, u32, usize); 4] = [
     ("infra", 15, 25),
     ("nlp", 30, 30),
@@ -20,7 +20,7 @@ const QUEUES: [(&str, u32, usize); 4] = [
     ("vision", 20, 25),
 ];
 
-/// Pods and devices of a pod, with how many of a hundred jobs are so.
+/// Pods, devices per pod, and the weight in percent.
 const SHAPES: [(u32, u32, usize); 8] = [
     (1, 1, 30),
     (1, 2, 14),
@@ -38,7 +38,7 @@ pub(super) const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Clone, Debug)]
 pub(super) struct Submission {
     pub(super) name: String,
-    /// When it comes, from the start of the week.
+    /// When it is submitted, since the start of the week.
     pub(super) at: Duration,
     /// Index of its queue.
     pub(super) queue: usize,
@@ -56,13 +56,13 @@ impl Submission {
     }
 }
 
-/// A cluster and what comes to it in a week, by time.
+/// A cluster and its submissions in a week, by time.
 pub(super) struct Load {
     pub(super) nodes: usize,
     pub(super) jobs: Vec<Submission>,
 }
 
-/// One of those whose weights stand beside them.
+/// Draws an item by its weight.
 fn weighted<T: Copy>(rng: &mut Rng, all: impl Iterator<Item = (T, usize)> + Clone) -> T {
     let sum = all.clone().map(|(_, weight)| weight).sum();
     let mut at = rng.below(sum);
@@ -78,8 +78,9 @@ fn weighted<T: Copy>(rng: &mut Rng, all: impl Iterator<Item = (T, usize)> + Clon
 }
 
 impl Load {
-    /// So many jobs whose work is so many hundredths of what the nodes can do in a week. Half of them say how long they run, wrong by a
-    /// factor of up to two; gangs and half of the others save checkpoints; an eighth are a copy of the one before, made in the same minute.
+    /// `count` jobs whose work is `percent` of the capacity of the nodes in a week. Half of them have an estimate, wrong by a
+    /// factor of up to two; gangs and half of the others save checkpoints; an eighth are copies of the previous job, submitted in
+    /// the same minute.
     pub(super) fn new(count: usize, nodes: usize, percent: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let week = WEEK.as_secs() as usize;
@@ -99,12 +100,12 @@ impl Load {
             }
             let queues = QUEUES.iter().enumerate();
             let queue = weighted(&mut rng, queues.map(|(at, (_, _, load))| (at, *load)));
-            // Nobody asks for more at once than his queue has of its own.
+            // No job requests more than its queue's nominal quota.
             let own = nodes as u32 * GPUS * QUEUES[queue].1 / 100;
             let shapes = SHAPES.iter().filter(|(pods, gpus, _)| pods * gpus <= own);
             let shapes = shapes.map(|(pods, gpus, weight)| ((*pods, *gpus), *weight));
             let (pods, gpus) = weighted(&mut rng, shapes);
-            // From ten minutes to ten hours and more, evenly on a scale of doublings.
+            // From ten minutes to ten hours and more, evenly on a logarithmic scale.
             let runs = (600_u64 << rng.below(6)) * (100 + rng.below(100) as u64) / 100;
             jobs.push(Submission {
                 name,
@@ -119,7 +120,7 @@ impl Load {
                     .then(|| Duration::from_secs(runs * (50 + rng.below(150) as u64) / 100)),
             });
         }
-        // All run longer or shorter by one factor, so that the work is what was asked for.
+        // All durations are scaled by one factor, so that the total work is as requested.
         let work = jobs
             .iter()
             .map(|job| u64::from(job.devices()) * job.runs.as_secs());
@@ -145,7 +146,7 @@ impl Load {
         self.nodes as u32 * GPUS
     }
 
-    /// The cluster of it, with its queues in one cohort. One of them may borrow no more than its own once more.
+    /// The cluster, with its queues in one cohort. One of them may borrow at most its nominal quota.
     pub(super) fn world(&self) -> World {
         let mut queues: Vec<Queue> = vec![cohort("all")];
         for (at, (name, _, _)) in QUEUES.iter().enumerate() {
@@ -163,7 +164,7 @@ impl Load {
         World::new(&nodes, queues)
     }
 
-    /// Devices that a queue is entitled to.
+    /// Nominal quota of a queue, devices.
     fn entitled(&self, queue: usize) -> u32 {
         self.devices() * QUEUES[queue].1 / 100
     }
@@ -173,23 +174,23 @@ impl Load {
     }
 }
 
-/// What became of a week.
+/// Totals of a week.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// Device-seconds of work within the week.
     worked: u64,
     /// Device-seconds of work that was done and lost.
     pub(super) lost: u64,
-    /// By queue: device-seconds that it worked of those that were its own, and those that it could have worked.
+    /// By queue: device-seconds worked within its nominal quota, and those that it could have worked.
     had: [u64; QUEUES.len()],
     due: [u64; QUEUES.len()],
-    /// From its coming to its end, of each job; and of gangs that less its run.
+    /// Time from submission to end of each job; and of gangs that time without the run itself.
     completions: Vec<u64>,
     gang_waits: Vec<u64>,
 }
 
 impl Account {
-    /// A time passes: of these unfinished jobs, some work.
+    /// Advances the time; `unfinished` are the unfinished jobs, and whether each works.
     pub(super) fn pass<'a>(
         &mut self,
         load: &Load,
@@ -252,11 +253,11 @@ pub(super) struct Figures {
     pub(super) never: usize,
     /// Mean time from submission to the end.
     pub(super) completion: f64,
-    /// The 99th percentile of the time that gangs did not get on: they waited, or did anew what a preemption had lost.
+    /// 99th percentile of the time in which gangs made no progress: pending, or repeating lost work.
     pub(super) gang_p99: f64,
-    /// Work done within the week, of what the devices could have done.
+    /// Work done within the week as a share of the devices' capacity, 0 to 1.
     pub(super) utilization: f64,
-    /// Jain's index over what each queue worked of what was its own: while it asks for less than it is entitled to, what it asks for.
+    /// Jain's index over each queue's work as a share of its nominal quota, or of its demand while that is less.
     pub(super) jain: f64,
     /// The least of these shares.
     pub(super) least: f64,

@@ -1,5 +1,5 @@
-//! The same load on plain kube-scheduler: pods race for devices in the order of their priority and creation, and a gang whose pods are not
-//! all there holds what it has.
+//! The same load on plain kube-scheduler: pods are scheduled by priority and creation time, and an incomplete gang keeps its
+//! devices.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::tests_load::{Account, Figures, Load, Submission};
 
 struct Racer<'a> {
     job: &'a Submission,
-    /// Node of each pod that has one.
+    /// Node of each scheduled pod.
     nodes: Vec<usize>,
     left: Duration,
-    /// When its pods were made.
+    /// When its pods were created.
     made: Duration,
-    /// When the first of its pods got its node.
+    /// When the first of its pods was scheduled.
     since: Option<Duration>,
 }
 
@@ -23,8 +23,8 @@ impl Racer<'_> {
     }
 }
 
-/// Runs the load. A gang that is not whole fails after `patience`, as one does whose pods wait for each other with a time limit, and its
-/// pods are made anew; without it they wait for ever. Nobody is preempted: kube-scheduler would evict single pods of gangs.
+/// Runs the load. An incomplete gang fails after `patience`, as with a rendezvous timeout, and its pods are recreated; without
+/// `patience` it waits forever. There is no preemption: kube-scheduler would evict single pods of gangs.
 pub(super) fn race(load: &Load, spreads: bool, patience: Option<Duration>) -> Figures {
     let mut free: Vec<u32> = vec![load.devices() / load.nodes as u32; load.nodes];
     let mut account = Account::default();

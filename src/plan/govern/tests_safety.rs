@@ -1,15 +1,15 @@
-//! Decisions where something went wrong: writes that are refused, jobs of which not all is known, pods that never come, and jobs that ran
-//! while nobody looked.
+//! Decisions after failures: refused writes, jobs with unknown requests, pods that are never created, and jobs that started while
+//! `govern` did not run.
 
 use std::time::Duration;
 
-use engine::snapshot::{Ask, PodSet};
+use engine::snapshot::{PodSet, ResourceRequests};
 use model::base::Name;
 use model::fleet::govern::{ADMITTED, EVICTIONS, REASON};
 
 use super::tests::{preempting, said, standing};
 use super::tests_world::{RULES, World, queue};
-use super::{Standing, decide};
+use super::{AdmissionState, decide};
 
 const TICK: Duration = Duration::from_secs(5);
 const AGED: Duration = Duration::from_secs(30);
@@ -30,14 +30,17 @@ fn a_job_whose_writes_are_refused_keeps_nothing_from_others() {
     let decision = world.turn();
     assert_eq!(said(&decision), ["admit low"]);
     let words = "it could not be changed, and is tried again later: a policy denies it";
-    assert_eq!(standing(&decision, "high"), &Standing::Held(words.into()));
-    // Nor is anything planned on one going that cannot be made to go.
+    assert_eq!(
+        standing(&decision, "high"),
+        &AdmissionState::Held(words.into())
+    );
+    // Nor is anything planned on the preemption of a job that cannot be changed.
     world.pass(AGED);
     world.job("high").denied = None;
     world.job("low").denied = refused;
     let decision = world.turn();
     assert_eq!(said(&decision), [""; 0]);
-    assert_eq!(standing(&decision, "high"), &Standing::Waiting(1));
+    assert_eq!(standing(&decision, "high"), &AdmissionState::Waiting(1));
     world.job("low").denied = None;
     assert_eq!(said(&world.turn()), ["preempt low"]);
 }
@@ -49,7 +52,10 @@ fn what_asks_for_something_unknown_is_not_admitted() {
     let decision = world.turn();
     assert_eq!(said(&decision), [""; 0]);
     let words = "what it asks for is not known yet";
-    assert_eq!(standing(&decision, "j"), &Standing::Held(words.into()));
+    assert_eq!(
+        standing(&decision, "j"),
+        &AdmissionState::Held(words.into())
+    );
     world.job("j").is_known = true;
     assert_eq!(said(&world.turn()), ["admit j"]);
 }
@@ -110,7 +116,7 @@ fn whom_its_owner_resumes_while_its_pods_still_end_waits_in_its_queue() {
     let decision = world.turn();
     assert_eq!(said(&decision), ["suspend low"]);
     assert_eq!(world.job("low").note(EVICTIONS), Some("1"));
-    assert_eq!(standing(&decision, "high"), &Standing::WaitsForPods);
+    assert_eq!(standing(&decision, "high"), &AdmissionState::WaitsForPods);
     world.pass(Duration::from_secs(600));
     assert_eq!(said(&world.turn()), ["admit high"]);
 }
@@ -129,11 +135,14 @@ fn what_slipped_through_keeps_no_more_than_its_queue_has() {
     let decision = world.turn();
     assert_eq!(said(&decision), ["adopt first", "suspend second"]);
     world.pass(TICK);
-    assert_eq!(standing(&world.turn(), "second"), &Standing::Waiting(1));
+    assert_eq!(
+        standing(&world.turn(), "second"),
+        &AdmissionState::Waiting(1)
+    );
     world.is_sound(false);
 }
 
-/// Pods without devices are not looked at: a job of them may have run for hours.
+/// Pods without devices are not tracked: such a job may have run for hours.
 #[test]
 fn a_job_without_devices_is_never_stopped() {
     let mut world = world(8);
@@ -168,16 +177,16 @@ fn pods_without_devices_are_not_waited_for() {
     world.pass(TICK);
     world.submit("next", "a", 0, 1, 4);
     let mut snapshot = world.snapshot();
-    // Its head is there, and no node has room for another.
+    // Its head is scheduled, and no node has a device for another pod.
     let ray = snapshot
         .workloads
         .iter_mut()
         .find(|it| &*it.key.key.name == "ray");
     ray.expect("ray").sets.push(PodSet {
         name: Name::new("head"),
-        ask: Ask {
+        requests: ResourceRequests {
             cpu_milli: 2_000_000,
-            ..Ask::default()
+            ..ResourceRequests::default()
         },
         ..PodSet::default()
     });

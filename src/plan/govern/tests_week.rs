@@ -1,5 +1,5 @@
-//! A simulated week: the governor decides, what leads is killed ten times at random moments, and every moment is checked. The same load
-//! goes to plain kube-scheduler.
+//! A simulated week: the governor decides, its leader is killed ten times at random moments, and every moment is checked. The
+//! same load runs on plain kube-scheduler.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use super::tests_race::race;
 use super::tests_world::{Job, World};
 use super::{PlannedWrite, Purpose};
 
-/// Writes of one kind that are sent of a decision.
+/// Most writes of one kind per decision.
 const BATCH: usize = 40;
-/// A leader that was killed is followed by another after so long.
+/// How long after a kill the next leader takes over.
 const TAKEN_OVER: Duration = Duration::from_secs(25);
-/// A gang that is not whole gives up after so long: the default of PyTorch's process groups.
+/// How long an incomplete gang waits: the default timeout of PyTorch's process groups.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What happened in a week.
+/// Event counts of a week.
 #[derive(Clone, Copy, Debug, Default)]
 struct Events {
     decisions: u32,
     writes: u32,
     kills: u32,
-    /// Kills after which some of a decision's writes were there and some not.
+    /// Kills after only some writes of a decision.
     halfway: u32,
     preemptions: u32,
     requeues: u32,
@@ -37,9 +37,9 @@ struct Week<'a> {
     world: World,
     start: Moment,
     rng: Rng,
-    /// How many more of the decisions with writes are looked at before the next kill.
+    /// Indexes of the decisions with writes at which the leader is killed.
     kills: BTreeSet<u32>,
-    /// A write that was on its way when its leader was killed.
+    /// A write that was in flight when its leader was killed.
     late: Option<PlannedWrite>,
     silent_until: Moment,
     wakes: BTreeSet<Moment>,
@@ -55,7 +55,7 @@ impl<'a> Week<'a> {
         world.grace = Duration::from_secs(10);
         let mut rng = Rng::new(seed);
         let mut kills = BTreeSet::new();
-        // Every job is admitted by a write: there are at least as many decisions that write as this.
+        // Every job is admitted by a write, so there are at least this many decisions with writes.
         while kills.len() < 10 {
             kills.insert(rng.below(load.jobs.len() / 2) as u32 + 1);
         }
@@ -137,7 +137,7 @@ impl<'a> Week<'a> {
         made.lasts(job.runs);
         made.estimate = job.estimate;
         made.saves_every = job.saves_every;
-        // Jobs of one pod come without being suspended.
+        // Jobs of one pod are created unsuspended.
         made.governed.suspended = job.pods > 1;
     }
 
@@ -163,7 +163,7 @@ impl<'a> Week<'a> {
         }
     }
 
-    /// When something happens next but for a job that comes.
+    /// Time of the next event other than a submission.
     fn next_event(&self) -> Option<Moment> {
         let now = self.world.now;
         let mut all: Vec<Moment> = self.wakes.iter().copied().collect();
@@ -196,7 +196,7 @@ impl<'a> Week<'a> {
         }
     }
 
-    /// One decision, and as much of it as is written before the next.
+    /// One decision, and the writes of it that are sent before the next.
     fn turn(&mut self) {
         let decision = self.world.decide();
         let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
@@ -215,7 +215,7 @@ impl<'a> Week<'a> {
         self.wakes
             .extend([2, 12, 35].map(|after| now.plus(Duration::from_secs(after))));
         let mut done = writes.len();
-        // Every other one in the middle of a decision's writes.
+        // Every other kill in the middle of a decision's writes.
         let is_due = self
             .kills
             .first()
@@ -229,7 +229,7 @@ impl<'a> Week<'a> {
             self.events.kills += 1;
             self.events.halfway += u32::from(done > 0 && done < writes.len());
             self.silent_until = now.plus(TAKEN_OVER);
-            // The one that was on its way may come to the server all the same.
+            // The write in flight may still reach the server.
             self.late = writes.get(done).filter(|_| self.rng.below(2) == 0).cloned();
         }
         for write in &writes[..done] {
@@ -238,7 +238,7 @@ impl<'a> Week<'a> {
     }
 }
 
-/// Governs the load and lets its pods race for devices; says what came of both.
+/// Runs the load under the governor and under plain kube-scheduler, and prints both results.
 #[expect(
     clippy::disallowed_macros,
     reason = "its figures are what it is run for"
@@ -252,7 +252,7 @@ fn compare(name: &str, load: &Load, spreads: bool) {
     assert_eq!((governed.never, events.kills), (0, 10));
     assert!(events.halfway >= 5, "{events:?}");
     assert!(governed.completion < raced.completion, "mean completion");
-    // About the same: what kube-scheduler holds for gangs that are not whole, quotas and preemption cost here.
+    // About equal: kube-scheduler loses capacity to incomplete gangs, the governor to quotas and preemption.
     assert!(
         governed.utilization > raced.utilization - 0.02,
         "utilization"
@@ -261,14 +261,14 @@ fn compare(name: &str, load: &Load, spreads: bool) {
 }
 
 #[test]
-fn a_week_of_500_jobs_is_governed_soundly_whoever_leads() {
+fn a_week_of_500_jobs_is_governed_soundly_across_leaders() {
     compare("500 jobs, 90 %", &Load::new(500, 32, 90, 1), false);
 }
 
 /// Run with `cargo test --release -p stokehold-plan weeks_of -- --ignored --nocapture`.
 #[test]
 #[ignore = "minutes"]
-fn weeks_of_500_and_5000_jobs_are_governed_soundly_whoever_leads() {
+fn weeks_of_500_and_5000_jobs_are_governed_soundly_across_leaders() {
     compare("500 jobs, 110 %", &Load::new(500, 32, 110, 1), false);
     for percent in [90, 110] {
         let load = Load::new(5000, 128, percent, 1);

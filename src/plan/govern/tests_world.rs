@@ -1,4 +1,4 @@
-//! A small cluster for tests: nodes, jobs with what stands on them, a scheduler that places pods, and time.
+//! A small cluster for tests: nodes, jobs with annotations, a scheduler that places pods, and time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use cluster::mutations::GovernWrite;
 use engine::live::CLASS;
 use engine::snapshot::{
-    Ask, DEVICES, Device, DeviceAsk, Flavor, Health, Node, Placement, PodSet, Queue, Quota, Runs,
-    Snapshot, Status, System, WHOLE, Workload,
+    DEVICES, Device, DeviceRequest, EngineHealth, Flavor, Node, Placement, PodSet, Queue, Quota,
+    ResourceRequests, Runs, Snapshot, Status, System, WHOLE, Workload,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::govern::{CHECKPOINT_WANTED, Governed};
@@ -25,7 +25,7 @@ pub(super) const RULES: GovernRules = GovernRules {
     observe: false,
 };
 
-/// A job of a number of pods of a number of devices.
+/// A job with a number of pods and devices per pod.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) name: String,
@@ -37,25 +37,25 @@ pub(super) struct Job {
     pub(super) gpus: u32,
     pub(super) runs: Duration,
     pub(super) left: Duration,
-    /// Node of each pod that has one.
+    /// Node of each scheduled pod.
     pub(super) nodes: Vec<usize>,
     pub(super) since: Option<Moment>,
-    /// When its pods have gone, once it is suspended.
+    /// When its pods have ended, once it is suspended.
     pub(super) leaves: Option<Moment>,
     pub(super) last_checkpoint: Option<Moment>,
-    /// It saves a checkpoint after each such stretch of work; one that never does begins anew when it is stopped.
+    /// It saves a checkpoint after each such interval of work; without one it starts over when it is stopped.
     pub(super) saves_every: Option<Duration>,
-    /// What is left of its work as it was last saved.
+    /// Remaining work at the last checkpoint.
     pub(super) saved: Duration,
     /// Work that it did and lost.
     pub(super) lost: Duration,
-    /// What others are told of how long it runs.
+    /// Its duration estimate.
     pub(super) estimate: Option<Duration>,
     pub(super) ended: u32,
     pub(super) refused: Option<String>,
     pub(super) denied: Option<String>,
     pub(super) is_known: bool,
-    /// No more of its pods than so many ever find a node.
+    /// Most of its pods that are ever scheduled.
     pub(super) most_pods: u32,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct World {
     pub(super) jobs: Vec<Job>,
     /// How long pods of a suspended job take to end.
     pub(super) grace: Duration,
-    /// Pods go to the node with the most free devices, as kube-scheduler's default has it, and not to the first that has room.
+    /// Pods go to the node with the most free devices, as by kube-scheduler's default, instead of the first that fits.
     pub(super) spreads: bool,
-    /// How long jobs of each queue have run.
+    /// Durations of past jobs by queue.
     pub(super) past: BTreeMap<String, Vec<i64>>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn cohort(name: &str) -> Queue {
     }
 }
 
-/// Past runs as the engine is told of them.
+/// Past runs in the engine's form.
 fn past(owner: &str, runs: &[i64]) -> Runs {
     let mut sorted = runs.to_vec();
     sorted.sort_unstable();
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// A job of so many pods of so many devices, as its owner makes it.
+    /// Submits a job with this number of pods and devices per pod.
     pub(super) fn submit(
         &mut self,
         name: &str,
@@ -193,7 +193,7 @@ impl World {
         names.iter().map(flavor).collect()
     }
 
-    /// What the engine is shown.
+    /// The snapshot for the engine.
     pub(super) fn snapshot(&self) -> Snapshot {
         let nodes = self
             .nodes
@@ -216,7 +216,7 @@ impl World {
                         index,
                         class: Name::new(class),
                         resource: Name::new(GPU),
-                        health: Health::Ok,
+                        health: EngineHealth::Ok,
                         price: None,
                         slices: Vec::new(),
                     })
@@ -241,7 +241,7 @@ impl World {
         snapshot
     }
 
-    /// As `engine::live` makes it of a job with these annotations.
+    /// A workload as `engine::live` builds it from a job with these annotations.
     fn workload(&self, job: &Job) -> Workload {
         let admitted = job.governed.is_admitted();
         let flavor = job.governed.flavor("main").filter(|_| admitted);
@@ -259,13 +259,13 @@ impl World {
             sets: vec![PodSet {
                 count: job.pods,
                 min: 1,
-                ask: Ask {
-                    devices: vec![DeviceAsk {
+                requests: ResourceRequests {
+                    devices: vec![DeviceRequest {
                         resource: Name::new(GPU),
                         count: job.gpus,
                         milli: WHOLE,
                     }],
-                    ..Ask::default()
+                    ..ResourceRequests::default()
                 },
                 admitted: flavor
                     .map(|flavor| (Name::new(GPU), flavor))
@@ -321,7 +321,7 @@ impl World {
         decide(self.snapshot(), &self.governed(), &RULES)
     }
 
-    /// What a writer and the API server do.
+    /// Applies a write as the writer and the API server do.
     pub(super) fn apply(&mut self, write: &PlannedWrite) {
         let GovernWrite { suspend, notes, .. } = &write.write;
         let job = self.job(&write.job.key.name);
@@ -344,7 +344,7 @@ impl World {
         job.governed.notes = all.into_iter().collect();
     }
 
-    /// Decides and writes all of it.
+    /// Decides and applies all writes.
     pub(super) fn turn(&mut self) -> Decision {
         let decision = self.decide();
         for write in &decision.writes {
@@ -353,7 +353,7 @@ impl World {
         decision
     }
 
-    /// Devices that nobody holds, by node.
+    /// Free devices by node.
     fn free(&self) -> Vec<u32> {
         let mut free: Vec<u32> = self.nodes.iter().map(|(_, gpus)| *gpus).collect();
         for job in &self.jobs {
@@ -365,7 +365,7 @@ impl World {
         free
     }
 
-    /// Lets time pass: pods of suspended jobs go, those of others are placed by whoever is first, and what has run long enough ends.
+    /// Advances the time: pods of suspended jobs end, others are scheduled in order, and jobs that are done end.
     pub(super) fn pass(&mut self, by: Duration) {
         self.now = self.now.plus(by);
         let (now, grace) = (self.now, self.grace);
@@ -401,8 +401,8 @@ impl World {
         }
     }
 
-    /// No quota, cohort or class of devices is held by more than it has. In a `wild` world pods of others may be quicker than those of
-    /// an admitted job.
+    /// Asserts that no quota, cohort or device class is overcommitted. In a `wild` world, pods of other jobs may be scheduled
+    /// before those of an admitted job.
     pub(super) fn is_sound(&self, wild: bool) {
         for class in self.class_flavors().iter().map(|flavor| &*flavor.name) {
             let own = self.nodes.iter().filter(|(own, _)| own == class);
@@ -419,7 +419,7 @@ impl World {
                 let governed = self.jobs.iter().filter(|job| {
                     job.queue == *queue.name && job.refused.is_none() && !job.left.is_zero()
                 });
-                // What was not let in by us may be anywhere.
+                // Jobs that we did not admit may be anywhere.
                 let used: i64 = governed
                     .filter(|job| {
                         job.governed.is_admitted()
@@ -449,7 +449,7 @@ impl World {
         }
     }
 
-    /// Devices of a queue's admitted jobs by flavor, those whose pods are on their way out included.
+    /// Devices of a queue's admitted jobs by flavor, including those whose pods are ending.
     pub(super) fn used(&self, queue: Option<&str>, flavor: &str) -> i64 {
         let jobs = self.jobs.iter().filter(|job| !job.left.is_zero());
         let own = jobs.filter(|job| queue.is_none_or(|queue| queue == job.queue));
@@ -482,24 +482,24 @@ impl Job {
         self.governed.notes.get(key).map(|value| &**value)
     }
 
-    /// It runs for so long, and says so.
+    /// Sets its duration and its estimate.
     pub(super) fn lasts(&mut self, runs: Duration) {
         (self.runs, self.left, self.saved) = (runs, runs, runs);
         self.estimate = Some(runs);
     }
 
-    /// All of its pods are on nodes.
+    /// All of its pods are scheduled.
     pub(super) fn is_whole(&self) -> bool {
         self.nodes.len() == self.pods as usize
     }
 
-    /// Since when some of its pods wait for a node while others have one.
+    /// Since when some of its pods are unscheduled while others are scheduled.
     fn pending_since(&self) -> Option<Moment> {
         let admitted = self.governed.moment(model::fleet::govern::ADMITTED);
         admitted.filter(|_| !self.nodes.is_empty() && !self.is_whole())
     }
 
-    /// Its pods go, and what it had not saved is lost.
+    /// Its pods end, and unsaved work is lost.
     fn leave(&mut self, now: Moment, grace: Duration) {
         if self.nodes.is_empty() {
             return;
@@ -514,7 +514,7 @@ impl Job {
         }
     }
 
-    /// It works; once it is done its pods go.
+    /// Advances its work; when it is done, its pods end.
     fn work(&mut self, now: Moment, by: Duration) {
         self.left = self.left.saturating_sub(by);
         if self.left.is_zero() {

@@ -1,4 +1,4 @@
-//! What can be wrong with the file of the usage ledger, in words: what failed, where, and the mend.
+//! Errors of the usage ledger's file: what failed, where, and how to repair it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use rusqlite::ErrorCode;
 /// Why the usage ledger cannot be written or read.
 #[derive(Debug)]
 pub enum UsageFault {
-    /// There is no file.
+    /// The file does not exist.
     Absent(PathBuf),
-    /// The file is no usage ledger.
+    /// The file is not a usage ledger.
     Foreign(PathBuf),
-    /// A later version wrote it: that of its tables.
+    /// Written by a later version, with this table version.
     Newer(PathBuf, i64),
-    /// SQLite or the system refused: what was done, where.
+    /// An SQLite error: the operation, the path, the error.
     Sql(&'static str, PathBuf, rusqlite::Error),
-    /// The system refused: what was done, where.
+    /// An I/O error: the operation, the path, the error.
     Io(&'static str, PathBuf, std::io::Error),
 }
 

@@ -1,7 +1,8 @@
-//! The usage ledger on disk: one SQLite file beside the segments of a record, written by the recorder, read by any number.
+//! The usage ledger on disk: an SQLite file beside the segments of a record, with one writer (the recorder) and any number of
+//! readers.
 //!
-//! An hour that is open is replaced as a whole each time it is written; one that is closed is never written again, which the
-//! file itself refuses. The rollback journal, not WAL: a reader needs no more than to read, and the writer is done in
+//! An open hour is replaced as a whole each time it is written. A closed hour is never written again, which a trigger in the
+//! file enforces. It uses the rollback journal, not WAL: readers need only read permission, and the writer needs a few
 //! milliseconds once a minute.
 
 mod fault;
@@ -9,5 +10,5 @@ mod query;
 mod store;
 
 pub use fault::UsageFault;
-pub use query::Coverage;
+pub use query::ObservedRatio;
 pub use store::{FILE, UsageFile};

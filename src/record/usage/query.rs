@@ -1,4 +1,4 @@
-//! Sums and rows out of the file.
+//! Queries sums and rows from the usage ledger's file.
 
 use model::base::{Moment, Name};
 use model::fleet::node::Billing;
@@ -12,12 +12,12 @@ use rusqlite::{Row, params, params_from_iter};
 use super::fault::UsageFault;
 use super::store::{HOUR, UsageFile};
 
-/// For how much of a span there are pictures.
+/// How much of a time range was observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Coverage {
+pub struct ObservedRatio {
     /// Observed time, milliseconds.
     pub observed_ms: i64,
-    /// Hours of it that are still open.
+    /// Number of open hours in the range.
     pub open: i64,
 }
 
@@ -27,11 +27,12 @@ const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(un
   total(CASE WHEN cost_micros IS NULL THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
   sum(energy_mwh), sum(useful_micros), sum(under_used_micros), sum(idle_micros), sum(not_read_micros), sum(unallocated_micros),
   sum(out_of_service_micros), sum(lost_failure_micros), sum(lost_preemption_micros),
-  total(CASE billing WHEN 'spot' THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END)";
+  total(CASE billing WHEN 'spot' THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
+  total(CASE WHEN energy_mwh IS NULL THEN 0 ELSE allocated_ms + unallocated_ms + out_of_service_ms END)";
 
-/// Reads what [`SUMS`] selects, from column `at` on.
+/// Reads the columns of [`SUMS`], from column `at` on.
 fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
-    // Floating sums are exact up to 2^53 milliseconds: 285,000 device-years.
+    // Floating-point sums are exact up to 2^53 milliseconds: 285,000 device-years.
     let time = |index: usize| row.get::<_, f64>(at + index).map(|sum| sum as i64);
     let mut parts = Some([0; 8]);
     for index in 0..8 {
@@ -59,16 +60,17 @@ fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {
         spot_saved_micros: None,
         finished: None,
         energy_mwh: row.get(at + 11)?,
+        metered_ms: time(21)?,
         parts_micros: parts,
     };
-    // What was never seen has cost nobody knows what, not nothing.
+    // Without observed time the cost is unknown, not zero.
     if totals.observed_ms() == 0 {
         totals.parts_micros = None;
     }
     Ok(totals)
 }
 
-/// The condition of a filter: its values are parameters, from the third on.
+/// The SQL condition of a filter. Its values are parameters, from the third on.
 fn condition(only: &UsageFilter) -> String {
     let mut text = String::new();
     let mut next = 3;
@@ -91,7 +93,7 @@ fn bounds(span: Span, only: &UsageFilter) -> Vec<Value> {
     ends.into_iter().chain(names).collect()
 }
 
-/// What figures are grouped by.
+/// Grouping of a query.
 #[derive(Clone, Copy)]
 struct Grouping<'a> {
     span: Span,
@@ -100,14 +102,14 @@ struct Grouping<'a> {
     only: &'a UsageFilter,
 }
 
-/// Adds figures to the sums of the same names and step; both are in their order.
+/// Adds figures to the sums with the same names and step. Both lists are sorted.
 fn add(sums: &mut Vec<UsageSum>, more: Vec<UsageSum>) {
     for other in more {
         let place =
             sums.binary_search_by(|sum| (&sum.names, sum.step).cmp(&(&other.names, other.step)));
         match place {
             Ok(at) => sums[at].totals += other.totals,
-            // A job that ended after it was last seen to hold devices.
+            // A job that ended after the last time it had devices allocated.
             Err(at) => sums.insert(at, other),
         }
     }
@@ -121,7 +123,7 @@ fn column(by: Dimension) -> &'static str {
 }
 
 impl UsageFile {
-    /// The sums of a span by some dimensions, each in `steps` equal steps; in the order of the dimensions' values.
+    /// The sums of a time range by dimensions, each in `steps` equal steps, sorted by the dimensions' values.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -160,7 +162,7 @@ impl UsageFile {
         let saved = |row: &Row<'_>, at: usize| {
             let listed: i64 = row.get(at + 1)?;
             Ok(UsageTotals {
-                // Rows of unobserved time alone have saved nothing that is known.
+                // Rows that contain only unobserved time have no known saving.
                 spot_saved_micros: row.get::<_, Option<i64>>(at)?.filter(|_| listed > 0),
                 spot_listed_ms: listed,
                 ..UsageTotals::default()
@@ -174,7 +176,7 @@ impl UsageFile {
         Ok(sums)
     }
 
-    /// Figures of a span by dimensions and steps. `hour` is the column of the hour.
+    /// Figures of a time range by dimensions and steps. `hour` is the column that contains the hour.
     fn grouped(
         &self,
         of: Grouping<'_>,
@@ -217,7 +219,7 @@ impl UsageFile {
         rows.and_then(Iterator::collect).map_err(failed())
     }
 
-    /// True where jobs that ended well were counted in every hour of a span that it has.
+    /// True when successful jobs were counted in every recorded hour of the range.
     fn counts_finished(&self, span: Span) -> Result<bool, UsageFault> {
         if self.ends_unknown {
             return Ok(false);
@@ -231,7 +233,7 @@ impl UsageFile {
             .map_err(UsageFault::sql("read", self.path()))
     }
 
-    /// The hourly rows of a span, by hour and key.
+    /// The hourly rows of a time range, by hour and key.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -273,11 +275,11 @@ impl UsageFile {
         rows.and_then(Iterator::collect).map_err(failed())
     }
 
-    /// For how much of a span there are pictures.
+    /// How much of a time range was observed.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn coverage(&self, span: Span) -> Result<Coverage, UsageFault> {
+    pub fn coverage(&self, span: Span) -> Result<ObservedRatio, UsageFault> {
         let query = "SELECT coalesce(sum(observed_ms), 0), coalesce(sum(state = 'open'), 0) FROM hours WHERE hour >= ?1 AND hour < ?2";
         let (observed_ms, open) = self
             .sql
@@ -285,11 +287,11 @@ impl UsageFile {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .map_err(UsageFault::sql("read", self.path()))?;
-        Ok(Coverage { observed_ms, open })
+        Ok(ObservedRatio { observed_ms, open })
     }
 
-    /// What a budget counts in each hour of [`UsageBudget::looks_at`] a moment. Not by the view: it is asked once a minute, and the
-    /// shares of what was lost are no part of it.
+    /// What a budget counts in each hour of [`UsageBudget::looks_at`] a time. Does not use the view: the query runs once a
+    /// minute and does not need the shares of lost work.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -335,7 +337,8 @@ impl UsageFile {
         let values = ends.into_iter().chain(name);
         let mut rows = query.query(params_from_iter(values)).map_err(failed())?;
         let (mut unpriced_ms, mut priced, mut there) = (0, false, false);
-        // What nobody seen holds is of the fleet and of its pool: where that is not observed, so much of their cost is missing.
+        // Unallocated devices belong to the fleet and to their pool: unobserved time there means that part of their cost is
+        // missing.
         let whole = matches!(
             budget.scope,
             BudgetScope::Fleet | BudgetScope::Part(Dimension::Pool, _)
@@ -370,13 +373,13 @@ impl UsageFile {
                 hours,
             },
             unpriced_ms: if by_money { unpriced_ms } else { 0 },
-            // What was there and has no price costs nobody knows what; what was not there cost nothing.
+            // Devices without a price have an unknown cost. Without devices the cost is zero.
             is_known: (!by_money || priced || unpriced_ms == 0)
                 && (there || whole || !self.is_confined(span)?),
         })
     }
 
-    /// True where devices were not observed in hours of which there are pictures: whoever records does not see all pods.
+    /// True when hours with snapshots contain unobserved devices: the recorder may not see all pods.
     fn is_confined(&self, span: Span) -> Result<bool, UsageFault> {
         let query = "SELECT EXISTS (SELECT 1 FROM hour_rows r JOIN hours h ON h.hour = r.hour
              WHERE r.hour >= ?1 AND r.hour < ?2 AND r.unobserved_ms > 0 AND h.observed_ms = h.until_ms)";
@@ -387,7 +390,7 @@ impl UsageFile {
             .map_err(UsageFault::sql("read", self.path()))
     }
 
-    /// The first hour that it has, and the first after its last; `None` where it has none.
+    /// The first hour in the file, and the first hour after the last one; `None` when the file is empty.
     ///
     /// # Errors
     /// The file cannot be read.

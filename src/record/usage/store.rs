@@ -1,4 +1,4 @@
-//! The file: made, checked, and written hour by hour.
+//! The usage ledger's file: creates and checks it, and writes it hour by hour.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 use super::fault::UsageFault;
 use crate::files::{make_folder, private};
 
-/// What the file is called in the directory of a record.
+/// File name in the directory of a record.
 pub const FILE: &str = "usage.sqlite";
 
-/// How its tables came to be: each step is made on top of those before it.
+/// Schema migrations, applied in order.
 const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("unit_costs.sql")];
 
-/// The version of its tables (`user_version`): how many steps were made.
+/// Schema version (`user_version`): the number of applied migrations.
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// `STKU`: by this SQLite's `file` and we know the file (`application_id`).
+/// `STKU` (`application_id`), by which `file` and this program identify the file.
 const APPLICATION: i64 = 0x5354_4B55;
 
-/// How long is waited for another that reads or writes.
+/// How long to wait for another reader or writer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Seconds of an hour.
@@ -34,15 +34,15 @@ pub(super) const HOUR: i64 = 3_600;
 pub struct UsageFile {
     pub(super) path: PathBuf,
     pub(super) sql: Connection,
-    /// Its hours do not tell which jobs and runs ended in them.
+    /// The hours do not contain the ends of jobs and runs.
     pub(super) ends_unknown: bool,
 }
 
 impl UsageFile {
-    /// Opens the ledger in the directory of a record for writing; makes it where there is none. Its owner alone may read it.
+    /// Opens the ledger in a record's directory for writing; creates it if it does not exist. Only its owner may read it.
     ///
     /// # Errors
-    /// The file is another program's or a later version's, or cannot be written.
+    /// The file belongs to another program or was written by a later version, or it cannot be written.
     pub fn open(folder: &Path) -> Result<Self, UsageFault> {
         let path = folder.join(FILE);
         let failed = |what| {
@@ -50,7 +50,7 @@ impl UsageFile {
             move |error| UsageFault::Io(what, path.clone(), error)
         };
         make_folder(folder).map_err(failed("make the directory of"))?;
-        // Made first, so that it is never readable by others, and no link is followed.
+        // Created first with private permissions, without following symbolic links.
         let mut options = private();
         let options = options.read(true).write(true).create(true).truncate(false);
         let made = options.open(&path).map_err(failed("write"))?;
@@ -63,10 +63,10 @@ impl UsageFile {
         Self::prepared(path, sql, true)
     }
 
-    /// Opens it for reading.
+    /// Opens the ledger for reading.
     ///
     /// # Errors
-    /// There is none, it is another program's or a later version's, or it cannot be read.
+    /// The file does not exist, belongs to another program or was written by a later version, or cannot be read.
     pub fn open_to_read(folder: &Path) -> Result<Self, UsageFault> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -78,17 +78,17 @@ impl UsageFile {
         Self::prepared(path, sql, false)
     }
 
-    /// A ledger in memory, of a record whose directory cannot be written: gone with the process.
+    /// A ledger in memory, for a record whose directory cannot be written. It is lost when the process ends.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn in_memory() -> Result<Self, UsageFault> {
         let path = PathBuf::from("(memory)");
         let sql = Connection::open_in_memory().map_err(UsageFault::sql("open", &path))?;
         Self::prepared(path, sql, true)
     }
 
-    /// The same, for hours that do not tell which jobs and runs ended in them: how many, and what they lost, is unknown.
+    /// Marks the hours as containing no ends of jobs and runs: their number and lost work are unknown.
     #[must_use]
     pub fn without_ends(self) -> Self {
         Self {
@@ -97,10 +97,10 @@ impl UsageFile {
         }
     }
 
-    /// A copy in memory of what the file of a directory holds, to go on from where that may not be written.
+    /// A copy in memory of the file in a directory that may not be written.
     ///
     /// # Errors
-    /// As [`UsageFile::open_to_read`].
+    /// See [`UsageFile::open_to_read`].
     pub fn copied(folder: &Path) -> Result<Self, UsageFault> {
         let mut copy = Self::in_memory()?;
         let from = match Self::open_to_read(folder) {
@@ -173,7 +173,7 @@ impl UsageFile {
             true => sql.execute_batch(&format!(
                 "BEGIN IMMEDIATE; {missing} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
             )),
-            // Who may only read has the tables of later steps in memory: as they are made of what the file holds.
+            // A reader without write permission creates the tables of later migrations in memory, from the data in the file.
             false => sql.execute_batch(&format!(
                 "PRAGMA temp_store = MEMORY; {}",
                 missing.replace("CREATE ", "CREATE TEMP ")
@@ -187,12 +187,12 @@ impl UsageFile {
         })
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The hours that are there: hour since the epoch, `open` or `closed`, observed milliseconds.
+    /// The recorded hours: hour since the epoch, `open` or `closed`, observed milliseconds.
     pub(super) fn hours(&self) -> Result<Vec<(i64, String, i64)>, UsageFault> {
         let failed = || UsageFault::sql("read", &self.path);
         let mut query = self
@@ -205,10 +205,10 @@ impl UsageFile {
         rows.and_then(Iterator::collect).map_err(failed())
     }
 
-    /// The hours that are closed.
+    /// The closed hours.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn closed(&self) -> Result<BTreeSet<i64>, UsageFault> {
         let hours = self.hours()?.into_iter();
         Ok(hours
@@ -217,11 +217,11 @@ impl UsageFile {
             .collect())
     }
 
-    /// The hour from which the ledger is to be made: the first that is open, else the one after the last that is closed;
-    /// `None` where it holds nothing.
+    /// The hour from which the ledger continues: the first open hour, otherwise the one after the last closed hour; `None` when
+    /// the file is empty.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn resumes_at(&self) -> Result<Option<i64>, UsageFault> {
         let hours = self.hours()?;
         let open = hours.iter().find(|(_, state, _)| state == "open");
@@ -229,10 +229,10 @@ impl UsageFile {
         Ok(open.map(|(hour, ..)| *hour).or(after))
     }
 
-    /// The moment that the ledger has come to; `None` where it holds nothing.
+    /// The time up to which the ledger is complete; `None` when the file is empty.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn until(&self) -> Result<Option<Moment>, UsageFault> {
         let query = "SELECT max(hour * 1000 + until_ms) FROM hours";
         let millis: Option<i64> = self
@@ -242,11 +242,11 @@ impl UsageFile {
         Ok(millis.map(Moment::from_millis))
     }
 
-    /// Writes hours as they stand, all or none. What was written of an open hour is replaced; a closed one stays as it is.
-    /// What `lost` had of closed hours is booked beside them.
+    /// Writes hours in one transaction. Open hours are replaced; closed hours are never changed. Losses of `lost` in closed
+    /// hours are stored separately.
     ///
     /// # Errors
-    /// The file cannot be written; it stays as it was.
+    /// The file cannot be written; it is unchanged.
     pub fn write(&mut self, hours: &[HourUsage], lost: &[RunLoss]) -> Result<(), UsageFault> {
         let path = self.path.clone();
         let failed = || UsageFault::sql("write", &path);
@@ -265,7 +265,7 @@ fn billing(billing: Option<Billing>) -> &'static str {
     billing.map_or("", Billing::name)
 }
 
-/// The number of a key, which is made where there is none.
+/// The ID of a key, which is created if it does not exist.
 fn id_of(work: &Transaction<'_>, key: &UsageKey) -> rusqlite::Result<i64> {
     let names: [&str; 12] = [
         &key.pool,
@@ -391,10 +391,10 @@ fn insert_loss(
     Ok(())
 }
 
-/// A row of which a run may have lost something: hour, key, time and cost of each allocated part that is left.
+/// A row that a run may have lost work in: hour, key, remaining time and cost of each allocated part.
 type Left = (i64, i64, [i64; 4], [Option<i64>; 4]);
 
-/// Books what a run lost of hours that were closed before it ended.
+/// Stores the lost work of a run in hours that were closed before the run ended.
 fn book(work: &Transaction<'_>, loss: &RunLoss) -> rusqlite::Result<()> {
     let from = loss.lost_since_ms.div_euclid(1_000 * HOUR) * HOUR;
     let mut query = work.prepare(
@@ -417,7 +417,7 @@ fn book(work: &Transaction<'_>, loss: &RunLoss) -> rusqlite::Result<()> {
         loss.owner.as_str(),
         loss.seen_ms
     ];
-    // `total` gives a floating number, which is exact up to 2^53 micro-dollars: nine billion dollars of one row.
+    // `total` returns a float, which is exact up to 2^53 micro-dollars: nine billion dollars for one row.
     let whole = |row: &rusqlite::Row<'_>, at: usize| row.get::<_, f64>(at).map(|sum| sum as i64);
     let left = query.query_map(bounds, |row| {
         let mut ms = [0; 4];

@@ -1,4 +1,4 @@
-//! The lines of the log of `govern`, for people and for programs.
+//! Log lines of `govern`, in `key=value` form.
 
 use model::base::Moment;
 use model::base::name::printable;

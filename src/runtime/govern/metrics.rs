@@ -1,4 +1,4 @@
-//! What probes and Prometheus are told of `govern`.
+//! Health and metrics of `govern`, for probes and Prometheus.
 
 use tokio::sync::watch;
 
@@ -7,7 +7,7 @@ use table::metrics::{self, MetricFamily, MetricKind};
 use super::{GovernStatus, LATE};
 use crate::runtime::status_server::ServedStatus;
 
-/// What probes and Prometheus are told.
+/// The status that probes and Prometheus read.
 #[derive(Debug)]
 pub struct ServedGovern(pub watch::Receiver<GovernStatus>);
 
@@ -19,9 +19,9 @@ impl ServedStatus for ServedGovern {
             .map(|_| "governing has ended".to_owned())
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn not_ready(&self) -> Option<String> {
         let status = self.0.borrow();
-        // Who waits for the Lease is well.
+        // A process that waits for the Lease is healthy.
         if status.leads == Some(false) {
             return None;
         }
@@ -33,12 +33,12 @@ impl ServedStatus for ServedGovern {
             )),
             Some(_) => None,
         };
-        status.trouble.clone().or(late)
+        status.blocked.clone().or(late)
     }
 
     fn metrics(&self) -> String {
         use MetricKind::{Counter, Gauge};
-        let up = f64::from(u8::from(self.trouble().is_none()));
+        let up = f64::from(u8::from(self.not_ready().is_none()));
         let status = self.0.borrow();
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         let mut families = vec![
@@ -75,14 +75,14 @@ impl ServedStatus for ServedGovern {
             MetricFamily::new(
                 Gauge,
                 "stokehold_govern_denied_jobs",
-                "Jobs that are left alone for a while because the server refuses to have them changed, or does not answer.",
+                "Jobs that are not changed for a while because the server refuses changes, or does not answer.",
             )
             .with(Vec::new(), status.denied as f64),
         );
         let mut writes = MetricFamily::new(
             Counter,
             "stokehold_govern_writes_total",
-            "Writes on jobs, by what they were for and what became of them.",
+            "Writes on jobs, by purpose and outcome.",
         );
         for ((purpose, outcome), count) in &status.writes {
             let labels = vec![
@@ -94,7 +94,7 @@ impl ServedStatus for ServedGovern {
         let mut jobs = MetricFamily::new(
             Gauge,
             "stokehold_govern_jobs",
-            "Jobs with the label, by queue and where they stand.",
+            "Jobs with the label, by queue and state.",
         );
         for ((queue, standing), count) in &status.jobs {
             let labels = vec![("queue", queue.clone()), ("state", (*standing).to_owned())];

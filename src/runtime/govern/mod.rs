@@ -1,5 +1,5 @@
-//! The loop of `govern`: pictures come in, decisions are made of them, and what they write goes out, so many a second at most. Nothing
-//! is kept between two decisions but what was written and has not been seen yet: nothing is decided before it has.
+//! The loop of `govern`: takes snapshots, decides, and sends the resulting writes at a limited rate. The only state kept between
+//! two decisions is the writes that no snapshot shows yet; it decides again once all of them are visible.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use model::base::{Exit, Failure, Moment};
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use plan::govern::{
-    Comparison, Decision, GovernRules, GovernedJob, PlannedWrite, Standing, compare, decide,
+    AdmissionState, Comparison, Decision, GovernRules, GovernedJob, PlannedWrite, compare, decide,
     governed_jobs, not_ready,
 };
 use settings::Settings;
@@ -28,26 +28,26 @@ pub mod metrics;
 mod writes;
 
 use self::log::{line, logged};
-use self::writes::{BATCH_SECONDS, Denied, Pacer};
+use self::writes::{BATCH_SECONDS, BackedOffJob, Pacer};
 use super::session::{self, ClusterTarget, Session, Setup};
 
-/// Pictures are this far apart.
+/// Interval between snapshots.
 pub const PACE: Duration = Duration::from_secs(1);
-/// Without news, a decision is made this often: back-offs end.
+/// Interval between decisions without news: back-offs expire.
 const IDLE: Duration = Duration::from_secs(5);
-/// What was written and is not seen by then is believed to have been undone by somebody.
+/// A write that is not visible by then counts as reverted by someone else.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
-/// A loop that has decided nothing for so long is stuck.
+/// A loop without a decision for this long is stuck.
 const LATE: Duration = Duration::from_secs(60);
-/// How long a turn may take to end when we are told to.
+/// Longest time for the current turn to end after a shutdown signal.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// Who has begun to lead looks for so long what the one before wrote last.
+/// How long a new leader waits for the last writes of its predecessor to become visible.
 const TAKES_OVER: Duration = Duration::from_secs(3);
 
-/// Starts everything for pictures alone, [`PACE`] apart, and for writing on jobs where `writes` says so and the settings grant it.
+/// Opens a session for snapshots only, [`PACE`] apart, and a writer for jobs where `writes` is set and the settings grant it.
 ///
 /// # Errors
-/// When the kubeconfig cannot be used, or nothing grants writing.
+/// The kubeconfig cannot be used, or the settings grant no writing.
 pub fn open(
     setup: &Setup,
     target: ClusterTarget,
@@ -69,7 +69,7 @@ pub fn open(
     Ok((session, writer))
 }
 
-/// What the settings say.
+/// The rules by the settings.
 fn rules(settings: &Settings, observe: bool) -> GovernRules {
     GovernRules {
         checkpoint_grace: settings.govern.checkpoint_grace.duration(),
@@ -79,31 +79,31 @@ fn rules(settings: &Settings, observe: bool) -> GovernRules {
     }
 }
 
-/// How governing goes.
+/// Status of `govern`.
 #[derive(Clone, Debug, Default)]
 pub struct GovernStatus {
     /// When a decision was last made.
     pub decided: Option<Instant>,
-    /// Why none can be made; `None` while they are.
-    pub trouble: Option<String>,
-    /// Jobs that are left alone because the server refuses to have them changed.
+    /// Why none can be made; `None` while decisions are made.
+    pub blocked: Option<String>,
+    /// Number of jobs that are left alone because the server denies changes to them.
     pub denied: usize,
-    /// Writes by what they were for and what became of them.
+    /// Number of writes by purpose and result.
     pub writes: BTreeMap<(&'static str, &'static str), u64>,
-    /// Decisions.
+    /// Number of decisions.
     pub decisions: u64,
-    /// How long the last took.
+    /// Duration of the last decision.
     pub took: Duration,
-    /// Jobs with the label by queue and where they stand.
+    /// Number of jobs with the label, by queue and state.
     pub jobs: BTreeMap<(String, &'static str), u64>,
-    /// Whether this process governs; `None` where it is the only one.
+    /// Whether this process leads; `None` without leader election.
     pub leads: Option<bool>,
-    /// The term of our leadership by the Lease, and since when it lasts.
+    /// The term of our leadership by the Lease, and since when we lead.
     pub led: Option<(u32, Instant)>,
 }
 
 impl GovernStatus {
-    /// Why who leads does not govern; nothing while it does, and for one that does not lead.
+    /// Why a leader is stuck; `None` while it decides, and for a process that does not lead.
     pub fn stuck(&self) -> Option<String> {
         let is_late = |at: Instant| at.elapsed() > LATE;
         if !self.led.is_some_and(|(_, since)| is_late(since)) || !self.decided.is_none_or(is_late) {
@@ -111,7 +111,7 @@ impl GovernStatus {
         }
         let seconds = LATE.as_secs();
         let late = format!("nothing was decided in the last {seconds} seconds");
-        Some(match &self.trouble {
+        Some(match &self.blocked {
             Some(why) => format!("{late}: {why}"),
             None => late,
         })
@@ -121,39 +121,39 @@ impl GovernStatus {
 /// Decides, and writes where it may.
 pub struct Governor {
     facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// Nothing where it only observes.
+    /// `None` where it only observes.
     writer: Option<GovernWriter>,
     rules: GovernRules,
     pacer: Pacer,
-    /// Writes of a batch.
+    /// Most writes of a batch.
     batch: usize,
-    /// What was written and has not been seen yet.
+    /// Writes that no snapshot shows yet.
     unseen: BTreeMap<JobKey, (GovernWrite, Instant)>,
-    denied: BTreeMap<JobKey, Denied>,
-    /// How often in a row a job was another than it was decided on.
+    denied: BTreeMap<JobKey, BackedOffJob>,
+    /// How many times in a row a job had changed since the decision.
     stale: BTreeMap<JobKey, u32>,
-    /// Admitted jobs whose pods are not all on nodes, and since when that was seen.
+    /// Admitted jobs whose pods are not all scheduled, and since when.
     missing: BTreeMap<JobKey, Moment>,
-    /// What jobs are still to be told of where they stand.
+    /// Status explanations that are still to be written to jobs.
     untold: VecDeque<PlannedWrite>,
-    told: BTreeMap<JobKey, Instant>,
+    last_written: BTreeMap<JobKey, Instant>,
     explained: Option<Instant>,
-    /// The revision that was last decided on.
+    /// The revision of the last decision.
     revision: Option<u64>,
     quiet_until: Option<Instant>,
     busy: u32,
-    /// What was said of what it would do.
+    /// What was logged as proposed.
     proposed: BTreeSet<(JobKey, &'static str)>,
     compared: Option<Comparison>,
-    /// Who governs, where several may.
+    /// Leader election; see [`Lead`].
     lead: Lead,
-    /// We are told to end: nothing more is sent.
+    /// Set by a shutdown signal: nothing more is sent.
     ends: Arc<AtomicBool>,
     status: watch::Sender<GovernStatus>,
 }
 
 impl Governor {
-    /// One that goes by these pictures. Must be called within a tokio runtime.
+    /// A governor on these snapshots. Must be called within a tokio runtime.
     pub fn new(
         facts: watch::Receiver<Option<Arc<Facts>>>,
         writer: Option<GovernWriter>,
@@ -171,7 +171,7 @@ impl Governor {
             stale: BTreeMap::new(),
             untold: VecDeque::new(),
             missing: BTreeMap::new(),
-            told: BTreeMap::new(),
+            last_written: BTreeMap::new(),
             explained: None,
             revision: None,
             quiet_until: None,
@@ -184,20 +184,20 @@ impl Governor {
         }
     }
 
-    /// One of several, which governs while it leads.
+    /// A governor that decides only while it leads.
     #[must_use]
     pub fn led(self, lead: Lead) -> Self {
         Self { lead, ..self }
     }
 
-    /// Whether to decide: we lead, and have seen what the one before wrote last.
+    /// Whether to decide: we lead, and the last writes of the previous leader had time to become visible.
     fn may_decide(&mut self) -> bool {
-        let Some(leads) = self.lead.told() else {
+        let Some(leads) = self.lead.leads_if_elected() else {
             return true;
         };
         let term = self.lead.term().number();
         let before = self.status.borrow().led;
-        // Who has lost the Lease and holds it again takes over anew: somebody else may have led between two turns.
+        // A process that lost the Lease and got it back takes over anew: another one may have led between two turns.
         let goes_on = before.filter(|led| led.0 == term);
         let led = leads.then(|| goes_on.unwrap_or_else(|| (term, Instant::now())));
         self.status.send_if_modified(|status| {
@@ -208,7 +208,7 @@ impl Governor {
             told != (Some(leads), led)
         });
         if led.is_none() || led != before {
-            // What stands is read anew.
+            // The state is read anew.
             self.revision = None;
             self.unseen.clear();
             self.untold.clear();
@@ -218,17 +218,17 @@ impl Governor {
         led.is_some_and(|(_, since)| since.elapsed() >= TAKES_OVER)
     }
 
-    /// How it goes, from now on.
+    /// The status, from now on.
     pub fn status(&self) -> watch::Receiver<GovernStatus> {
         self.status.subscribe()
     }
 
-    /// What was compared last, where it observes.
+    /// The last comparison with kube-scheduler, where it only observes.
     pub fn compared(&self) -> Option<&Comparison> {
         self.compared.as_ref()
     }
 
-    /// Governs until `end` comes; `say` is given each line of the log.
+    /// Governs until `end` resolves; `say` gets each line of the log.
     ///
     /// # Errors
     /// Every source has ended.
@@ -251,10 +251,10 @@ impl Governor {
                 }
                 _ = ticks.tick() => {}
             }
-            // A write is one call: to be stopped between two leaves nothing half done. One that is under way is waited for: another may
-            // begin to govern once we have ended.
+            // A write is one call, so that stopping between two leaves nothing half done. Wait for one in flight: another process
+            // may begin to govern once this one has ended.
             let ends = Arc::clone(&self.ends);
-            let turn = self.turn(say);
+            let turn = self.decide_and_write(say);
             tokio::pin!(turn);
             tokio::select! {
                 () = &mut end => {
@@ -267,8 +267,8 @@ impl Governor {
         }
     }
 
-    /// Decides on the last picture, where it may, and writes.
-    async fn turn(&mut self, say: &mut dyn FnMut(&str)) {
+    /// Decides on the latest snapshot, where it may, and writes.
+    async fn decide_and_write(&mut self, say: &mut dyn FnMut(&str)) {
         if !self.may_decide() {
             return;
         }
@@ -285,7 +285,7 @@ impl Governor {
             return;
         }
         let trouble = not_ready(fleet);
-        if self.status.borrow().trouble != trouble {
+        if self.status.borrow().blocked != trouble {
             match &trouble {
                 Some(why) => say(&line(
                     fleet.at,
@@ -295,21 +295,21 @@ impl Governor {
             }
         }
         let is_ready = trouble.is_none();
-        self.status.send_modify(|status| status.trouble = trouble);
+        self.status.send_modify(|status| status.blocked = trouble);
         if !is_ready || !self.has_seen_all(fleet, now) {
             return;
         }
         self.revision = Some(fleet.revision);
         let begun = Instant::now();
         let (decision, jobs) = self.decided(Arc::clone(&facts)).await;
-        self.tell(&decision, &jobs, begun);
+        self.publish(&decision, &jobs, begun);
         match self.writer.is_some() {
             true => self.write_all(&decision, &jobs, say).await,
             false => self.propose(fleet, &decision, &jobs, say),
         }
     }
 
-    /// A decision on a thread of its own: on ten thousand nodes it takes up to a second.
+    /// Decides on a thread of its own: with 10,000 nodes it takes up to a second.
     async fn decided(&mut self, facts: Arc<Facts>) -> (Decision, Vec<GovernedJob>) {
         let mut rules = self.rules;
         let state = facts.fleet.govern.as_ref();
@@ -326,7 +326,7 @@ impl Governor {
                 job.denied = denied.get(&job.key).cloned();
                 job.missing_since = missing.get(&job.key).copied();
             }
-            let snapshot = live::snapshot(&facts.fleet, &facts.burn);
+            let snapshot = live::snapshot(&facts.fleet, &facts.spend_rates);
             (decide(snapshot, &jobs, &rules), jobs)
         });
         match task.await {
@@ -342,7 +342,7 @@ impl Governor {
         }
     }
 
-    /// True once the picture shows all that was written.
+    /// True once the snapshot shows all writes.
     fn has_seen_all(&mut self, fleet: &Fleet, now: Instant) -> bool {
         let shows = |key: &JobKey, write: &GovernWrite| {
             let Some(job) = fleet.jobs.iter().find(|job| job.id == *key) else {
@@ -354,7 +354,7 @@ impl Governor {
             let Some(governed) = job.govern.as_deref() else {
                 return true;
             };
-            // Whatever it is now, it is so after the write: one on another than it was decided on would not have been carried out.
+            // Any change is newer than the write: the write would have failed on a job that had changed since the decision.
             if GovernSeen::of(governed) != write.seen {
                 return true;
             }
@@ -368,7 +368,7 @@ impl Governor {
         self.unseen.is_empty()
     }
 
-    fn tell(&self, decision: &Decision, jobs: &[GovernedJob], begun: Instant) {
+    fn publish(&self, decision: &Decision, jobs: &[GovernedJob], begun: Instant) {
         let mut counts: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
         for job in jobs {
             let Some(standing) = decision.standings.get(&job.key) else {
@@ -386,7 +386,7 @@ impl Governor {
         });
     }
 
-    /// Says what it would do, once each, and how that compares to what kube-scheduler has done.
+    /// Logs each proposal once, and how it compares to what kube-scheduler did.
     fn propose(
         &mut self,
         fleet: &Fleet,
@@ -407,8 +407,8 @@ impl Governor {
         }
         for (key, standing) in &decision.standings {
             let (word, why) = match standing {
-                Standing::Refused(why) => ("left alone", why),
-                Standing::Held(why) => ("not admitted", why),
+                AdmissionState::Refused(why) => ("left alone", why),
+                AdmissionState::Held(why) => ("not admitted", why),
                 _ => continue,
             };
             if self.proposed.insert((key.clone(), word)) {

@@ -1,4 +1,4 @@
-//! What `govern` sends: so many writes a second at most, none of what the server refuses for a while, and none once another may govern.
+//! Writes of `govern`: rate-limited; none for a while on objects that the server denies, and none once another process may lead.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -16,21 +16,21 @@ use plan::govern::{Decision, GovernedJob, PlannedWrite, Purpose, answers, status
 use super::Governor;
 use super::log::logged;
 
-/// A job that the server refuses to have changed is left alone for so long, and twice as long after each further time.
+/// Back-off of a job whose change the server denied; doubled each further time.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
-/// One of which no answer came, or that is never as it was decided on.
+/// Back-off of a job whose write got no answer, or that keeps changing before the write.
 const UNCLEAR_FOR: Duration = Duration::from_secs(10);
-/// The longest that a job is left alone.
+/// Longest back-off of a job.
 const LEFT_FOR: Duration = Duration::from_secs(1800);
-/// So many times in a row a job may be another than it was decided on: pictures are behind.
+/// How many times in a row a job may have changed since the decision: snapshots lag behind.
 const STALE: u32 = 3;
-/// Positions and expected starts are computed this often, and a job is told of them this often at most.
+/// Shortest interval between two computations of positions and expected starts, and between two writes of them to a job.
 const EXPLAINED_EVERY: Duration = Duration::from_secs(30);
 const TOLD_EVERY: Duration = Duration::from_secs(60);
-/// A busy server is left alone for so long at first, and at most.
+/// First and longest back-off of a busy server.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSIEST: Duration = Duration::from_secs(30);
-/// Of one decision so many seconds' writes are sent before the next is made.
+/// A batch holds this many seconds' worth of writes; then the next decision is made.
 pub(super) const BATCH_SECONDS: f64 = 2.0;
 /// Spaces writes evenly.
 #[derive(Debug)]
@@ -47,25 +47,25 @@ impl Pacer {
         }
     }
 
-    async fn turn(&mut self) {
+    async fn next_slot(&mut self) {
         sleep_until(self.next).await;
         self.next = Instant::now() + self.every;
     }
 }
 
-/// A job that is left alone for a while.
+/// A job in back-off.
 #[derive(Clone, Debug)]
-pub(super) struct Denied {
+pub(super) struct BackedOffJob {
     pub(super) why: String,
     pub(super) until: Instant,
-    /// How often in a row.
+    /// Denials in a row.
     times: u32,
-    /// What was refused: it is probed before the job is counted on again.
+    /// The denied write: it is tried as a dry run before the job is considered again.
     write: GovernWrite,
 }
 
 impl Governor {
-    /// Sends what was decided, as much of it as one batch holds, and tells some jobs where they stand.
+    /// Sends the decided writes, up to one batch, and writes explanations to some jobs.
     pub(super) async fn write_all(
         &mut self,
         decision: &Decision,
@@ -82,7 +82,7 @@ impl Governor {
         let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
         let may = |write: &&PlannedWrite| !self.denied.contains_key(&write.job);
         let all = || decision.writes.iter().filter(may);
-        // Neither keeps the other waiting for long.
+        // Half each, so that neither delays the other for long.
         let new = all().filter(is_new).take(self.batch);
         let rest = all().filter(|write| !is_new(write)).take(self.batch);
         let writes: Vec<PlannedWrite> = rest.chain(new).cloned().collect();
@@ -92,7 +92,7 @@ impl Governor {
             }
         }
         self.explain(decision, jobs).await;
-        // However much else there is to write, some are told.
+        // However many writes there are, some explanations are sent.
         let room = match writes.is_empty() {
             true => self.batch,
             false => self.batch.div_ceil(4),
@@ -101,21 +101,21 @@ impl Governor {
             let Some(write) = self.untold.pop_front() else {
                 return;
             };
-            self.told.insert(write.job.clone(), Instant::now());
+            self.last_written.insert(write.job.clone(), Instant::now());
             if !self.send(&write, &term, decision.snapshot.at, say).await {
                 return;
             }
         }
     }
 
-    /// Finds what each job that waits is to be told, where it is time for that: who was told longest ago first.
+    /// Computes the explanations of pending jobs that are due: least recently written first.
     async fn explain(&mut self, decision: &Decision, jobs: &[GovernedJob]) {
         let is_due = |at: Instant| at.elapsed() >= EXPLAINED_EVERY;
         if !self.explained.is_none_or(is_due) {
             return;
         }
         self.explained = Some(Instant::now());
-        self.told
+        self.last_written
             .retain(|key, _| decision.standings.contains_key(key));
         let snapshot = decision.snapshot.clone();
         let told = tokio::task::spawn_blocking(move || answers(&snapshot)).await;
@@ -124,19 +124,19 @@ impl Governor {
         };
         let mut status = status_writes(decision, jobs, &told);
         let lately = |at: &Instant| at.elapsed() < TOLD_EVERY;
-        status.retain(|write| !self.told.get(&write.job).is_some_and(lately));
+        status.retain(|write| !self.last_written.get(&write.job).is_some_and(lately));
         let written: BTreeSet<&JobKey> = decision.writes.iter().map(|write| &write.job).collect();
         status
             .retain(|write| !self.denied.contains_key(&write.job) && !written.contains(&write.job));
-        status.sort_by_key(|write| self.told.get(&write.job).copied());
+        status.sort_by_key(|write| self.last_written.get(&write.job).copied());
         self.untold = status.into();
     }
 
-    /// Leaves a job alone for a while, longer each time in a row.
-    fn leave(&mut self, job: &JobKey, write: &GovernWrite, why: &str, first: Duration) {
+    /// Puts a job in back-off, longer each time in a row.
+    fn back_off(&mut self, job: &JobKey, write: &GovernWrite, why: &str, first: Duration) {
         let times = self.denied.get(job).map_or(0, |denied| denied.times);
         let span = first.saturating_mul(1 << times.min(8)).min(LEFT_FOR);
-        let denied = Denied {
+        let denied = BackedOffJob {
             why: why.to_owned(),
             until: Instant::now() + span,
             times: times + 1,
@@ -145,11 +145,11 @@ impl Governor {
         self.denied.insert(job.clone(), denied);
     }
 
-    /// Asks of each job that was left alone long enough whether the server would have it changed now: until it would, nothing is
-    /// decided for its sake. False where nothing more is to be sent.
+    /// Retries, as a dry run, the denied write of each job whose back-off has expired; until that succeeds, no decision depends
+    /// on the job. False where nothing more is to be sent.
     async fn probe(&mut self, term: &Term, jobs: &[GovernedJob]) -> bool {
         let now = Instant::now();
-        let is_due = |(_, denied): &(&JobKey, &Denied)| denied.until <= now;
+        let is_due = |(_, denied): &(&JobKey, &BackedOffJob)| denied.until <= now;
         let due: Vec<JobKey> = self
             .denied
             .iter()
@@ -176,8 +176,8 @@ impl Governor {
                     return false;
                 }
                 GovernOutcome::Ceased => return false,
-                GovernOutcome::Refused(why) => self.leave(&key, &write, &why, REFUSED_FOR),
-                GovernOutcome::Unknown(why) => self.leave(&key, &write, &why, UNCLEAR_FOR),
+                GovernOutcome::Refused(why) => self.back_off(&key, &write, &why, REFUSED_FOR),
+                GovernOutcome::Unknown(why) => self.back_off(&key, &write, &why, UNCLEAR_FOR),
                 GovernOutcome::Written | GovernOutcome::Already | GovernOutcome::Stale(_) => {
                     self.denied.remove(&key);
                 }
@@ -186,7 +186,7 @@ impl Governor {
         true
     }
 
-    /// Leaves a busy server alone.
+    /// Backs off from a busy server.
     fn rest(&mut self, wait: Option<Duration>) {
         let doubled = BUSY.saturating_mul(1 << self.busy.min(8));
         self.busy += 1;
@@ -194,14 +194,14 @@ impl Governor {
         self.quiet_until = Some(Instant::now() + wait);
     }
 
-    /// Waits for our turn to write; whether we still may by then.
+    /// Waits for the rate limit; whether we may still write then.
     async fn may_send(&mut self, term: &Term) -> bool {
-        self.pacer.turn().await;
+        self.pacer.next_slot().await;
         let ends = self.ends.load(Ordering::SeqCst);
         !ends && term.lasts()
     }
 
-    /// Sends one write of the term that it was decided in; false where the server is to be left alone, or others govern.
+    /// Sends one write in the term of its decision; false where the server is busy or we no longer lead.
     async fn send(
         &mut self,
         write: &PlannedWrite,
@@ -242,10 +242,10 @@ impl Governor {
                 self.rest(*wait);
                 return false;
             }
-            GovernOutcome::Refused(_) => self.leave(&write.job, &write.write, why, REFUSED_FOR),
-            GovernOutcome::Unknown(_) => self.leave(&write.job, &write.write, why, UNCLEAR_FOR),
+            GovernOutcome::Refused(_) => self.back_off(&write.job, &write.write, why, REFUSED_FOR),
+            GovernOutcome::Unknown(_) => self.back_off(&write.job, &write.write, why, UNCLEAR_FOR),
             GovernOutcome::Stale(_) if !is_status => match stale + 1 {
-                STALE.. => self.leave(&write.job, &write.write, why, UNCLEAR_FOR),
+                STALE.. => self.back_off(&write.job, &write.write, why, UNCLEAR_FOR),
                 count => drop(self.stale.insert(write.job.clone(), count)),
             },
             GovernOutcome::Written => {
@@ -254,7 +254,9 @@ impl Governor {
                     && let Some(writer) = &self.writer
                 {
                     let object = &write.write.object;
-                    writer.tell(object, reason, &write.reason, action).await;
+                    writer
+                        .create_event(object, reason, &write.reason, action)
+                        .await;
                 }
             }
             GovernOutcome::Already | GovernOutcome::Stale(_) | GovernOutcome::Ceased => {}
@@ -288,7 +290,7 @@ mod tests {
         let begun = Instant::now();
         let mut pacer = Pacer::new(20.0);
         for _ in 0..201 {
-            pacer.turn().await;
+            pacer.next_slot().await;
         }
         assert_eq!(begun.elapsed().as_millis() / 100, 100);
     }

@@ -4,17 +4,17 @@ use http::Response;
 use serde_json::{Map, Value, json};
 
 use super::review::REVIEWS;
-use super::{Asked, Body, respond};
+use super::{ApiRequest, Body, respond};
 use model::base::SmallSort;
 
 use crate::resource::{Spec, groups};
 use crate::specs::SPECS;
 
-/// The Kubernetes version that the simulated cluster speaks.
+/// The Kubernetes version of the simulated cluster.
 pub const VERSION: &str = "v1.36.3";
 
 /// Answers discovery paths; `None` for every other path.
-pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {
+pub fn serve(path: &str, asked: &ApiRequest) -> Option<Response<Body>> {
     let accept = asked.header(http::header::ACCEPT);
     let aggregated = accept
         .split(',')
@@ -194,7 +194,7 @@ fn resource_list(group: &str, version: &str) -> Value {
     };
     let mut body =
         json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
-    // The core group's list goes without a version, for the oldest of clients.
+    // The core group's list has no version, for the oldest clients.
     if !group.is_empty() {
         body["apiVersion"] = "v1".into();
     }

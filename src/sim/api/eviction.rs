@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::request::ResourcePath;
 use super::status::Refusal;
 use super::validate::{self, Deletion};
-use super::{Answer, Asked, write};
+use super::{ApiRequest, ApiResult, write};
 use crate::change::{Request, Resource};
-use crate::cluster::{Cluster, Core};
+use crate::cluster::{Core, SimCluster};
 use crate::json::{condition, int, list, name, text};
 use crate::resource::spec;
 use crate::selector::Labels;
-use crate::store::Listing;
+use crate::store::ListOptions;
 use model::base::Moment;
 
 /// `POST` on `pods/NAME/eviction`.
@@ -23,7 +23,7 @@ use model::base::Moment;
 /// # Errors
 /// 400 on a malformed eviction, 404 when there is no such pod, 409 on a failed precondition, 429 when a
 /// disruption budget does not allow it.
-pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Answer {
+pub fn create(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePath) -> ApiResult {
     let manner = asked.manner()?;
     let eviction = validate::body(asked, "Eviction")?;
     let kind = text(&eviction, "/kind");
@@ -95,9 +95,9 @@ fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<
 
 /// The disruption budgets that select a pod.
 fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, Refusal> {
-    let what = Listing {
+    let what = ListOptions {
         namespace: Some(text(pod, "/metadata/namespace")),
-        ..Listing::default()
+        ..ListOptions::default()
     };
     let selects = |budget: &Value| {
         budget
@@ -111,7 +111,7 @@ fn budgets_of(core: &Core, pod: &Value) -> Result<Vec<Arc<Value>>, Refusal> {
     Ok(page.map_err(Refusal::expired)?.items)
 }
 
-/// Takes one disruption from a budget, if it allows it or need not be asked.
+/// Takes one disruption from a budget, if the budget allows it or does not apply.
 fn spend(
     core: &mut Core,
     budget: &Arc<Value>,
@@ -218,7 +218,7 @@ fn set_condition(object: &mut Value, condition: Value) {
     }
 }
 
-/// Says on the pod that it is evicted.
+/// Sets the pod's `DisruptionTarget` condition.
 fn mark(core: &mut Core, pod: &Value, now: Moment) {
     let mut marked = pod.clone();
     set_condition(

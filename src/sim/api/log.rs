@@ -1,4 +1,4 @@
-//! `pods/log`: the lines of a container, whole or the last, at once or as they come.
+//! `pods/log`: the lines of a container, all or the last ones, complete or followed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use serde_json::Value;
 
 use super::request::ResourcePath;
 use super::status::Refusal;
-use super::{Answer, Asked, BoxError, respond};
+use super::{ApiRequest, ApiResult, BoxError, respond};
 use crate::change::Resource;
-use crate::cluster::Cluster;
+use crate::cluster::SimCluster;
 use crate::json::{list, text};
 use crate::names::quoted;
 use crate::resource::spec;
 use model::base::{Moment, ObjectKey};
 
-/// One line and its moment.
+/// One line and its timestamp.
 type Line = (Moment, String);
 
-/// What a client wants of a log.
+/// Parameters of a log request.
 struct LogQuery {
     container: String,
     previous: bool,
@@ -33,7 +33,7 @@ struct LogQuery {
     bytes: Option<usize>,
 }
 
-fn number(asked: &Asked, key: &str, least: i64) -> Result<Option<i64>, Refusal> {
+fn number(asked: &ApiRequest, key: &str, least: i64) -> Result<Option<i64>, Refusal> {
     let Some(value) = asked.query.get(key) else {
         return Ok(None);
     };
@@ -56,7 +56,7 @@ fn number(asked: &Asked, key: &str, least: i64) -> Result<Option<i64>, Refusal> 
 }
 
 impl LogQuery {
-    fn read(asked: &Asked, pod: &Value, now: Moment) -> Result<Self, Refusal> {
+    fn read(asked: &ApiRequest, pod: &Value, now: Moment) -> Result<Self, Refusal> {
         let names = |pointer: &str| -> Vec<String> {
             list(pod, pointer)
                 .iter()
@@ -128,8 +128,8 @@ impl LogQuery {
 /// Serves a log.
 ///
 /// # Errors
-/// 404 when there is no such pod, 400 when its container is not named, does not run yet or never ran before.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Answer {
+/// 404 when the pod does not exist, 400 when its container is not specified, is not running yet or has no earlier run.
+pub fn serve(cluster: &Arc<SimCluster>, asked: &ApiRequest, target: &ResourcePath) -> ApiResult {
     let key = ObjectKey::new(target.namespace.as_str(), target.name.as_str());
     let (wish, lines) = {
         let core = cluster.core();
@@ -139,7 +139,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> An
             .ok_or_else(|| Refusal::not_found(spec(Resource::Pods), &target.name))?;
         let wish = LogQuery::read(asked, &pod, core.scene.now())?;
         if text(&pod, "/spec/nodeName").is_empty() {
-            // A pod without a node has no log, and that is no error.
+            // A pod without a node has an empty log, which is no error.
             return Ok(respond(200, "text/plain", Bytes::new()));
         }
         let lines = core.scene.log(&key, Some(&wish.container), wish.previous);
@@ -182,7 +182,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> An
     Ok(response)
 }
 
-/// Why there is no log, in the words of the kubelet.
+/// Why there is no log, with the kubelet's message.
 fn absent(pod: &Value, wish: &LogQuery) -> Refusal {
     let container = quoted(&wish.container);
     let name = quoted(text(pod, "/metadata/name"));
@@ -206,14 +206,14 @@ fn absent(pod: &Value, wish: &LogQuery) -> Refusal {
     ))
 }
 
-/// The moment of the last line, and how many lines have that moment.
+/// The time of the last line, and how many lines have it.
 fn mark(lines: &[Line]) -> Option<(Moment, usize)> {
     let at = lines.last()?.0;
     Some((at, lines.iter().rev().take_while(|(a, _)| *a == at).count()))
 }
 
 struct Follower {
-    cluster: Arc<Cluster>,
+    cluster: Arc<SimCluster>,
     key: ObjectKey,
     wish: LogQuery,
     last: Option<(Moment, usize)>,
@@ -221,7 +221,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// The next lines; `None` when the container has ended, or the server ends.
+    /// The next lines; `None` when the container or the server has ended.
     async fn next(&mut self) -> Option<Bytes> {
         let mut beats = self.cluster.beats();
         let mut closing = self.cluster.closing();

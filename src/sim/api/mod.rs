@@ -7,6 +7,7 @@ pub mod log;
 pub mod openapi;
 pub mod patch;
 pub mod present;
+pub mod protobuf;
 pub mod proxy;
 pub mod read;
 pub mod request;
@@ -15,7 +16,6 @@ pub mod scale;
 pub mod status;
 pub mod validate;
 pub mod watch;
-pub mod wire;
 pub mod write;
 
 use std::collections::BTreeMap;
@@ -33,18 +33,18 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use self::present::Manner;
 use self::request::{Query, ResourcePath};
 use self::status::Refusal;
-use super::audit::Entry;
-use super::cluster::Cluster;
-use super::faults::{Faults, Verdict};
+use super::audit::AuditEntry;
+use super::cluster::SimCluster;
+use super::faults::{InjectedFaults, Verdict};
 use super::resource::{Spec, groups};
-use super::users::{Ask, Identity, User, refused};
+use super::users::{AccessRequest, Identity, User, refused};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of an answer: whole, or a stream that makes each chunk when it is asked for it.
+/// The body of an answer: complete, or a stream that makes each chunk on demand.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 /// An answer or a refusal.
-pub type Answer = Result<Response<Body>, Refusal>;
+pub type ApiResult = Result<Response<Body>, Refusal>;
 
 /// The largest request body that is read, in bytes: what the real server allows.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -53,8 +53,8 @@ pub const FAULTS_PATH: &str = "/sim/faults";
 /// Where the audit log is read.
 pub const AUDIT_PATH: &str = "/sim/audit";
 
-/// One request, read whole and taken apart.
-pub struct Asked {
+/// One request, read completely and split into parts.
+pub struct ApiRequest {
     /// Method.
     pub method: Method,
     /// Path, not decoded.
@@ -65,11 +65,11 @@ pub struct Asked {
     pub headers: HeaderMap,
     /// Body.
     pub body: Bytes,
-    /// Who asks.
+    /// The user of the request.
     pub who: Identity,
 }
 
-impl Asked {
+impl ApiRequest {
     /// The text of a header; empty when absent.
     pub fn header(&self, name: header::HeaderName) -> &str {
         self.headers
@@ -135,7 +135,7 @@ pub fn nowhere() -> Response<Body> {
 /// The API as a tower service. Clones share the cluster.
 #[derive(Clone)]
 pub struct Service {
-    cluster: Arc<Cluster>,
+    cluster: Arc<SimCluster>,
     user: Option<User>,
 }
 
@@ -149,7 +149,7 @@ impl std::fmt::Debug for Service {
 
 impl Service {
     /// The API of this cluster. A request must carry a bearer token.
-    pub fn new(cluster: Arc<Cluster>) -> Self {
+    pub fn new(cluster: Arc<SimCluster>) -> Self {
         Self {
             cluster,
             user: None,
@@ -164,7 +164,7 @@ impl Service {
     }
 
     /// The cluster behind it.
-    pub fn cluster(&self) -> &Arc<Cluster> {
+    pub fn cluster(&self) -> &Arc<SimCluster> {
         &self.cluster
     }
 
@@ -179,7 +179,7 @@ impl Service {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        let mut asked = Asked {
+        let mut asked = ApiRequest {
             method: parts.method,
             path: parts.uri.path().to_owned(),
             query: Query::parse(parts.uri.query().unwrap_or("")),
@@ -221,7 +221,7 @@ impl Service {
         let reads = matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let forbidden = response.status() == http::StatusCode::FORBIDDEN;
         if (!reads || forbidden) && asked.path != FAULTS_PATH {
-            let entry = Entry {
+            let entry = AuditEntry {
                 at: now,
                 user: asked.who.name,
                 method: asked.method.to_string(),
@@ -240,13 +240,13 @@ impl Service {
     }
 
     /// Faults and authentication: an answer already, or on to the work.
-    async fn enter(&self, asked: &mut Asked) -> Result<Option<Response<Body>>, Refusal> {
+    async fn enter(&self, asked: &mut ApiRequest) -> Result<Option<Response<Body>>, Refusal> {
         if asked.path != FAULTS_PATH {
             match self.cluster.judge() {
                 Verdict::Serve => {}
                 Verdict::TooMany(seconds) => return Err(Refusal::too_many(seconds)),
                 Verdict::ServerError => {
-                    return Err(Refusal::internal("a fault that was asked for"));
+                    return Err(Refusal::internal("a requested fault"));
                 }
                 Verdict::Expired => return Err(Refusal::unauthorized()),
                 Verdict::Html => {
@@ -297,7 +297,7 @@ impl Service {
         let mut wanted = vec![("users", name.to_owned())];
         wanted.extend(groups.iter().map(|group| ("groups", group.clone())));
         for (plural, name) in wanted {
-            let ask = Ask::Resource {
+            let ask = AccessRequest::Resource {
                 verb: "impersonate",
                 group: "",
                 plural,
@@ -320,7 +320,7 @@ impl Service {
         })
     }
 
-    async fn dispatch(&self, asked: &Asked) -> Answer {
+    async fn dispatch(&self, asked: &ApiRequest) -> ApiResult {
         let Some(target) = ResourcePath::parse(&asked.path) else {
             return self.path(asked);
         };
@@ -348,20 +348,20 @@ impl Service {
             };
         };
         if matches!(verb, "list" | "watch") && self.cluster.faults().breaks(spec.plural) {
-            return Err(Refusal::internal("a fault that was asked for"));
+            return Err(Refusal::internal("a requested fault"));
         }
         self.resource(asked, &target, spec, verb).await
     }
 
     /// The verb of a request on a resource. A list or watch of one name is a request on that name.
-    fn verb(&self, asked: &Asked, target: &mut ResourcePath) -> &'static str {
+    fn verb(&self, asked: &ApiRequest, target: &mut ResourcePath) -> &'static str {
         match asked.method {
             Method::GET | Method::HEAD => {
                 let watching = target.watch || asked.query.flag("watch");
                 let named = !target.name.is_empty();
                 if (watching && target.subresource.is_empty()) || !named {
                     let fields = asked.query.get("fieldSelector").unwrap_or("");
-                    if let Ok(fields) = super::selector::Fields::parse(fields)
+                    if let Ok(fields) = super::selector::FieldSelector::parse(fields)
                         && let Some(name) = fields.exact("metadata.name")
                     {
                         target.name = name.to_owned();
@@ -382,11 +382,11 @@ impl Service {
 
     async fn resource(
         &self,
-        asked: &Asked,
+        asked: &ApiRequest,
         target: &ResourcePath,
         spec: &'static Spec,
         verb: &str,
-    ) -> Answer {
+    ) -> ApiResult {
         let cluster = &self.cluster;
         // A namespaced resource by name needs its namespace; a cluster-scoped one has none.
         let astray = match spec.namespaced {
@@ -437,9 +437,9 @@ impl Service {
         }
     }
 
-    fn path(&self, asked: &Asked) -> Answer {
+    fn path(&self, asked: &ApiRequest) -> ApiResult {
         let verb = asked.method.as_str().to_lowercase();
-        let ask = Ask::Path {
+        let ask = AccessRequest::Path {
             verb: if verb == "head" { "get" } else { &verb },
             path: &asked.path,
         };
@@ -464,10 +464,10 @@ impl Service {
         }
     }
 
-    fn set_faults(&self, asked: &Asked) -> Answer {
+    fn set_faults(&self, asked: &ApiRequest) -> ApiResult {
         let query: BTreeMap<String, String> = asked.query.pairs().iter().cloned().collect();
         let next = match asked.method {
-            Method::DELETE => Faults::default(),
+            Method::DELETE => InjectedFaults::default(),
             Method::PUT => serde_json::from_slice(&asked.body)
                 .map_err(|error| Refusal::bad_request(format!("these are no faults: {error}")))?,
             Method::POST => self
@@ -483,7 +483,7 @@ impl Service {
     }
 }
 
-fn health(asked: &Asked) -> Response<Body> {
+fn health(asked: &ApiRequest) -> Response<Body> {
     let name = asked.path.trim_start_matches('/');
     let body = if asked.query.pairs().iter().any(|(key, _)| key == "verbose") {
         format!("[+]ping ok\n[+]log ok\n[+]world ok\n{name} check passed\n")

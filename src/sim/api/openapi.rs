@@ -3,12 +3,12 @@
 use http::Response;
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Body, respond};
+use super::{ApiRequest, Body, respond};
 use crate::resource::Spec;
 use crate::specs::SPECS;
 
 /// Answers OpenAPI paths; `None` for every other path.
-pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {
+pub fn serve(path: &str, asked: &ApiRequest) -> Option<Response<Body>> {
     if path == "/openapi/v2" {
         return Some(second(asked));
     }
@@ -130,7 +130,7 @@ fn metadata_schema() -> Value {
             "deletionTimestamp": {"description": "When it will be deleted.", "type": "string", "format": "date-time"},
             "labels": map("Labels, by which it is selected."),
             "annotations": map("Annotations, by which nothing is selected."),
-            "finalizers": {"description": "Who must let go before it is deleted.", "type": "array", "items": {"type": "string"}},
+            "finalizers": {"description": "Finalizers to be removed before it is deleted.", "type": "array", "items": {"type": "string"}},
             "ownerReferences": {"description": "What it belongs to.", "type": "array", "items": open("An owner.")},
         },
     })
@@ -191,7 +191,7 @@ fn third(wanted: &str) -> Option<Value> {
     }))
 }
 
-fn second(asked: &Asked) -> Response<Body> {
+fn second(asked: &ApiRequest) -> Response<Body> {
     let accept = asked.header(http::header::ACCEPT);
     if accept.contains("proto-openapi") && !accept.contains("application/json") {
         // A document of version 2.0 with an empty info and no paths, in protocol buffers.

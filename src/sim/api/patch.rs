@@ -9,7 +9,7 @@ use crate::json::fault;
 
 /// How a list is merged.
 enum Merging {
-    /// The patch's list takes its place.
+    /// The patch's list replaces it.
     Replace,
     /// Items with the same value under this key are one item.
     ByKey(&'static str),
@@ -49,10 +49,10 @@ fn bad(why: &str) -> Refusal {
     Refusal::bad_request(why)
 }
 
-/// The body of a patch, which is of the shape that its type wants.
+/// Decodes the body of a patch and checks that it has the shape of its type.
 ///
 /// # Errors
-/// 400 in the words of the real server's decoder.
+/// 400 with the real server's message.
 pub fn decoded(body: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, Refusal> {
     let patch: Value = serde_json::from_slice(body)
         .map_err(|error| bad(&format!("error decoding patch: {}", fault(body, &error))))?;
@@ -140,7 +140,7 @@ fn merge_map(
             }
         }
     }
-    // An order may stand alone, without items that change.
+    // A `$setElementOrder` directive may come without changed items.
     for (key, order) in patch {
         let Some(field) = key.strip_prefix(ORDER).filter(|f| !patch.contains_key(*f)) else {
             continue;
@@ -153,7 +153,7 @@ fn merge_map(
     Ok(())
 }
 
-/// The patch as a new value: without directives, and without what it would have removed.
+/// The patch as a new value: without directives and removals.
 fn cleaned(patch: &Map<String, Value>) -> Map<String, Value> {
     patch
         .iter()
@@ -231,8 +231,7 @@ fn merge_list(
     }))
 }
 
-/// The items in the order that the patch asks for. An item that the order does not name stays behind the item
-/// that it followed.
+/// The items in the patch's order. An item that the order does not list stays behind its predecessor.
 fn ordered(
     items: Vec<Value>,
     order: Option<&Vec<Value>>,
@@ -258,7 +257,7 @@ fn ordered(
 /// Applies a JSON Patch.
 ///
 /// # Errors
-/// 400 when it is none, 422 when it does not apply (a failed `test` included).
+/// 400 when it is invalid, 422 when it does not apply (a failed `test` included).
 pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
     let patch = decoded(body, "[]handlers.jsonPatchOp", Value::is_array)?;
     let patch: json_patch::Patch = serde_json::from_value(patch)
@@ -268,7 +267,7 @@ pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
             && test.value.is_null()
             && is_missing(object, &test.path.to_string())
         {
-            // As the real server's library has it: what is not there is null, where there is something to look in.
+            // As in the real server's library: a missing value is null if its parent exists.
             continue;
         }
         json_patch::patch(object, &[operation]).map_err(|_| Refusal::patch_failed())?;

@@ -1,4 +1,4 @@
-//! How objects are written: as themselves, as tables, as their metadata only; JSON or YAML.
+//! Representation of objects: in full, as tables, as metadata only; JSON or YAML.
 
 use bytes::Bytes;
 use http::Response;
@@ -12,7 +12,7 @@ use crate::resource::Spec;
 use crate::table::{cells, columns, conditions};
 use model::base::{Moment, SmallSort};
 
-/// What the client wants to see of an object.
+/// The representation that the client requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// The object.
@@ -25,7 +25,7 @@ pub enum Shape {
     PartialList,
 }
 
-/// What a table row carries of its object.
+/// What a table row includes of its object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Include {
     Nothing,
@@ -33,7 +33,7 @@ enum Include {
     Object,
 }
 
-/// How an answer is written.
+/// Negotiated form of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manner {
     /// What is seen of an object.
@@ -98,7 +98,7 @@ impl Manner {
                 "application/json" | "*/*" | "application/*" => {}
                 "application/yaml" => manner.yaml = true,
                 "application/vnd.kubernetes.protobuf" => {
-                    // Asked for alone, it is answered in JSON, which every Kubernetes client reads too.
+                    // A request for only protobuf is answered in JSON, which every Kubernetes client reads too.
                     protobuf = true;
                     continue;
                 }
@@ -119,7 +119,7 @@ impl Manner {
             }
             clauses.push((quality, manner));
         }
-        // A stable sort: among equals the first counts.
+        // A stable sort: the first of equals wins.
         clauses.small_sort_by(|a, b| b.0.total_cmp(&a.0));
         match clauses.into_iter().next() {
             Some((_, manner)) => Ok(manner),
@@ -199,7 +199,7 @@ impl Manner {
         })
     }
 
-    /// One object as it is shown, on its own or in a watch event. `headers` asks for a table's columns.
+    /// One object in its representation, alone or in a watch event. `headers` adds a table's columns.
     pub fn shown(&self, spec: &Spec, object: &Value, headers: bool, now: Moment) -> Value {
         match self.shape {
             Shape::Object => object.clone(),
@@ -216,7 +216,7 @@ impl Manner {
     ///
     /// # Errors
     /// 500 when it cannot be written.
-    pub fn object(&self, code: u16, spec: &Spec, object: &Value, now: Moment) -> super::Answer {
+    pub fn object(&self, code: u16, spec: &Spec, object: &Value, now: Moment) -> super::ApiResult {
         let bytes = match self.shape {
             Shape::Object => self.write(object)?,
             Shape::PartialList => {
@@ -234,7 +234,7 @@ impl Manner {
     ///
     /// # Errors
     /// 500 when it cannot be written.
-    pub fn document(&self, code: u16, value: &Value) -> super::Answer {
+    pub fn document(&self, code: u16, value: &Value) -> super::ApiResult {
         Ok(self.answer(code, self.write(value)?))
     }
 
@@ -252,11 +252,11 @@ impl Manner {
         items: &[V],
         metadata: Value,
         now: Moment,
-    ) -> super::Answer {
+    ) -> super::ApiResult {
         let objects = items.iter().map(AsRef::as_ref);
         let mut metadata = metadata;
         if spec.custom && self.shape == Shape::Object && metadata.get("continue").is_none() {
-            // The lists of custom kinds say that there is no next page.
+            // Lists of custom kinds have an empty `continue`.
             metadata["continue"] = "".into();
         }
         let bytes = match self.shape {
@@ -278,7 +278,7 @@ impl Manner {
                 version: spec.api_version(),
                 metadata,
                 items,
-                // The real server leaves kind and version out of the items of its own types.
+                // The real server omits kind and version in the items of its built-in types.
                 bare: !spec.custom,
             })?,
         };

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use super::request::ResourcePath;
 use super::status::Refusal;
-use super::{Answer, Asked, respond};
+use super::{ApiRequest, ApiResult, respond};
 use crate::change::Resource;
-use crate::cluster::{Cluster, Core};
+use crate::cluster::{Core, SimCluster};
 use crate::json::{condition, int, list, name, text};
 use crate::names::quoted;
 use crate::resource::Spec;
 use crate::selector::Labels;
-use crate::store::Listing;
+use crate::store::ListOptions;
 use model::base::ObjectKey;
 
-/// `[SCHEME:]NAME[:PORT]` taken apart; `None` when it is none of that.
+/// `[SCHEME:]NAME[:PORT]` split into parts; `None` for any other form.
 fn address(id: &str) -> Option<(&str, &str, &str)> {
     let parts: Vec<&str> = id.split(':').collect();
     match parts[..] {
@@ -31,7 +31,12 @@ fn address(id: &str) -> Option<(&str, &str, &str)> {
 ///
 /// # Errors
 /// 400 on a malformed address, 404 when there is no such object, 503 when nothing listens.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn serve(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let what = spec.singular;
     let (scheme, name, port) = address(&target.name)
         .filter(|(_, name, _)| !name.is_empty())
@@ -130,9 +135,9 @@ fn behind(core: &Core, service: &Arc<Value>, port: &str) -> Result<(Arc<Value>, 
         .pointer("/spec/selector")
         .filter(|s| s.as_object().is_some_and(|m| !m.is_empty()))
         .and_then(|s| Labels::of_object(&serde_json::json!({"matchLabels": s})));
-    let what = Listing {
+    let what = ListOptions {
         namespace: Some(text(service, "/metadata/namespace")),
-        ..Listing::default()
+        ..ListOptions::default()
     };
     let ready = |pod: &Value| {
         labels.as_ref().is_some_and(|l| l.matches(pod))

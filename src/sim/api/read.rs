@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use super::request::{Query, ResourcePath};
 use super::status::Refusal;
-use super::{Answer, Asked};
-use crate::cluster::Cluster;
+use super::{ApiRequest, ApiResult};
+use crate::cluster::SimCluster;
 use crate::json::{fault, name};
 use crate::resource::{Spec, field};
-use crate::selector::{Fields, Labels};
-use crate::store::Listing;
+use crate::selector::{FieldSelector, Labels};
+use crate::store::ListOptions;
 
-/// What a list or watch lets through.
+/// The selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct ListFilter {
     labels: Labels,
-    fields: Fields,
+    fields: FieldSelector,
     name: String,
 }
 
-impl Filter {
+impl ListFilter {
     /// Reads `labelSelector` and `fieldSelector`.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl Filter {
     pub fn read(query: &Query, target: &ResourcePath, spec: &Spec) -> Result<Self, Refusal> {
         let labels = Labels::parse(query.get("labelSelector").unwrap_or(""))
             .map_err(Refusal::bad_request)?;
-        let fields = Fields::parse(query.get("fieldSelector").unwrap_or(""))
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or(""))
             .map_err(Refusal::bad_request)?;
         for (name, _, _) in fields.terms() {
             field(spec, &Value::Null, name).map_err(Refusal::bad_request)?;
@@ -43,12 +43,12 @@ impl Filter {
         })
     }
 
-    /// True when it lets everything through.
+    /// True when every object matches.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty()
     }
 
-    /// True when it lets this object through.
+    /// True when this object matches.
     pub fn keeps(&self, spec: &Spec, object: &Value) -> bool {
         (self.name.is_empty() || self.name == name(object))
             && self.labels.matches(object)
@@ -58,10 +58,10 @@ impl Filter {
     }
 }
 
-/// The revision that a query names: `None` for "whatever is newest".
+/// The revision that a query names: `None` for the newest.
 ///
 /// # Errors
-/// Says what is wrong when it is no revision.
+/// A message when it is not a revision.
 pub fn revision(query: &Query) -> Result<Option<u64>, String> {
     match query.get("resourceVersion") {
         None => Ok(None),
@@ -76,8 +76,13 @@ pub fn revision(query: &Query) -> Result<Option<u64>, String> {
 /// `GET` of one object.
 ///
 /// # Errors
-/// 404 when there is none, 406 when it cannot be shown as asked.
-pub fn get(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+/// 404 when there is none, 406 when the requested form does not exist.
+pub fn get(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let manner = asked.manner()?;
     let object = cluster
         .get(spec.resource, &target.namespace, &target.name)
@@ -134,10 +139,15 @@ impl Cursor {
 ///
 /// # Errors
 /// 400 on malformed parameters, 410 when the revision is no longer kept, 504 when it does not exist yet.
-pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn list(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let manner = asked.manner()?;
     let query = &asked.query;
-    let filter = Filter::read(query, target, spec)?;
+    let filter = ListFilter::read(query, target, spec)?;
     let limit = match query.get("limit") {
         None => None,
         Some(text) => {
@@ -174,7 +184,7 @@ pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: 
         }
         _ => None,
     };
-    let what = Listing {
+    let what = ListOptions {
         namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
         at,
         after: cursor.as_ref().map(|c| c.after.as_str()),

@@ -1,9 +1,9 @@
-//! What a request asks for: its path taken apart, its query decoded.
+//! A request: its path split into parts, its query decoded.
 
 use crate::resource::{Spec, find};
-use crate::users::Ask;
+use crate::users::AccessRequest;
 
-/// Decodes `%XX`, and `+` as a blank where `plus` says so. Bytes that are no UTF-8 become replacement characters.
+/// Decodes `%XX`, and `+` as a blank where `plus` is set. Bytes that are not UTF-8 become replacement characters.
 pub fn decoded(text: &str, plus: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -31,7 +31,7 @@ pub fn decoded(text: &str, plus: bool) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A decoded query. The first of equal keys counts, but for [`Query::all`].
+/// A decoded query. The first of equal keys counts, except in [`Query::all`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
@@ -66,7 +66,7 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
-    /// True when the key stands for true: `true`, `1`, or the key alone.
+    /// True when the key is set: `true`, `1`, or the key alone.
     pub fn flag(&self, key: &str) -> bool {
         self.0
             .iter()
@@ -80,7 +80,7 @@ impl Query {
     }
 }
 
-/// A resource path taken apart.
+/// A resource path split into parts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ResourcePath {
     /// API group; empty for the core group.
@@ -149,9 +149,9 @@ impl ResourcePath {
         find(&self.group, &self.version, &self.plural)
     }
 
-    /// What the authorizer is asked.
-    pub fn ask<'a>(&'a self, verb: &'a str) -> Ask<'a> {
-        Ask::Resource {
+    /// The question to the authorizer.
+    pub fn ask<'a>(&'a self, verb: &'a str) -> AccessRequest<'a> {
+        AccessRequest::Resource {
             verb,
             group: &self.group,
             plural: &self.plural,

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::request::ResourcePath;
 use super::status::Refusal;
-use super::{Answer, Asked, validate};
-use crate::cluster::Cluster;
+use super::{ApiRequest, ApiResult, validate};
+use crate::cluster::SimCluster;
 use crate::json::text;
-use crate::users::{Ask, Rule};
+use crate::users::{AccessRequest, Rule};
 
 /// Kinds of reviews by their group and plural.
 pub const REVIEWS: &[(&str, &str, &str, &str)] = &[
@@ -34,7 +34,11 @@ pub const REVIEWS: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// Serves the review groups; `None` for every other group.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Option<Answer> {
+pub fn serve(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+) -> Option<ApiResult> {
     if !matches!(
         target.group.as_str(),
         "authentication.k8s.io" | "authorization.k8s.io"
@@ -53,7 +57,12 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Op
     Some(review(cluster, asked, target, kind))
 }
 
-fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, kind: &str) -> Answer {
+fn review(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    kind: &str,
+) -> ApiResult {
     let manner = asked.manner()?;
     let body = validate::body(asked, kind)?;
     if !matches!(
@@ -88,19 +97,19 @@ fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, kind: &s
             }
             let rules = cluster.users().rules(&asked.who, namespace);
             answer["spec"] = json!({});
-            answer["status"] = told(&rules);
+            answer["status"] = rules_json(&rules);
         }
     }
     manner.document(201, &answer)
 }
 
-fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<Value, Refusal> {
+fn may(cluster: &SimCluster, asked: &ApiRequest, spec: &Value) -> Result<Value, Refusal> {
     let (resource, path) = (
         spec.get("resourceAttributes"),
         spec.get("nonResourceAttributes"),
     );
     let ask = match (resource, path) {
-        (Some(attributes), None) => Ask::Resource {
+        (Some(attributes), None) => AccessRequest::Resource {
             verb: text(attributes, "/verb"),
             group: text(attributes, "/group"),
             plural: text(attributes, "/resource"),
@@ -108,7 +117,7 @@ fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<Value, Refusal>
             namespace: text(attributes, "/namespace"),
             name: text(attributes, "/name"),
         },
-        (None, Some(attributes)) => Ask::Path {
+        (None, Some(attributes)) => AccessRequest::Path {
             verb: text(attributes, "/verb"),
             path: text(attributes, "/path"),
         },
@@ -126,7 +135,7 @@ fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<Value, Refusal>
     Ok(status)
 }
 
-fn told(rules: &[Rule]) -> Value {
+fn rules_json(rules: &[Rule]) -> Value {
     let (paths, resources): (Vec<&Rule>, Vec<&Rule>) =
         rules.iter().partition(|rule| !rule.paths.is_empty());
     json!({

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::request::ResourcePath;
 use super::status::Refusal;
-use super::{Answer, Asked, validate, write};
-use crate::cluster::Cluster;
+use super::{ApiRequest, ApiResult, validate, write};
+use crate::cluster::SimCluster;
 use crate::json::{int, text};
 use crate::resource::Spec;
 use crate::selector::Labels;
@@ -42,7 +42,12 @@ fn scale_of(object: &Value) -> Value {
 ///
 /// # Errors
 /// 400, 404, 409, 415 and 422 as the real server.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn serve(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let manner = asked.manner()?;
     let missing = || Refusal::not_found(spec, &target.name);
     if asked.method == http::Method::GET {

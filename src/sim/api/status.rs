@@ -1,4 +1,4 @@
-//! Refusals: what the API server answers when it will not do what was asked, as `metav1.Status`.
+//! Error answers of the API server, as `metav1.Status`.
 
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,7 @@ impl Refusal {
         self
     }
 
-    /// With details in which nothing stands, as the real server writes what fails before it knows the resource.
+    /// With empty details, as the real server answers before it knows the resource.
     fn bare(mut self) -> Self {
         self.bare = true;
         self
@@ -74,7 +74,7 @@ impl Refusal {
         self
     }
 
-    /// Seconds after which to try again, when the refusal says so.
+    /// Seconds to wait before a retry, when the refusal has them.
     pub fn retry_seconds(&self) -> Option<u64> {
         self.details
             .get("retryAfterSeconds")
@@ -93,13 +93,13 @@ impl Refusal {
         Self::new(404, "NotFound", message).bare()
     }
 
-    /// 409: there is one of this name.
+    /// 409: an object of this name exists.
     pub fn already_exists(spec: &Spec, name: &str) -> Self {
         let message = format!("{} {} already exists", spec.qualified(), quoted(name));
         Self::new(409, "AlreadyExists", message).about(spec.group, spec.plural, name)
     }
 
-    /// 409: the object is no longer what the client thinks.
+    /// 409: the object differs from the client's expectation.
     pub fn conflict(spec: &Spec, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {}: {why}",
@@ -109,7 +109,7 @@ impl Refusal {
         Self::new(409, "Conflict", message).about(spec.group, spec.plural, name)
     }
 
-    /// 409: the object to delete is another one or has changed. Here the kind stands for the resource.
+    /// 409: the object to delete is another one or has changed. The real server puts the kind in place of the resource here.
     pub fn precondition(spec: &Spec, name: &str, why: &str) -> Self {
         let kind = spec.qualified_kind();
         let message = format!(
@@ -169,7 +169,7 @@ impl Refusal {
         Self::new(410, "Expired", message)
     }
 
-    /// 410 for a page of a list that is no longer kept, with the token that goes on inconsistently.
+    /// 410 for an expired continue token, with a token to continue inconsistently.
     pub fn continue_expired(cursor: String) -> Self {
         let mut refusal = Self::new(
             410,
@@ -230,7 +230,7 @@ impl Refusal {
             .causes(vec![(kind, what.to_owned(), field.to_owned())])
     }
 
-    /// 422 on a review that asks for nothing or for two things.
+    /// 422 on a review without attributes or with both kinds.
     pub fn review(group: &str, field: &str, what: &str) -> Self {
         let message = format!(".{group} \"\" is invalid: {field}: {what}");
         Self::new(422, "Invalid", message)
@@ -260,7 +260,7 @@ impl Refusal {
         Self::new(406, "NotAcceptable", message).bare()
     }
 
-    /// 406: the metadata of one object was asked of a list, or of a list of one object.
+    /// 406: the metadata of one object was requested for a list, or that of a list for one object.
     pub fn not_of_that_shape(why: String) -> Self {
         Self::new(406, "NotAcceptable", why)
     }
@@ -273,7 +273,7 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 415 of a patch whose type is none of the known ones.
+    /// 415 for an unknown patch type.
     pub fn unsupported_patch() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").bare()
     }
@@ -284,13 +284,13 @@ impl Refusal {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 429 of the server's own, which clients wait out.
+    /// 429 of the server itself, which clients wait out.
     pub fn too_many(seconds: u32) -> Self {
         let message = "Too many requests, please try again later.";
         Self::new(429, "TooManyRequests", message).retry_after(seconds)
     }
 
-    /// 429 of an eviction that a disruption budget does not allow.
+    /// 429 of an eviction that would violate a disruption budget.
     pub fn budget(why: String, seconds: u32) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         Self::new(429, "TooManyRequests", message)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::ApiRequest;
 use super::request::ResourcePath;
 use super::status::{Cause, Refusal};
 use crate::change::Resource;
@@ -16,7 +16,7 @@ const BODIES: &str = "application/json, application/yaml, application/vnd.kubern
 ///
 /// # Errors
 /// 415 on another content type, 400 when it does not parse or is no object.
-pub fn body(asked: &Asked, expected: &str) -> Result<Value, Refusal> {
+pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
     let kind = asked.header(http::header::CONTENT_TYPE);
     let kind = kind.split(';').next().unwrap_or("").trim();
     let value: Value = match kind {
@@ -39,7 +39,7 @@ pub fn body(asked: &Asked, expected: &str) -> Result<Value, Refusal> {
             })?
         }
         "application/vnd.kubernetes.protobuf" => {
-            super::wire::object(&asked.body).map_err(Refusal::bad_request)?
+            super::protobuf::object(&asked.body).map_err(Refusal::bad_request)?
         }
         _ => return Err(Refusal::unsupported_media(BODIES)),
     };
@@ -236,7 +236,7 @@ fn without_mutable(pod: &Value) -> Value {
         ] {
             map.remove(key);
         }
-        // A gated pod's placement may be narrowed; what narrows it is not ours to judge.
+        // A gated pod's placement may be narrowed; whether it is narrowed is not checked here.
         for key in ["nodeSelector", "affinity"] {
             if !list(pod, "/spec/schedulingGates").is_empty() {
                 map.remove(key);
@@ -316,7 +316,7 @@ pub fn update(old: &Value, new: &Value, spec: &Spec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a client asks of a deletion.
+/// The options of a deletion request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Deletion {
     /// Seconds of grace.
@@ -371,7 +371,7 @@ impl Deletion {
     ///
     /// # Errors
     /// 400 and 422 on malformed options.
-    pub fn read(asked: &Asked) -> Result<Self, Refusal> {
+    pub fn read(asked: &ApiRequest) -> Result<Self, Refusal> {
         let options = if asked.body.is_empty() {
             Value::Null
         } else {
@@ -424,7 +424,7 @@ impl Deletion {
     }
 }
 
-/// The grace that a pod gets: none when it never ran or is done, else what was asked for, else its own.
+/// A pod's grace period in seconds: none when it never ran or has ended, else the requested one, else its own.
 pub fn grace(pod: &Value, asked: Option<u64>) -> u64 {
     let done = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
     if done || text(pod, "/spec/nodeName").is_empty() {

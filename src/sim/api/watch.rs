@@ -14,26 +14,26 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::present::Manner;
-use super::read::{Filter, revision};
+use super::read::{ListFilter, revision};
 use super::request::ResourcePath;
 use super::status::Refusal;
-use super::{Answer, Asked, BoxError};
-use crate::cluster::Cluster;
-use crate::faults::Faults;
+use super::{ApiRequest, ApiResult, BoxError};
+use crate::cluster::SimCluster;
+use crate::faults::InjectedFaults;
 use crate::resource::Spec;
-use crate::store::{Listing, Logged};
+use crate::store::{ListOptions, Logged};
 
-/// At most so many events in one chunk.
+/// Most events in one chunk.
 const CHUNK: usize = 256;
 /// How long a watch runs that does not say.
 const LONGEST: u64 = 2700;
 
 struct Watching {
-    cluster: Arc<Cluster>,
+    cluster: Arc<SimCluster>,
     spec: &'static Spec,
     /// `NAMESPACE/`; empty for all.
     prefix: String,
-    filter: Filter,
+    filter: ListFilter,
     manner: Manner,
     /// The last revision that was given.
     seen: u64,
@@ -44,7 +44,7 @@ struct Watching {
     bookmarks: bool,
     headers: bool,
     beats: watch::Receiver<u64>,
-    faults: watch::Receiver<Faults>,
+    faults: watch::Receiver<InjectedFaults>,
     closing: watch::Receiver<bool>,
     drops: u64,
     bookmark_timer: Interval,
@@ -58,14 +58,14 @@ struct Watching {
 /// 400 and 422 on malformed parameters; a revision that is no longer kept is an event of the stream, as on the
 /// real server.
 pub fn serve(
-    cluster: &Arc<Cluster>,
-    asked: &Asked,
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
     target: &ResourcePath,
     spec: &'static Spec,
-) -> Answer {
+) -> ApiResult {
     let query = &asked.query;
     let manner = asked.manner()?;
-    let filter = Filter::read(query, target, spec)?;
+    let filter = ListFilter::read(query, target, spec)?;
     let from = revision(query)
         .map_err(|why| Refusal::new(500, "", why))?
         .filter(|revision| *revision > 0);
@@ -109,9 +109,9 @@ pub fn serve(
             _ => newest,
         };
         if with_state {
-            let what = Listing {
+            let what = ListOptions {
                 namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
-                ..Listing::default()
+                ..ListOptions::default()
             };
             let page = core
                 .store
@@ -214,7 +214,7 @@ impl Watching {
         }
     }
 
-    /// What can be given at once; `None` when there is nothing to give.
+    /// The events ready to send; `None` when there are none.
     fn ready(&mut self) -> Option<Bytes> {
         let now = self.cluster.now();
         let mut out = Vec::new();
@@ -244,7 +244,7 @@ impl Watching {
             };
             let last = changes.last()?.revision;
             for change in &changes {
-                if let Some((kind, object)) = self.told(change) {
+                if let Some((kind, object)) = self.event_for(change) {
                     let shown = self.shown(&object, now);
                     out.extend_from_slice(&event(kind, &shown));
                 }
@@ -261,9 +261,9 @@ impl Watching {
         self.manner.shown(self.spec, object, headers, now)
     }
 
-    /// What this watcher is told of a change: an object that comes into its filter is added, one that leaves it
-    /// is deleted.
-    fn told(&self, change: &Logged) -> Option<(&'static str, Arc<Value>)> {
+    /// The event that this watcher gets for a change: an object that begins to match its filter is added, one that no longer
+    /// matches is deleted.
+    fn event_for(&self, change: &Logged) -> Option<(&'static str, Arc<Value>)> {
         if !change.key.starts_with(&self.prefix) {
             return None;
         }

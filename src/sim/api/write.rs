@@ -8,14 +8,14 @@ use super::patch::{decoded, json_patch, strategic};
 use super::request::ResourcePath;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
-use super::{Answer, Asked, defaults};
+use super::{ApiRequest, ApiResult, defaults};
 use crate::change::{Request, Resource};
-use crate::cluster::{Cluster, Core};
+use crate::cluster::{Core, SimCluster};
 use crate::json::{list, map_mut, name, text};
 use crate::resource::Spec;
 use model::base::{Moment, ObjectKey};
 
-/// The object as it stands in the store after a write, else as it was written.
+/// The object in the store after a write, else as it was sent.
 fn stored(core: &Core, spec: &Spec, object: Value) -> Arc<Value> {
     let namespace = crate::json::namespace(&object).to_owned();
     core.store
@@ -27,7 +27,12 @@ fn stored(core: &Core, spec: &Spec, object: Value) -> Arc<Value> {
 ///
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
-pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn create(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
     if spec.namespaced && target.namespace.is_empty() {
@@ -95,7 +100,12 @@ fn check_namespace(
 ///
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
-pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn update(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let creates = matches!(spec.resource, Resource::Leases | Resource::Events);
@@ -116,7 +126,12 @@ const CUSTOM_PATCHES: &str = "application/json-patch+json, application/merge-pat
 ///
 /// # Errors
 /// 400, 404, 409, 415 and 422 as the real server.
-pub fn patch(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn patch(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let apply = patcher(asked, spec)?;
     change(cluster, asked, target, spec, move |old| {
         let mut object = old.clone();
@@ -133,7 +148,7 @@ type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
 ///
 /// # Errors
 /// 400 when it does not parse, 415 when its type is not offered.
-pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
+pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
     let kind = asked.header(http::header::CONTENT_TYPE);
     let parsed = || decoded(&asked.body, "map[string]interface {}", Value::is_object);
     match kind.split(';').next().unwrap_or("").trim() {
@@ -160,12 +175,12 @@ pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal
 
 /// Reads, changes and writes one object under one lock.
 fn change(
-    cluster: &Arc<Cluster>,
-    asked: &Asked,
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
     target: &ResourcePath,
     spec: &Spec,
     make: impl FnOnce(&Value) -> Result<Value, Refusal>,
-) -> Answer {
+) -> ApiResult {
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
     let status_only = target.subresource == "status";
@@ -194,7 +209,7 @@ fn change(
     manner.object(200, spec, &object, now)
 }
 
-/// Writes an object; one that was only held by its finalizers goes when the last is removed.
+/// Writes an object; one that is being deleted is removed with its last finalizer.
 pub fn replace(core: &mut Core, spec: &Spec, object: Value) -> Arc<Value> {
     let leaving = object.pointer("/metadata/deletionTimestamp").is_some();
     let held = !list(&object, "/metadata/finalizers").is_empty();
@@ -215,8 +230,8 @@ pub fn replace(core: &mut Core, spec: &Spec, object: Value) -> Arc<Value> {
     stored(core, spec, object)
 }
 
-/// The new state of an object: what the server owns stays, a write of the main object leaves the status, a write
-/// of the status leaves the rest.
+/// The new state of an object: server-owned fields are kept; a write of the main object keeps the status, a write
+/// of the status keeps the rest.
 fn merged(old: &Value, mut new: Value, spec: &Spec, status_only: bool) -> Result<Value, Refusal> {
     let version = text(&new, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" && version != text(old, "/metadata/resourceVersion") {
@@ -295,7 +310,12 @@ fn key_of(object: &Value) -> ObjectKey {
 ///
 /// # Errors
 /// 404, 409 and 422 as the real server.
-pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
+pub fn delete(
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
+    target: &ResourcePath,
+    spec: &Spec,
+) -> ApiResult {
     let manner = asked.manner()?;
     let deletion = Deletion::read(asked)?;
     let (body, gone, now) = {
@@ -312,7 +332,7 @@ pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec
     if !deletion.dry_run {
         cluster.announce();
     }
-    // These kinds answer with the object even when it has gone at once.
+    // These kinds answer with the object even when it is deleted at once.
     let shown = matches!(
         spec.resource,
         Resource::Pods | Resource::Services | Resource::ServiceAccounts
@@ -324,7 +344,7 @@ pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec
     manner.object(200, spec, &body, now)
 }
 
-/// Deletes an object, or says what deleting it would do: the object afterwards, and whether it has gone.
+/// Deletes an object, or on a dry run returns the result: the object afterwards, and whether it is removed.
 pub fn go(
     core: &mut Core,
     spec: &Spec,
@@ -343,7 +363,7 @@ pub fn go(
         let left = core.store.get(spec.resource, &key.namespace, &key.name);
         return match left {
             Some(left) => (left, false),
-            // A pod is shown as it was when it went.
+            // A pod is returned as it was when it was removed.
             None if spec.resource == Resource::Pods => (leaving(), true),
             None => (object.clone(), true),
         };
@@ -356,7 +376,7 @@ pub fn go(
     (leaving(), false)
 }
 
-/// An object on its way out: when it goes, with how much grace, and one generation on.
+/// An object marked as deleted: deletion timestamp, grace period, and incremented generation.
 fn leaving(object: &Value, seconds: u64, now: Moment) -> Value {
     let mut leaving = object.clone();
     let end = now.plus(std::time::Duration::from_secs(seconds));
@@ -374,18 +394,18 @@ fn leaving(object: &Value, seconds: u64, now: Moment) -> Value {
 /// # Errors
 /// 400 and 422 on malformed parameters.
 pub fn delete_collection(
-    cluster: &Arc<Cluster>,
-    asked: &Asked,
+    cluster: &Arc<SimCluster>,
+    asked: &ApiRequest,
     target: &ResourcePath,
     spec: &Spec,
-) -> Answer {
+) -> ApiResult {
     let manner = asked.manner()?;
     let deletion = Deletion::read(asked)?;
-    let filter = super::read::Filter::read(&asked.query, target, spec)?;
+    let filter = super::read::ListFilter::read(&asked.query, target, spec)?;
     let (items, revision, now) = {
         let mut core = cluster.core();
         let now = core.scene.now();
-        let what = crate::store::Listing {
+        let what = crate::store::ListOptions {
             namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
             ..Default::default()
         };

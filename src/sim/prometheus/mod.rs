@@ -2,8 +2,8 @@
 //!
 //! Each exporter is a target with the labels that a pod monitor gives it (`job`, `instance`, `namespace`, `pod`,
 //! `container`). Instant vector selectors and `timestamp` of them are evaluated; every other expression is refused as
-//! Prometheus refuses what it cannot parse. No sample is kept: the world works out what a page said at a moment of the
-//! past, so that a range costs time, bounded as Prometheus bounds it, and no memory.
+//! Prometheus refuses what it cannot parse. No sample is kept: the world computes a page at any past moment, so that a range
+//! costs time, bounded as in Prometheus, and no memory.
 
 mod pages;
 mod selector;
@@ -17,10 +17,10 @@ use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
 use self::pages::{Series, scrape};
-use self::selector::{Expression, Selector};
+use self::selector::{QueryExpression, Selector};
 use super::api::request::{Query, decoded};
 use super::api::{Body, BoxError, respond};
-use super::cluster::Cluster;
+use super::cluster::SimCluster;
 use model::base::Moment;
 
 /// How far back a query may ask and still be given the present samples, in milliseconds: Prometheus' own look-back.
@@ -49,7 +49,7 @@ fn too_much(why: &str) -> Refusal {
 /// Answers a request. With `honor_labels` an exporter's own labels win over the target's; else a label that both
 /// have becomes `exported_LABEL`.
 pub async fn answer<B>(
-    cluster: &Arc<Cluster>,
+    cluster: &Arc<SimCluster>,
     request: Request<B>,
     honor_labels: bool,
 ) -> Response<Body>
@@ -81,7 +81,7 @@ where
         "/-/ready" => return respond(200, "text/plain", "Prometheus Server is Ready.\n"),
         _ => {}
     }
-    // Reading a large fleet's pages takes a while; it must not hold up those who serve.
+    // Reading a large fleet's pages takes a while; it must not block the server's threads.
     let cluster = cluster.clone();
     let work = move || data(&cluster, &path, &query, honor_labels);
     match tokio::task::spawn_blocking(work).await {
@@ -97,7 +97,7 @@ where
 
 /// The data that a path answers; `None` when it answers nothing.
 fn data(
-    cluster: &Cluster,
+    cluster: &SimCluster,
     path: &str,
     query: &Query,
     honor_labels: bool,
@@ -183,22 +183,22 @@ fn parsed(text: &str, parameter: &str) -> Result<Selector, String> {
     Selector::parse(text).map_err(|why| format!("invalid parameter \"{parameter}\": {why}"))
 }
 
-fn expression(query: &Query) -> Result<Expression, String> {
+fn expression(query: &Query) -> Result<QueryExpression, String> {
     let text = query.get("query").unwrap_or("");
-    Expression::parse(text).map_err(|why| format!("invalid parameter \"query\": {why}"))
+    QueryExpression::parse(text).map_err(|why| format!("invalid parameter \"query\": {why}"))
 }
 
 /// The series of an expression at a moment (now without one), each with its labels and value as they are answered.
 fn evaluated(
-    cluster: &Cluster,
-    expression: &Expression,
+    cluster: &SimCluster,
+    expression: &QueryExpression,
     targets: &[pages::ExporterPage],
     at: Option<Moment>,
     honor_labels: bool,
 ) -> Vec<(pages::Labels, f64)> {
     let selector = &expression.selector;
     let found = scrape(cluster, targets, at, honor_labels, &|name| {
-        selector.wants(name)
+        selector.selects_name(name)
     });
     let scraped = at.unwrap_or_else(|| cluster.now());
     found
@@ -215,13 +215,13 @@ fn evaluated(
 }
 
 /// The targets that an expression can be about.
-fn reached(cluster: &Cluster, expression: &Expression) -> Vec<pages::ExporterPage> {
+fn reached(cluster: &SimCluster, expression: &QueryExpression) -> Vec<pages::ExporterPage> {
     let mut targets = pages::targets(cluster);
     targets.retain(|target| expression.selector.reaches(&target.labels));
     targets
 }
 
-fn instant(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, String> {
+fn instant(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, String> {
     let expression = expression(query)?;
     let now = cluster.now();
     let at = query
@@ -251,7 +251,7 @@ fn step(text: &str) -> Option<i64> {
     (millis.is_finite() && (1.0..1e12).contains(&millis)).then_some(millis as i64)
 }
 
-fn range(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
+fn range(cluster: &SimCluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
     let expression = expression(query).map_err(bad_data)?;
     let start = moment(query.get("start").unwrap_or(""), "start").map_err(bad_data)?;
     let end = moment(query.get("end").unwrap_or(""), "end").map_err(bad_data)?;
@@ -280,7 +280,7 @@ fn range(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, 
     let mut count = 0;
     for point in 0..points {
         let at = Moment::from_millis(start.millis() + point * step);
-        // The newest samples are looked back at for as long as Prometheus does.
+        // Points up to the look-back period after now get the newest samples.
         let when = match at.millis() - now.millis() {
             later if later > LOOKBACK => break,
             later if later >= 0 => None,
@@ -305,7 +305,7 @@ fn range(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, 
 
 /// The series that any `match[]` selects; all of them without one, unless one is needed.
 fn selected(
-    cluster: &Cluster,
+    cluster: &SimCluster,
     query: &Query,
     honor_labels: bool,
     needed: bool,
@@ -317,7 +317,8 @@ fn selected(
     if needed && selectors.is_empty() {
         return Err("no match[] parameter provided".into());
     }
-    let wanted = |name: &str| selectors.is_empty() || selectors.iter().any(|s| s.wants(name));
+    let wanted =
+        |name: &str| selectors.is_empty() || selectors.iter().any(|s| s.selects_name(name));
     let mut found = scrape(
         cluster,
         &pages::targets(cluster),
@@ -329,7 +330,7 @@ fn selected(
     Ok(found)
 }
 
-fn metadata(cluster: &Cluster, query: &Query) -> Value {
+fn metadata(cluster: &SimCluster, query: &Query) -> Value {
     let mut all: BTreeMap<String, Value> = BTreeMap::new();
     for (name, kind, help) in pages::metadata(cluster) {
         if query.get("metric").is_none_or(|wanted| wanted == name) {
@@ -339,7 +340,7 @@ fn metadata(cluster: &Cluster, query: &Query) -> Value {
     json!(all)
 }
 
-fn targets(cluster: &Cluster) -> Value {
+fn targets(cluster: &SimCluster) -> Value {
     let active: Vec<Value> = pages::targets(cluster)
         .into_iter()
         .map(|target| {

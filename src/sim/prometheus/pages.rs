@@ -1,16 +1,16 @@
-//! Targets and their pages: what a scrape of every exporter gives at this moment.
+//! Scrape targets and their pages: the result of a scrape of every exporter now.
 
 use std::collections::BTreeMap;
 
 use crate::change::Resource;
-use crate::cluster::Cluster;
+use crate::cluster::SimCluster;
 use crate::json::{list, text};
 use model::base::{Moment, ObjectKey};
 
 /// The labels of a series or of a target, in order.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// One series with its present value.
+/// One series with its current value.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Series {
     /// Its labels, `__name__` included.
@@ -19,19 +19,19 @@ pub(super) struct Series {
     pub value: f64,
 }
 
-/// An exporter as a target.
+/// An exporter as a scrape target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ExporterPage {
     pod: ObjectKey,
     port: u16,
     /// The page's path.
     pub path: &'static str,
-    /// What the monitor says of it.
+    /// Labels that the monitor adds.
     pub labels: Labels,
 }
 
 /// Every exporter, in a stable order.
-pub(super) fn targets(cluster: &Cluster) -> Vec<ExporterPage> {
+pub(super) fn targets(cluster: &SimCluster) -> Vec<ExporterPage> {
     let core = cluster.core();
     let label = |(pod, port, path): (ObjectKey, u16, &'static str)| {
         let object = core.store.get(Resource::Pods, &pod.namespace, &pod.name)?;
@@ -79,8 +79,8 @@ pub(super) fn targets(cluster: &Cluster) -> Vec<ExporterPage> {
         .collect()
 }
 
-fn page(cluster: &Cluster, target: &ExporterPage, at: Option<Moment>) -> Option<String> {
-    // The lock is taken for one page at a time, so that a large fleet's scrape holds nobody up.
+fn page(cluster: &SimCluster, target: &ExporterPage, at: Option<Moment>) -> Option<String> {
+    // The lock is taken for one page at a time, so that scraping a large fleet blocks no other request.
     let core = cluster.core();
     let page = match at {
         None => core.scene.page(&target.pod, target.port, target.path),
@@ -91,10 +91,10 @@ fn page(cluster: &Cluster, target: &ExporterPage, at: Option<Moment>) -> Option<
     page.map(|page| page.body)
 }
 
-/// What these exporters say now, or said at a moment, and `up` for each: of the series that `wanted` takes by their
-/// metric's name. An exporter that did not run then has none.
+/// Samples of these exporters now or at a past time, and `up` for each; only metrics whose name passes `wanted`.
+/// An exporter that did not run then has none.
 pub(super) fn scrape(
-    cluster: &Cluster,
+    cluster: &SimCluster,
     targets: &[ExporterPage],
     at: Option<Moment>,
     honor_labels: bool,
@@ -145,7 +145,7 @@ fn joined(name: &str, own: Vec<(String, String)>, target: &Labels, honor_labels:
 /// A sample's name, labels and value.
 type Sample<'a> = (&'a str, Vec<(String, String)>, f64);
 
-/// One line of an exposition: name, labels, value; `None` for comments and what is no sample.
+/// One line of an exposition: name, labels, value; `None` for comments and invalid lines.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -191,7 +191,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
 }
 
 /// Name, type and help of every metric of every page.
-pub(super) fn metadata(cluster: &Cluster) -> Vec<(String, String, String)> {
+pub(super) fn metadata(cluster: &SimCluster) -> Vec<(String, String, String)> {
     let mut all: BTreeMap<String, (String, String)> = BTreeMap::new();
     for target in targets(cluster) {
         for line in page(cluster, &target, None)

@@ -57,14 +57,14 @@ fn word(input: &str) -> (&str, &str) {
 
 /// What is evaluated: a selector, or the moments of its samples.
 #[derive(Clone, Debug)]
-pub(super) struct Expression {
+pub(super) struct QueryExpression {
     /// Which series.
     pub selector: Selector,
     /// `timestamp(…)` of them, in seconds, without their name.
     pub timestamp: bool,
 }
 
-impl Expression {
+impl QueryExpression {
     /// Parses a selector, or `timestamp(SELECTOR)`.
     pub(super) fn parse(input: &str) -> Result<Self, String> {
         let inside = input
@@ -127,7 +127,7 @@ impl Selector {
                 "parse error: only instant vector selectors are served; {rest:?} goes beyond one"
             ));
         }
-        let all_empty = tests.iter().all(|(_, test)| test.holds(""));
+        let all_empty = tests.iter().all(|(_, test)| test.is_satisfied_by(""));
         if all_empty {
             return Err(
                 "parse error: vector selector must contain at least one non-empty matcher".into(),
@@ -137,11 +137,11 @@ impl Selector {
     }
 
     /// True when the matchers on the metric's name hold.
-    pub(super) fn wants(&self, name: &str) -> bool {
+    pub(super) fn selects_name(&self, name: &str) -> bool {
         self.0
             .iter()
             .filter(|(label, _)| label == "__name__")
-            .all(|(_, test)| test.holds(name))
+            .all(|(_, test)| test.is_satisfied_by(name))
     }
 
     /// True when a target of these labels can have a series that matches: no exporter's own label takes the place of
@@ -150,14 +150,14 @@ impl Selector {
         self.0
             .iter()
             .filter(|(label, _)| label == "job" || label == "instance")
-            .all(|(label, test)| test.holds(target.get(label).map_or("", String::as_str)))
+            .all(|(label, test)| test.is_satisfied_by(target.get(label).map_or("", String::as_str)))
     }
 
     /// True when every matcher holds; an absent label is an empty one.
     pub(super) fn matches(&self, labels: &Labels) -> bool {
         self.0
             .iter()
-            .all(|(label, test)| test.holds(labels.get(label).map_or("", String::as_str)))
+            .all(|(label, test)| test.is_satisfied_by(labels.get(label).map_or("", String::as_str)))
     }
 }
 
@@ -200,7 +200,7 @@ fn matcher(input: &str) -> Result<((String, Test), &str), String> {
 }
 
 impl Test {
-    fn holds(&self, value: &str) -> bool {
+    fn is_satisfied_by(&self, value: &str) -> bool {
         match self {
             Self::Equal(wanted) => value == wanted,
             Self::NotEqual(unwanted) => value != unwanted,
@@ -251,9 +251,11 @@ mod tests {
     #[test]
     fn timestamps_of_a_selector_are_an_expression() {
         let labels = Labels::from([("__name__".into(), "up".into()), ("job".into(), "a".into())]);
-        let expression = Expression::parse(" timestamp ( up{job=\"a\"} ) ").expect("is right");
+        let expression = QueryExpression::parse(" timestamp ( up{job=\"a\"} ) ").expect("is right");
         assert!(expression.timestamp && expression.selector.matches(&labels));
-        assert!(expression.selector.wants("up") && !expression.selector.wants("down"));
+        assert!(
+            expression.selector.selects_name("up") && !expression.selector.selects_name("down")
+        );
         assert!(expression.selector.reaches(&labels));
         assert!(
             !expression
@@ -261,12 +263,12 @@ mod tests {
                 .reaches(&Labels::from([("job".into(), "b".into())]))
         );
         assert!(
-            !Expression::parse("timestamp_total")
+            !QueryExpression::parse("timestamp_total")
                 .expect("is right")
                 .timestamp
         );
-        assert!(Expression::parse("timestamp(up").is_err());
-        assert!(Expression::parse("rate(up)").is_err());
+        assert!(QueryExpression::parse("timestamp(up").is_err());
+        assert!(QueryExpression::parse("rate(up)").is_err());
     }
 
     proptest! {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, age, column};
+use super::{AGE, NAME, PrinterColumn, age, column};
 use crate::json::{list, name, text};
 use model::base::Moment;
 
-pub(super) const SLICES: &[Column] = &[
+pub(super) const SLICES: &[PrinterColumn] = &[
     NAME,
     column("Node", "The node of its devices."),
     column("Driver", "The driver that publishes them."),
@@ -24,7 +24,7 @@ pub(super) fn slice(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const CLAIMS: &[Column] = &[
+pub(super) const CLAIMS: &[PrinterColumn] = &[
     NAME,
     column("State", "Whether it is allocated, and reserved for a pod."),
     AGE,
@@ -51,8 +51,8 @@ pub(super) fn claim(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const TEMPLATES: &[Column] = &[NAME, AGE];
-pub(super) const CLASSES: &[Column] = &[NAME, AGE];
+pub(super) const TEMPLATES: &[PrinterColumn] = &[NAME, AGE];
+pub(super) const CLASSES: &[PrinterColumn] = &[NAME, AGE];
 
 /// The cells of what has a name and an age only.
 pub(super) fn named(object: &Value, now: Moment) -> Vec<Value> {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AGE, Column, NAME, age, column, labels, or};
+use super::{AGE, NAME, PrinterColumn, age, column, labels, or};
 use crate::human::since;
 use crate::json::{condition, flag, int, list, name, text};
 use model::base::Moment;
 
-pub(super) const NODES: &[Column] = &[
+pub(super) const NODES: &[PrinterColumn] = &[
     NAME,
     column(
         "Status",
@@ -77,7 +77,7 @@ pub(super) fn node(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const PODS: &[Column] = &[
+pub(super) const PODS: &[PrinterColumn] = &[
     NAME,
     column("Ready", "Ready containers of all containers."),
     column("Status", "What the pod's containers do, in one word."),
@@ -93,7 +93,7 @@ pub(super) const PODS: &[Column] = &[
 ];
 
 /// What the containers of a pod add up to.
-struct Told {
+struct ContainerSummary {
     reason: String,
     ready: usize,
     restarts: i64,
@@ -120,7 +120,7 @@ fn ended(terminated: &Value, prefix: &str) -> String {
     }
 }
 
-fn told(pod: &Value) -> Told {
+fn container_summary(pod: &Value) -> ContainerSummary {
     let mut reason = or(text(pod, "/status/reason"), text(pod, "/status/phase")).to_owned();
     let gated = list(pod, "/status/conditions")
         .iter()
@@ -197,7 +197,7 @@ fn told(pod: &Value) -> Told {
             reason = "Terminating".into();
         }
     }
-    Told {
+    ContainerSummary {
         reason,
         ready,
         restarts,
@@ -206,7 +206,7 @@ fn told(pod: &Value) -> Told {
 }
 
 pub(super) fn pod(object: &Value, now: Moment) -> Vec<Value> {
-    let told = told(object);
+    let told = container_summary(object);
     let sidecars = list(object, "/spec/initContainers")
         .iter()
         .filter(|c| text(c, "/restartPolicy") == "Always")
@@ -240,7 +240,7 @@ pub(super) fn pod(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const NAMESPACES: &[Column] = &[
+pub(super) const NAMESPACES: &[PrinterColumn] = &[
     NAME,
     column("Status", "Whether the namespace is in use."),
     AGE,
@@ -254,7 +254,7 @@ pub(super) fn namespace(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const EVENTS: &[Column] = &[
+pub(super) const EVENTS: &[PrinterColumn] = &[
     column("Last Seen", "Time since it was last seen."),
     column("Type", "Normal or Warning."),
     column("Reason", "Why, in one word."),
@@ -264,7 +264,7 @@ pub(super) const EVENTS: &[Column] = &[
     column("Message", "What happened."),
     column("First Seen", "Time since it was first seen.").wide(),
     column("Count", "How often it was seen.").wide(),
-    Column {
+    PrinterColumn {
         priority: 1,
         ..NAME
     },
@@ -322,7 +322,8 @@ pub(super) fn event(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const CONFIG_MAPS: &[Column] = &[NAME, column("Data", "How many keys it holds."), AGE];
+pub(super) const CONFIG_MAPS: &[PrinterColumn] =
+    &[NAME, column("Data", "How many keys it holds."), AGE];
 
 pub(super) fn config_map(object: &Value, now: Moment) -> Vec<Value> {
     let size = |key: &str| {
@@ -338,13 +339,13 @@ pub(super) fn config_map(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const SERVICE_ACCOUNTS: &[Column] = &[NAME, AGE];
+pub(super) const SERVICE_ACCOUNTS: &[PrinterColumn] = &[NAME, AGE];
 
 pub(super) fn service_account(object: &Value, now: Moment) -> Vec<Value> {
     vec![name(object).into(), age(object, now)]
 }
 
-pub(super) const SERVICES: &[Column] = &[
+pub(super) const SERVICES: &[PrinterColumn] = &[
     NAME,
     column("Type", "How the service is reached."),
     column("Cluster-IP", "Its address in the cluster."),
@@ -399,7 +400,7 @@ pub(super) fn service(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const PRIORITY_CLASSES: &[Column] = &[
+pub(super) const PRIORITY_CLASSES: &[PrinterColumn] = &[
     NAME,
     column("Value", "The priority of its pods.").typed("integer"),
     column("Global-Default", "Whether pods without a class get it.").typed("boolean"),
@@ -417,7 +418,7 @@ pub(super) fn priority_class(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const LEASES: &[Column] = &[NAME, column("Holder", "Who holds it."), AGE];
+pub(super) const LEASES: &[PrinterColumn] = &[NAME, column("Holder", "Who holds it."), AGE];
 
 pub(super) fn lease(object: &Value, now: Moment) -> Vec<Value> {
     vec![

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Column, NAME, age, column};
+use super::{NAME, PrinterColumn, age, column};
 use crate::json::{list, name, text};
 use model::base::Moment;
 
-pub(super) const AGE: Column = column("Age", "Time since the object was created.").typed("date");
+pub(super) const AGE: PrinterColumn =
+    column("Age", "Time since the object was created.").typed("date");
 
 /// A text column: any scalar as text, null when absent.
 pub(super) fn shown(object: &Value, pointer: &str) -> Value {
@@ -26,14 +27,14 @@ pub(super) fn count(object: &Value, pointer: &str) -> Value {
 }
 
 /// The status of a condition: null when there is none.
-pub(super) fn holds(object: &Value, kind: &str) -> Value {
+pub(super) fn condition_status(object: &Value, kind: &str) -> Value {
     list(object, "/status/conditions")
         .iter()
         .find(|c| text(c, "/type") == kind)
         .map_or(Value::Null, |c| shown(c, "/status"))
 }
 
-pub(super) const JOB_SETS: &[Column] = &[
+pub(super) const JOB_SETS: &[PrinterColumn] = &[
     NAME,
     column("TerminalState", "How the job set ended."),
     column("Restarts", "How often it was restarted."),
@@ -47,13 +48,13 @@ pub(super) fn job_set(object: &Value, now: Moment) -> Vec<Value> {
         name(object).into(),
         shown(object, "/status/terminalState"),
         shown(object, "/status/restarts"),
-        holds(object, "Completed"),
+        condition_status(object, "Completed"),
         shown(object, "/spec/suspend"),
         age(object, now),
     ]
 }
 
-pub(super) const CLUSTER_QUEUES: &[Column] = &[
+pub(super) const CLUSTER_QUEUES: &[PrinterColumn] = &[
     NAME,
     column("Cohort", "The cohort that it lends to and borrows from."),
     column("Strategy", "In which order it admits.").wide(),
@@ -76,7 +77,7 @@ pub(super) fn cluster_queue(object: &Value) -> Vec<Value> {
     ]
 }
 
-pub(super) const LOCAL_QUEUES: &[Column] = &[
+pub(super) const LOCAL_QUEUES: &[PrinterColumn] = &[
     NAME,
     column("ClusterQueue", "The cluster queue behind it."),
     column("Pending Workloads", "Workloads that wait in it.").typed("integer"),
@@ -97,13 +98,13 @@ pub(super) fn local_queue(object: &Value) -> Vec<Value> {
 }
 
 /// What a custom kind without printer columns shows.
-pub(super) const NAMED: &[Column] = &[NAME, AGE];
+pub(super) const NAMED: &[PrinterColumn] = &[NAME, AGE];
 
 pub(super) fn named(object: &Value, now: Moment) -> Vec<Value> {
     vec![name(object).into(), age(object, now)]
 }
 
-pub(super) const WORKLOADS: &[Column] = &[
+pub(super) const WORKLOADS: &[PrinterColumn] = &[
     NAME,
     column("Queue", "The local queue that it was submitted to."),
     column("Reserved in", "The cluster queue whose quota it holds."),
@@ -117,8 +118,8 @@ pub(super) fn workload(object: &Value, now: Moment) -> Vec<Value> {
         name(object).into(),
         shown(object, "/spec/queueName"),
         shown(object, "/status/admission/clusterQueue"),
-        holds(object, "Admitted"),
-        holds(object, "Finished"),
+        condition_status(object, "Admitted"),
+        condition_status(object, "Finished"),
         age(object, now),
     ]
 }

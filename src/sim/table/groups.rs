@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::custom::{AGE, count, shown};
-use super::{Column, NAME, age, column};
+use super::{NAME, PrinterColumn, age, column};
 use crate::json::name;
 use model::base::Moment;
 
-pub(super) const VOLCANO_JOBS: &[Column] = &[
+pub(super) const VOLCANO_JOBS: &[PrinterColumn] = &[
     NAME,
     column("STATUS", "Its phase."),
     column("minAvailable", "Pods without which it does nothing.").typed("integer"),
@@ -27,7 +27,7 @@ pub(super) fn volcano_job(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const VOLCANO_POD_GROUPS: &[Column] = &[
+pub(super) const VOLCANO_POD_GROUPS: &[PrinterColumn] = &[
     NAME,
     column("STATUS", "Its phase."),
     column("minMember", "Pods without which it does nothing.").typed("integer"),
@@ -47,13 +47,13 @@ pub(super) fn volcano_pod_group(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const VOLCANO_QUEUES: &[Column] = &[NAME, column("PARENT", "The queue above.")];
+pub(super) const VOLCANO_QUEUES: &[PrinterColumn] = &[NAME, column("PARENT", "The queue above.")];
 
 pub(super) fn volcano_queue(object: &Value) -> Vec<Value> {
     vec![name(object).into(), shown(object, "/spec/parent")]
 }
 
-pub(super) const KAI_QUEUES: &[Column] = &[
+pub(super) const KAI_QUEUES: &[PrinterColumn] = &[
     NAME,
     column("Priority", "Rank among queues.").typed("integer"),
     column("Parent", "The queue above."),

@@ -2,7 +2,7 @@
 //!
 //! Column names, types, priorities and the rules for cells follow
 //! `k8s.io/kubernetes/pkg/printers/internalversion` and, for custom resources, the printer columns of their
-//! definitions. Ages are taken against the server's clock.
+//! definitions. Ages are relative to the server's clock.
 
 mod claims;
 mod core;
@@ -22,7 +22,7 @@ use model::base::{Moment, SmallSort};
 
 /// One column: name, type, format, priority (1: only in wide output), description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Column {
+pub struct PrinterColumn {
     /// Header.
     pub name: &'static str,
     /// `string`, `integer`, `boolean` or `date`.
@@ -35,8 +35,8 @@ pub struct Column {
     pub description: &'static str,
 }
 
-const fn column(name: &'static str, description: &'static str) -> Column {
-    Column {
+const fn column(name: &'static str, description: &'static str) -> PrinterColumn {
+    PrinterColumn {
         name,
         kind: "string",
         format: "",
@@ -45,7 +45,7 @@ const fn column(name: &'static str, description: &'static str) -> Column {
     }
 }
 
-impl Column {
+impl PrinterColumn {
     const fn typed(mut self, kind: &'static str) -> Self {
         self.kind = kind;
         self
@@ -61,7 +61,7 @@ impl Column {
         self
     }
 
-    /// The definition as it stands in a `meta.k8s.io/v1` Table.
+    /// The column definition of a `meta.k8s.io/v1` Table.
     pub fn definition(&self) -> Value {
         json!({
             "name": self.name, "type": self.kind, "format": self.format,
@@ -70,14 +70,16 @@ impl Column {
     }
 }
 
-const NAME: Column = column("Name", "Name of the object, unique within its namespace.").named();
-const AGE: Column = column("Age", "Time since the object was created.");
-const CONTAINERS: Column = column("Containers", "Names of the template's containers.").wide();
-const IMAGES: Column = column("Images", "Images of the template's containers.").wide();
-const SELECTOR: Column = column("Selector", "Label selector of its pods.").wide();
+const NAME: PrinterColumn =
+    column("Name", "Name of the object, unique within its namespace.").named();
+const AGE: PrinterColumn = column("Age", "Time since the object was created.");
+const CONTAINERS: PrinterColumn =
+    column("Containers", "Names of the template's containers.").wide();
+const IMAGES: PrinterColumn = column("Images", "Images of the template's containers.").wide();
+const SELECTOR: PrinterColumn = column("Selector", "Label selector of its pods.").wide();
 
 /// The columns of a resource.
-pub fn columns(resource: Resource) -> &'static [Column] {
+pub fn columns(resource: Resource) -> &'static [PrinterColumn] {
     match resource {
         Resource::Nodes => core::NODES,
         Resource::Pods => core::PODS,
@@ -165,7 +167,7 @@ pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
     }
 }
 
-/// The row's conditions: a pod that is done says so.
+/// The row's conditions: set for a pod that has ended.
 pub fn conditions(resource: Resource, object: &Value) -> Option<Value> {
     let done = |reason: &str, message: &str| {
         Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))

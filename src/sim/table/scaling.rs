@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::custom::{AGE, count, holds, shown};
-use super::{Column, NAME, age, column};
+use super::custom::{AGE, condition_status, count, shown};
+use super::{NAME, PrinterColumn, age, column};
 use crate::json::{list, name, text};
 use model::base::Moment;
 
-pub(super) const NODE_POOLS: &[Column] = &[
+pub(super) const NODE_POOLS: &[PrinterColumn] = &[
     NAME,
-    column("NodeClass", "What its machines are made by."),
+    column("NodeClass", "The template of its machines."),
     column("Nodes", "Nodes that it has."),
     column("Ready", "Whether it works."),
     AGE,
@@ -23,13 +23,13 @@ pub(super) fn node_pool(object: &Value, now: Moment) -> Vec<Value> {
         name(object).into(),
         shown(object, "/spec/template/spec/nodeClassRef/name"),
         shown(object, "/status/resources/nodes"),
-        holds(object, "Ready"),
+        condition_status(object, "Ready"),
         age(object, now),
         count(object, "/spec/weight"),
     ]
 }
 
-pub(super) const NODE_CLAIMS: &[Column] = &[
+pub(super) const NODE_CLAIMS: &[PrinterColumn] = &[
     NAME,
     column("Type", "Its machine type."),
     column("Capacity", "How it is paid."),
@@ -47,15 +47,15 @@ pub(super) fn node_claim(object: &Value, now: Moment) -> Vec<Value> {
         shown(object, "/metadata/labels/karpenter.sh~1capacity-type"),
         shown(object, "/metadata/labels/topology.kubernetes.io~1zone"),
         shown(object, "/status/nodeName"),
-        holds(object, "Ready"),
+        condition_status(object, "Ready"),
         age(object, now),
         shown(object, "/metadata/labels/karpenter.sh~1nodepool"),
     ]
 }
 
-pub(super) const REQUESTS: &[Column] = &[
+pub(super) const REQUESTS: &[PrinterColumn] = &[
     NAME,
-    column("Accepted", "Whether somebody works on it."),
+    column("Accepted", "Whether a controller acts on it."),
     column("Provisioned", "Whether the capacity is there."),
     column("Failed", "Whether it will not be met."),
     AGE,
@@ -64,14 +64,14 @@ pub(super) const REQUESTS: &[Column] = &[
 pub(super) fn request(object: &Value, now: Moment) -> Vec<Value> {
     vec![
         name(object).into(),
-        holds(object, "Accepted"),
-        holds(object, "Provisioned"),
-        holds(object, "Failed"),
+        condition_status(object, "Accepted"),
+        condition_status(object, "Provisioned"),
+        condition_status(object, "Failed"),
         age(object, now),
     ]
 }
 
-pub(super) const SCALED_OBJECTS: &[Column] = &[
+pub(super) const SCALED_OBJECTS: &[PrinterColumn] = &[
     NAME,
     column("ScaleTargetKind", "The kind of what it scales."),
     column("ScaleTargetName", "What it scales."),
@@ -90,17 +90,17 @@ pub(super) fn scaled_object(object: &Value, now: Moment) -> Vec<Value> {
         shown(object, "/spec/scaleTargetRef/name"),
         count(object, "/spec/minReplicaCount"),
         count(object, "/spec/maxReplicaCount"),
-        holds(object, "Ready"),
-        holds(object, "Active"),
-        holds(object, "Fallback"),
+        condition_status(object, "Ready"),
+        condition_status(object, "Active"),
+        condition_status(object, "Fallback"),
         age(object, now),
     ]
 }
 
-pub(super) const POD_AUTOSCALERS: &[Column] = &[
+pub(super) const POD_AUTOSCALERS: &[PrinterColumn] = &[
     NAME,
     column("Reference", "What it scales."),
-    column("Targets", "What it goes by: as read, and as aimed at."),
+    column("Targets", "Its metrics: current and target values."),
     column("MinPods", "Pods at least."),
     column("MaxPods", "Pods at most."),
     column("Replicas", "Pods now.").typed("integer"),

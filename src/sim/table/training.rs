@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::custom::{AGE, count, shown};
-use super::{Column, NAME, age, column};
+use super::{NAME, PrinterColumn, age, column};
 use crate::human::since;
 use crate::json::{list, name, text};
 use model::base::Moment;
@@ -16,7 +16,7 @@ fn ago(object: &Value, pointer: &str, now: Moment) -> Value {
     }
 }
 
-pub(super) const PYTORCH_JOBS: &[Column] = &[
+pub(super) const PYTORCH_JOBS: &[PrinterColumn] = &[
     NAME,
     column("State", "The type of its last condition."),
     AGE,
@@ -31,7 +31,7 @@ pub(super) fn pytorch_job(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const RAY_JOBS: &[Column] = &[
+pub(super) const RAY_JOBS: &[PrinterColumn] = &[
     NAME,
     column("job status", "What Ray says of the job."),
     column("deployment status", "How far KubeRay is with it."),
@@ -53,7 +53,7 @@ pub(super) fn ray_job(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const RAY_CLUSTERS: &[Column] = &[
+pub(super) const RAY_CLUSTERS: &[PrinterColumn] = &[
     NAME,
     column("desired workers", "Workers that it should have.").typed("integer"),
     column("available workers", "Workers that it has.").typed("integer"),
@@ -83,7 +83,7 @@ pub(super) fn ray_cluster(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const LEADER_WORKER_SETS: &[Column] = &[
+pub(super) const LEADER_WORKER_SETS: &[PrinterColumn] = &[
     NAME,
     column("Ready", "Groups whose pods are all ready.").typed("integer"),
     column("Desired", "Groups that it should have.").typed("integer"),

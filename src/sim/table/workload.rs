@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{
-    AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, age, column, containers, labels, selector,
+    AGE, CONTAINERS, IMAGES, NAME, PrinterColumn, SELECTOR, age, column, containers, labels,
+    selector,
 };
 use crate::human::{duration, since};
 use crate::json::{condition, int, name, text};
 use crate::selector::Labels;
 use model::base::Moment;
 
-pub(super) const DEPLOYMENTS: &[Column] = &[
+pub(super) const DEPLOYMENTS: &[PrinterColumn] = &[
     NAME,
     column("Ready", "Ready pods of wanted pods."),
     column("Up-to-date", "Pods with the wanted template."),
@@ -22,7 +23,7 @@ pub(super) const DEPLOYMENTS: &[Column] = &[
 ];
 
 /// `spec.replicas`, which the API defaults to one.
-fn wanted(object: &Value) -> i64 {
+fn desired_pods(object: &Value) -> i64 {
     object
         .pointer("/spec/replicas")
         .and_then(Value::as_i64)
@@ -41,7 +42,7 @@ pub(super) fn deployment(object: &Value, now: Moment) -> Vec<Value> {
         format!(
             "{}/{}",
             int(object, "/status/readyReplicas"),
-            wanted(object)
+            desired_pods(object)
         )
         .into(),
         int(object, "/status/updatedReplicas").into(),
@@ -53,7 +54,7 @@ pub(super) fn deployment(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const REPLICA_SETS: &[Column] = &[
+pub(super) const REPLICA_SETS: &[PrinterColumn] = &[
     NAME,
     column("Desired", "Wanted pods.").typed("integer"),
     column("Current", "Pods that there are.").typed("integer"),
@@ -68,7 +69,7 @@ pub(super) fn replica_set(object: &Value, now: Moment) -> Vec<Value> {
     let [names, images] = containers(object);
     vec![
         name(object).into(),
-        wanted(object).into(),
+        desired_pods(object).into(),
         int(object, "/status/replicas").into(),
         int(object, "/status/readyReplicas").into(),
         age(object, now),
@@ -78,7 +79,7 @@ pub(super) fn replica_set(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const STATEFUL_SETS: &[Column] = &[
+pub(super) const STATEFUL_SETS: &[PrinterColumn] = &[
     NAME,
     column("Ready", "Ready pods of wanted pods."),
     AGE,
@@ -93,7 +94,7 @@ pub(super) fn stateful_set(object: &Value, now: Moment) -> Vec<Value> {
         format!(
             "{}/{}",
             int(object, "/status/readyReplicas"),
-            wanted(object)
+            desired_pods(object)
         )
         .into(),
         age(object, now),
@@ -102,7 +103,7 @@ pub(super) fn stateful_set(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const DAEMON_SETS: &[Column] = &[
+pub(super) const DAEMON_SETS: &[PrinterColumn] = &[
     NAME,
     column("Desired", "Nodes that should run its pod.").typed("integer"),
     column("Current", "Nodes that run its pod.").typed("integer"),
@@ -134,7 +135,7 @@ pub(super) fn daemon_set(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const JOBS: &[Column] = &[
+pub(super) const JOBS: &[PrinterColumn] = &[
     NAME,
     column("Status", "What the job does, in one word."),
     column("Completions", "Finished pods of wanted completions."),
@@ -193,7 +194,7 @@ pub(super) fn job(object: &Value, now: Moment) -> Vec<Value> {
     ]
 }
 
-pub(super) const BUDGETS: &[Column] = &[
+pub(super) const BUDGETS: &[PrinterColumn] = &[
     NAME,
     column("Min Available", "Pods that must stay available."),
     column("Max Unavailable", "Pods that may be unavailable."),

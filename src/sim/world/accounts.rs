@@ -1,5 +1,5 @@
-//! The world's own accounts: device time by who had the device and whether it worked, kept at each event. What a ledger says of
-//! usage and cost is held against them.
+//! The world's own accounts of device time by team and use, updated at each event. Tests compare the usage ledger with
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,22 @@ use model::base::{Moment, Name};
 use super::World;
 use super::catalog::POOLS;
 use super::node::{Node, NodeId};
+use super::work::Work;
 
-/// Parts of a device that any number of slices of the world divides: 7 and 3.
+/// Parts of a device: divisible by each number of slices that the world uses, 7 and 3.
 const PARTS: u64 = 21;
 
-/// A device is accounted as idle when it has done nothing for so long, milliseconds.
+/// A device counts as idle when its pod is older than this and it does nothing, milliseconds.
 const GRACE_MS: u64 = 15 * 60_000;
 
-/// What the time of a device went into.
+/// Use of a device's time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DeviceUse {
-    /// A pod of this team has it.
+    /// Allocated to a pod of this team.
     Allocated(Name),
-    /// No pod has it, and one could.
+    /// Not allocated, but available.
     Unallocated,
-    /// No pod has it, and none could: the node is cordoned or not ready, or the device is broken.
+    /// Not allocated and not available: the node is cordoned or not ready, or the device is broken.
     OutOfService,
 }
 
@@ -33,15 +34,31 @@ pub struct AccountRow {
     pub pool: &'static str,
     /// The device's product label.
     pub product: &'static str,
-    /// What the time went into.
+    /// The use of the time.
     pub device_use: DeviceUse,
     /// Hours of whole devices.
     pub device_hours: f64,
-    /// Of these, sampled at the end of each step: devices that do nothing, and whose pod is older than 15 minutes.
+    /// Idle hours among these, sampled at the end of each step: devices that do nothing, and whose pod is older than 15 minutes.
     pub idle_hours: f64,
 }
 
+/// Device time of one work.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkAccountRow {
+    /// Pool of the nodes.
+    pub pool: &'static str,
+    /// Namespace.
+    pub namespace: Name,
+    /// Name of the controller.
+    pub name: Name,
+    /// Hours of whole devices.
+    pub device_hours: f64,
+}
+
 type Key = (usize, DeviceUse);
+
+/// Namespace and name of a work.
+type WorkName = (Name, Name);
 
 /// Device time in [`PARTS`] of a device times milliseconds.
 #[derive(Clone, Copy, Default, Debug)]
@@ -50,26 +67,29 @@ struct Sum {
     idle: u64,
 }
 
-/// What a node's devices are used for since a moment.
+/// Use of a node's devices since a time.
 #[derive(Clone, Default, Debug)]
-struct Standing {
+struct NodeUse {
     since: Moment,
     uses: Vec<(DeviceUse, u64)>,
+    works: Vec<(WorkName, u64)>,
 }
 
-/// The books.
+/// The accounts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Accounts {
-    standing: BTreeMap<NodeId, Standing>,
-    /// Nodes of which something has changed at this moment.
+    standing: BTreeMap<NodeId, NodeUse>,
+    /// Nodes that have changed at this time.
     pub(super) changed: BTreeSet<NodeId>,
     sums: BTreeMap<Key, Sum>,
-    /// Samples what devices do as well.
+    /// Device time of each work on each pool, in the same unit.
+    works: BTreeMap<(usize, WorkName), u64>,
+    /// Also samples device activity.
     activity: bool,
 }
 
 impl World {
-    /// Keeps accounts from now on; `activity` also samples what each device does at the end of each step.
+    /// Keeps accounts from now on; `activity` also samples each device's activity at the end of each step.
     #[must_use]
     pub fn with_accounts(mut self, activity: bool) -> Self {
         let changed = (0..self.nodes.len()).collect();
@@ -82,14 +102,10 @@ impl World {
         self
     }
 
-    /// The accounts up to now; none where they are not kept.
+    /// The accounts up to now; empty if they are not kept.
     pub fn accounts(&mut self) -> Vec<AccountRow> {
-        if let Some(accounts) = &mut self.accounts {
-            accounts.changed = accounts.standing.keys().copied().collect();
-        }
-        self.settle_accounts();
+        self.settle_all();
         let sums = self.accounts.iter().flat_map(|accounts| &accounts.sums);
-        let hours = |time: u64| time as f64 / (PARTS * 3_600_000) as f64;
         sums.map(|((pool, device_use), sum)| AccountRow {
             pool: POOLS[*pool].name,
             product: POOLS[*pool].product,
@@ -100,6 +116,27 @@ impl World {
         .collect()
     }
 
+    /// Device time of each work up to now; empty if accounts are not kept.
+    pub fn work_accounts(&mut self) -> Vec<WorkAccountRow> {
+        self.settle_all();
+        let works = self.accounts.iter().flat_map(|accounts| &accounts.works);
+        works
+            .map(|((pool, (namespace, name)), time)| WorkAccountRow {
+                pool: POOLS[*pool].name,
+                namespace: namespace.clone(),
+                name: name.clone(),
+                device_hours: hours(*time),
+            })
+            .collect()
+    }
+
+    fn settle_all(&mut self) {
+        if let Some(accounts) = &mut self.accounts {
+            accounts.changed = accounts.standing.keys().copied().collect();
+        }
+        self.settle_accounts();
+    }
+
     /// Notes that a node has changed at this moment.
     pub(super) fn account(&mut self, node: NodeId) {
         if let Some(accounts) = &mut self.accounts {
@@ -107,20 +144,21 @@ impl World {
         }
     }
 
-    /// Books the time of the nodes that have changed, up to now.
+    /// Accounts the time of the changed nodes, up to now.
     pub(super) fn settle_accounts(&mut self) {
         let Some(mut accounts) = self.accounts.take() else {
             return;
         };
         for id in std::mem::take(&mut accounts.changed) {
             let node = &self.nodes[id];
-            let uses = match node.gone {
-                true => Vec::new(),
-                false => self.uses(node),
+            let (uses, works) = match node.gone {
+                true => Default::default(),
+                false => (self.uses(node), self.works_on(node)),
             };
-            let now = Standing {
+            let now = NodeUse {
                 since: self.now,
                 uses,
+                works,
             };
             let Some(before) = accounts.standing.insert(id, now) else {
                 continue;
@@ -130,11 +168,14 @@ impl World {
                 let sum = accounts.sums.entry((node.pool, device_use)).or_default();
                 sum.time += parts * span;
             }
+            for (work, parts) in before.works {
+                *accounts.works.entry((node.pool, work)).or_default() += parts * span;
+            }
         }
         self.accounts = Some(accounts);
     }
 
-    /// Parts of the node's devices by what they are used for.
+    /// Parts of the node's devices by use.
     fn uses(&self, node: &Node) -> Vec<(DeviceUse, u64)> {
         let mut uses: BTreeMap<DeviceUse, u64> = BTreeMap::new();
         for unit in 0..node.units.len() {
@@ -143,12 +184,26 @@ impl World {
         uses.into_iter().collect()
     }
 
+    /// Parts of the node's devices by work.
+    fn works_on(&self, node: &Node) -> Vec<(WorkName, u64)> {
+        let mut parts: BTreeMap<WorkName, u64> = BTreeMap::new();
+        for unit in 0..node.units.len() {
+            if let Some(work) = self.work_on(node, unit) {
+                let name = (work.namespace.clone(), work.name.clone());
+                *parts.entry(name).or_default() += share(node, unit);
+            }
+        }
+        parts.into_iter().collect()
+    }
+
+    /// The work that a unit is allocated to.
+    fn work_on(&self, node: &Node, unit: usize) -> Option<&Work> {
+        let pod = self.pods.get(&node.unit_pods[unit]?)?;
+        self.works.get(&pod.work)
+    }
+
     fn use_of(&self, node: &Node, unit: usize) -> DeviceUse {
-        let team = node.held[unit]
-            .and_then(|pod| self.pods.get(&pod))
-            .and_then(|pod| self.works.get(&pod.work))
-            .map(|work| work.team.clone());
-        match team {
+        match self.work_on(node, unit).map(|work| work.team.clone()) {
             Some(team) => DeviceUse::Allocated(team),
             None if node.cordoned || !node.ready || node.lost >> unit & 1 == 1 => {
                 DeviceUse::OutOfService
@@ -157,7 +212,7 @@ impl World {
         }
     }
 
-    /// Samples what each device that somebody has does now, for the `span` milliseconds before.
+    /// Samples the activity of each allocated device, for the `span` milliseconds before.
     pub(super) fn account_activity(&mut self, span: u64) {
         let Some(mut accounts) = self.accounts.take_if(|accounts| accounts.activity) else {
             return;
@@ -170,10 +225,10 @@ impl World {
                 let own = |unit: &usize| usize::from(node.units[*unit].gpu) == gpu;
                 let held = (0..node.units.len())
                     .filter(own)
-                    .filter(|unit| node.held[*unit].is_some());
+                    .filter(|unit| node.unit_pods[*unit].is_some());
                 let held: Vec<usize> = held.collect();
                 let oldest = held.iter().filter_map(|unit| {
-                    let pod = self.pods.get(&node.held[*unit]?)?;
+                    let pod = self.pods.get(&node.unit_pods[*unit]?)?;
                     pod.scheduled
                 });
                 let Some(oldest) = oldest.min() else {
@@ -196,7 +251,12 @@ impl World {
     }
 }
 
-/// How much of its device a unit is, in [`PARTS`].
+/// Device time as hours of whole devices.
+fn hours(time: u64) -> f64 {
+    time as f64 / (PARTS * 3_600_000) as f64
+}
+
+/// A unit's share of its device, in [`PARTS`].
 fn share(node: &Node, unit: usize) -> u64 {
     let own = node.units[unit].gpu;
     let units = node.units.iter().filter(|unit| unit.gpu == own).count() as u64;

@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// One pass over all queues, as Kueue goes over them: in each round the next of every queue, those that need not borrow
+    /// One pass over all queues, as in Kueue: in each round the next workload of every queue, those that need not borrow
     /// first, then by priority and age.
     pub(super) fn admit(&mut self) {
         let mut lines: Vec<std::vec::IntoIter<WorkId>> = Vec::new();
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Admits a work, preempts for it, or says why not.
+    /// Admits a workload, preempts for it, or records why neither is possible.
     pub(super) fn consider(&mut self, cluster: usize, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -133,7 +133,7 @@ impl World {
                 format!("couldn't assign flavors to pod set {set}: insufficient quota for {resource} in flavor {flavor}, request > maximum capacity ({wanted} > {ceiling})"),
             );
         }
-        let room = self.queues.room(cluster, cell);
+        let room = self.queues.available(cluster, cell);
         if wanted <= room {
             return self.reserve(cluster, cell, id);
         }
@@ -148,14 +148,14 @@ impl World {
         for (victim, reason) in victims {
             self.preempt(victim, id, reason);
         }
-        // Its quota is free at once, and taken at once, or the victims would come first again.
-        if wanted <= self.queues.room(cluster, cell) {
+        // The freed quota is reserved immediately; otherwise the victims would be admitted again first.
+        if wanted <= self.queues.available(cluster, cell) {
             self.reserve(cluster, cell, id);
         }
     }
 
-    /// Whom to preempt so that `wanted` fits: borrowers of the cohort first, then one's own lower priorities,
-    /// newest first; each that turns out not to be needed is given back. Empty when no set is enough.
+    /// The workloads to preempt so that `wanted` fits: borrowers of the cohort first, then lower priorities of the same queue,
+    /// newest first; victims that turn out to be unnecessary are dropped from the set. Empty when no set is enough.
     fn victims(
         &mut self,
         cluster: usize,
@@ -215,7 +215,7 @@ impl World {
             .collect();
         let mut taken = Vec::new();
         for (same, _, _, victim, at, quota) in candidates {
-            if self.queues.room(cluster, cell) >= wanted {
+            if self.queues.available(cluster, cell) >= wanted {
                 break;
             }
             let size = self
@@ -235,12 +235,12 @@ impl World {
             };
             taken.push((victim, at, quota, size, reason));
         }
-        let enough = self.queues.room(cluster, cell) >= wanted;
+        let enough = self.queues.available(cluster, cell) >= wanted;
         if enough {
             for spare in (0..taken.len()).rev() {
                 let (_, at, quota, size, _) = taken[spare];
                 self.queues.clusters[at].quotas[quota].used += size;
-                if self.queues.room(cluster, cell) >= wanted {
+                if self.queues.available(cluster, cell) >= wanted {
                     taken.remove(spare);
                 } else {
                     self.queues.clusters[at].quotas[quota].used -= size;
@@ -343,7 +343,7 @@ impl World {
         }
     }
 
-    /// Reserves quota and lets the job go.
+    /// Reserves quota and resumes the job.
     pub(super) fn reserve(&mut self, cluster: usize, cell: usize, id: WorkId) {
         let now = self.now;
         let flavor = self.queues.clusters[cluster]

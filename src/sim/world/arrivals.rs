@@ -1,6 +1,6 @@
 //! What teams submit: sizes, durations and shapes drawn from heavy-tailed distributions.
 //!
-//! Shape after the published traces: nine in ten jobs want one device, a few gangs want hundreds, durations
+//! The shape follows published traces: nine in ten jobs need one device, a few gangs need hundreds, durations
 //! are log-normal with a long tail.
 
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ use super::noise::{hex, mix};
 use super::physics::day;
 use super::pod::Ending;
 use super::serving::image_of;
-use super::work::{Draft, Kind, Profile, Toleration, WorkId};
+use super::work::{Kind, Profile, Toleration, WorkId, WorkParameters};
 use super::{Happening, World};
 
 const MINUTE: f64 = 60_000.0;
 /// The longest job: four days.
 const LONGEST: f64 = 4.0 * 24.0 * 60.0 * MINUTE;
 
-/// How often each pool sees a new job.
+/// Arrival rates of the pools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
-    /// Mean milliseconds between arrivals; 0 where none come.
+    /// Mean milliseconds between arrivals; 0 for no arrivals.
     pub mean: [f64; DRAWN],
 }
 
@@ -51,8 +51,8 @@ fn millis(rng: &mut impl Rng, median_minutes: f64, sigma: f64) -> i64 {
     drawn.clamp(MINUTE, LONGEST) as i64
 }
 
-impl Draft {
-    /// The same on `count` devices a pod of a pool, with the selector and tolerations that take it there.
+impl WorkParameters {
+    /// The same with `count` devices a pod in a pool, and the pool's selector and tolerations.
     pub(super) fn on(mut self, pool: usize, count: u32) -> Self {
         let spec = &POOLS[pool];
         self.pool = Some(pool);
@@ -80,7 +80,7 @@ impl Draft {
         self
     }
 
-    /// The same with this behavior: profile, mean utilization, share of memory.
+    /// The same with this behavior: profile, mean utilization, share of device memory.
     pub(super) fn acts(mut self, profile: Profile, util: f64, memory: f64) -> Self {
         self.profile = profile;
         self.util = util;
@@ -96,13 +96,13 @@ impl Draft {
         self
     }
 
-    /// The same owned by a person.
+    /// The same with this owner.
     pub(super) fn by(mut self, user: &str) -> Self {
         self.user = Name::new(user);
         self
     }
 
-    /// The same lasting so many minutes, with a checkpoint every so many (0: none).
+    /// The same with this length in minutes, and minutes between checkpoints (0: none).
     pub(super) fn lasts(mut self, minutes: i64, checkpoint: i64) -> Self {
         self.length = minutes * 60_000;
         self.checkpoint_every = checkpoint * 60_000;
@@ -116,7 +116,7 @@ impl Draft {
     }
 }
 
-/// The node labels that a pool's work selects by: those of its Kueue flavor.
+/// The node labels that select a pool: those of its Kueue flavor.
 pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
     let own;
     let pairs: &[(&str, &str)] = match pool {
@@ -143,7 +143,7 @@ pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
         .collect()
 }
 
-/// Which namespace and queue a pool's new job comes from.
+/// The namespace and queue of a pool's new job.
 fn team(rng: &mut impl Rng, pool: usize) -> (&'static str, &'static str) {
     let choices: &[(f64, (&str, &str))] = match pool {
         H100 => &[
@@ -225,8 +225,13 @@ fn project(rng: &mut impl Rng, namespace: &str, big: bool) -> &'static str {
     names[rng.random_range(0..names.len())]
 }
 
-/// Draws what a team submits to a pool. `scale` is how many times larger than the demo's the pool is.
-pub(super) fn draw(rng: &mut Pcg64Mcg, pool: usize, capacity: u32, slice_hosts: u32) -> Draft {
+/// Draws a submission to a pool of `capacity` devices.
+pub(super) fn draw(
+    rng: &mut Pcg64Mcg,
+    pool: usize,
+    capacity: u32,
+    slice_hosts: u32,
+) -> WorkParameters {
     let (namespace, queue) = team(rng, pool);
     let sizes: &[(f64, u32)] = match pool {
         H100 => &[
@@ -280,7 +285,7 @@ pub(super) fn draw(rng: &mut Pcg64Mcg, pool: usize, capacity: u32, slice_hosts: 
         _ if rng.random::<f64>() < 0.3 => "research-low",
         _ => "research",
     };
-    let mut draft = Draft::new(namespace, &name, kind)
+    let mut draft = WorkParameters::new(namespace, &name, kind)
         .by(user)
         .queue(queue)
         .class(class);
@@ -338,10 +343,10 @@ fn draw_slices(
     slices: u32,
     hosts: u32,
     tail: &str,
-) -> Draft {
+) -> WorkParameters {
     let (namespace, queue, user) = who;
     let name = format!("{}-{tail}", project(rng, namespace, true));
-    let mut draft = Draft::new(namespace, &name, Kind::JobSet)
+    let mut draft = WorkParameters::new(namespace, &name, Kind::JobSet)
         .by(user)
         .queue(queue)
         .class(if rng.random::<f64>() < 0.2 {
@@ -364,7 +369,7 @@ fn draw_slices(
 }
 
 impl World {
-    /// Works out how often each pool must see a job so that what comes equals what ends.
+    /// Computes the arrival rates at which submissions equal completions in each pool.
     pub(super) fn plan_arrivals(&mut self) {
         for pool in 0..DRAWN {
             let capacity = self.capacity(pool);
@@ -378,7 +383,7 @@ impl World {
                 })
                 .sum::<f64>()
                 / 256.0;
-            // Services and notebooks hold part of some pools for good.
+            // Services and notebooks permanently occupy part of some pools.
             let share = match pool {
                 L4 => 0.06,
                 MIG => 0.45,
@@ -410,12 +415,12 @@ impl World {
             .map_or(1, |id| self.nodes[*id].slice_hosts)
     }
 
-    /// Puts the next arrival of a pool on the agenda.
+    /// Schedules the next arrival of a pool.
     pub(super) fn next_arrival(&mut self, pool: usize) {
         let mean = self.arrivals.mean[pool];
         if mean > 0.0 {
             let wait: f64 = Exp1.sample(&mut self.rng);
-            // People submit by day; nights are at two thirds.
+            // More submissions by day than by night.
             let busy = 0.65 + 0.7 * day(self.now);
             self.after(
                 (wait * mean / busy).min(8.64e7) as i64 + 1,
@@ -424,7 +429,7 @@ impl World {
         }
     }
 
-    /// The same world in which nobody submits anything any more.
+    /// The same world without new submissions.
     #[must_use]
     pub fn without_arrivals(mut self) -> Self {
         self.arrivals.mean = [0.0; DRAWN];
@@ -433,7 +438,7 @@ impl World {
         self
     }
 
-    /// A job is submitted, unless the queue is so long that people wait with it.
+    /// Submits a job, unless the queue is so long that users wait.
     pub(super) fn arrive(&mut self, pool: usize) {
         let capacity = self.capacity(pool);
         let hosts = self.slice_hosts();
@@ -448,7 +453,7 @@ impl World {
                     && work.state == super::work::State::Waiting
             })
             .map(super::work::Work::devices)
-            // A giant that will wait for days keeps nobody from submitting.
+            // A very wide job that will wait for days does not count.
             .filter(|wide| *wide < capacity / 4)
             .sum();
         if waiting < (capacity / 8).max(8) {
@@ -457,7 +462,7 @@ impl World {
         self.next_arrival(pool);
     }
 
-    /// A service takes as many replicas as the hour needs.
+    /// Scales a service to the load of the hour.
     pub(super) fn follow_curve(&mut self, id: WorkId) {
         let level = day(self.now);
         let Some(work) = self.works.get(&id) else {
@@ -468,7 +473,7 @@ impl World {
         };
         let current = work.groups.first().map_or(0, |group| group.parallelism);
         let wanted = least + (f64::from(most - least) * level).round() as u32;
-        // As the autoscaler: a dead band of a tenth, and a few replicas at a time.
+        // As an autoscaler does: a dead band of a tenth, and a few replicas per step.
         let band = (current / 10).max(1);
         let step = (current / 20).max(1);
         if wanted > current + band / 2 {

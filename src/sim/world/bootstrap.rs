@@ -1,4 +1,4 @@
-//! What any cluster has before anyone works on it: namespaces, classes, flavors, exporters.
+//! The initial objects of any cluster: namespaces, classes, flavors, exporters.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use super::catalog::{CLASSES, DRAWN, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Ve
 use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
-use super::work::{Draft, Kind, Toleration, WorkId};
+use super::work::{Kind, Toleration, WorkId, WorkParameters};
 use super::{World, seconds};
 
 impl World {
-    /// What any cluster has before anyone works on it.
+    /// Creates the initial objects of a cluster.
     pub(super) fn bootstrap(&mut self) {
         let born = self.queues.created.minus(seconds(86_400 * 61));
         for name in SYSTEM {
@@ -66,16 +66,22 @@ impl World {
         }));
         for (name, value, text) in CLASSES {
             self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
-                "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
+                "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "Never",
             }));
         }
         for (name, value) in [
             ("system-cluster-critical", 2_000_000_000),
             ("system-node-critical", 2_000_001_000),
         ] {
-            self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
-                "value": value, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
-            }));
+            self.plain_object(
+                Resource::PriorityClasses,
+                ("scheduling.k8s.io/v1", "PriorityClass"),
+                ("", name),
+                born,
+                json!({
+                    "value": value, "globalDefault": false, "preemptionPolicy": "Never",
+                }),
+            );
         }
         for pool in 0..DRAWN {
             self.flavor(pool);
@@ -92,8 +98,8 @@ impl World {
         self.exporters_begin(born);
     }
 
-    /// The same world as a cluster of its own: its namespace `kube-system` has a UID that follows from this number, by which
-    /// clients tell clusters apart.
+    /// The same world as a separate cluster: its namespace `kube-system` has a UID derived from this number, by which
+    /// clients distinguish clusters.
     #[must_use]
     pub fn identified(mut self, identity: u64) -> Self {
         let key = ObjectKey::new("", "kube-system");
@@ -191,7 +197,7 @@ impl World {
             ),
         ];
         for (namespace, name, pool, labels) in sets {
-            let mut draft = Draft::new(namespace, name, Kind::DaemonSet);
+            let mut draft = WorkParameters::new(namespace, name, Kind::DaemonSet);
             draft.team = Name::default();
             draft.pool = Some(pool);
             draft.ask.cpu_milli = 100;
@@ -232,7 +238,7 @@ impl World {
         }
     }
 
-    /// Lets every pod of a work on the nodes from this one on have started long ago, but not before its node.
+    /// Makes a workload's pods, on nodes from this one on, as old as the workload, but not older than their node.
     pub(super) fn mature(&mut self, id: WorkId, from: NodeId) {
         let Some(work) = self.works.get(&id) else {
             return;

@@ -1,20 +1,20 @@
-//! What truly bounds a piece of work, and what its devices' parts do because of it. A profile is held against this.
+//! The true bottleneck of each work, and its effect on device readings. Tests compare profiles with it.
 
 use super::World;
 use super::catalog::POOLS;
 use super::noise::mix;
 use super::work::{Profile, State, Work};
 
-/// What truly holds a piece of work back.
+/// The true bottleneck of a work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TrueBound {
-    /// It does nothing.
+    /// It is idle.
     Idle,
-    /// Its loader is too slow.
+    /// Its data loader is too slow.
     Input,
     /// The bandwidth of device memory.
     Memory,
-    /// Nothing but tensor cores: it is healthy.
+    /// Tensor cores: it is healthy.
     Tensor,
     /// It computes in FP32 without tensor cores.
     Fp32,
@@ -22,11 +22,11 @@ pub enum TrueBound {
     AllReduce,
 }
 
-/// A training that is used less than this does not stand for its kind of bound.
+/// A training with a lower utilization than this does not represent its bottleneck.
 const BUSY: f64 = 0.7;
 
 impl Work {
-    /// What holds it back while it works; `None` for what follows its users: services and notebooks, and what is half busy.
+    /// Its bottleneck while it works; `None` for work that depends on users (services and notebooks) and for half-busy work.
     pub(super) fn bound(&self, has_links: bool) -> Option<TrueBound> {
         match self.profile {
             Profile::InputBound | Profile::Eval => Some(TrueBound::Input),
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// Most trainings are as they should be; of the others each kind is there.
+    /// Most trainings are healthy; each other bottleneck occurs too.
     fn training_bound(&self, has_links: bool) -> TrueBound {
         let linked = has_links && self.ask.count > 1;
         match mix(self.noise(), 77) % 100 {
@@ -50,7 +50,7 @@ impl Work {
     }
 }
 
-/// What a training's devices do by what bounds it: SM, tensor and memory activity and link traffic as multiples of utilization.
+/// Device readings of a training by its bottleneck: SM, tensor and memory activity and link traffic as multiples of utilization.
 pub(super) struct Mix {
     pub sm: f64,
     pub tensor: f64,
@@ -59,7 +59,7 @@ pub(super) struct Mix {
 }
 
 impl TrueBound {
-    /// At a moment, milliseconds.
+    /// The readings at a time in milliseconds.
     pub(super) fn mix(self, at: i64) -> Mix {
         let parts = |sm: f64, tensor: f64, dram: f64, link: f64| Mix {
             sm,
@@ -80,24 +80,26 @@ impl TrueBound {
     }
 }
 
-/// A piece of work with what truly bounds it.
+/// A work with its true bottleneck.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoundWork {
     /// Namespace.
     pub namespace: String,
     /// Name of the controller.
     pub name: String,
-    /// What bounds it.
+    /// Its bottleneck.
     pub bound: TrueBound,
+    /// One of its devices is slow, and the others wait for it.
+    pub straggler: bool,
 }
 
 impl World {
-    /// Whether the devices that a work runs on have links among them.
+    /// True when the work's devices are linked with each other.
     pub(super) fn has_links(&self, work: &Work) -> bool {
         work.pool.is_some_and(|pool| POOLS[pool].link > 0.0)
     }
 
-    /// What truly bounds each work that has run for so long, milliseconds, and is not held back by a rank that died.
+    /// The true bottleneck of each work that has run for at least `least_run` milliseconds, and does not wait for a dead rank.
     pub fn true_bounds(&self, least_run: i64) -> Vec<BoundWork> {
         let runs = |work: &&Work| {
             work.state == State::Running
@@ -114,6 +116,7 @@ impl World {
                     namespace: work.namespace.as_str().to_owned(),
                     name: work.name.as_str().to_owned(),
                     bound: work.bound(self.has_links(work))?,
+                    straggler: work.straggler.is_some(),
                 })
             })
             .collect()

@@ -1,8 +1,8 @@
-//! What the simulated fleet is built of: pools, their machines and devices, teams, queues and classes.
+//! Catalog of the simulated fleet: pools, their machines and devices, teams, queues and priority classes.
 
 use super::noise::unit;
 
-/// Whose silicon it is.
+/// Vendor of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Vendor {
     /// NVIDIA GPUs, read through dcgm-exporter.
@@ -13,7 +13,7 @@ pub(super) enum Vendor {
     Amd,
 }
 
-/// What makes and labels the nodes of a pool.
+/// What creates and labels the nodes of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// An EKS managed node group on a capacity block.
@@ -22,7 +22,7 @@ pub(super) enum Origin {
     Karpenter(&'static str),
     /// A GKE node pool with this provisioning.
     Gke(&'static str),
-    /// Machines of one's own, through Cluster API.
+    /// On-premises machines, through Cluster API.
     Metal,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct PoolSpec {
     pub origin: Origin,
     /// The Kueue flavor.
     pub flavor: &'static str,
-    /// Extended resources that the device plugin offers.
+    /// Extended resources that the device plugin advertises.
     pub resources: &'static [&'static str],
     /// Physical devices of a node.
     pub per_node: u32,
@@ -51,13 +51,13 @@ pub(super) struct PoolSpec {
     pub rack_size: u32,
     pub cpu: u32,
     pub memory_gib: u32,
-    /// Device memory as the exporter adds it up, MiB.
+    /// Device memory as the exporter reports it in total, MiB.
     pub device_mib: u32,
-    /// Device memory that the driver keeps, MiB.
+    /// Device memory reserved by the driver, MiB.
     pub reserved_mib: u32,
     pub limit_watts: f64,
     pub idle_watts: f64,
-    /// Degrees above the inlet for each watt.
+    /// Degrees above the inlet temperature per watt.
     pub heat: f64,
     pub sm_mhz: f64,
     pub idle_mhz: f64,
@@ -69,17 +69,17 @@ pub(super) struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// What a machine offers to pods, in thousandths of a core.
+    /// Allocatable CPU of a machine, in millicores.
     pub(super) fn cpu_offered(&self) -> i64 {
         i64::from(self.cpu) * 1_000 - 180
     }
 
-    /// Memory of a machine, in KiB: no two have the same.
+    /// Memory of a machine, in KiB: differs between machines.
     pub(super) fn memory_kib(&self, uid: u64) -> i64 {
         i64::from(self.memory_gib) * 1_048_576 - (unit(uid) * 90_000.0) as i64 * 4
     }
 
-    /// What a machine offers to pods of it, in KiB.
+    /// Allocatable memory of a machine, in KiB.
     pub(super) fn memory_offered_kib(&self, uid: u64) -> i64 {
         self.memory_kib(uid) - 1_572_864
     }
@@ -102,17 +102,17 @@ pub(super) const V6E: usize = 4;
 pub(super) const MI300X: usize = 5;
 pub(super) const MIG: usize = 6;
 pub(super) const B200: usize = 7;
-/// Its devices are had by claim alone.
+/// Its devices are allocated through DRA only.
 pub(super) const DRA: usize = 8;
-/// Volcano places what runs there.
+/// Volcano schedules its pods.
 pub(super) const VOLCANO: usize = 9;
-/// KAI places what runs there.
+/// KAI schedules its pods.
 pub(super) const KAI: usize = 10;
 
-/// So many pools have work that is drawn at random; those behind them have the few works of [`super::guests`].
+/// Number of pools with randomly drawn work; the pools after them have the few works of [`super::guests`].
 pub(super) const DRAWN: usize = 7;
 
-/// The pools, in the order in which the console's pictures list them.
+/// The pools, in the order in which the console lists them.
 pub(super) const POOLS: [PoolSpec; 11] = [
     PoolSpec {
         name: "h100-train",
@@ -413,7 +413,7 @@ pub(super) const POOLS: [PoolSpec; 11] = [
     },
 ];
 
-/// Racks are numbered along the halls, not along the list of pools; those of the pools behind come last.
+/// Racks are numbered along the halls, not in the order of pools; racks of the later pools come last.
 pub(super) const RACK_ORDER: [usize; 7] = [H100, L4, A100, MI300X, MIG, V5P, V6E];
 
 /// A namespace of a team: name, team label, people.
@@ -458,7 +458,7 @@ const TPU: &str = "google.com/tpu";
 const MIG1: &str = "nvidia.com/mig-1g.10gb";
 const MIG2: &str = "nvidia.com/mig-2g.20gb";
 
-/// The cluster queues. Nominal quotas add up to more than the pools hold, as they do where quota is politics.
+/// The cluster queues. Nominal quotas add up to more than the pools' capacity, as on real clusters.
 pub(super) const QUEUES: [QueueSpec; 7] = [
     (
         "nlp",
@@ -547,7 +547,7 @@ pub(super) const LOCAL_QUEUES: [(&str, &str); 7] = [
     ("lab", "lab"),
 ];
 
-/// The value of a priority class; zero for one that is not known.
+/// The value of a priority class; zero for an unknown one.
 pub(super) fn class_value(name: &str) -> i32 {
     CLASSES
         .iter()
@@ -564,8 +564,8 @@ pub(super) fn team_of(namespace: &str) -> &str {
 }
 
 impl PoolSpec {
-    /// What an operator adds by hand, where a provider's labels do not tell: the pool that people speak of (a
-    /// slice is a node pool of its own to GKE), whether it is scaled, and how it is paid.
+    /// Labels that an operator adds where a provider's labels do not suffice: the pool's usual name (for GKE each
+    /// slice is its own node pool), whether it is scaled, and how it is billed.
     pub fn operator_labels(&self) -> [(&'static str, &'static str); 3] {
         let (mode, billing) = match self.origin {
             Origin::NodeGroup => ("static", "reserved"),

@@ -1,4 +1,4 @@
-//! What stands between a controller and its pods and comes and goes with them: RayClusters, and the StatefulSets of a
+//! Objects between a controller and its pods that exist only with the pods: RayClusters, and the StatefulSets of a
 //! LeaderWorkerSet.
 
 use model::base::{Name, ObjectKey};
@@ -7,7 +7,7 @@ use super::super::change::Resource;
 use super::edit::Edit;
 use super::noise::mix;
 use super::pod::PodId;
-use super::work::{Group, Kind, Work, WorkId};
+use super::work::{Kind, ReplicaGroup, Work, WorkId};
 use super::{Ref, World};
 
 impl World {
@@ -16,7 +16,7 @@ impl World {
         Some((resource, ObjectKey::new(work.namespace.clone(), name)))
     }
 
-    /// A pod at this place has been made: what owns it is there too.
+    /// A pod at this index was created: creates the child that owns it.
     pub(super) fn raise_child(&mut self, id: WorkId, group: u32, index: u32) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// A child goes: for good, or until its pods are made again.
+    /// Deletes a child, for good or until its pods are recreated.
     pub(super) fn drop_child(&mut self, id: WorkId, child: usize) {
         let Some((resource, key)) = self
             .works
@@ -47,7 +47,7 @@ impl World {
     }
 
     /// KubeRay deletes the RayCluster of a job that is suspended or has ended, and the next one has another name; Volcano's
-    /// controller deletes the PodGroup of one that is aborted or has ended.
+    /// controller deletes the PodGroup of a job that is aborted or has ended.
     pub(super) fn drop_run(&mut self, id: WorkId) {
         let kind = self.works.get(&id).map(|work| work.kind);
         if !matches!(kind, Some(Kind::RayJob | Kind::VolcanoJob)) {
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Volcano's controller makes the PodGroup of a job that goes on.
+    /// Volcano's controller creates the PodGroup of a resumed job.
     pub(super) fn raise_group(&mut self, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Clears pods that have ended out of the way of those that are made at their places.
+    /// Deletes ended pods whose names new pods need.
     pub(super) fn clear_ended(&mut self, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Makes the groups of a LeaderWorkerSet that are not there, each once the last pod of the old one has gone.
+    /// Creates the missing groups of a LeaderWorkerSet, each once the last pod of the old one is deleted.
     pub(super) fn reconcile_groups(&mut self, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -113,16 +113,16 @@ impl World {
         self.make_pods(id, &wanted);
     }
 
-    /// Sets how many groups a LeaderWorkerSet should have.
+    /// Sets the desired number of groups of a LeaderWorkerSet.
     pub(super) fn scale_groups(&mut self, id: WorkId, replicas: u32) {
         let now = self.now;
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };
         let size = work.groups.first().map_or(1, |group| group.completions);
-        // Each group is a pair of StatefulSets: more of them than this is a mistake.
+        // Each group is a pair of StatefulSets: a larger number is a mistake.
         for at in work.groups.len() as u32..replicas.min(4_096) {
-            work.groups.push(Group {
+            work.groups.push(ReplicaGroup {
                 name: Name::from(format!("{}-{at}", work.name)),
                 uid: mix(work.uid, 100 + u64::from(at)),
                 created: now,
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// A LeaderWorkerSet recreates the whole group of a pod that goes.
+    /// A LeaderWorkerSet recreates the whole group of a deleted pod.
     pub(super) fn recreate_group(&mut self, id: WorkId, group: u32) {
         let Some(work) = self.works.get_mut(&id) else {
             return;

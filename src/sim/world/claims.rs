@@ -1,4 +1,5 @@
-//! Devices by claim: each pod that asks by a template has a ResourceClaim until it has ended, and kube-scheduler allocates it.
+//! Dynamic resource allocation: each pod with a claim template has a ResourceClaim until it has ended, and kube-scheduler
+//! allocates it.
 
 use model::base::ObjectKey;
 
@@ -14,7 +15,7 @@ pub(super) const POD_CLAIM: &str = "gpu";
 pub(super) const DRIVER: &str = "gpu.nvidia.com";
 
 impl World {
-    /// The key of the claim that is made for a pod.
+    /// The key of a pod's claim.
     pub(super) fn claim_key(pod: &Pod) -> ObjectKey {
         let tail = suffix(mix(pod.uid, 0xc1a1), 5);
         let name = format!("{}-{POD_CLAIM}-{tail}", pod.key.name);
@@ -28,7 +29,7 @@ impl World {
         Some(Self::claim_key(pod))
     }
 
-    /// Makes the claim of a pod that asks by one.
+    /// Creates the claim of a pod with a claim template.
     pub(super) fn raise_claim(&mut self, id: PodId) {
         if let Some(key) = self.claims_of(id) {
             self.names
@@ -44,7 +45,7 @@ impl World {
         }
     }
 
-    /// The claim of a pod that has ended, or goes, is deleted.
+    /// Deletes the claim of a pod that has ended, or is terminating.
     pub(super) fn drop_claim(&mut self, id: PodId) {
         if let Some(key) = self.claims_of(id)
             && self
@@ -56,7 +57,7 @@ impl World {
         }
     }
 
-    /// Every claim that is there.
+    /// Every existing claim.
     pub(super) fn claims(&self) -> impl Iterator<Item = Ref> {
         let first = (Resource::ResourceClaims, ObjectKey::default());
         self.names
@@ -65,7 +66,7 @@ impl World {
             .map(|(_, object)| object.clone())
     }
 
-    /// Every ResourceSlice that is there.
+    /// Every existing ResourceSlice.
     pub(super) fn slices(&self) -> impl Iterator<Item = Ref> {
         let there = |id: &NodeId| !self.nodes[*id].gone && self.nodes[*id].by_claim();
         (0..self.nodes.len()).filter(there).map(Ref::Slice)

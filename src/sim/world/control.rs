@@ -7,12 +7,12 @@ use super::catalog::POOLS;
 use super::edit::Edit;
 use super::noise::{hash, hex, mix, suffix};
 use super::pod::{Phase, Pod, PodId};
-use super::work::{Draft, Group, Kind, State, Work, WorkId, Workload};
+use super::work::{Kind, ReplicaGroup, State, Work, WorkId, WorkParameters, Workload};
 use super::{Happening, Ref, World};
 
 impl World {
     /// Begins a work: its controller exists from `created` on, queued when it names a queue.
-    pub(super) fn begin(&mut self, draft: Draft, created: Moment) -> WorkId {
+    pub(super) fn begin(&mut self, draft: WorkParameters, created: Moment) -> WorkId {
         let draft = self.named(draft);
         self.serial += 1;
         let id = self.serial as WorkId;
@@ -21,7 +21,7 @@ impl World {
             .groups
             .iter()
             .enumerate()
-            .map(|(at, (name, parallelism, completions))| Group {
+            .map(|(at, (name, parallelism, completions))| ReplicaGroup {
                 name: name.clone(),
                 uid: mix(uid, 100 + at as u64),
                 created,
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// The draft under a name that nothing of its kind has: names are drawn, and two may be the same.
-    fn named(&self, mut draft: Draft) -> Draft {
+    fn named(&self, mut draft: WorkParameters) -> WorkParameters {
         let taken = |name: &Name| {
             let key = ObjectKey::new(draft.namespace.clone(), name.clone());
             match draft.kind.resource() {
@@ -234,7 +234,7 @@ impl World {
                 .iter()
                 .any(|pod| self.pods.get(pod).is_some_and(|pod| pod.deleting.is_some()))
         {
-            // A gang starts whole: it waits until the last of its old pods has gone.
+            // A gang starts as a unit: it waits until the last of its old pods is deleted.
             return;
         }
         match work.kind {

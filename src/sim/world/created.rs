@@ -1,4 +1,4 @@
-//! Pods and controllers that clients create: what the world needs to know, read out of what they wrote.
+//! Pods and controllers that clients create: parses the written objects into the world's own form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::World;
 use super::noise::{hash, suffix};
 use super::render::template_of;
 use super::requests::{number, text};
-use super::work::{Ask, Draft, Kind, Profile, Toleration};
+use super::work::{Kind, Profile, Toleration, WorkParameters, WorkloadRequests};
 
 impl World {
     /// Value of a priority class: the catalog's, or one that a client made.
@@ -39,7 +39,7 @@ impl World {
             .cloned()
             .unwrap_or_else(|| json!({}));
         let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
-        let mut draft = Draft::new(&key.namespace, &key.name, kind);
+        let mut draft = WorkParameters::new(&key.namespace, &key.name, kind);
         let label = |name: &str| {
             let path = format!("/metadata/labels/{}", name.replace('/', "~1"));
             object
@@ -111,8 +111,8 @@ pub(super) fn tolerations(spec: &Value) -> Vec<Toleration> {
 }
 
 /// What the containers of a pod ask for together.
-pub(super) fn ask(spec: &Value) -> Ask {
-    let mut ask = Ask::default();
+pub(super) fn ask(spec: &Value) -> WorkloadRequests {
+    let mut ask = WorkloadRequests::default();
     for container in spec
         .get("containers")
         .and_then(Value::as_array)

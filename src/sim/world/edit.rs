@@ -20,8 +20,8 @@ impl Edit {
         }
     }
 
-    /// Keeps what `written` says differently from `rendered` in metadata and spec (and in the body of an
-    /// object without a spec). Status belongs to the world.
+    /// Keeps the differences of `written` from `rendered` in metadata and spec (and in the body of an
+    /// object without a spec). The world owns the status.
     pub(super) fn learn(&mut self, rendered: &Value, written: &Value) {
         let mut patch = Map::new();
         for field in ["labels", "annotations", "finalizers"] {

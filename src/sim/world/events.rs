@@ -1,4 +1,4 @@
-//! Kubernetes events: told as things happen, forgotten after an hour.
+//! Kubernetes events: recorded as things happen, deleted after an hour.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::{Happening, Ref, World};
 const KEEP: i64 = 3_600_000;
 
 impl World {
-    /// Tells an event about an object: its kind, name and uid word.
+    /// Records an event about an object: its kind, name and uid word.
     pub(super) fn event(
         &mut self,
         namespace: &str,
@@ -120,7 +120,7 @@ impl World {
         self.after(KEEP, Happening::Forget(key));
     }
 
-    /// Who places a pod.
+    /// The scheduler of a pod.
     fn scheduler_of(&self, namespace: &str, name: &str) -> &'static str {
         self.pod_names
             .get(&ObjectKey::new(namespace, name))
@@ -128,7 +128,7 @@ impl World {
             .map_or(Scheduler::Kube.name(), |work| work.scheduler.name())
     }
 
-    /// Tells an event about a pod.
+    /// Records an event about a pod.
     pub(super) fn pod_event(
         &mut self,
         key: &ObjectKey,
@@ -148,13 +148,13 @@ impl World {
         }
     }
 
-    /// Tells an event about a node.
+    /// Records an event about a node.
     pub(super) fn node_event(&mut self, node: usize, grade: &str, reason: &str, message: String) {
         let (name, uid) = (self.nodes[node].name.clone(), self.nodes[node].uid);
         self.event("default", ("Node", &name, uid), grade, reason, message);
     }
 
-    /// Tells an event about a work's controller.
+    /// Records an event about a work's controller.
     pub(super) fn work_event(&mut self, id: WorkId, grade: &str, reason: &str, message: String) {
         if !self.live {
             return;
@@ -174,7 +174,7 @@ impl World {
         self.event(&namespace, (kind, &name, uid), grade, reason, message);
     }
 
-    /// Tells an event about a work's Workload.
+    /// Records an event about a work's Workload.
     pub(super) fn workload_event(&mut self, id: WorkId, reason: &str, message: String) {
         let Some((namespace, name, uid)) = self.works.get(&id).and_then(|work| {
             let workload = work.workload.as_ref()?;

@@ -1,4 +1,4 @@
-//! What goes wrong: XIDs, dead kubelets, reclaimed spot machines, a device plugin that does not come up.
+//! Faults of the fleet: XIDs, dead kubelets, reclaimed spot nodes, a device plugin that does not start.
 
 use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
@@ -15,26 +15,26 @@ use super::{Happening, Ref, World, seconds};
 
 /// A fault of the fleet, at the moment it begins or ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
-    /// The provider wants a spot machine back in two minutes.
+pub(super) enum FleetFault {
+    /// The provider announces that it reclaims a spot node in two minutes.
     Reclaim,
-    /// It takes it.
+    /// The reclaimed node is removed.
     Leave(NodeId),
-    /// A new machine joins in place of one that left.
+    /// A new node joins in place of a removed one.
     Join(NodeId),
-    /// A kubelet goes silent.
+    /// A kubelet stops posting node status.
     Silence,
-    /// Tolerations of its pods have run out.
+    /// The tolerations of its pods have expired.
     Expel(NodeId, Moment),
-    /// It comes back.
+    /// The kubelet posts its status again.
     Return(NodeId),
     /// A device reports an XID.
     Xid,
     /// A device that fell off the bus is no longer listed.
     Vanish(NodeId, usize),
-    /// A stalled gang gives up.
+    /// A stalled gang times out.
     Timeout(WorkId, u32),
-    /// The device plugin registers at last.
+    /// The device plugin registers.
     PluginUp(NodeId),
     /// A service runs out of memory and is restarted in place.
     Oom,
@@ -42,7 +42,7 @@ pub(super) enum Fault {
     Repaired(NodeId, usize),
 }
 
-/// Standing peculiarities of this fleet.
+/// Permanent peculiarities of this fleet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scenes {
     /// The rack whose aisle is blocked.
@@ -54,7 +54,7 @@ pub(super) struct Scenes {
 }
 
 impl World {
-    /// Sets the scenes that are on when the fleet is first seen, and the clocks of those to come.
+    /// Sets up the scenes that are active at the start, and schedules the later ones.
     pub(super) fn scenes_begin(&mut self) {
         let at = self.now;
         if self.has(A100, 24)
@@ -68,12 +68,13 @@ impl World {
                     work.stalled = Some(since);
                     epoch = work.epoch;
                 }
-                self.after(1_367_000, Happening::Fault(Fault::Timeout(id, epoch)));
+                self.after(1_367_000, Happening::Fault(FleetFault::Timeout(id, epoch)));
             }
-            self.after(900_000, Happening::Fault(Fault::Vanish(node, 3)));
+            self.after(900_000, Happening::Fault(FleetFault::Vanish(node, 3)));
         }
-        if self.has(H100, 8) {
-            let node = self.empty_or_last(H100, 77);
+        if self.has(H100, 8)
+            && let Some(node) = self.empty_or_first(H100, 77)
+        {
             self.xid_at(node, 5, 48, at.minus(seconds(86_400 + 7_400)));
             self.nodes[node].devices[5].double_bit = 1;
             self.cordon(
@@ -98,26 +99,21 @@ impl World {
             self.plugin_down(22);
             let silent = self.pools[L4][60 % self.pools[L4].len()];
             self.silence(silent, at.minus(seconds(95)));
-            self.after(640_000, Happening::Fault(Fault::Return(silent)));
+            self.after(640_000, Happening::Fault(FleetFault::Return(silent)));
         }
-        self.after(150_000, Happening::Fault(Fault::Reclaim));
-        self.next_fault(2_400_000.0, Fault::Silence);
-        self.next_fault(5_400_000.0, Fault::Xid);
-        self.next_fault(2_700_000.0, Fault::Oom);
+        self.after(150_000, Happening::Fault(FleetFault::Reclaim));
+        self.next_fault(2_400_000.0, FleetFault::Silence);
+        self.next_fault(5_400_000.0, FleetFault::Xid);
+        self.next_fault(2_700_000.0, FleetFault::Oom);
     }
 
-    /// A machine of the pool that nobody uses; the one with this serial when there is none.
-    fn empty_or_last(&self, pool: usize, serial: u32) -> NodeId {
+    /// An unallocated node of the pool; without one, the node with this serial; without that, the first. `None` of an empty pool.
+    fn empty_or_first(&self, pool: usize, serial: u32) -> Option<NodeId> {
         let ids = &self.pools[pool];
-        ids.iter()
-            .copied()
-            .find(|id| self.nodes[*id].held.iter().all(Option::is_none))
-            .or_else(|| {
-                ids.iter()
-                    .copied()
-                    .find(|id| self.nodes[*id].serial == serial)
-            })
-            .unwrap_or(ids[0])
+        let empty = |id: &&NodeId| self.nodes[**id].unit_pods.iter().all(Option::is_none);
+        let named = |id: &&NodeId| self.nodes[**id].serial == serial;
+        let found = ids.iter().find(empty).or_else(|| ids.iter().find(named));
+        found.or(ids.first()).copied()
     }
 
     fn plugin_down(&mut self, at: usize) {
@@ -127,15 +123,15 @@ impl World {
             .cycle()
             .skip(at)
             .take(ids.len())
-            .find(|id| self.nodes[**id].held.iter().all(Option::is_none))
+            .find(|id| self.nodes[**id].unit_pods.iter().all(Option::is_none))
         else {
             return;
         };
         self.nodes[node].plugin_down = true;
-        self.after(2_900_000, Happening::Fault(Fault::PluginUp(node)));
+        self.after(2_900_000, Happening::Fault(FleetFault::PluginUp(node)));
     }
 
-    /// Marks a node as cordoned, with who and why.
+    /// Cordons a node, with user and reason.
     fn cordon(&mut self, node: NodeId, since: Moment, by: &str, why: &str) {
         let Some(base) = self.render_node_base(node) else {
             return;
@@ -148,7 +144,7 @@ impl World {
         self.nodes[node].cordoned_at = Some(since);
     }
 
-    /// A device reports an XID: it is marked, and where it is serious the device plugin withdraws it.
+    /// A device reports an XID: the device is marked, and after a serious one the device plugin reports it unhealthy.
     fn xid_at(&mut self, node: NodeId, gpu: usize, code: u16, since: Moment) {
         let device = &mut self.nodes[node].devices[gpu];
         device.xid = Some((code, since));
@@ -183,7 +179,7 @@ impl World {
         self.touch(Ref::Node(node));
     }
 
-    fn next_fault(&mut self, mean: f64, fault: Fault) {
+    fn next_fault(&mut self, mean: f64, fault: FleetFault) {
         let drawn = self.pools[..DRAWN].iter().flatten();
         let devices: usize = drawn.map(|node| self.nodes[*node].units.len()).sum();
         let size = devices.max(64) as f64 / 3296.0;
@@ -203,35 +199,35 @@ impl World {
         (!ids.is_empty()).then(|| ids[self.rng.random_range(0..ids.len())])
     }
 
-    /// Carries a fault out.
-    pub(super) fn fault(&mut self, fault: Fault) {
+    /// Executes a fault.
+    pub(super) fn fault(&mut self, fault: FleetFault) {
         match fault {
-            Fault::Reclaim => self.reclaim(),
-            Fault::Leave(node) => self.leave(node, true),
-            Fault::Join(like) => self.join(like),
-            Fault::Silence => {
+            FleetFault::Reclaim => self.reclaim(),
+            FleetFault::Leave(node) => self.remove_node(node, true),
+            FleetFault::Join(like) => self.join(like),
+            FleetFault::Silence => {
                 if let Some(node) = self.any_node(&[H100, A100, L4]) {
                     self.silence(node, self.now);
                     let minutes = 2.0 + self.rng.random::<f64>() * 7.0;
                     self.after(
                         (minutes * 60_000.0) as i64,
-                        Happening::Fault(Fault::Return(node)),
+                        Happening::Fault(FleetFault::Return(node)),
                     );
                 }
-                self.next_fault(2_400_000.0, Fault::Silence);
+                self.next_fault(2_400_000.0, FleetFault::Silence);
             }
-            Fault::Expel(node, since) => self.expel(node, since),
-            Fault::Return(node) => self.come_back(node),
-            Fault::Xid => {
+            FleetFault::Expel(node, since) => self.expel(node, since),
+            FleetFault::Return(node) => self.come_back(node),
+            FleetFault::Xid => {
                 self.random_xid();
-                self.next_fault(5_400_000.0, Fault::Xid);
+                self.next_fault(5_400_000.0, FleetFault::Xid);
             }
-            Fault::Vanish(node, gpu) => {
+            FleetFault::Vanish(node, gpu) => {
                 if !self.nodes[node].gone {
                     self.nodes[node].devices[gpu].vanished = Some(self.now);
                 }
             }
-            Fault::Timeout(id, epoch) => {
+            FleetFault::Timeout(id, epoch) => {
                 let stalled = self
                     .works
                     .get(&id)
@@ -240,18 +236,18 @@ impl World {
                     self.crash(id, epoch);
                 }
             }
-            Fault::PluginUp(node) => {
+            FleetFault::PluginUp(node) => {
                 if !self.nodes[node].gone {
                     self.nodes[node].plugin_down = false;
                     self.touch(Ref::Node(node));
                     self.kick_scheduler();
                 }
             }
-            Fault::Oom => {
+            FleetFault::Oom => {
                 self.oom();
-                self.next_fault(2_700_000.0, Fault::Oom);
+                self.next_fault(2_700_000.0, FleetFault::Oom);
             }
-            Fault::Repaired(node, gpu) => self.repaired(node, gpu),
+            FleetFault::Repaired(node, gpu) => self.repaired(node, gpu),
         }
     }
 
@@ -283,16 +279,16 @@ impl World {
         }
         let victim = (0..self.nodes[node].units.len())
             .find(|unit| usize::from(self.nodes[node].units[*unit].gpu) == gpu)
-            .and_then(|unit| self.nodes[node].held[unit]);
+            .and_then(|unit| self.nodes[node].unit_pods[unit]);
         if let Some(pod) = victim
             && matches!(code, 48 | 79 | 94)
         {
             self.after(40_000, Happening::PodEnds(pod, Ending::Exit(1)));
         }
         if code == 79 {
-            self.after(600_000, Happening::Fault(Fault::Vanish(node, gpu)));
+            self.after(600_000, Happening::Fault(FleetFault::Vanish(node, gpu)));
         }
-        self.after(5_400_000, Happening::Fault(Fault::Repaired(node, gpu)));
+        self.after(5_400_000, Happening::Fault(FleetFault::Repaired(node, gpu)));
     }
 
     fn repaired(&mut self, node: NodeId, gpu: usize) {
@@ -359,10 +355,10 @@ impl World {
             for pod in pods {
                 self.drain_one(pod, "SpotInterrupted", &name);
             }
-            self.after(118_000, Happening::Fault(Fault::Leave(node)));
-            self.after(164_000, Happening::Fault(Fault::Join(node)));
+            self.after(118_000, Happening::Fault(FleetFault::Leave(node)));
+            self.after(164_000, Happening::Fault(FleetFault::Join(node)));
         }
-        self.next_fault(1_500_000.0, Fault::Reclaim);
+        self.next_fault(1_500_000.0, FleetFault::Reclaim);
     }
 
     fn drain_one(&mut self, pod: PodId, reason: &'static str, node: &str) {

@@ -1,6 +1,6 @@
-//! Pools whose work is not drawn: a few nodes each, with the workload kinds that the others do not have.
+//! Pools with fixed workloads: a few nodes each, with the workload kinds that the other pools do not have.
 //!
-//! They join when all else stands, so that the rest of a fleet is for a seed what it would be without them.
+//! They are added last, so that the rest of a fleet is the same for a seed with and without them.
 
 use serde_json::json;
 
@@ -16,14 +16,14 @@ use super::node::Node;
 use super::noise::{hash, mix};
 use super::render::request;
 use super::volcano::{ROOT, VolcanoQueue};
-use super::work::{Draft, Kind, Profile, Scheduler, WorkId};
+use super::work::{Kind, Profile, Scheduler, WorkId, WorkParameters};
 use super::{Happening, World};
 
 /// The B200 that the cluster queue has: those that Kueue's jobs share, without the ones that serve.
 const SHARED: u32 = 20;
 
 impl World {
-    /// Lets the nodes join, with what runs on them.
+    /// Adds the nodes, with the workloads on them.
     pub(super) fn guests(&mut self, nodes: Vec<Node>) {
         if nodes.is_empty() {
             return;
@@ -38,7 +38,7 @@ impl World {
             self.after(left.clamp(1, 300_000), Happening::Heartbeat(id));
         }
         self.label_version += 1;
-        // Until all stands nothing is told.
+        // No events are recorded until everything is set up.
         let live = std::mem::replace(&mut self.live, false);
         let daemons: Vec<WorkId> = self
             .works
@@ -83,7 +83,7 @@ impl World {
             });
         }
         let draft = |job: &str, user: &str, devices| {
-            Draft::new("lab", job, Kind::VolcanoJob)
+            WorkParameters::new("lab", job, Kind::VolcanoJob)
                 .by(user)
                 .class("research")
                 .on(VOLCANO, devices)
@@ -128,7 +128,7 @@ impl World {
         }
         let queue = "audio";
         let draft = |job: &str, user: &str, devices| {
-            let mut draft = Draft::new("speech", job, Kind::PyTorchJob)
+            let mut draft = WorkParameters::new("speech", job, Kind::PyTorchJob)
                 .by(user)
                 .class("research")
                 .on(KAI, devices)
@@ -168,7 +168,7 @@ impl World {
             self.plain_object(Resource::ResourceClaimTemplates, kind, key, born, body);
         }
         let draft = |namespace: &str, job: &str, user: &str, template: &str, count| {
-            let mut draft = Draft::new(namespace, job, Kind::Job)
+            let mut draft = WorkParameters::new(namespace, job, Kind::Job)
                 .by(user)
                 .class("research")
                 .on(DRA, count);
@@ -194,7 +194,7 @@ impl World {
         self.begin_loose(waiting, self.ago(48))
     }
 
-    /// Training operators and KubeRay under Kueue, and a LeaderWorkerSet that serves beside it.
+    /// Training operators and KubeRay under Kueue, and a LeaderWorkerSet for serving.
     fn training_begins(&mut self) {
         self.flavor(B200);
         let created = self.queues.created;
@@ -234,7 +234,7 @@ impl World {
             });
         }
         let train = |namespace: &str, job: &str, kind, user: &str, devices| {
-            Draft::new(namespace, job, kind)
+            WorkParameters::new(namespace, job, kind)
                 .by(user)
                 .queue(name)
                 .class("research")
@@ -252,7 +252,7 @@ impl World {
             .lasts(1_260, 30);
         draft.image = "registry.internal/ml/ray:2.52.0-gpu";
         self.begin_running(draft, self.ago(183), None);
-        let mut draft = Draft::new("nlp", "chat-70b", Kind::LeaderWorkerSet)
+        let mut draft = WorkParameters::new("nlp", "chat-70b", Kind::LeaderWorkerSet)
             .by("mei")
             .class("prod-serve")
             .on(B200, 1)

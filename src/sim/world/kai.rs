@@ -16,7 +16,7 @@ use super::{Ref, World};
 /// By this its sentence about a limit is known.
 const OVER_LIMIT: &str = "has reached the allowable limit";
 
-/// The word that goes with a sentence of [`World::kai_verdict`].
+/// The reason that belongs to a message of [`World::kai_verdict`].
 pub(super) fn kai_reason(sentence: &str) -> &'static str {
     match sentence.contains(OVER_LIMIT) {
         true => "OverLimit",
@@ -92,7 +92,7 @@ impl World {
         })
     }
 
-    /// What KAI says of a job that it cannot place.
+    /// KAI's message for a job that it cannot place.
     pub(super) fn kai_verdict(&self, work: &Work) -> String {
         let wanted = work.devices();
         match self.kai_full(work) {
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Evicts the jobs of lower priority in a job's own queue that stand in its way, when that is enough for the limits.
+    /// Evicts jobs of lower priority in a job's own queue, when that is enough for the limits.
     pub(super) fn kai_preempt(&mut self, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;

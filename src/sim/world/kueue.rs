@@ -70,7 +70,7 @@ pub(super) struct ClusterQueue {
     pub edit: Edit,
 }
 
-/// A namespace's door to a cluster queue.
+/// A LocalQueue.
 #[derive(Clone, Debug)]
 pub(super) struct LocalQueue {
     pub namespace: Name,
@@ -164,7 +164,7 @@ impl Queues {
 
     /// How much more a queue may take of one of its quotas: its own room, what the cohort lends, and its
     /// borrowing limit. Kueue's rule: what a queue does not lend is always its own.
-    pub(super) fn room(&self, cluster: usize, quota: usize) -> u32 {
+    pub(super) fn available(&self, cluster: usize, quota: usize) -> u32 {
         let queue = &self.clusters[cluster];
         let own = &queue.quotas[quota];
         if queue.cohort.is_empty() {

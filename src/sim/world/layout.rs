@@ -6,14 +6,14 @@ use model::base::{Moment, Name};
 
 use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOLS, RACK_ORDER, V5P, V6E};
 use super::edit::Edit;
-use super::node::{Device, Node, Unit};
+use super::node::{Node, SimDevice, Unit};
 use super::noise::{hash, mix, unit};
 use super::options::Options;
 
 /// Schedulable units of the demo fleet's pools whose work is drawn.
 const DEMO_DEVICES: u32 = 3296;
 
-/// From so many nodes, or devices, on a fleet has the pools whose work is not drawn.
+/// The smallest fleet, in nodes or devices, with the pools of fixed workloads.
 const ROOM_FOR_ALL: (u32, u32) = (200, 1_600);
 
 /// Nodes of each pool for these options.
@@ -78,7 +78,7 @@ fn by_devices(devices: u32, demo: [u32; DRAWN]) -> [u32; DRAWN] {
         left -= i64::from(devices_of(pool, share));
     }
     for pool in FIRST {
-        // A MIG node is 56 devices at once; below that a fleet goes without.
+        // A MIG node has 56 devices: a smaller fleet has none.
         if sizes[pool] == 0 && left >= i64::from(devices_of(pool, 1)) {
             sizes[pool] = 1;
             left -= i64::from(devices_of(pool, 1));
@@ -190,7 +190,7 @@ impl Cuts {
     }
 }
 
-/// Where a node stands; what a new machine in its place inherits.
+/// A node's location; a new machine in its place inherits it.
 pub(super) struct NodeLocation {
     pub pool: usize,
     pub serial: u32,
@@ -216,13 +216,13 @@ pub(super) fn machine(
         .map(|at| {
             let word = mix(uid, 40 + u64::from(at));
             let worn = unit(mix(word, 1));
-            Device {
+            SimDevice {
                 energy: now.since(created).seconds() as f64 * spec.limit_watts * (0.4 + 0.4 * worn),
                 energy_at: now,
                 draw: spec.idle_watts,
                 remapped_soft: if worn > 0.97 { 1 } else { 0 },
                 single_bit: if worn > 0.9 { (word % 12) as u16 } else { 0 },
-                ..Device::default()
+                ..SimDevice::default()
             }
         })
         .collect();
@@ -252,7 +252,7 @@ pub(super) fn machine(
                 .fold(0, |mask, at| mask | 1 << at)
         }),
         taken: 0,
-        held: vec![None; site.units.len()],
+        unit_pods: vec![None; site.units.len()],
         units: site.units,
         lost: 0,
         cpu_free: spec.cpu_offered(),
@@ -264,7 +264,7 @@ pub(super) fn machine(
     }
 }
 
-/// All nodes of the fleet, pool after pool: those of the pools whose work is not drawn stand last.
+/// All nodes of the fleet by pool: the pools with fixed workloads come last.
 pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
     let sizes = sizes(options);
     let mut first_rack = [1u32; POOLS.len()];

@@ -1,4 +1,4 @@
-//! The life of a pod and of a run: containers start, become ready, end, crash and are deleted.
+//! The lifecycle of a pod and of a run: containers start, become ready, end, crash and are deleted.
 
 use model::base::{Name, ObjectKey};
 
@@ -63,7 +63,7 @@ impl World {
         self.touch_work(work_id);
     }
 
-    /// The containers answer; a gang whose last member this is begins to work.
+    /// The containers are ready; a gang begins to work when its last member is.
     pub(super) fn pod_ready(&mut self, id: PodId) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(&id) else {
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// How long an independent pod works from its start, and how it ends.
+    /// How long an independent pod works from its start in milliseconds, and how it ends.
     pub(super) fn fate(&self, id: PodId) -> (i64, Ending) {
         let (Some(pod), Some(work)) = (
             self.pods.get(&id),
@@ -117,7 +117,7 @@ impl World {
         (length.max(5_000), Ending::Success)
     }
 
-    /// Decides whether a work runs now.
+    /// Decides whether a work is running now.
     pub(super) fn settle(&mut self, id: WorkId) {
         let now = self.now;
         let Some(work) = self.works.get_mut(&id) else {
@@ -246,7 +246,7 @@ impl World {
         self.touch_work(work);
     }
 
-    /// Ends a pod's containers for good and frees what it held.
+    /// Ends a pod's containers for good and frees its devices.
     pub(super) fn end_pod(&mut self, id: PodId, ending: Ending, reason: Option<(Name, Name)>) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(&id) else {
@@ -280,7 +280,7 @@ impl World {
         self.touch_work(work_id);
     }
 
-    /// What a controller does once one of its independent pods has ended.
+    /// The controller's reaction to the end of an independent pod.
     fn after_pod(&mut self, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// The run of a gang, or the patience of a notebook's owner, is over.
+    /// A gang's run is over, or a notebook is stopped by its owner.
     pub(super) fn work_ends(&mut self, id: WorkId, epoch: u32) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -326,7 +326,7 @@ impl World {
         let pods: Vec<PodId> = work
             .groups
             .iter()
-            // The pods of a RayCluster do not end with the job: they go with the cluster.
+            // The pods of a RayCluster do not end with the job: they are deleted with the cluster.
             .filter(|_| work.kind != Kind::RayJob)
             .flat_map(|group| group.live.values().copied())
             .collect();
@@ -361,7 +361,7 @@ impl World {
         self.finish(id, ending == Ending::Success);
     }
 
-    /// One rank of a gang dies in the middle of a run.
+    /// One rank of a gang dies during a run.
     pub(super) fn crash(&mut self, id: WorkId, epoch: u32) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -385,7 +385,7 @@ impl World {
         }
     }
 
-    /// A run writes a checkpoint and says so on its controller.
+    /// A run writes a checkpoint and records it on its controller.
     pub(super) fn checkpoint(&mut self, id: WorkId, epoch: u32) {
         let now = self.now;
         let Some(work) = self.works.get_mut(&id) else {
@@ -394,13 +394,16 @@ impl World {
         if work.epoch != epoch || work.state != State::Running {
             return;
         }
-        work.last_checkpoint = Some(now);
+        // A stalled gang reaches no checkpoint.
+        if work.stalled.is_none_or(|since| since > now) {
+            work.last_checkpoint = Some(now);
+        }
         let every = work.checkpoint_every;
         self.touch(Ref::Work(id));
         self.after(every, Happening::Checkpoint(id, epoch));
     }
 
-    /// Deletes a pod: at once when nothing runs, else within its grace. A member of a gang takes the gang along.
+    /// Deletes a pod: at once when it is not running, else within its grace period. A gang stops when a member is deleted.
     pub(super) fn delete_pod(&mut self, id: PodId, grace: Option<u64>) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(&id) else {
@@ -449,7 +452,7 @@ impl World {
         self.kick(work_id, 700);
     }
 
-    /// Deletes a pod as a client asked, and does to its work what that means.
+    /// Deletes a pod at a client's request, with the effects on its work.
     pub(super) fn disrupt_pod(&mut self, id: PodId, grace: Option<u64>) {
         let Some(pod) = self.pods.get(&id) else {
             return;
@@ -485,13 +488,13 @@ impl World {
             .node
             .is_some_and(|node| !self.nodes[node].ready && !self.nodes[node].gone)
         {
-            // A dead node cannot say that the pod has ended; it keeps its devices.
+            // A dead node cannot report that the pod has ended; the devices stay allocated.
             return;
         }
         self.remove_pod(id);
     }
 
-    /// Removes a pod and frees what it held.
+    /// Removes a pod and frees its devices.
     pub(super) fn remove_pod(&mut self, id: PodId) {
         self.free(id);
         self.drop_claim(id);
@@ -513,7 +516,7 @@ impl World {
         let empty = work.pods.is_empty();
         let bare = work.kind == Kind::Pod;
         if work.kind == Kind::LeaderWorkerSet && pod.index == 0 {
-            // Its workers' StatefulSet is the leader's.
+            // Each leader owns its workers' StatefulSet.
             self.drop_child(pod.work, 1 + pod.group as usize);
         }
         if empty && (bare || self.is_orphaned(pod.work)) {
@@ -527,7 +530,7 @@ impl World {
         self.kick(pod.work, 700);
     }
 
-    /// Gives a pod's devices, CPU and memory back to its node.
+    /// Returns a pod's devices, CPU and memory to its node.
     fn free(&mut self, id: PodId) {
         let Some(pod) = self.pods.get_mut(&id) else {
             return;
@@ -572,7 +575,7 @@ impl World {
             .map_or_else(String::new, |(pod, work)| self.container_name(pod, work))
     }
 
-    /// A pod's number by its key.
+    /// A pod's id by its key.
     pub(super) fn pod_id(&self, key: &ObjectKey) -> Option<PodId> {
         self.pod_names.get(key).copied()
     }

@@ -1,4 +1,4 @@
-//! Container logs, made up when they are asked for: the same question gives the same lines.
+//! Container logs, generated on request: the same request gives the same lines.
 
 use model::base::{Moment, ObjectKey};
 

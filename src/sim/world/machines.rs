@@ -1,4 +1,4 @@
-//! Machines that leave, join, fall silent and come back, and what that does to their pods.
+//! Machines that are removed, join, become unreachable and return, and the effect on their pods.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::super::change::Resource;
-use super::faults::Fault;
+use super::faults::FleetFault;
 use super::layout::{NodeLocation, machine};
 use super::node::{NodeId, Taint};
 use super::noise::mix;
@@ -17,8 +17,8 @@ use super::work::{Kind, WorkId};
 use super::{Happening, Ref, World, seconds};
 
 impl World {
-    /// A node leaves the cluster; its pods are collected.
-    pub(super) fn leave(&mut self, id: NodeId, told: bool) {
+    /// Removes a node from the cluster; its pods are garbage-collected.
+    pub(super) fn remove_node(&mut self, id: NodeId, told: bool) {
         if self.nodes[id].gone {
             return;
         }
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// A machine like the one that left joins under a name of its own.
+    /// A machine like the removed one joins under a new name.
     pub(super) fn join(&mut self, like: NodeId) {
         self.join_as(like, None);
     }
@@ -183,7 +183,7 @@ impl World {
         );
         self.now = now;
         let left = 300_000 - now.since(since).millis() as i64;
-        self.after(left, Happening::Fault(Fault::Expel(id, since)));
+        self.after(left, Happening::Fault(FleetFault::Expel(id, since)));
         self.touch_node_pods(id);
     }
 
@@ -199,8 +199,8 @@ impl World {
         }
     }
 
-    /// Five minutes unreachable: the taint manager deletes what does not tolerate it. Nobody is there to
-    /// confirm, so the pods stay, terminating, with their devices.
+    /// Five minutes unreachable: the taint manager deletes pods that do not tolerate it. No kubelet confirms the deletion, so the
+    /// pods stay terminating, with their devices allocated.
     pub(super) fn expel(&mut self, id: NodeId, since: Moment) {
         if self.nodes[id].ready || self.nodes[id].gone || self.nodes[id].ready_since != since {
             return;

@@ -1,8 +1,8 @@
-//! The simulated world: a deterministic fleet of GPU and TPU nodes, its teams, its queues and its physics.
+//! The simulated world: a deterministic fleet of GPU and TPU nodes with teams, queues and device physics.
 //!
-//! A world is a pure function of its options, the time it was moved to, and the requests it was given.
-//! Typed state is kept small; objects are rendered as JSON when they change. What devices read is never
-//! stored: it is computed from hashes when a page is asked for.
+//! A world is a pure function of its options, the time it was advanced to, and the requests it received.
+//! It keeps little typed state; objects are rendered as JSON when they change. Device readings are never
+//! stored: they are computed from hashes when a page is requested.
 
 mod accounts;
 mod admission;
@@ -54,8 +54,8 @@ use serde_json::Value;
 
 use model::base::{Moment, Name, ObjectKey};
 
-use super::change::{Change, Request, Resource, Scene, Served};
-pub use accounts::{AccountRow, DeviceUse};
+use super::change::{Request, Resource, Served, SimBackend, WorldChange};
+pub use accounts::{AccountRow, DeviceUse, WorkAccountRow};
 pub use bounds::{BoundWork, TrueBound};
 use kueue::Queues;
 use layout::Cuts;
@@ -65,43 +65,43 @@ use pod::{Ending, Pod, PodId};
 pub use serving::ServingTruth;
 use work::{Work, WorkId};
 
-/// What will happen, unless it has lost its object by then.
+/// A scheduled happening; dropped if its object no longer exists.
 #[derive(Clone, PartialEq, Debug)]
 enum Happening {
-    /// A kubelet reports.
+    /// A kubelet posts its node status.
     Heartbeat(NodeId),
-    /// The scheduler looks at its queue.
+    /// A scheduling cycle.
     Schedule,
-    /// Kueue looks at its queues.
+    /// A Kueue admission cycle.
     Admit,
-    /// A controller looks at its pods.
+    /// A controller reconciles a work.
     Reconcile(WorkId),
     /// Containers start.
     PodStarts(PodId),
-    /// Containers are ready.
+    /// Containers become ready.
     PodReady(PodId),
     /// Containers end, in this run of their work.
     PodEnds(PodId, Ending),
-    /// The kubelet has finished with a deleted pod.
+    /// The kubelet has stopped a deleted pod.
     PodGone(PodId),
-    /// The work of this run is done.
+    /// The run's work is complete.
     WorkEnds(WorkId, u32),
-    /// Something in this run crashes.
+    /// A rank of this run crashes.
     Crash(WorkId, u32),
-    /// This run saves its progress.
+    /// This run saves a checkpoint.
     Checkpoint(WorkId, u32),
     /// Finished work is cleaned up.
     Expire(WorkId),
-    /// A queued work tries again after a back-off.
+    /// The next job of a pool arrives.
     Arrival(usize),
-    /// A service follows the day.
+    /// A service scales to the daily load curve.
     Curve(WorkId),
-    /// Volcano's controller carries a command out.
+    /// Volcano's controller executes a Command.
     Command(ObjectKey),
-    /// An event is forgotten.
+    /// An event expires.
     Forget(ObjectKey),
     /// A fault of the fleet begins or ends.
-    Fault(faults::Fault),
+    Fault(faults::FleetFault),
 }
 
 /// One object that the world renders.
@@ -132,12 +132,12 @@ struct Budget {
     created: Moment,
     /// Labels that its pods carry.
     selector: BTreeMap<Name, Name>,
-    bound: work::Bound,
+    bound: work::DisruptionBound,
     foreign: Option<Box<Value>>,
     edit: edit::Edit,
 }
 
-/// The simulated fleet. See [`Scene`] for what can be asked of it.
+/// The simulated fleet. See [`SimBackend`] for its interface.
 #[derive(Clone)]
 pub struct World {
     options: Options,
@@ -155,17 +155,17 @@ pub struct World {
     volcano: Vec<volcano::VolcanoQueue>,
     kai: Vec<kai::KaiQueue>,
     budgets: BTreeMap<ObjectKey, Budget>,
-    /// Objects without behavior: namespaces, events, services and the like, kept as they are served.
+    /// Objects without behavior (namespaces, events, services and others), stored as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
-    /// When autoscalers last looked around.
+    /// When the autoscalers last ran.
     scaled_at: Moment,
-    /// The job that has asked for its machines beforehand.
+    /// The job with a provisioning request.
     booked: Option<scalers::Booked>,
     agenda: BTreeMap<(i64, u64), Happening>,
-    /// Pods that want a node: by priority (highest first), then age.
+    /// Pods that are not scheduled: by priority (highest first), then age.
     unplaced: BTreeSet<(i32, i64, WorkId, PodId)>,
     serial: u64,
-    /// Counts changes of the set of nodes and of their labels.
+    /// Incremented when the set of nodes or their labels change.
     label_version: u64,
     rng: Pcg64Mcg,
     schedule_queued: bool,
@@ -174,16 +174,16 @@ pub struct World {
     scenes: faults::Scenes,
     dirty: BTreeSet<Ref>,
     published: BTreeSet<Ref>,
-    out: Vec<Change>,
-    /// False while the first state is being drawn: nothing is told then.
+    out: Vec<WorldChange>,
+    /// False while the initial state is drawn: no changes are reported then.
     live: bool,
     accounts: Option<Box<accounts::Accounts>>,
-    /// A half hour of each service's requests.
+    /// Request patterns of the services over half an hour.
     patterns: std::sync::Arc<[serving::Pattern]>,
 }
 
 impl World {
-    /// Draws a fleet in mid-life at `options.at`: jobs that have run for hours, others that have waited for hours.
+    /// Draws a fleet in mid-life at `options.at`: jobs that have run for hours, others that have been pending for hours.
     pub fn new(options: Options) -> Self {
         let at = Moment::from_millis(options.at.millis().div_euclid(1000) * 1000);
         let options = Options { at, ..options };
@@ -254,8 +254,8 @@ impl World {
             .sum()
     }
 
-    /// Everything there is, rendered afresh, in an order in which it could have been created.
-    pub fn objects(&self) -> Vec<Change> {
+    /// All objects, rendered from scratch, in an order in which they could have been created.
+    pub fn objects(&self) -> Vec<WorldChange> {
         self.refs()
             .iter()
             .filter_map(|object| self.render(object))
@@ -336,16 +336,16 @@ impl World {
         all
     }
 
-    /// Puts something on the agenda.
+    /// Schedules a happening in `millis`.
     fn after(&mut self, millis: i64, what: Happening) {
         self.serial += 1;
-        // While the past is being drawn, what is to come still comes after the start.
+        // While the past is drawn, happenings are still scheduled after the start.
         let from = self.now.max(self.options.at);
         self.agenda
             .insert((from.millis() + millis.max(0), self.serial), what);
     }
 
-    /// A word that is different each time, and the same in each run.
+    /// A number that is different each time, and the same in each run.
     fn fresh(&mut self) -> u64 {
         self.serial += 1;
         noise::mix(self.options.seed, self.serial)
@@ -360,14 +360,14 @@ impl World {
         }
     }
 
-    /// Forgets an object and says so, if it was ever told.
+    /// Drops an object and reports its deletion, if it was ever reported.
     fn retract(&mut self, object: &Ref, resource: Resource, key: ObjectKey) {
         if let Ref::Node(id) = object {
             self.account(*id);
         }
         self.dirty.remove(object);
         if self.published.remove(object) {
-            self.out.push(Change::Remove(resource, key));
+            self.out.push(WorldChange::Remove(resource, key));
         }
     }
 
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// Asks the scheduler to look, soon.
+    /// Schedules a scheduling cycle soon.
     fn kick_scheduler(&mut self) {
         if !self.schedule_queued {
             self.schedule_queued = true;
@@ -422,7 +422,7 @@ impl World {
         }
     }
 
-    /// Asks Kueue to look, soon.
+    /// Schedules an admission cycle soon.
     fn kick_admission(&mut self) {
         if !self.admit_queued {
             self.admit_queued = true;
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// Asks a controller to look, in `millis`.
+    /// Schedules a reconcile of a work in `millis`.
     fn kick(&mut self, id: WorkId, millis: i64) {
         if let Some(work) = self.works.get_mut(&id)
             && !work.queued_reconcile
@@ -441,8 +441,8 @@ impl World {
     }
 }
 
-impl Scene for World {
-    fn start(&mut self) -> Vec<Change> {
+impl SimBackend for World {
+    fn start(&mut self) -> Vec<WorldChange> {
         let refs = self.refs();
         let all = refs
             .iter()
@@ -456,7 +456,7 @@ impl Scene for World {
         self.now
     }
 
-    fn advance(&mut self, to: Moment) -> Vec<Change> {
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange> {
         let begun = self.now;
         while let Some((&(at, _), _)) = self.agenda.first_key_value() {
             if at > to.millis() {
@@ -479,7 +479,7 @@ impl Scene for World {
         std::mem::take(&mut self.out)
     }
 
-    fn request(&mut self, request: Request) -> Vec<Change> {
+    fn request(&mut self, request: Request) -> Vec<WorldChange> {
         match request {
             Request::Write(resource, object) => self.write(resource, object),
             Request::Delete(resource, key, grace) => self.delete(resource, &key, grace),

@@ -1,4 +1,4 @@
-//! A machine of the fleet: what it has, who holds it, how it fares.
+//! A node of the fleet: its devices, their allocation and health.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::pod::PodId;
 /// Index of a node; never reused.
 pub(super) type NodeId = usize;
 
-/// What a pod may be given: a whole device, or a MIG slice of one.
+/// A schedulable unit: a whole device, or a MIG slice of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unit {
     /// The physical device.
     pub gpu: u8,
-    /// Which of the pool's resources it counts as.
+    /// Index of its resource among the pool's.
     pub resource: u8,
     /// GPU instance id; 0 for a whole device.
     pub instance: u8,
 }
 
-/// A physical device's own state. What it reads is computed, not kept.
+/// State of a physical device. Its readings are computed, not stored.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Device {
-    /// Joules used up to `energy_at`.
+pub(super) struct SimDevice {
+    /// Energy used up to `energy_at`, in joules.
     pub energy: f64,
-    /// When `energy` was last brought up to date.
+    /// When `energy` was last updated.
     pub energy_at: Moment,
     /// Mean watts since then.
     pub draw: f64,
     /// The last XID and when.
     pub xid: Option<(u16, Moment)>,
-    /// Off the bus since then: the exporter no longer lists it.
+    /// Since when it is off the bus: the exporter no longer lists it.
     pub vanished: Option<Moment>,
     /// Uncorrectable rows remapped.
     pub remapped: u16,
@@ -42,7 +42,7 @@ pub(super) struct Device {
     pub remapped_soft: u16,
     /// A remap failed.
     pub remap_failed: bool,
-    /// Volatile double-bit and single-bit errors.
+    /// Volatile double-bit errors.
     pub double_bit: u16,
     /// Single-bit errors.
     pub single_bit: u16,
@@ -78,30 +78,30 @@ pub(super) struct Node {
     pub uid: u64,
     pub cordoned: bool,
     pub cordoned_at: Option<Moment>,
-    /// Taints that are not the pool's own.
+    /// Taints besides the pool's own.
     pub taints: Vec<Taint>,
-    /// The kubelet answers.
+    /// The kubelet posts its status.
     pub ready: bool,
     pub ready_since: Moment,
     pub heartbeat: Moment,
     /// The device plugin has not registered.
     pub plugin_down: bool,
-    /// The health agent's complaint: reason and message.
+    /// The condition that the health agent set: reason and message.
     pub complaint: Option<(Name, Name, Moment)>,
     pub units: Arc<[Unit]>,
-    /// Who holds each unit.
-    pub held: Vec<Option<PodId>>,
+    /// The pod that each unit is allocated to.
+    pub unit_pods: Vec<Option<PodId>>,
     /// Units of each of the pool's resources.
     pub masks: [u128; 2],
-    /// Units that somebody holds.
+    /// Allocated units.
     pub taken: u128,
     /// Units that the device plugin reports unhealthy.
     pub lost: u128,
     pub cpu_free: i64,
     pub memory_free: i64,
     pub pods: BTreeSet<PodId>,
-    pub devices: Vec<Device>,
-    /// When and why it left the cluster.
+    pub devices: Vec<SimDevice>,
+    /// It was removed from the cluster.
     pub gone: bool,
     pub edit: Edit,
 }
@@ -112,7 +112,7 @@ impl Node {
         &POOLS[self.pool]
     }
 
-    /// Its devices are had by claim: no device plugin offers them.
+    /// Its devices are allocated through DRA: no device plugin offers them.
     pub(super) fn by_claim(&self) -> bool {
         self.pool == DRA
     }
@@ -130,14 +130,14 @@ impl Node {
         (self.masks[resource] & !self.lost).count_ones()
     }
 
-    /// Units of one resource that a pod could be given now. A held unit that has been lost counts against
-    /// what is offered, as it does for the scheduler, which only knows numbers.
+    /// Free units of one resource. An allocated unit that was lost still counts as allocated,
+    /// as in the scheduler, which has only counts.
     pub(super) fn free(&self, resource: usize) -> u32 {
         let held = (self.masks[resource] & self.taken).count_ones();
         self.allocatable(resource).saturating_sub(held)
     }
 
-    /// Gives `count` units to the pod, lowest first; the caller has checked that they are free.
+    /// Allocates `count` units to the pod, lowest first; the caller has checked that they are free.
     pub(super) fn take(&mut self, pod: PodId, resource: usize, count: u32) -> Box<[u8]> {
         let mut taken = Vec::with_capacity(count as usize);
         for at in 0..self.units.len() {
@@ -145,10 +145,10 @@ impl Node {
                 break;
             }
             if usize::from(self.units[at].resource) == resource
-                && self.held[at].is_none()
+                && self.unit_pods[at].is_none()
                 && self.lost >> at & 1 == 0
             {
-                self.held[at] = Some(pod);
+                self.unit_pods[at] = Some(pod);
                 self.taken |= 1 << at;
                 taken.push(at as u8);
             }
@@ -156,9 +156,9 @@ impl Node {
         taken.into_boxed_slice()
     }
 
-    /// Takes back what the pod holds.
+    /// Frees the pod's units.
     pub(super) fn release(&mut self, pod: PodId) {
-        for (at, holder) in self.held.iter_mut().enumerate() {
+        for (at, holder) in self.unit_pods.iter_mut().enumerate() {
             if *holder == Some(pod) {
                 *holder = None;
                 self.taken &= !(1 << at);
@@ -172,8 +172,8 @@ impl Node {
         self.spec().resources.iter().position(|have| *have == name)
     }
 
-    /// Key and value of the taint that the pool's nodes are born with, of effect `NoSchedule`. A scheduler beside
-    /// kube-scheduler has nodes of its own, as the two do not see what the other is about to place.
+    /// Key and value of the pool's own taint, of effect `NoSchedule`. A scheduler other than
+    /// kube-scheduler has its own nodes, as neither sees the pending placements of the other.
     pub(super) fn own_taint(&self) -> Option<(&'static str, &'static str)> {
         match (self.pool, self.spec().vendor) {
             (VOLCANO, _) => Some(("dedicated", "volcano")),

@@ -1,4 +1,4 @@
-//! Numbers out of hashes: noise that is a pure function of what it is asked about, so that nothing is stepped.
+//! Numbers from hashes: noise that is a pure function of its arguments, without state.
 
 /// Mixes two words into one (the finaliser of SplitMix64).
 pub(super) const fn mix(a: u64, b: u64) -> u64 {

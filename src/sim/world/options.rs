@@ -2,18 +2,18 @@
 
 use model::base::Moment;
 
-/// What a simulated fleet is made from. The same options give the same fleet, byte for byte.
+/// The parameters of a simulated fleet. The same options give the same fleet, byte for byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Seed of everything that is drawn.
     pub seed: u64,
-    /// The number of nodes wanted; the pools keep their proportions.
+    /// The requested number of nodes; the pools keep their proportions.
     pub nodes: Option<u32>,
-    /// The number of schedulable devices wanted (a MIG slice counts as one); loses against `nodes`.
+    /// The requested number of schedulable devices (a MIG slice counts as one); `nodes` has precedence.
     pub devices: Option<u32>,
     /// The virtual time at the start.
     pub at: Moment,
-    /// Jobs that ended before the start are still there, and forecasts know from the first minute how long jobs run.
+    /// Jobs that ended before the start still exist, and forecasts have run times from the first minute.
     pub past: bool,
 }
 

@@ -7,7 +7,7 @@ use super::pod::{Pod, PodId};
 use super::work::{Kind, State, Work, WorkId};
 use super::{Happening, Ref, World};
 
-/// Seconds for which finished work can be looked at.
+/// Seconds for which finished work is kept.
 const KEEP_FINISHED: i64 = 1800;
 
 impl World {
@@ -44,7 +44,7 @@ impl World {
         self.work_event(id, "Normal", "Suspended", "Job suspended".to_owned());
     }
 
-    /// Lets a batch work make its pods.
+    /// Resumes a batch work: its controller creates pods.
     pub(super) fn resume(&mut self, id: WorkId) {
         let now = self.now;
         let Some(work) = self.works.get_mut(&id) else {

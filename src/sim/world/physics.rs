@@ -1,4 +1,4 @@
-//! What a device reads: a pure function of the device, the moment and whoever holds it.
+//! Device readings: a pure function of the device, the time and the pod that it is allocated to.
 //!
 //! Nothing is stepped, so a page costs the same at any time and 80,000 idle readings cost nothing.
 
@@ -12,7 +12,7 @@ use super::noise::{mix, smooth, unit};
 use super::pod::{Phase, Pod};
 use super::work::{Profile, State, Work};
 
-/// What a device reads at one moment.
+/// Readings of a device at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     /// Share of time with work resident.
@@ -35,9 +35,9 @@ pub(super) struct Sample {
     pub throttle: u32,
 }
 
-/// What a holder does with its share of a device.
+/// Activity of a pod on its share of a device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Activity {
+pub(super) struct PodActivity {
     pub util: f64,
     pub sm: f64,
     pub tensor: f64,
@@ -51,7 +51,7 @@ pub(super) struct Activity {
     pub awake: bool,
 }
 
-/// How busy users are at a moment, 0 (deep night) to 1 (afternoon), five hours west of Greenwich.
+/// Load by time of day, 0 (deep night) to 1 (afternoon), at UTC−5.
 pub(super) fn day(at: Moment) -> f64 {
     let hour = (at.millis() - 5 * 3_600_000).rem_euclid(86_400_000) as f64 / 3_600_000.0;
     let wave = 0.5 - 0.5 * (std::f64::consts::TAU * (hour - 3.5) / 24.0).cos();
@@ -60,17 +60,17 @@ pub(super) fn day(at: Moment) -> f64 {
 }
 
 impl World {
-    /// Which rack runs hot: the first of the shared A100 pool.
+    /// The hot rack: the first of the shared A100 pool.
     pub(super) fn hot_rack(&self) -> Option<u32> {
         self.scenes.hot_rack
     }
 
-    /// Air at a node's inlet, degrees Celsius.
+    /// Inlet temperature of a node, degrees Celsius.
     pub(super) fn inlet(&self, node: &Node, at: Moment) -> f64 {
         let key = mix(self.options.seed ^ 0x417, u64::from(node.rack));
         let base = 21.0 + unit(key) * 3.0 + day(at) * 1.2 + smooth(key, at.millis(), 900_000) * 0.4;
         if self.hot_rack() == Some(node.rack) {
-            // A blocked aisle: warm at the bottom, hot at the top where exhaust comes round.
+            // A blocked aisle: warm at the bottom, hot at the top where exhaust air recirculates.
             base + if node.shelf >= 19 { 16.0 } else { 8.5 }
         } else if node.pool == MIG {
             base + 7.0
@@ -79,35 +79,35 @@ impl World {
         }
     }
 
-    /// What a pod does with device `lane` of its own at a moment.
-    pub(super) fn activity(&self, pod: &Pod, work: &Work, lane: u64, at: Moment) -> Activity {
+    /// Activity of a pod on its device `lane` at a time.
+    pub(super) fn activity(&self, pod: &Pod, work: &Work, lane: u64, at: Moment) -> PodActivity {
         let Some(started) = pod.started.filter(|started| *started <= at) else {
-            return Activity::default();
+            return PodActivity::default();
         };
         if pod.phase != Phase::Running || pod.deleting.is_some() {
-            return Activity::default();
+            return PodActivity::default();
         }
         let own = mix(pod.uid, lane);
         let age = at.since(started).millis() as i64;
         let loading = 25_000 + (mix(work.noise(), 3) % 120_000) as i64;
         let waits = work.gang && work.state != State::Running;
         if waits || (age < loading && work.profile != Profile::Notebook) {
-            return Activity {
+            return PodActivity {
                 util: 0.01 + 0.02 * unit(mix(own, at.millis() as u64 / 30_000)),
                 memory: (work.memory * age as f64 / loading as f64)
                     .clamp(0.006, work.memory.max(0.006)),
                 awake: true,
-                ..Activity::default()
+                ..PodActivity::default()
             };
         }
         if work.stalled.is_some_and(|since| since <= at) {
-            // A collective that will not end: its kernel spins on a few multiprocessors.
-            return Activity {
+            // A collective that hangs: its kernel spins on a few multiprocessors.
+            return PodActivity {
                 util: 0.03 + 0.02 * unit(mix(own, at.millis() as u64 / 30_000)),
                 sm: 0.02,
                 memory: work.memory,
                 awake: true,
-                ..Activity::default()
+                ..PodActivity::default()
             };
         }
         let t = at.millis();
@@ -121,7 +121,7 @@ impl World {
             Profile::InputBound => {
                 let wave = smooth(mix(work.noise(), 9), t, 70_000);
                 let util = (base + 0.16 * wave + single).clamp(0.02, 1.0);
-                Activity {
+                PodActivity {
                     util,
                     sm: util * 0.7,
                     tensor: util * 0.35,
@@ -134,7 +134,7 @@ impl World {
             }
             Profile::Sweep => {
                 let util = (base + 0.08 * smooth(mix(own, 4), t, 240_000) + single).clamp(0.0, 1.0);
-                Activity {
+                PodActivity {
                     util,
                     sm: util * 0.74,
                     tensor: util * 0.42,
@@ -146,7 +146,7 @@ impl World {
                 }
             }
             Profile::Eval => {
-                // A batch, then the next one is loaded.
+                // One batch is processed, then the next one is loaded.
                 let period = 180_000 + (own % 80_000) as i64;
                 let on = (t + (own % 997_000) as i64) % period < period * 3 / 5;
                 let util = if on {
@@ -154,7 +154,7 @@ impl World {
                 } else {
                     0.04
                 };
-                Activity {
+                PodActivity {
                     util,
                     sm: util * 0.66,
                     tensor: util * 0.36,
@@ -172,7 +172,7 @@ impl World {
                         + 0.18 * smooth(own, t, 60_000)
                         + 0.1 * smooth(work.noise(), t, 300_000));
                 let util = load.clamp(0.02, 1.0);
-                Activity {
+                PodActivity {
                     util,
                     sm: util * 0.6,
                     tensor: util * 0.3,
@@ -184,14 +184,14 @@ impl World {
                 }
             }
             Profile::Notebook => {
-                // Somebody runs a cell now and then; a hoarder never does.
+                // A cell runs now and then; never in a hoarder's notebook.
                 let on = base > 0.0 && unit(mix(own, (t / 420_000) as u64)) < 0.12;
                 let util = if on {
                     base * (0.5 + 0.5 * unit(mix(own, (t / 30_000) as u64)))
                 } else {
                     0.0
                 };
-                Activity {
+                PodActivity {
                     util,
                     sm: util * 0.5,
                     tensor: util * 0.15,
@@ -202,7 +202,7 @@ impl World {
                     awake: true,
                 }
             }
-            Profile::Infra => Activity::default(),
+            Profile::Infra => PodActivity::default(),
         }
     }
 
@@ -213,11 +213,11 @@ impl World {
         lane: u64,
         at: Moment,
         base: (f64, f64),
-    ) -> Activity {
+    ) -> PodActivity {
         let (mut util, memory) = base;
         let since = work.running_since.or(pod.started).unwrap_or(at);
         let run = at.since(since).millis() as i64;
-        // Checkpoints stop every rank at once; an evaluation every hour or so halves the load.
+        // A checkpoint stops every rank at the same time; an evaluation about every hour halves the load.
         let saving = work.checkpoint_every > 0
             && run > work.checkpoint_every
             && run % work.checkpoint_every < 34_000;
@@ -239,7 +239,7 @@ impl World {
         let mut slow = false;
         if let Some((index, device)) = work.straggler {
             if pod.index == index && lane == u64::from(device) {
-                // The slow one is always busy; its peers wait for it at every step.
+                // The straggler is always busy; its peers wait for it at every step.
                 util = util.max(0.97);
                 sm = 0.95;
                 tensor = 0.4;
@@ -252,7 +252,7 @@ impl World {
             }
         }
         let util = util.clamp(0.0, 1.0);
-        Activity {
+        PodActivity {
             util,
             sm: sm.clamp(0.0, 1.0),
             tensor: tensor.clamp(0.0, 1.0),
@@ -264,13 +264,13 @@ impl World {
         }
     }
 
-    /// What the holder of one unit does at a moment.
-    pub(super) fn unit_activity(&self, node: &Node, at_unit: usize, at: Moment) -> Activity {
-        let Some(pod) = node.held[at_unit].and_then(|id| self.pods.get(&id)) else {
-            return Activity::default();
+    /// Activity of the pod that a unit is allocated to.
+    pub(super) fn unit_activity(&self, node: &Node, at_unit: usize, at: Moment) -> PodActivity {
+        let Some(pod) = node.unit_pods[at_unit].and_then(|id| self.pods.get(&id)) else {
+            return PodActivity::default();
         };
         let Some(work) = self.works.get(&pod.work) else {
-            return Activity::default();
+            return PodActivity::default();
         };
         let lane = pod
             .units
@@ -280,12 +280,12 @@ impl World {
         self.activity(pod, work, lane as u64, at)
     }
 
-    /// What a physical device reads at a moment.
+    /// Readings of a physical device at a time.
     pub(super) fn sample(&self, id: NodeId, gpu: usize, at: Moment) -> Sample {
         let node = &self.nodes[id];
         let spec = node.spec();
         let key = mix(node.uid, 900 + gpu as u64);
-        let mut total = Activity::default();
+        let mut total = PodActivity::default();
         let parts = node
             .units
             .iter()
@@ -310,15 +310,22 @@ impl World {
             .xid
             .is_some_and(|(code, since)| matches!(code, 48 | 79 | 95) && since <= at);
         if broken {
-            total = Activity {
+            total = PodActivity {
                 memory: total.memory,
-                ..Activity::default()
+                ..PodActivity::default()
             };
         }
         self.reading(spec, key, total, self.inlet(node, at), at)
     }
 
-    fn reading(&self, spec: &PoolSpec, key: u64, on: Activity, inlet: f64, at: Moment) -> Sample {
+    fn reading(
+        &self,
+        spec: &PoolSpec,
+        key: u64,
+        on: PodActivity,
+        inlet: f64,
+        at: Moment,
+    ) -> Sample {
         let t = at.millis();
         let jitter = smooth(mix(key, 1), t, 45_000);
         let intensity = if on.slow {
@@ -328,11 +335,11 @@ impl World {
         };
         let mut watts = spec.idle_watts + (spec.limit_watts - spec.idle_watts) * intensity * 0.99;
         if on.awake && on.util < 0.05 {
-            // An open context holds the memory clocks up.
+            // An open context keeps the memory clocks up.
             watts = spec.idle_watts * 1.32;
         }
         watts = (watts * (1.0 + 0.012 * jitter)).clamp(0.0, spec.limit_watts * 1.004);
-        // No two coolers are equal: up to two degrees between siblings.
+        // Coolers differ: up to two degrees between siblings.
         let fit = unit(mix(key, 2)) * 4.0 - 2.0;
         let celsius =
             (inlet + 7.0 + spec.heat * watts + fit + 0.6 * smooth(mix(key, 3), t, 120_000))
@@ -388,7 +395,7 @@ impl World {
         }
     }
 
-    /// Brings the energy counters of a node up to date, before or after a change of holders.
+    /// Updates the energy counters of a node, before or after a change of allocations.
     pub(super) fn meter(&mut self, id: NodeId) {
         self.account(id);
         let now = self.now;
@@ -402,14 +409,14 @@ impl World {
         }
     }
 
-    /// Mean watts of a device with its present holders.
+    /// Mean watts of a device with its current pods.
     fn mean_watts(&self, node: &Node, gpu: usize) -> f64 {
         let spec = node.spec();
         if spec.vendor == Vendor::Google {
             return 0.0;
         }
         let mut busy = 0.0;
-        for (unit, held) in node.units.iter().zip(&node.held) {
+        for (unit, held) in node.units.iter().zip(&node.unit_pods) {
             if usize::from(unit.gpu) == gpu
                 && let Some(work) = held
                     .and_then(|pod| self.pods.get(&pod))

@@ -1,4 +1,4 @@
-//! A pod: where it is, what it holds, how it ended.
+//! A pod: its node, its devices, its end.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// The word in the API.
+    /// The phase's name in the API.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -46,7 +46,7 @@ pub(super) enum Ending {
     Success,
     /// Another exit code.
     Exit(i32),
-    /// Killed for want of memory: 137.
+    /// OOM-killed: 137.
     OutOfMemory,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Pod {
     /// Completion index, ordinal or slot within the group.
     pub index: u32,
     pub node: Option<NodeId>,
-    /// The units it holds, as indices into its node's.
+    /// Its allocated units, as indices into its node's.
     pub units: Box<[u8]>,
     pub created: Moment,
     pub scheduled: Option<Moment>,
@@ -109,15 +109,15 @@ pub(super) struct Pod {
     pub verdict: Option<(Name, Moment)>,
     /// A disruption that the cluster announced: reason and message.
     pub disrupted: Option<(&'static str, Name, Moment)>,
-    /// Restarts of its gang, or RayClusters of its job, before it was made.
+    /// Restarts of its gang, or RayClusters of its job, before it was created.
     pub attempt: u32,
-    /// The pod, or the controller that made it, as a client had written it then.
+    /// The pod, or its controller, as a client had written it then.
     pub foreign: Option<Arc<Value>>,
     pub edit: Edit,
 }
 
 impl Pod {
-    /// Counts against its controller: not over and not on its way out.
+    /// Counts as active for its controller: not ended and not being deleted.
     pub(super) fn is_active(&self) -> bool {
         !self.phase.is_over() && self.deleting.is_none()
     }

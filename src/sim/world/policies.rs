@@ -13,7 +13,7 @@ use super::edit::Edit;
 use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::noise::{hash, mix};
 use super::requests::text;
-use super::work::{Bound, WorkId};
+use super::work::{DisruptionBound, WorkId};
 use super::{Budget, Ref, World};
 
 impl World {
@@ -83,7 +83,7 @@ impl World {
         self.kick_admission();
     }
 
-    /// Puts works at the door of a queue that did not exist before.
+    /// Enqueues all works without quota, for LocalQueues created since.
     pub(super) fn requeue_orphans(&mut self) {
         let ids: Vec<WorkId> = self
             .works
@@ -154,8 +154,8 @@ impl World {
         let now = self.now;
         let selector = strings(object.pointer("/spec/selector/matchLabels"));
         let bound = match object.pointer("/spec/minAvailable") {
-            Some(value) => Bound::MinAvailable(value.clone()),
-            None => Bound::MaxUnavailable(
+            Some(value) => DisruptionBound::MinAvailable(value.clone()),
+            None => DisruptionBound::MaxUnavailable(
                 object
                     .pointer("/spec/maxUnavailable")
                     .cloned()

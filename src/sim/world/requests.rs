@@ -1,4 +1,4 @@
-//! What clients write and delete, and what the cluster's controllers make of it.
+//! Writes and deletes of clients, and the controllers' reactions to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl World {
             (_, Some(Ref::Work(id))) => self.write_work(id, object),
             (_, Some(Ref::Group(id, at))) => self.write_group(id, at, &object),
             (_, Some(Ref::Workload(id))) => self.write_workload(id, &object),
-            // What its controllers write of it stands.
+            // The controllers' own fields are kept.
             (_, Some(claim @ Ref::Claim(_))) => self.touch(claim),
             (Resource::Jobs, _) => self.create(Kind::Job, &key, object),
             (Resource::JobSets, _) => self.create(Kind::JobSet, &key, object),
@@ -209,7 +209,7 @@ impl World {
         if let Some(work) = self.works.get_mut(&id)
             && matches!(work.scheduler, Scheduler::Kai(_))
         {
-            // KAI's pod-grouper takes the class from a label, else from the pods.
+            // KAI's pod-grouper takes the priority class from a label, else from the pods.
             work.group_class = match text(&object, "/metadata/labels/priorityClassName") {
                 "" => work.class.clone(),
                 class => Name::new(class),
@@ -236,7 +236,7 @@ impl World {
             }
         } else if let Some(work) = self.works.get(&id) {
             let base = self.render_work_base(id, work);
-            // Suspension and scale are the controllers' business from here on.
+            // The controllers own suspension and scale from here on.
             for field in ["suspend", "parallelism", "replicas"] {
                 if let (Some(spec), Some(now)) = (
                     object.get_mut("spec").and_then(Value::as_object_mut),
@@ -258,7 +258,7 @@ impl World {
         self.kick(id, 500);
     }
 
-    /// The scheduling directives of a suspended job's template may change: the pods that it gets have the new ones.
+    /// The scheduling directives of a suspended job's template may change: its next pods have the new ones.
     fn redirect(&mut self, id: WorkId, before: &Value, object: &Value) {
         let Some(work) = self.works.get_mut(&id) else {
             return;
@@ -281,7 +281,7 @@ impl World {
             if let Some(work) = self.works.get_mut(&id) {
                 let nodes = work.matching.iter().flat_map(|(_, nodes)| nodes.iter());
                 let pools: BTreeSet<usize> = nodes.map(|node| self.nodes[*node].pool).collect();
-                // Of several pools the quota's is taken when it is admitted.
+                // With several pools, the pool of the quota is taken at admission.
                 work.pool = pools.first().copied().filter(|_| pools.len() == 1);
             }
         }
@@ -299,7 +299,7 @@ impl World {
         let asked = template_of(&object, work.kind)
             .and_then(|template| template.get("spec"))
             .map(super::created::ask);
-        // Pods give back what they took, so the old ones go before the new request counts.
+        // Pods return what was allocated to them, so the old pods are deleted before the new request applies.
         let pods: Vec<_> = work.pods.iter().copied().collect();
         if let Some(asked) = asked
             && asked == work.ask
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// A client suspends or resumes a job. Kueue has the last word on what it manages.
+    /// A client suspends or resumes a job. Kueue overrides this for the jobs that it manages.
     fn set_suspend(&mut self, id: WorkId, suspend: bool) {
         let Some(work) = self.works.get_mut(&id) else {
             return;
@@ -323,7 +323,7 @@ impl World {
             .as_ref()
             .map(|workload| workload.reserved.is_some());
         match admitted {
-            // Admitted: Kueue lets it go on. Not admitted: Kueue keeps it back.
+            // Admitted: Kueue keeps it running. Not admitted: Kueue keeps it suspended.
             Some(_) => {}
             None if suspend => {
                 work.held = true;
@@ -343,10 +343,10 @@ impl World {
         let Some(base) = self.render_child_base(work, at) else {
             return;
         };
-        // What comes with pods is made anew with them: what clients wrote on it is not kept.
+        // A child that is created with the pods is recreated with them: clients' changes are lost.
         let child_is_group = matches!(work.kind, Kind::JobSet | Kind::Deployment);
         let mut written = object.clone();
-        // The owner's controller restores what it dictates.
+        // The owner's controller restores the fields that it owns.
         written["spec"] = base["spec"].clone();
         if let Some(group) = self
             .works
@@ -399,7 +399,7 @@ impl World {
                 .and_then(|work| work.workload.as_mut())
             {
                 if active && !was {
-                    // (That it was evicted stays on it until it has quota again, as with Kueue.)
+                    // (The Evicted condition remains until quota is reserved again, as with Kueue.)
                     workload.queued = self.now;
                     workload.pending.0 = Name::new("Pending");
                 }
@@ -420,7 +420,7 @@ impl World {
             }
             Resource::Nodes => {
                 if let Some(&id) = self.node_names.get(&key.name) {
-                    self.leave(id, true);
+                    self.remove_node(id, true);
                 }
             }
             Resource::Namespaces => self.delete_namespace(key),
@@ -455,7 +455,7 @@ impl World {
                 Some(Ref::Work(id)) => self.remove_work(id),
                 Some(Ref::Group(id, at)) => self.delete_group(id, at),
                 Some(Ref::Workload(id)) => self.delete_workload(id, key),
-                // A claim that a pod uses is protected.
+                // A claim in use by a pod is protected.
                 Some(claim @ Ref::Claim(_)) => self.touch(claim),
                 _ => {
                     if self.plain.remove(&(resource, key.clone())).is_some() {
@@ -466,7 +466,7 @@ impl World {
         }
     }
 
-    /// A child that its controller will make again.
+    /// A child that its controller recreates.
     fn delete_group(&mut self, id: WorkId, at: u32) {
         let Some(work) = self.works.get(&id) else {
             return;
@@ -495,7 +495,7 @@ impl World {
         self.kick(id, 700);
     }
 
-    /// Kueue makes a new Workload for the job, which waits again.
+    /// Kueue creates a new Workload for the job, which is pending again.
     fn delete_workload(&mut self, id: WorkId, key: &ObjectKey) {
         self.retract(&Ref::Workload(id), Resource::Workloads, key.clone());
         self.unreserve(id);

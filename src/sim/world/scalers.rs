@@ -1,6 +1,7 @@
-//! Autoscalers of the simulated fleet: Karpenter's node pools and claims, the cluster autoscaler's status, a request for capacity,
-//! pod autoscalers of services. They tell what the world does anyway: nothing here decides.
+//! Autoscalers of the simulated fleet: Karpenter's node pools and claims, the cluster autoscaler's status, a request for
+//! capacity, pod autoscalers of services. They report what the world does; nothing is decided here.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -16,16 +17,16 @@ use super::render::api_of;
 use super::work::{State, Work, WorkId};
 use super::{Ref, World, seconds};
 
-/// Autoscalers look around this often.
+/// Interval of the updates of autoscalers, in milliseconds.
 const EVERY: i64 = 30_000;
 
-/// From the notice of a spot machine's end until its replacement has joined.
+/// From the termination notice of a spot machine until its replacement has joined, in milliseconds.
 const REPLACED_AFTER: i64 = 164_000;
 
-/// A machine boots for so long once it has been found.
+/// From the notice until the replacement has its machine, in milliseconds.
 const FOUND_AFTER: i64 = 40_000;
 
-/// Requests that wait at a server of the demo: what its autoscaler aims at.
+/// Waiting requests per server of the demo: the target of its autoscaler.
 const QUEUE_DEPTH: f64 = 8.0;
 
 /// The resources whose objects are made here.
@@ -43,16 +44,16 @@ const BY_KEDA: &str = "asr-stream";
 /// The cluster autoscaler's status.
 const STATUS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 
-type Wanted = BTreeMap<(Resource, ObjectKey), Value>;
+type AutoscalerObjects = BTreeMap<(Resource, ObjectKey), Value>;
 
 impl World {
-    /// Brings what autoscalers tell up to date, when it is time to.
+    /// Updates the autoscalers' objects, when an update is due.
     pub(super) fn look_around(&mut self) {
         if self.live && self.now.millis() - self.scaled_at.millis() < EVERY {
             return;
         }
         self.scaled_at = self.now;
-        let mut wanted = Wanted::new();
+        let mut wanted = AutoscalerObjects::new();
         self.karpenter(&mut wanted);
         self.cluster_autoscaler(&mut wanted);
         self.asked_for(&mut wanted);
@@ -79,7 +80,7 @@ impl World {
     }
 
     /// An object with the metadata that every object has.
-    fn told(
+    fn object_with_metadata(
         &self,
         resource: Resource,
         (api, kind): (&str, &str),
@@ -101,7 +102,7 @@ impl World {
         ((resource, key), object)
     }
 
-    fn karpenter(&self, wanted: &mut Wanted) {
+    fn karpenter(&self, wanted: &mut AutoscalerObjects) {
         let born = self.queues.created;
         for (pool, spec) in POOLS.iter().enumerate() {
             let Origin::Karpenter(capacity) = spec.origin else {
@@ -116,7 +117,7 @@ impl World {
                 }
                 _ => json!({"nodes": (usual * 2).to_string()}),
             };
-            let (key, object) = self.told(Resource::NodePools, ("karpenter.sh/v1", "NodePool"), ("", spec.name), born, json!({
+            let (key, object) = self.object_with_metadata(Resource::NodePools, ("karpenter.sh/v1", "NodePool"), ("", spec.name), born, json!({
                 "spec": {
                     "limits": limits, "weight": if pool == A100 { 50 } else { 10 },
                     "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "15m", "budgets": [{"nodes": "10%"}]},
@@ -163,8 +164,14 @@ impl World {
         }
     }
 
-    /// The claim of a node that is there. It changes only when its machine is told to go.
-    fn claim_of(&self, node: &Node, capacity: &str, notice: Option<Moment>, wanted: &mut Wanted) {
+    /// The claim of an existing node. It changes only when its machine gets a termination notice.
+    fn claim_of(
+        &self,
+        node: &Node,
+        capacity: &str,
+        notice: Option<Moment>,
+        wanted: &mut AutoscalerObjects,
+    ) {
         let spec = node.spec();
         let name = claim_name(node, 0);
         let key = (Resource::NodeClaims, ObjectKey::new("", name.as_str()));
@@ -192,7 +199,7 @@ impl World {
             body["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
         }
         let created = node.created.minus(seconds(90));
-        let (key, object) = self.told(
+        let (key, object) = self.object_with_metadata(
             Resource::NodeClaims,
             ("karpenter.sh/v1", "NodeClaim"),
             ("", &name),
@@ -202,8 +209,14 @@ impl World {
         wanted.insert(key, object);
     }
 
-    /// The claim of the machine that takes the place of one that is told to go.
-    fn replacement(&self, node: &Node, capacity: &str, notice: Moment, wanted: &mut Wanted) {
+    /// The claim of the machine that replaces one with a termination notice.
+    fn replacement(
+        &self,
+        node: &Node,
+        capacity: &str,
+        notice: Moment,
+        wanted: &mut AutoscalerObjects,
+    ) {
         let found = notice.plus(seconds(FOUND_AFTER / 1000));
         let mut body = self.claim(node, capacity);
         body["status"]["conditions"] = match self.now >= found {
@@ -249,7 +262,7 @@ impl World {
             ]),
         };
         let name = claim_name(node, 1);
-        let (key, object) = self.told(
+        let (key, object) = self.object_with_metadata(
             Resource::NodeClaims,
             ("karpenter.sh/v1", "NodeClaim"),
             ("", &name),
@@ -259,7 +272,7 @@ impl World {
         wanted.insert(key, object);
     }
 
-    /// The part of a claim that is there from the start.
+    /// The part of a claim that is set at creation.
     fn claim(&self, node: &Node, capacity: &str) -> Value {
         let spec = node.spec();
         let pool = self.plain_uid(Resource::NodePools, &ObjectKey::new("", spec.name));
@@ -277,7 +290,7 @@ impl World {
     }
 
     /// The managed node group that is no business of Karpenter's.
-    fn cluster_autoscaler(&self, wanted: &mut Wanted) {
+    fn cluster_autoscaler(&self, wanted: &mut AutoscalerObjects) {
         let spec = &POOLS[H100];
         let nodes = &self.pools[H100];
         let ready = nodes.iter().filter(|id| self.nodes[**id].ready).count();
@@ -307,7 +320,7 @@ impl World {
              nodeGroups:\n  - name: {name}\n    health:\n      status: {word}\n{counts}      cloudProviderTarget: {size}\n      minSize: {size}\n      maxSize: {size}\n{times}    scaleUp:\n      status: NoActivity\n{times}    scaleDown:\n      status: NoCandidates\n      candidates: 0\n{times}",
             stamp = stamp(self.now),
         );
-        let (key, mut object) = self.told(Resource::ConfigMaps, ("v1", "ConfigMap"), STATUS, self.queues.created, json!({
+        let (key, mut object) = self.object_with_metadata(Resource::ConfigMaps, ("v1", "ConfigMap"), STATUS, self.queues.created, json!({
             "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": stamp(self.now)}},
             "data": {"status": status},
         }));
@@ -317,8 +330,8 @@ impl World {
         wanted.insert(key, object);
     }
 
-    /// One job of the shared pool has asked for its machines beforehand.
-    fn asked_for(&mut self, wanted: &mut Wanted) {
+    /// The request for capacity of one job of the shared pool.
+    fn asked_for(&mut self, wanted: &mut AutoscalerObjects) {
         let waits = |work: &Work| {
             work.state == State::Waiting && work.pool == Some(A100) && work.kind.is_batch()
         };
@@ -339,7 +352,7 @@ impl World {
         let name = format!("{}-capacity", work.name);
         let kind = work.kind.word();
         let accepted = since.plus(seconds(5));
-        let (key, object) = self.told(
+        let (key, object) = self.object_with_metadata(
             Resource::ProvisioningRequests,
             ("autoscaling.x-k8s.io/v1", "ProvisioningRequest"),
             (&work.namespace, &name),
@@ -389,7 +402,7 @@ impl World {
     }
 
     /// What scales services with the hour of the day.
-    fn pod_scalers(&self, wanted: &mut Wanted) {
+    fn pod_scalers(&self, wanted: &mut AutoscalerObjects) {
         let level = day(self.now);
         for work in self.works.values() {
             let Some((least, most)) = work
@@ -401,11 +414,12 @@ impl World {
             let now = work.groups.first().map_or(0, |group| group.parallelism);
             let wants = least + (f64::from(most - least) * level).round() as u32;
             let curved = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
-            // Where servers tell of their requests, it is what they tell; a floor that follows the day keeps the pods.
+            // Where servers report requests, the depth comes from them; a floor that follows the time of day keeps the pods.
             let (depth, least) = match self.mean_waiting(work) {
                 Some(waiting) => (waiting, now.clamp(least, most)),
                 None => (curved, least),
             };
+            let able = stabilized(now, depth / QUEUE_DEPTH, (least, most));
             let depth = match depth.fract() == 0.0 {
                 true => depth.to_string(),
                 false => format!("{}m", (depth * 1_000.0).round()),
@@ -432,7 +446,7 @@ impl World {
                 let (key, object) = self.scaled_object(work, (least, most), &name);
                 wanted.insert(key, object);
             }
-            let (key, object) = self.told(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &name), work.created, json!({
+            let (key, object) = self.object_with_metadata(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &name), work.created, json!({
                 "spec": {
                     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": &*work.name},
                     "minReplicas": least, "maxReplicas": most,
@@ -442,7 +456,7 @@ impl World {
                     "currentReplicas": now, "desiredReplicas": now,
                     "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "requests_waiting"}, "current": {"averageValue": depth}}}],
                     "conditions": [
-                        condition("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size", work.created),
+                        condition("AbleToScale", "True", able.0, able.1, work.created),
                         condition("ScalingActive", "True", "ValidMetricFound", "the HPA was able to successfully calculate a replica count", work.created),
                         limited,
                     ],
@@ -450,6 +464,26 @@ impl World {
             }));
             wanted.insert(key, object);
         }
+    }
+}
+
+/// Reason and message of `AbleToScale` at so many times the target. The number of pods follows the day: where the metric asks for
+/// another, a stabilization window is what keeps a real controller from it.
+fn stabilized(now: u32, ratio: f64, (least, most): (u32, u32)) -> (&'static str, &'static str) {
+    let asked = match (0.9..=1.1).contains(&ratio) {
+        true => now,
+        false => ((f64::from(now) * ratio).ceil() as u32).clamp(least, most),
+    };
+    match asked.cmp(&now) {
+        Ordering::Equal => ("ReadyForNewScale", "recommended size matches current size"),
+        Ordering::Less => (
+            "ScaleDownStabilized",
+            "recent recommendations were higher than current one, applying the highest recent recommendation",
+        ),
+        Ordering::Greater => (
+            "ScaleUpStabilized",
+            "recent recommendations were lower than current one, applying the lowest recent recommendation",
+        ),
     }
 }
 
@@ -462,7 +496,7 @@ impl World {
         autoscaler: &str,
     ) -> ((Resource, ObjectKey), Value) {
         let at = work.created;
-        self.told(
+        self.object_with_metadata(
             Resource::ScaledObjects,
             ("keda.sh/v1alpha1", "ScaledObject"),
             (&work.namespace, &work.name),
@@ -490,7 +524,7 @@ impl World {
     }
 }
 
-/// What a booked job is known by, and since when it has asked.
+/// The identity of a booked job, and the time of its request.
 pub(super) type Booked = (WorkId, Moment);
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str, since: Moment) -> Value {

@@ -4,11 +4,11 @@ use model::base::{Moment, Name};
 
 use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P};
 use super::noise::{mix, unit};
-use super::work::{Draft, Kind, Profile, WorkId};
+use super::work::{Kind, Profile, WorkId, WorkParameters};
 use super::{World, seconds};
 
 impl World {
-    /// So many nodes of the demo's pool, in proportion to this fleet's.
+    /// The number of nodes in proportion to the demo's pool.
     pub(super) fn part(&self, pool: usize, of_demo: u32) -> u32 {
         (f64::from(of_demo) * self.pools[pool].len() as f64 / f64::from(POOLS[pool].nodes)).round()
             as u32
@@ -27,7 +27,7 @@ impl World {
 
         let pods = self.part(H100, 16);
         if pods > 1 {
-            let draft = Draft::new("nlp", "moe-8x7b-r2", Kind::JobSet)
+            let draft = WorkParameters::new("nlp", "moe-8x7b-r2", Kind::JobSet)
                 .by("tomas")
                 .queue("nlp")
                 .class("research")
@@ -45,7 +45,7 @@ impl World {
         }
         let pods = self.part(H100, 4);
         if pods > 0 {
-            let draft = Draft::new("vision", "video-vae-xl", Kind::JobSet)
+            let draft = WorkParameters::new("vision", "video-vae-xl", Kind::JobSet)
                 .by("omar")
                 .queue("vision")
                 .class("research")
@@ -59,7 +59,7 @@ impl World {
         }
         let wide = self.part(H100, 12);
         if wide > 1 {
-            let mut draft = Draft::new("research", "sweep-0412", Kind::Job)
+            let mut draft = WorkParameters::new("research", "sweep-0412", Kind::Job)
                 .by("noor")
                 .queue("research")
                 .class("research-low")
@@ -81,7 +81,7 @@ impl World {
             return;
         }
         let nodes = self.serials(A100, 13..=20);
-        let draft = Draft::new("vision", "clip-h", Kind::JobSet)
+        let draft = WorkParameters::new("vision", "clip-h", Kind::JobSet)
             .by("lena")
             .queue("vision")
             .class("research")
@@ -96,7 +96,7 @@ impl World {
         // With this the queue's quota is used up to the last device.
         let quota = self.part(A100, 16).saturating_sub(8 + 3);
         if quota > 0 {
-            let draft = Draft::new("vision", "dit-b-ft", Kind::JobSet)
+            let draft = WorkParameters::new("vision", "dit-b-ft", Kind::JobSet)
                 .by("omar")
                 .queue("vision")
                 .class("research")
@@ -119,7 +119,7 @@ impl World {
         if let Some(node) = nodes.first() {
             self.scenes.hot_rack = Some(self.nodes[*node].rack);
         }
-        let draft = Draft::new("vision", "detr-xl", Kind::JobSet)
+        let draft = WorkParameters::new("vision", "detr-xl", Kind::JobSet)
             .by("lena")
             .queue("vision")
             .class("research")
@@ -136,7 +136,7 @@ impl World {
     fn waiting_giants(&mut self) {
         let pods = self.part(H100, 64);
         if pods > 3 {
-            let draft = Draft::new("nlp", "llm-70b-sft", Kind::JobSet)
+            let draft = WorkParameters::new("nlp", "llm-70b-sft", Kind::JobSet)
                 .by("ada")
                 .queue("nlp")
                 .class("research-high")
@@ -151,7 +151,7 @@ impl World {
         let slices = self.pools[V5P].len() as u32 / self.slice_hosts().max(1);
         if slices > 1 {
             let hosts = self.slice_hosts();
-            let mut draft = Draft::new("speech", "asr-xl", Kind::JobSet)
+            let mut draft = WorkParameters::new("speech", "asr-xl", Kind::JobSet)
                 .by("yuki")
                 .queue("speech")
                 .class("research")
@@ -166,7 +166,7 @@ impl World {
         }
         let pods = self.part(A100, 8);
         if pods > 0 && self.has(A100, 24) {
-            let draft = Draft::new("vision", "clip-l", Kind::JobSet)
+            let draft = WorkParameters::new("vision", "clip-l", Kind::JobSet)
                 .by("kim")
                 .queue("vision")
                 .class("research")
@@ -180,7 +180,7 @@ impl World {
         }
         let slots = self.part(MIG, 5) * 20;
         if slots > 0 {
-            let draft = Draft::new("lab", "hpo-quant", Kind::Job)
+            let draft = WorkParameters::new("lab", "hpo-quant", Kind::Job)
                 .by("wei")
                 .queue("lab")
                 .class("research-low")
@@ -194,7 +194,12 @@ impl World {
     }
 
     /// A work that has been waiting since `since`, with its quota reserved or not.
-    pub(super) fn begin_waiting(&mut self, draft: Draft, since: Moment, admitted: bool) -> WorkId {
+    pub(super) fn begin_waiting(
+        &mut self,
+        draft: WorkParameters,
+        since: Moment,
+        admitted: bool,
+    ) -> WorkId {
         let now = std::mem::replace(&mut self.now, since);
         let shape = draft.groups.clone();
         let id = self.begin(draft, since);
@@ -202,7 +207,7 @@ impl World {
             let cell = self.works.get(&id).and_then(|work| {
                 let (cluster, _) = self.queues.find(&work.namespace, work.queue.as_ref()?)?;
                 let cell = self.queues.cell(cluster, work)?;
-                (self.queues.room(cluster, cell) >= work.devices()).then_some((cluster, cell))
+                (self.queues.available(cluster, cell) >= work.devices()).then_some((cluster, cell))
             });
             if let Some((cluster, cell)) = cell {
                 self.now = since.plus(seconds(21));
@@ -244,7 +249,7 @@ impl World {
                 format!("notebook-{user}-{}", at + 4)
             };
             let user = if at == 0 { "kim" } else { user };
-            let mut draft = Draft::new(namespace, &name, Kind::StatefulSet)
+            let mut draft = WorkParameters::new(namespace, &name, Kind::StatefulSet)
                 .by(user)
                 .on(A100, size);
             let used = if at % 5 == 4 { 0.6 } else { 0.0 };
@@ -260,10 +265,10 @@ impl World {
             ("vision", "shell-lena", "lena", L4, 27),
         ] {
             if self.has(pool, 8) {
-                let mut draft = Draft::new(namespace, name, Kind::Pod)
+                let mut draft = WorkParameters::new(namespace, name, Kind::Pod)
                     .by(user)
                     .on(pool, 1)
-                    .acts(Profile::Notebook, 0.35, 0.3)
+                    .acts(Profile::Notebook, 0.35, 0.18)
                     .shape(1, 1, 1);
                 draft.length = (minutes + 150) * 60_000;
                 let since = self.ago(minutes);
@@ -275,15 +280,16 @@ impl World {
             let (namespace, _, people) = TEAMS[at as usize % 4];
             let word = mix(self.key_word("slice"), u64::from(at));
             let user = people[word as usize % people.len()];
-            let mut draft = Draft::new(namespace, &format!("nb-{user}-{at}"), Kind::StatefulSet)
-                .by(user)
-                .on(MIG, 1)
-                .acts(
-                    Profile::Notebook,
-                    0.2 + 0.5 * unit(mix(word, 2)),
-                    0.15 + 0.7 * unit(mix(word, 3)),
-                )
-                .shape(1, 1, 1);
+            let mut draft =
+                WorkParameters::new(namespace, &format!("nb-{user}-{at}"), Kind::StatefulSet)
+                    .by(user)
+                    .on(MIG, 1)
+                    .acts(
+                        Profile::Notebook,
+                        0.2 + 0.5 * unit(mix(word, 2)),
+                        0.15 + 0.7 * unit(mix(word, 3)),
+                    )
+                    .shape(1, 1, 1);
             if at % 9 == 8 && self.nodes.iter().any(|node| node.capacity(1) > 0) && at < 48 {
                 draft.ask.resource = Some(Name::new(POOLS[MIG].resources[1]));
             }
@@ -297,7 +303,7 @@ impl World {
     /// Jobs that wait for a reason of their own.
     fn odd_ones(&mut self) {
         if self.has(MI300X, 1) {
-            let mut draft = Draft::new("lab", "rocm-port-ci", Kind::Job)
+            let mut draft = WorkParameters::new("lab", "rocm-port-ci", Kind::Job)
                 .by("jonas")
                 .class("research")
                 .on(MI300X, 1)
@@ -309,7 +315,7 @@ impl World {
             let since = self.ago(17);
             self.begin_loose(draft, since);
         }
-        let mut draft = Draft::new("research", "h200-probe", Kind::Job)
+        let mut draft = WorkParameters::new("research", "h200-probe", Kind::Job)
             .by("sven")
             .class("research")
             .on(H100, 8)
@@ -326,7 +332,7 @@ impl World {
         let since = self.ago(274);
         self.begin_loose(draft, since);
         if self.has(A100, 1) {
-            let mut draft = Draft::new("research", "graph-build", Kind::Job)
+            let mut draft = WorkParameters::new("research", "graph-build", Kind::Job)
                 .by("emma")
                 .class("evaluation")
                 .on(A100, 1)
@@ -338,7 +344,7 @@ impl World {
             self.begin_loose(draft, since);
         }
         if self.has(H100, 2) {
-            let mut draft = Draft::new("speech", "tts-multi-v2", Kind::Job)
+            let mut draft = WorkParameters::new("speech", "tts-multi-v2", Kind::Job)
                 .by("paulo")
                 .class("research")
                 .on(H100, 8)
@@ -352,7 +358,7 @@ impl World {
         }
         if self.has(H100, 8) {
             let quota = self.part(H100, 40);
-            let draft = Draft::new("research", "scaling-law-xxl", Kind::JobSet)
+            let draft = WorkParameters::new("research", "scaling-law-xxl", Kind::JobSet)
                 .by("chidi")
                 .queue("research")
                 .class("research")
@@ -367,7 +373,7 @@ impl World {
     }
 
     /// A job outside every queue whose pods have been waiting since `since`.
-    pub(super) fn begin_loose(&mut self, draft: Draft, since: Moment) -> WorkId {
+    pub(super) fn begin_loose(&mut self, draft: WorkParameters, since: Moment) -> WorkId {
         let now = std::mem::replace(&mut self.now, since);
         let groups = draft.groups.clone();
         let id = self.begin(draft, since);

@@ -1,4 +1,4 @@
-//! The world's own imitation of kube-scheduler with gangs: filter, choose, bind, or say why not.
+//! A model of kube-scheduler with gangs: filters nodes, chooses one, binds the pod, or reports why it is unschedulable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::pod::{Phase, PodId};
 use super::work::{Kind, Scheduler, Toleration, Work, WorkId};
 use super::{Happening, Ref, World};
 
-/// Why a node cannot take a pod, in kube-scheduler's words.
+/// Why a node cannot take a pod, as kube-scheduler reports it.
 enum No {
     Cordoned,
     Tainted(Name, Name),
@@ -21,7 +21,7 @@ enum No {
     Claims,
 }
 
-/// True where a pod finds no node either if one of a work before it did not: none of its pool is easier to find for it. Those
+/// True if a work cannot be placed where the work before it could not: it is no easier to place in the same pool. Works
 /// whose nodes are not a whole pool are not compared.
 fn is_no_easier(work: &Work, before: &Work) -> bool {
     let (ask, asked) = (&work.ask, &before.ask);
@@ -50,7 +50,7 @@ pub(super) fn tolerates(tolerations: &[Toleration], key: &str, value: &str, effe
 }
 
 impl World {
-    /// Tries every pod that wants a node, by priority, then age.
+    /// Tries every unscheduled pod, by priority, then age.
     pub(super) fn schedule(&mut self) {
         self.volcano_enqueue();
         let waiting: Vec<(WorkId, PodId)> = self
@@ -86,13 +86,13 @@ impl World {
         }
     }
 
-    /// True for a work whose selector must be held against labels: the pool already stands for the selector
+    /// True for a work whose selector must be matched against labels: the pool already implies the selector
     /// of work that was drawn here.
     fn selects(work: &Work) -> bool {
         (work.pool.is_none() || work.foreign.is_some()) && !work.selector.is_empty()
     }
 
-    /// Finds the nodes that a work's selector matches, once for each state of the fleet's labels.
+    /// Finds the nodes that a work's selector matches, once per version of the fleet's labels.
     pub(super) fn match_selector(&mut self, id: WorkId) {
         let version = self.label_version;
         let Some(work) = self.works.get(&id) else {
@@ -139,11 +139,11 @@ impl World {
             .iter()
             .copied()
             .filter(|&node| self.refusal(&self.nodes[node], work).is_none())
-            .min_by_key(|&node| (self.room(&self.nodes[node], work), node))
+            .min_by_key(|&node| (self.free_units(&self.nodes[node], work), node))
     }
 
-    /// Free units that the pod's resource counts; zero for a pod without devices.
-    fn room(&self, node: &Node, work: &Work) -> u32 {
+    /// Free units of the pod's resource; zero for a pod without devices.
+    fn free_units(&self, node: &Node, work: &Work) -> u32 {
         work.ask
             .resource
             .as_ref()
@@ -230,7 +230,7 @@ impl World {
             i64::MAX
         };
         let by_units = self
-            .room(node, work)
+            .free_units(node, work)
             .checked_div(work.ask.count)
             .map_or(i64::MAX, i64::from);
         by_cpu.min(by_memory).min(by_units).min(1000) as u32
@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// The tightest rack that takes them all, else the roomiest racks one after another.
+    /// The fullest rack that fits them all, else the racks with most free devices one after another.
     pub(super) fn plan_racks(&self, work: &Work, loose: &[PodId]) -> Option<Vec<(PodId, NodeId)>> {
         let nodes: Vec<NodeId> = match work.pool {
             Some(pool) => self.pools[pool].clone(),
@@ -321,7 +321,7 @@ impl World {
             .collect()
     }
 
-    /// One wholly free slice for each group.
+    /// One entirely free slice per group.
     pub(super) fn plan_slices(&self, work: &Work, loose: &[PodId]) -> Option<Vec<(PodId, NodeId)>> {
         let pool = work.pool?;
         let mut slices: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
@@ -353,7 +353,7 @@ impl World {
         Some(plan)
     }
 
-    /// Gives a pod its node and its devices.
+    /// Binds a pod to a node and allocates its devices.
     pub(super) fn bind(&mut self, pod_id: PodId, node_id: NodeId) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(&pod_id) else {
@@ -397,7 +397,7 @@ impl World {
         }
     }
 
-    /// Marks the PodGroup of a pod, where another scheduler than kube-scheduler keeps one, as changed.
+    /// Marks a pod's PodGroup as changed, if its scheduler keeps one.
     fn touch_group(&mut self, pod: PodId) {
         let Some(id) = self.pods.get(&pod).map(|pod| pod.work) else {
             return;
@@ -408,7 +408,7 @@ impl World {
         }
     }
 
-    /// Writes on the pods why no node would do. Messages are refreshed every five minutes at most.
+    /// Writes on the pods why no node fits. Messages are refreshed every five minutes at most.
     fn explain(&mut self, work_id: WorkId, pods: &[PodId]) {
         let now = self.now;
         let stale = |world: &Self, id: &PodId| {
@@ -465,7 +465,7 @@ impl World {
     /// The message that kube-scheduler would write.
     pub(super) fn verdict(&self, work: &Work) -> String {
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-        let (mut total, mut helpless) = (0u32, 0u32);
+        let mut total = 0u32;
         for &id in self.pools.iter().flatten() {
             total += 1;
             let reasons = match self.refusal(&self.nodes[id], work) {
@@ -476,20 +476,13 @@ impl World {
                 Some(No::Selector) => {
                     vec!["node(s) didn't match Pod's node affinity/selector".to_owned()]
                 }
-                Some(No::Insufficient(short)) => {
-                    helpless += 1;
-                    short
-                        .iter()
-                        .map(|name| format!("Insufficient {name}"))
-                        .collect()
-                }
-                Some(No::Claims) => {
-                    helpless += 1;
-                    vec!["cannot allocate all claims".to_owned()]
-                }
-                // Room for one member that its siblings would take.
+                Some(No::Insufficient(short)) => short
+                    .iter()
+                    .map(|name| format!("Insufficient {name}"))
+                    .collect(),
+                Some(No::Claims) => vec!["cannot allocate all claims".to_owned()],
+                // The node fits one pod, but its siblings would take it.
                 None => {
-                    helpless += 1;
                     let name = work.ask.resource.as_deref().unwrap_or("cpu");
                     vec![format!("Insufficient {name}")]
                 }
@@ -503,23 +496,10 @@ impl World {
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
         lines.small_sort();
-        let mut why = Vec::new();
-        if helpless > 0 {
-            why.push(format!(
-                "{helpless} No preemption victims found for incoming pod"
-            ));
-        }
-        if total > helpless {
-            why.push(format!(
-                "{} Preemption is not helpful for scheduling",
-                total - helpless
-            ));
-        }
-        why.small_sort();
+        // kube-scheduler's message for pods with `preemptionPolicy: Never`.
         format!(
-            "0/{total} nodes are available: {}. preemption: 0/{total} nodes are available: {}.",
-            lines.join(", "),
-            why.join(", ")
+            "0/{total} nodes are available: {}. preemption: not eligible due to preemptionPolicy=Never.",
+            lines.join(", ")
         )
     }
 

@@ -7,7 +7,7 @@ use model::base::{Name, ObjectKey};
 use super::catalog::{H100, L4, V6E};
 use super::edit::Edit;
 use super::physics::day;
-use super::work::{Bound, Draft, Kind, Profile};
+use super::work::{DisruptionBound, Kind, Profile, WorkParameters};
 use super::{Budget, World};
 
 /// A service of the demo.
@@ -21,7 +21,7 @@ struct Service {
     /// Least and most replicas over the day.
     replicas: (u32, u32),
     util: f64,
-    bound: Option<Bound>,
+    bound: Option<DisruptionBound>,
     /// Age in minutes.
     minutes: i64,
 }
@@ -34,8 +34,8 @@ impl World {
         let l4 = self.capacity(L4);
         let v6e = self.pools[V6E].len() as u32;
         let ranker = self.part(H100, 12);
-        let away = |value: Value| Some(Bound::MaxUnavailable(value));
-        let stay = |value: Value| Some(Bound::MinAvailable(value));
+        let away = |value: Value| Some(DisruptionBound::MaxUnavailable(value));
+        let stay = |value: Value| Some(DisruptionBound::MinAvailable(value));
         let all = [
             Service {
                 namespace: "prod",
@@ -136,7 +136,7 @@ impl World {
             } else {
                 "rosa"
             };
-            let mut draft = Draft::new(namespace, name, Kind::Deployment)
+            let mut draft = WorkParameters::new(namespace, name, Kind::Deployment)
                 .by(user)
                 .queue(queue)
                 .class("prod-serve")

@@ -1,8 +1,8 @@
-//! Model servers: a queueing model of one server, whose half hour comes again and again, and what the world knows of its requests.
+//! Model servers: a queueing model of one server with a repeating half-hour pattern, and the true figures of its requests.
 //!
-//! Requests arrive by chance, faster during a surge; each waits until a place in the batch and room in the cache are free, is read
-//! (the time to its first token), and then gives tokens at a pace that falls with the batch. Each replica is at another place of the
-//! same half hour, and counts from when it became ready: a restart begins at zero.
+//! Requests arrive at random, faster during a surge. Each waits until a batch slot and cache space are free, then its prompt is
+//! processed (the time to first token), then its tokens are generated at a rate that falls with the batch size. Each replica is
+//! at another offset of the same half hour, and counts from when it became ready: a restart begins at zero.
 
 use model::base::{Moment, ObjectKey};
 
@@ -11,19 +11,19 @@ use super::noise::{hash, mix, unit};
 use super::pod::Pod;
 use super::work::Work;
 
-/// The image of the servers that tell of their requests.
+/// The image of the servers that serve request metrics.
 pub(super) const SERVER_IMAGE: &str = "registry.internal/mirror/vllm-openai:v0.11.0";
 
-/// The port of their page.
+/// The port of their metrics page.
 pub(super) const SERVER_PORT: u16 = 8000;
 
-/// The pattern comes again after so many milliseconds.
+/// Period of the pattern in milliseconds.
 const PERIOD_MS: i64 = 30 * 60_000;
 
 /// The surge of the pattern, seconds.
 const SURGE: std::ops::Range<f64> = 900.0..1080.0;
 
-/// How a server is loaded, and what it can do.
+/// Load and capacity of a server.
 pub(super) struct Plan {
     namespace: &'static str,
     name: &'static str,
@@ -31,22 +31,22 @@ pub(super) struct Plan {
     pub model: &'static str,
     /// Requests a second that reach one replica, outside of a surge.
     per_second: f64,
-    /// How many times as many in a surge.
+    /// Factor of the request rate in a surge.
     surge: f64,
-    /// Requests in work at most.
+    /// Most requests in the batch.
     batch: usize,
-    /// Tokens that the cache holds.
+    /// Capacity of the cache in tokens.
     cache: f64,
     /// Mean tokens of a prompt, and of an answer.
     prompt: f64,
     answer: f64,
-    /// Tokens of prompts read a second.
+    /// Prompt tokens processed a second.
     prefill: f64,
-    /// Seconds for a token of a request alone.
+    /// Seconds per token for a single request.
     token: f64,
 }
 
-/// The services that tell.
+/// The services with request metrics.
 const PLANS: &[Plan] = &[
     Plan {
         namespace: "prod",
@@ -89,20 +89,20 @@ const PLANS: &[Plan] = &[
     },
 ];
 
-/// One request of a pattern: seconds since the pattern began, before it where the round before left it over.
+/// One request of a pattern, in seconds since the pattern began; negative if it began in the previous round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub arrived: f64,
     pub started: f64,
-    /// Its first token.
+    /// When its first token was generated.
     pub first: f64,
     pub finished: f64,
     pub prompt: f64,
-    /// Tokens of the prompt that were in the cache.
+    /// Prompt tokens found in the cache.
     pub found: f64,
     /// Tokens of the answer.
     pub answer: f64,
-    /// It lost its place for want of cache once.
+    /// It was preempted once because the cache was full.
     pub preempted: bool,
 }
 
@@ -117,21 +117,21 @@ impl Served {
         (self.finished - self.first) / (self.answer - 1.0)
     }
 
-    /// Tokens in the cache at a second at which it runs.
+    /// Its tokens in the cache at this second, while it runs.
     fn cached(&self, at: f64) -> f64 {
         let part = (at - self.first) / (self.finished - self.first);
         self.prompt + self.answer * part.clamp(0.0, 1.0)
     }
 }
 
-/// A half hour of one server.
+/// Half an hour of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     requests: Vec<Served>,
 }
 
 impl Pattern {
-    /// Draws it: the second round of the same arrivals, so that what the first left over is in it.
+    /// Draws it: the second round of the same arrivals, so that it includes requests left over from the first.
     fn draw(plan: &Plan, seed: u64) -> Self {
         let period = PERIOD_MS as f64 / 1000.0;
         let seed = mix(seed, hash(plan.name));
@@ -161,7 +161,7 @@ impl Pattern {
             for (after, prompt, answer, chance) in &arrivals {
                 let arrived = round + after;
                 clock = clock.max(arrived);
-                // In the order of arrival, as soon as there is room.
+                // In the order of arrival, as soon as there is capacity.
                 loop {
                     running.retain(|one| one.finished > clock);
                     let tokens: f64 = running.iter().map(|one| one.cached(clock)).sum();
@@ -201,7 +201,7 @@ impl Pattern {
         Self { requests }
     }
 
-    /// Requests of which this happened in the pattern's time `from..to` (excluded, included) in milliseconds, each as often as it did.
+    /// Requests with this event in the pattern's time `from..to` (excluded, included) in milliseconds, once per occurrence.
     fn happened(
         &self,
         when: fn(&Served) -> f64,
@@ -210,7 +210,8 @@ impl Pattern {
     ) -> impl Iterator<Item = (&Served, u64)> {
         self.requests.iter().filter_map(move |one| {
             let at = (when(one) * 1000.0).round() as i64;
-            // What ends after the pattern's end does so in the next round; that of the round before is here as well.
+            // A request that ends after the pattern's end does so in the next round; those of the previous round are included
+            // here.
             if !(0..PERIOD_MS).contains(&at) {
                 return None;
             }
@@ -220,7 +221,7 @@ impl Pattern {
         })
     }
 
-    /// Requests at a moment of the pattern's time: those that run, and those that wait.
+    /// Requests at a time of the pattern: the running ones, and the number of waiting ones.
     fn present(&self, at: i64) -> (Vec<&Served>, usize) {
         let at = at.rem_euclid(PERIOD_MS) as f64 / 1000.0;
         let (mut running, mut waiting) = (Vec::new(), 0);
@@ -239,17 +240,17 @@ pub(super) fn patterns(seed: u64) -> Vec<Pattern> {
     PLANS.iter().map(|plan| Pattern::draw(plan, seed)).collect()
 }
 
-/// One server at a moment.
+/// One server at a time.
 pub(super) struct Server<'w> {
     pub plan: &'static Plan,
     pattern: &'w Pattern,
-    /// The pattern's time at which it became ready, and that of now, milliseconds.
+    /// The pattern's time at which it became ready, and its current time, in milliseconds.
     from: i64,
     to: i64,
 }
 
 impl Server<'_> {
-    /// Requests of which this happened since it became ready.
+    /// Requests with this event since it became ready.
     pub(super) fn since_ready(
         &self,
         when: fn(&Served) -> f64,
@@ -257,7 +258,7 @@ impl Server<'_> {
         self.pattern.happened(when, self.from, self.to)
     }
 
-    /// Requests in work, in the queue, and the share of the cache in use.
+    /// Running requests, waiting requests, and the share of the cache in use.
     pub(super) fn load(&self) -> (usize, usize, f64) {
         let (running, waiting) = self.pattern.present(self.to);
         let at = self.to.rem_euclid(PERIOD_MS) as f64 / 1000.0;
@@ -266,20 +267,20 @@ impl Server<'_> {
     }
 }
 
-/// What the world knows of a service's requests.
+/// True figures of a service's requests.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServingTruth {
     /// Pods that are ready.
     pub replicas: usize,
-    /// Requests in work and in queues at the end of the span.
+    /// Running and waiting requests at the end of the span.
     pub running: usize,
-    /// Requests in queues at the end of the span.
+    /// Waiting requests at the end of the span.
     pub waiting: usize,
-    /// Seconds to the first token of each request that had it in the span.
+    /// Seconds to first token of each request whose first token was in the span.
     pub ttft: Vec<f64>,
-    /// Mean seconds for each later token of each request that ended in the span.
+    /// Mean seconds per later token of each request that ended in the span.
     pub tpot: Vec<f64>,
-    /// Tokens of the answers of these.
+    /// Answer tokens of the requests that ended in the span.
     pub tokens: f64,
 }
 
@@ -290,7 +291,7 @@ impl World {
         found.find(|(plan, _)| *work.namespace == *plan.namespace && *work.name == *plan.name)
     }
 
-    /// The server in a pod at a moment; `None` for a pod that serves no page about requests, or did not yet.
+    /// The server in a pod at a time; `None` for a pod without request metrics, or before it was ready.
     pub(super) fn server(&self, work: &Work, pod: &Pod, at: Moment) -> Option<Server<'_>> {
         let (plan, pattern) = self.plan_of(work)?;
         let ready = pod.ready.filter(|ready| *ready <= at)?;
@@ -303,7 +304,7 @@ impl World {
         })
     }
 
-    /// What happened to the requests of a service in `from..to`, of pods that are ready and were all that time.
+    /// Figures of a service's requests in `from..to`, from pods that were ready for the whole span.
     pub fn serving_truth(&self, service: &ObjectKey, from: Moment, to: Moment) -> ServingTruth {
         let mut truth = ServingTruth::default();
         for pod in self.pods.values().filter(|pod| pod.is_ready()) {
@@ -334,7 +335,7 @@ impl World {
         truth
     }
 
-    /// Requests in the queues of a workload's servers, mean over those that are ready; `None` where none tells.
+    /// Mean waiting requests of a workload's ready servers; `None` without request metrics.
     pub(super) fn mean_waiting(&self, work: &Work) -> Option<f64> {
         let pods = work.groups.iter().flat_map(|group| group.live.values());
         let servers = pods.filter_map(|id| self.server(work, self.pods.get(id)?, self.now));
@@ -344,7 +345,7 @@ impl World {
         (count > 0).then(|| sum as f64 / f64::from(count))
     }
 
-    /// The services that tell of their requests.
+    /// The services with request metrics.
     pub fn served(&self) -> Vec<ObjectKey> {
         let works = self
             .works

@@ -1,4 +1,4 @@
-//! Volcano: its queues, the enqueue action that admits a job's PodGroup, and the commands that its controller carries out.
+//! Volcano: its queues, the enqueue action that admits a job's PodGroup, and the commands that its controller executes.
 //!
 //! Sources: volcano-sh/volcano v1.13, `pkg/scheduler/actions/enqueue`, `pkg/controllers/job`, `pkg/controllers/queue`.
 
@@ -13,21 +13,21 @@ use super::requests::text;
 use super::work::{Kind, Scheduler, Work, WorkId};
 use super::{Happening, Ref, World};
 
-/// What a Volcano queue bounds.
+/// The resource that a Volcano queue limits.
 pub(super) const BOUNDED: &str = "nvidia.com/gpu";
 
-/// The queue that Volcano makes above all others.
+/// The root queue, which Volcano creates.
 pub(super) const ROOT: &str = "root";
 
 /// A queue of Volcano.
 #[derive(Clone, Debug)]
 pub(super) struct VolcanoQueue {
     pub name: Name,
-    /// The queue above; empty at the top.
+    /// The parent queue; empty at the top.
     pub parent: Name,
-    /// Devices that it may hold at most; `None` is without bound.
+    /// Most devices that may be allocated; `None` is unlimited.
     pub capability: Option<u32>,
-    /// Devices of its own, which it lends while it does not need them.
+    /// Its own devices, which it lends while it does not need them.
     pub deserved: Option<u32>,
     pub weight: u32,
     pub open: bool,
@@ -39,9 +39,9 @@ pub(super) struct VolcanoQueue {
 /// Devices and PodGroups of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct VolcanoUse {
-    /// Devices of the pods that have a node.
+    /// Devices of the scheduled pods.
     pub allocated: u32,
-    /// Devices of the jobs that are admitted.
+    /// Devices of the admitted jobs.
     pub admitted: u32,
     pub pending: u32,
     pub inqueue: u32,
@@ -59,7 +59,7 @@ impl World {
         })
     }
 
-    /// What a queue's jobs hold.
+    /// Devices and PodGroups of a queue's jobs.
     pub(super) fn volcano_use(&self, queue: &str) -> VolcanoUse {
         let mut all = VolcanoUse::default();
         for work in self.volcano_works(queue) {
@@ -79,14 +79,14 @@ impl World {
         all
     }
 
-    /// Pods of a work that have a node.
+    /// Number of a work's scheduled pods.
     pub(super) fn placed(&self, work: &Work) -> u32 {
         let there = work.pods.iter().filter_map(|id| self.pods.get(id));
         let placed = there.filter(|pod| pod.is_active() && pod.node.is_some());
         placed.count() as u32
     }
 
-    /// The enqueue action: admits the PodGroups that their queues have capability for, by priority, then age.
+    /// The enqueue action: admits PodGroups within their queues' capability, by priority, then age.
     pub(super) fn volcano_enqueue(&mut self) {
         let now = self.now;
         let mut waiting: Vec<(i32, i64, WorkId, Name)> = Vec::new();
@@ -172,7 +172,7 @@ impl World {
         self.kick_scheduler();
     }
 
-    /// A client deleted a queue. Its jobs stay as they are.
+    /// A client deleted a queue. Its jobs are unchanged.
     pub(super) fn delete_volcano_queue(&mut self, key: &ObjectKey) {
         if let Some(at) = self.volcano.iter().position(|it| it.name == key.name) {
             self.retract(&Ref::VolcanoQueue(at), Resource::VolcanoQueues, key.clone());
@@ -180,13 +180,13 @@ impl World {
         }
     }
 
-    /// A client asked for something by a command, which the controller carries out soon.
+    /// A client created a Command, which the controller executes soon.
     pub(super) fn write_command(&mut self, key: ObjectKey, object: Value) {
         self.write_plain(Resource::VolcanoCommands, key.clone(), object);
         self.after(250, Happening::Command(key));
     }
 
-    /// The controller deletes a command and carries it out.
+    /// The controller deletes a Command and executes it.
     pub(super) fn carry_out(&mut self, key: ObjectKey) {
         let resource = Resource::VolcanoCommands;
         let Some(command) = self.plain.remove(&(resource, key.clone())) else {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// A client wrote a Volcano job: its priority class is what may change of it.
+    /// A client wrote a Volcano job: only its priority class may change.
     pub(super) fn write_volcano_job(&mut self, id: WorkId, object: &Value) {
         let class = Name::new(text(object, "/spec/priorityClassName"));
         if let Some(work) = self.works.get_mut(&id)

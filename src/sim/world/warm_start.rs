@@ -1,4 +1,4 @@
-//! The state at the start: a fleet in mid-life, drawn directly instead of being lived through.
+//! The state at the start: a fleet in mid-life, drawn directly instead of simulated.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -10,17 +10,17 @@ use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
 use super::node::NodeId;
 use super::noise::{mix, unit};
 use super::pod::{Ending, PastRun, Phase, PodId};
-use super::work::{Draft, Kind, Profile, State, WorkId};
+use super::work::{Kind, Profile, State, WorkId, WorkParameters};
 use super::{Happening, World, seconds};
 
-/// How full the draw tries to make each pool.
+/// Target allocation of each pool, 0 to 1.
 const FULL: [f64; DRAWN] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
 
-/// One past run is there for so many devices of a pool.
+/// Devices of a pool per past run.
 const PAST_SHARE: u32 = 12;
 
 impl World {
-    /// Draws the whole stationary state.
+    /// Draws the whole initial state.
     pub(super) fn warm_start(&mut self) {
         self.plan_arrivals();
         self.scenarios();
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Makes at once the pods of what was admitted: nobody has waited long for a controller.
+    /// Creates the pods of admitted work immediately, without a controller's delay.
     fn reconcile_admitted(&mut self) {
         let admitted = self.works.iter();
         let admitted = admitted.filter(|(_, work)| work.queued_reconcile && !work.suspended);
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Whatever found a place at once has really been running for a while.
+    /// Sets the start of immediately placed work in the past.
     fn age_the_lucky(&mut self) {
         let now = self.now;
         let lucky: Vec<(WorkId, Moment)> = self
@@ -95,10 +95,10 @@ impl World {
         }
     }
 
-    /// Begins a work that has run since `since`. False, and nothing done, when quota or room is missing.
+    /// Starts a work that has run since `since`. False, without effect, when quota or free devices are missing.
     pub(super) fn begin_running(
         &mut self,
-        draft: Draft,
+        draft: WorkParameters,
         since: Moment,
         only: Option<&[NodeId]>,
     ) -> Option<WorkId> {
@@ -153,16 +153,16 @@ impl World {
         Some(id)
     }
 
-    /// The cluster queue and quota that has room for a work; `None` inside when it needs none.
+    /// The cluster queue and quota that can admit a work; the inner `None` when it needs no quota.
     fn has_quota(&self, id: WorkId) -> Option<Option<(usize, usize)>> {
         let work = self.works.get(&id)?;
         let queue = work.queue.as_ref()?;
         let (cluster, _) = self.queues.find(&work.namespace, queue)?;
         let cell = self.queues.cell(cluster, work)?;
-        (self.queues.room(cluster, cell) >= work.devices()).then_some(Some((cluster, cell)))
+        (self.queues.available(cluster, cell) >= work.devices()).then_some(Some((cluster, cell)))
     }
 
-    /// Marks the indices that an independent work has finished since it began.
+    /// Marks the indices that an independent work has completed since it began.
     fn already_done(&mut self, id: WorkId, group: u32, since: Moment, at: Moment) -> u32 {
         let Some(work) = self.works.get_mut(&id) else {
             return 0;
@@ -180,7 +180,7 @@ impl World {
         done
     }
 
-    /// Seats for pods: as the scheduler would choose, or on the nodes named.
+    /// Nodes for pods: as the scheduler would choose, or the given ones.
     fn seats(
         &self,
         id: WorkId,
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Gives a running work its past: start times, checkpoints, and an end that is still to come.
+    /// Gives a running work its past: start times, checkpoints, and an end in the future.
     fn age(&mut self, id: WorkId, since: Moment) {
         let at = self.now;
         let Some(work) = self.works.get_mut(&id) else {
@@ -246,7 +246,7 @@ impl World {
             let Some(pod) = self.pods.get_mut(&pod_id) else {
                 continue;
             };
-            // Independent members of a sweep are at different places of their own.
+            // Independent members of a sweep are at different points of their runs.
             let began = if gang || single || !batch {
                 since
             } else {
@@ -276,7 +276,7 @@ impl World {
             }
             let started = pod.started.unwrap_or(at);
             if serves && unit(mix(word, 8)) < 0.02 && at.since(started).seconds() > 900 {
-                // It has been out of memory before.
+                // Its container has been OOM-killed before.
                 let again = Moment::from_millis(
                     started.millis()
                         + (at.since(started).millis() as f64 * unit(mix(word, 9)) * 0.9) as i64,
@@ -302,7 +302,7 @@ impl World {
                 self.after(left, Happening::PodEnds(pod_id, ending));
             }
         }
-        // What the API server would still remember of it.
+        // Events that the API server would still have.
         for (began, key, uid, node) in recent {
             let now = std::mem::replace(&mut self.now, began);
             let message = format!("Successfully assigned {key} to {node}");
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// Fills every pool with ordinary work up to its usual level.
+    /// Fills every pool with ordinary work up to its target allocation.
     fn fill(&mut self) {
         for (pool, full) in FULL.iter().enumerate() {
             let capacity = self.capacity(pool);
@@ -326,7 +326,7 @@ impl World {
                 if draft.groups.iter().map(|group| group.1).sum::<u32>() * draft.ask.count
                     > goal - held
                 {
-                    // The last gaps are closed with something small.
+                    // Fills the last gaps with small work.
                     draft = self.small(pool, goal - held, &draft);
                 }
                 let whole = draft.length as f64
@@ -346,9 +346,9 @@ impl World {
         }
     }
 
-    /// A job as one finds it running at a random moment: with odds in proportion to its length.
-    fn seen_at_random(&mut self, pool: usize, capacity: u32, hosts: u32) -> Draft {
-        let mut drawn: Vec<Draft> = (0..6)
+    /// A job as a random observer finds it running: drawn with odds proportional to its length.
+    fn seen_at_random(&mut self, pool: usize, capacity: u32, hosts: u32) -> WorkParameters {
+        let mut drawn: Vec<WorkParameters> = (0..6)
             .map(|_| draw(&mut self.rng, pool, capacity, hosts))
             .collect();
         let total: f64 = drawn.iter().map(|draft| draft.length as f64).sum();
@@ -363,7 +363,7 @@ impl World {
         drawn.swap_remove(at)
     }
 
-    fn small(&mut self, pool: usize, room: u32, like: &Draft) -> Draft {
+    fn small(&mut self, pool: usize, room: u32, like: &WorkParameters) -> WorkParameters {
         if pool == V5P {
             return like.clone();
         }
@@ -379,7 +379,7 @@ impl World {
             },
         );
         let count = if POOLS[pool].mig { 1 } else { count };
-        let mut draft = Draft::new(&like.namespace, &like.name, Kind::Job);
+        let mut draft = WorkParameters::new(&like.namespace, &like.name, Kind::Job);
         draft.user = like.user.clone();
         draft.queue = like.queue.clone();
         draft.class = like.class.clone();
@@ -393,15 +393,15 @@ impl World {
         draft
     }
 
-    /// Units of a pool's first resource that somebody holds.
+    /// Allocated units of a pool's first resource.
     pub(super) fn held_units(&self, pool: usize) -> u32 {
         self.pools[pool]
             .iter()
-            .map(|id| self.nodes[*id].held.iter().flatten().count() as u32)
+            .map(|id| self.nodes[*id].unit_pods.iter().flatten().count() as u32)
             .sum()
     }
 
-    /// Ordinary jobs that have been waiting, and some that ended within the last half hour.
+    /// Ordinary jobs that are pending, and some that ended within the last half hour.
     fn wait_in_line(&mut self) {
         for (pool, share) in [
             (H100, 0.06),
@@ -436,7 +436,7 @@ impl World {
         self.recent_past();
     }
 
-    /// Work that has just ended, well and badly.
+    /// Work that ended recently, successfully or not.
     fn recent_past(&mut self) {
         let total: u32 = (0..DRAWN).map(|pool| self.capacity(pool)).sum();
         for at in 0..(total / 160).clamp(2, 200) {
@@ -465,8 +465,8 @@ impl World {
         }
     }
 
-    /// What ran well lately and has not been cleared away yet: the runs that forecasts learn from. Drawn apart, so that all
-    /// else is as it would be without.
+    /// Successful runs that are not cleaned up yet, from which forecasts learn. Drawn from a random stream of their own, so that
+    /// the rest of the world does not depend on them.
     fn past_runs(&mut self) {
         let mut rng = Pcg64Mcg::seed_from_u64(mix(self.options.seed, 0x9a57));
         for pool in 0..DRAWN {
@@ -493,8 +493,8 @@ impl World {
         }
     }
 
-    /// Puts in a work of one pod that ran on a node.
-    fn has_run(&mut self, draft: Draft, node: NodeId, began: Moment, ended: Moment) {
+    /// Adds a finished work of one pod that ran on a node.
+    fn has_run(&mut self, draft: WorkParameters, node: NodeId, began: Moment, ended: Moment) {
         let ending = draft.ending;
         let now = std::mem::replace(&mut self.now, began);
         let id = self.begin(draft, began.minus(seconds(30)));
@@ -549,7 +549,7 @@ impl World {
             .collect()
     }
 
-    /// True when the pool is there with at least so many nodes.
+    /// True when the pool has at least this many nodes.
     pub(super) fn has(&self, pool: usize, nodes: usize) -> bool {
         self.pools[pool].len() >= nodes
     }

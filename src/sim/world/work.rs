@@ -1,4 +1,4 @@
-//! A piece of work: what a team calls its job, with the controller objects and pods that carry it.
+//! A piece of work: what a team calls its job, with its controller objects and pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Kind {
         matches!(self, Self::JobSet | Self::Job)
     }
 
-    /// A pod's name follows from its place: the next one there waits until the last has gone.
+    /// A pod's name follows from its index: a replacement waits until the last pod is deleted.
     pub(super) const fn keeps_names(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// The field that suspends it, where it has one.
+    /// The JSON pointer of the field that suspends it; empty without one.
     pub(super) const fn suspend_path(self) -> &'static str {
         match self {
             Self::PyTorchJob => "/spec/runPolicy/suspend",
@@ -86,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// The kind's word in the API.
+    /// The kind's name in the API.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::JobSet => "JobSet",
@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-/// Who places a work's pods.
+/// The scheduler that places a work's pods.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Scheduler {
     /// kube-scheduler.
@@ -115,7 +115,7 @@ pub(super) enum Scheduler {
 }
 
 impl Scheduler {
-    /// Its name in pods.
+    /// Its `schedulerName` in pods.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Kube => "default-scheduler",
@@ -125,35 +125,35 @@ impl Scheduler {
     }
 }
 
-/// The word for Volcano's Job, whose kind is that of Kubernetes' own in another group.
+/// Name for Volcano's Job, which has the same kind as Kubernetes' own Job in another group.
 pub(super) const VOLCANO_JOB: &str = "VolcanoJob";
 
 /// How the work uses its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Profile {
-    /// Training: busy, in step with its peers, with dips for checkpoints.
+    /// Training: busy, synchronized with its peers, with dips for checkpoints.
     Train,
-    /// Training that waits for its input.
+    /// Training that is limited by its input.
     InputBound,
-    /// A small training of a sweep: busy, on its own.
+    /// A small training of a sweep: busy, independent of others.
     Sweep,
     /// Evaluation: bursts.
     Eval,
-    /// Inference: follows the day.
+    /// Inference: follows the daily load curve.
     Serve,
-    /// A notebook: memory held, nothing done.
+    /// A notebook: memory allocated, no compute.
     Notebook,
     /// No device at all.
     Infra,
 }
 
-/// What one pod asks for.
+/// Resource requests of one pod.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Ask {
+pub(super) struct WorkloadRequests {
     /// Extended resource, if any.
     pub resource: Option<Name>,
     pub count: u32,
-    /// The ResourceClaimTemplate by which it asks for them, where it does so by claim.
+    /// The ResourceClaimTemplate of its devices, if it requests them through DRA.
     pub claim: Option<Name>,
     pub cpu_milli: i64,
     pub memory_mib: i64,
@@ -169,18 +169,18 @@ pub(super) struct Toleration {
     pub seconds: Option<i64>,
 }
 
-/// How large a part of the pods must stay up.
+/// The bound of a disruption budget.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Bound {
+pub(super) enum DisruptionBound {
     /// At least this value (a number or a percentage).
     MinAvailable(Value),
-    /// At most this value away.
+    /// At most this value (a number or a percentage) unavailable.
     MaxUnavailable(Value),
 }
 
 /// One replicated part of a work: a child Job, a ReplicaSet, or the controller itself.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct ReplicaGroup {
     /// Name of the object that owns the pods.
     pub name: Name,
     pub uid: u64,
@@ -189,7 +189,7 @@ pub(super) struct Group {
     pub completions: u32,
     /// Live pods by index.
     pub live: BTreeMap<u32, PodId>,
-    /// Indices that are done.
+    /// Indices that have completed.
     pub done: BTreeSet<u32>,
     pub failed: u32,
     pub started: Option<Moment>,
@@ -197,14 +197,14 @@ pub(super) struct Group {
     pub edit: Edit,
 }
 
-/// Where a work stands.
+/// Phase of a work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// Suspended, queued, or its pods are not all placed.
     Waiting,
     /// All its pods run.
     Running,
-    /// Over: when, and whether well.
+    /// Over: when, and whether it succeeded.
     Done(Moment, bool),
 }
 
@@ -215,9 +215,9 @@ pub(super) struct Workload {
     pub uid: u64,
     pub created: Moment,
     pub active: bool,
-    /// A priority written over the class's.
+    /// A priority that overrides the class's.
     pub priority: Option<i32>,
-    /// Cluster queue and quota while it is reserved, since when.
+    /// Cluster queue and quota while quota is reserved, and since when.
     pub reserved: Option<(usize, usize, Moment)>,
     /// Devices that the reservation counts.
     pub size: u32,
@@ -229,7 +229,7 @@ pub(super) struct Workload {
     pub preempted: Option<Name>,
     pub pods_ready: Option<Moment>,
     pub evictions: u32,
-    /// When it entered the queue, of late: how long it waits.
+    /// When it was last queued.
     pub queued: Moment,
     pub edit: Edit,
 }
@@ -249,8 +249,8 @@ pub(super) struct Work {
     /// Priority class; may be empty.
     pub class: Name,
     pub priority: i32,
-    pub ask: Ask,
-    /// The pool it must run on, when it names one by its labels.
+    pub ask: WorkloadRequests,
+    /// The pool that it must run on, if its labels select one.
     pub pool: Option<usize>,
     pub selector: BTreeMap<Name, Name>,
     pub tolerations: Vec<Toleration>,
@@ -261,17 +261,17 @@ pub(super) struct Work {
     pub group_class: Name,
     /// Since when Volcano has admitted its PodGroup.
     pub inqueue: Option<Moment>,
-    /// Each group sits on one TPU slice of its own.
+    /// Each group has a TPU slice of its own.
     pub sliced: bool,
-    pub groups: Vec<Group>,
+    pub groups: Vec<ReplicaGroup>,
     pub profile: Profile,
     /// Mean utilization of its devices while it works, 0 to 1.
     pub util: f64,
-    /// Share of device memory that it holds, 0 to 1.
+    /// Share of device memory that it uses, 0 to 1.
     pub memory: f64,
-    /// Pod index and device within the pod that hold the gang back.
+    /// Pod index and device within the pod of the gang's straggler.
     pub straggler: Option<(u32, u32)>,
-    /// A rank has died without a word: the rest wait for it since then.
+    /// Since when a rank has been dead without an error: the other ranks wait for it.
     pub stalled: Option<Moment>,
     /// Milliseconds of work in all (of one pod, when the pods are independent).
     pub length: i64,
@@ -282,7 +282,7 @@ pub(super) struct Work {
     /// Milliseconds of work that checkpoints have saved.
     pub saved: i64,
     pub image: &'static str,
-    /// Held by whoever owns it.
+    /// True while its owner has it suspended.
     pub held: bool,
     pub suspended: bool,
     pub suspended_since: Moment,
@@ -291,33 +291,33 @@ pub(super) struct Work {
     /// The run that events refer to.
     pub epoch: u32,
     pub restarts: u32,
-    /// RayClusters that it has had before the one of now.
+    /// RayClusters that it had before the current one.
     pub clusters: u32,
     /// Why it failed: reason and message of the condition.
     pub failure: Option<(Name, Name)>,
     /// Least and most replicas of a service over the day.
     pub curve: Option<(u32, u32)>,
     pub workload: Option<Workload>,
-    /// Every pod of it that still exists.
+    /// Every pod that still exists.
     pub pods: BTreeSet<PodId>,
-    /// Labels beside the usual ones.
+    /// Labels besides the usual ones.
     pub labels: Vec<(Name, Name)>,
-    /// The controller as a client wrote it.
+    /// The controller object as a client wrote it.
     pub foreign: Option<Arc<Value>>,
-    /// Nodes whose labels its selector matches, and the version of the fleet's labels they were found in.
+    /// Nodes that match its selector, and the version of the fleet's labels at that time.
     pub matching: Option<(u64, Box<[usize]>)>,
-    /// A reconcile is already on the agenda.
+    /// A reconcile is already scheduled.
     pub queued_reconcile: bool,
     pub edit: Edit,
 }
 
 impl Work {
-    /// Devices that all its pods ask for at the same time.
+    /// Devices that its concurrent pods request together.
     pub(super) fn devices(&self) -> u32 {
         self.width() * self.ask.count
     }
 
-    /// Pods at the same time.
+    /// Number of concurrent pods.
     pub(super) fn width(&self) -> u32 {
         self.groups
             .iter()
@@ -325,7 +325,7 @@ impl Work {
             .sum()
     }
 
-    /// Name and uid of a RayCluster that it has, or had: so many were there before it.
+    /// Name and uid of its current or a former RayCluster; `before` is the number of earlier ones.
     pub(super) fn cluster(&self, before: u32) -> (Name, u64) {
         let uid = mix(self.uid, 0xc1 + u64::from(before));
         let name = Name::from(format!("{}-{}", self.name, suffix(uid, 5)));
@@ -337,7 +337,7 @@ impl Work {
         mix(self.uid, 0x1ead)
     }
 
-    /// Kind, name and uid of what owns a pod at this place, of this attempt; `None` for a pod without a controller.
+    /// Kind, name and uid of the owner of a pod at this index and attempt; `None` for a pod without a controller.
     pub(super) fn owner_of(
         &self,
         group: u32,
@@ -364,7 +364,7 @@ impl Work {
         }
     }
 
-    /// The objects between the controller and its pods, those included that are not there at every time.
+    /// The objects between the controller and its pods, including those that do not exist at all times.
     pub(super) fn children(&self) -> Vec<(Resource, Name)> {
         let groups = |resource| {
             let names = self.groups.iter().map(|group| group.name.clone());
@@ -391,7 +391,8 @@ impl Work {
         }
     }
 
-    /// A child that is made with pods and goes before its controller: a RayCluster, or the workers of a leader.
+    /// True for a child that is created with the pods and deleted before its controller: a RayCluster, or the workers of a
+    /// leader.
     pub(super) fn comes_with_pods(&self, child: usize) -> bool {
         match self.kind {
             Kind::RayJob => true,
@@ -416,15 +417,15 @@ impl Work {
         matches!(self.state, State::Done(..))
     }
 
-    /// Key of a pod's noise that all ranks share.
+    /// Noise key that all ranks of a work share.
     pub(super) fn noise(&self) -> u64 {
         self.uid
     }
 }
 
-/// What is needed to begin a work.
+/// Parameters of a new work.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct WorkParameters {
     pub namespace: Name,
     pub name: Name,
     pub kind: Kind,
@@ -433,14 +434,14 @@ pub(super) struct Draft {
     pub queue: Option<Name>,
     pub class: Name,
     pub priority: i32,
-    pub ask: Ask,
+    pub ask: WorkloadRequests,
     pub pool: Option<usize>,
     pub selector: BTreeMap<Name, Name>,
     pub tolerations: Vec<Toleration>,
     pub gang: bool,
     pub scheduler: Scheduler,
     pub sliced: bool,
-    /// Groups, pods at the same time and completions of each.
+    /// Groups: name, concurrent pods and completions of each.
     pub groups: Vec<(Name, u32, u32)>,
     pub profile: Profile,
     pub util: f64,
@@ -455,8 +456,8 @@ pub(super) struct Draft {
     pub foreign: Option<Arc<Value>>,
 }
 
-impl Draft {
-    /// A one-pod job of nothing in particular.
+impl WorkParameters {
+    /// A one-pod job with default values.
     pub(super) fn new(namespace: &str, name: &str, kind: Kind) -> Self {
         Self {
             namespace: Name::new(namespace),
@@ -467,7 +468,7 @@ impl Draft {
             queue: None,
             class: Name::default(),
             priority: 0,
-            ask: Ask::default(),
+            ask: WorkloadRequests::default(),
             pool: None,
             selector: BTreeMap::new(),
             tolerations: Vec::new(),
@@ -502,7 +503,7 @@ impl Draft {
         self
     }
 
-    /// The same with groups of these names, each of so many pods.
+    /// The same with groups of these names, each with its number of pods.
     pub(super) fn roles(mut self, roles: &[(&str, u32)]) -> Self {
         self.groups = roles
             .iter()
@@ -517,7 +518,7 @@ impl Draft {
         self
     }
 
-    /// The same with so many equal groups.
+    /// The same with this many equal groups.
     pub(super) fn shape(mut self, groups: u32, parallelism: u32, completions: u32) -> Self {
         self.groups = (0..groups)
             .map(|at| {

@@ -1,8 +1,8 @@
-//! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
+//! Watches of the API server's tables: one task per table lists and watches, and projects each object without keeping it.
 
 pub(super) mod order;
+mod reporting;
 pub(super) mod several;
-mod telling;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,66 +16,66 @@ use tokio::sync::mpsc;
 use cluster::pod::PodObject;
 use cluster::table;
 use model::base::{Moment, Name, Names};
-use model::fleet::observe::{Extent, Lost, Observation, Table};
+use model::fleet::observe::{ListedNamespaces, Lost, Observation, Table};
 
 use super::again::Again;
 use super::api_error::{ApiError, What};
-use super::api_stats::{ApiStats, Class};
+use super::api_stats::{ApiStats, RequestClass};
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
 use super::watch_object::{WatchObject, resource};
-use telling::ROW_EVERY;
+use reporting::ROW_EVERY;
 
-/// Observations are handed over in batches of at most this many.
+/// Most observations in one batch.
 const BATCH: usize = 256;
 
-/// Objects a page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 500;
 
-/// A watch is renewed after this many seconds; a silent one is noticed as late as that.
+/// Timeout of a watch in seconds, after which it is renewed; a dead watch is noticed at that time at the latest.
 const WATCH_SECONDS: u32 = 180;
 
-/// A list that gives nothing for this long is stuck.
+/// A list that sends nothing for this long is treated as stuck.
 const LIST_PATIENCE: Duration = Duration::from_secs(75);
 
-/// Events in a row that cannot be read before the whole answer counts as nonsense.
+/// Unreadable events in a row before the whole answer counts as invalid.
 const NONSENSE: u32 = 20;
 
-/// Which namespaces to look into.
+/// Which namespaces to read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Namespaces {
-    /// All of them; where that is refused, this one.
+    /// All namespaces; where that is forbidden, `otherwise`.
     All {
         /// The context's namespace.
         otherwise: String,
     },
-    /// This one.
+    /// One namespace.
     One(String),
-    /// These, each for itself.
+    /// Several namespaces, each listed and watched separately.
     Several(Vec<String>),
 }
 
-/// What every table's task shares.
+/// What the tasks of all tables share.
 pub(super) struct Shared {
     pub client: Client,
     pub stats: Arc<ApiStats>,
     pub server: Arc<ServerApi>,
     pub namespaces: Namespaces,
     pub names: Arc<Mutex<Names>>,
-    /// How many names there were when those out of use were last forgotten.
+    /// Number of interned names after the last cleanup of unused ones.
     pub kept: AtomicUsize,
     pub out: mpsc::Sender<Vec<Observation>>,
-    /// Whoever wants to know of pods that serve readings.
+    /// Receives pods that serve metrics pages, if anything scrapes them.
     pub serving: Option<Serving>,
-    /// Namespace of the ConfigMap that holds the queues of `govern`.
+    /// Namespace of the ConfigMap that contains the queues of `govern`.
     pub govern_namespace: String,
-    /// Cluster queues with work that waits.
+    /// Cluster queues with pending workloads.
     pub waiting: order::Waiting,
-    /// Asks every table to be listed anew.
+    /// Requests a new list of every table.
     pub again: Again,
 }
 
-/// Lists and watches `table` until it is dropped or nobody listens.
+/// Lists and watches `table` until the task is dropped or the receiver is closed.
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
     let out = Follower::new(&shared, table).run().await;
     if out.is_err() {
@@ -83,22 +83,22 @@ pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
     }
 }
 
-/// Nobody listens: the task ends.
+/// The receiver is closed: the task ends.
 struct ChannelClosed;
 
-/// Why a watcher was given up.
+/// Why a watcher ended.
 enum Exit {
-    /// To start over, after a wait.
+    /// Start over after this wait.
     Restart(Duration),
     /// The table is not served.
     Absent,
-    /// All namespaces are refused: only this one.
+    /// Listing all namespaces is forbidden: only this one.
     Narrow(String),
-    /// The server does not stream lists.
+    /// The server does not support streaming lists.
     PlainLists,
 }
 
-/// How far a table's source has come.
+/// State of a table's source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Nothing has been listed yet.
@@ -112,30 +112,30 @@ enum Phase {
 struct Follower<'s> {
     shared: &'s Shared,
     table: Table,
-    class: Class,
+    class: RequestClass,
     batch: Vec<Observation>,
     phase: Phase,
-    /// The trouble that was told of, until it is over.
+    /// The failure that was reported and is not over yet.
     lost: Option<Lost>,
     failed_at: Option<Moment>,
     met: Option<What>,
     attempt: u32,
     unreadable: u32,
-    /// Lists that began since the last one that ended.
+    /// Lists that began since the last one that completed.
     hollow: u32,
     errors: u64,
     skipped: u64,
     narrowed: Option<String>,
-    /// It was whole once: a refusal now is a loss, before it is a matter of rights.
+    /// The table was complete once: a refusal is reported as a loss before it counts as missing rights.
     listed: bool,
     widen_at: Option<Moment>,
-    /// All namespaces have been listed: a refusal now is a passing one.
+    /// All namespaces were listed once: a refusal now may be transient.
     wide_listed: bool,
     awaits_return: bool,
     streams: bool,
     row_at: Option<Moment>,
     again: Again,
-    /// Discovery is to be asked anew, whatever it said lately.
+    /// Repeat discovery, whatever its last answer was.
     afresh: bool,
 }
 
@@ -144,7 +144,7 @@ impl<'s> Follower<'s> {
         Self {
             shared,
             table,
-            class: Class::Table(table),
+            class: RequestClass::Table(table),
             batch: Vec::new(),
             phase: Phase::New,
             lost: None,
@@ -168,7 +168,7 @@ impl<'s> Follower<'s> {
     }
 
     async fn run(mut self) -> Result<(), ChannelClosed> {
-        // The version that has just turned out not to be served, which discovery may still name.
+        // The version that turned out not to be served, though discovery may still list it.
         let mut gone: Option<String> = None;
         loop {
             let place = table::place(self.table);
@@ -202,7 +202,7 @@ impl<'s> Follower<'s> {
         }
     }
 
-    /// Runs one watcher for as long as it is of use.
+    /// Runs one watcher until it ends.
     async fn watch(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
@@ -243,7 +243,7 @@ impl<'s> Follower<'s> {
         let mut again = self.again.clone();
         loop {
             let listing = self.phase != Phase::Watching;
-            // A stream of a list that never ends its list is from a server that ignores the request for one.
+            // A streaming list that never completes comes from a server that ignores the request for one.
             let patience = if !listing {
                 ROW_EVERY
             } else if streams && begun {
@@ -272,19 +272,19 @@ impl<'s> Follower<'s> {
                     }
                     return Ok(Exit::Restart(Duration::ZERO));
                 }
-                () = again.asked() => {
+                () = again.requested() => {
                     self.again.done();
                     if listing {
                         continue;
                     }
-                    // All namespaces may be allowed by now.
+                    // Listing all namespaces may be allowed by now.
                     self.narrowed = None;
                     return Ok(Exit::Restart(Duration::ZERO));
                 }
                 () = self.shared.out.closed() => return Err(ChannelClosed),
             };
             if self.shared.stats.epoch() != epoch {
-                // Another server: what it says from our revision on is about other things.
+                // Another server answers: its events after our revision are unrelated to the list.
                 return Ok(Exit::Restart(Duration::ZERO));
             }
             let event = match event {
@@ -313,7 +313,7 @@ impl<'s> Follower<'s> {
                     begun = true;
                     self.take(Event::Init);
                     self.hollow += 1;
-                    // Lists that begin again and again and never end.
+                    // Lists that begin again and again and never complete.
                     if self.hollow > 3 {
                         self.hollow = 0;
                         if streams {
@@ -339,7 +339,7 @@ impl<'s> Follower<'s> {
                     continue;
                 }
             }
-            // What is there already goes into the same batch; errors wait for their turn.
+            // Events that are ready go into the same batch; errors are handled after it.
             while self.batch.len() < BATCH {
                 match ready(&mut events) {
                     Some(Ok(event)) => self.take(event),
@@ -431,24 +431,24 @@ impl<'s> Follower<'s> {
         }
     }
 
-    /// The namespaces that are listed.
-    fn extent(&self) -> Extent {
+    /// The namespaces that this table lists.
+    fn extent(&self) -> ListedNamespaces {
         let one = |name: &String| Arc::from([Name::new(name)]);
         match (&self.narrowed, &self.shared.namespaces) {
-            (Some(only), _) => Extent::Only(one(only)),
-            (None, Namespaces::One(chosen)) => Extent::Chosen(one(chosen)),
-            (None, Namespaces::All { .. } | Namespaces::Several(_)) => Extent::All,
+            (Some(only), _) => ListedNamespaces::Only(one(only)),
+            (None, Namespaces::One(chosen)) => ListedNamespaces::Chosen(one(chosen)),
+            (None, Namespaces::All { .. } | Namespaces::Several(_)) => ListedNamespaces::All,
         }
     }
 
-    /// Tells whoever asks for the order of pending work.
+    /// Notes cluster queues with pending workloads, for the query of their order.
     fn note(&self, observation: &Observation) {
         if self.table == Table::ClusterQueues {
             self.shared.waiting.note(observation);
         }
     }
 
-    /// Forgets names that nobody holds: after a list, and whenever there are twice as many as were of use.
+    /// Drops unused interned names: after a list, and when their number has doubled since the last cleanup.
     fn forget_names(&self, now: bool) {
         let kept = self.shared.kept.load(Ordering::Relaxed);
         let mut names = self.names();
@@ -465,7 +465,7 @@ impl<'s> Follower<'s> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Meets an error: waits where the same watcher can go on, or says why it cannot.
+    /// Handles an error: waits where the same watcher can continue, or returns why it cannot.
     async fn meet(
         &mut self,
         error: &watcher::Error,
@@ -474,7 +474,7 @@ impl<'s> Follower<'s> {
     ) -> Result<Option<Exit>, ChannelClosed> {
         let trouble = ApiError::of_watcher(self.table, error);
         match trouble.what {
-            // The server forgot where we were, which it may: the list that follows is no failure.
+            // The revision expired, which is normal: the list that follows is no failure.
             What::Expired => {
                 let wait = self.again();
                 self.pause(wait).await?;
@@ -485,7 +485,7 @@ impl<'s> Follower<'s> {
                 self.skipped += 1;
                 self.unreadable += 1;
                 if self.unreadable < NONSENSE {
-                    // Only an event without a version makes the watcher list anew.
+                    // Only an event without a resourceVersion makes the watcher list again.
                     if matches!(error, watcher::Error::NoResourceVersion) {
                         let wait = self.again();
                         self.pause(wait).await?;
@@ -505,7 +505,7 @@ impl<'s> Follower<'s> {
             _ => {}
         }
         let wait = self.fail(&trouble).await?;
-        // A watcher that the server does not understand, or that reads nonsense, would go on for ever.
+        // A watcher whose request the server rejects, or that reads invalid data, would otherwise retry forever.
         let hopeless = matches!(
             trouble.what,
             What::Misunderstood | What::Garbled | What::Missing
@@ -518,14 +518,14 @@ impl<'s> Follower<'s> {
     }
 }
 
-/// What is there without waiting; `None` also at the end, which the next wait will find.
+/// The next event if one is ready; also `None` at the end of the stream, which the next wait detects.
 fn ready<S: Stream + Unpin>(events: &mut S) -> Option<S::Item> {
     events.next().now_or_never().flatten()
 }
 
-/// A pod as it was seen; whoever scrapes hears of it too.
+/// A pod's observation; also passed to the scraper if the pod serves metrics.
 fn seen_pod(pod: &PodObject, serving: Option<&Serving>, names: &mut Names) -> Option<Observation> {
-    let serves = serving.is_some_and(|serving| serving.wants(pod));
+    let serves = serving.is_some_and(|serving| serving.is_model_server(pod));
     let seen = pod.seen(serves, names)?;
     if let Some(serving) = serving {
         serving.seen(serves, &seen, pod);

@@ -1,4 +1,4 @@
-//! The order of Kueue's pending work, from its visibility API where it is served: one queue at a time, never often.
+//! The order of Kueue's pending workloads, from its visibility API where it is served: one queue at a time, rate limited.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,40 +17,40 @@ use super::super::again::Again;
 use super::super::api_stats::Clock;
 use super::super::fetch::escaped;
 
-/// The API group that Kueue serves beside its own.
+/// The API group of Kueue's visibility API.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
 
-/// Some queue's order is asked for this often.
+/// Interval between queries of any queue's order.
 const TICK: Duration = Duration::from_secs(20);
 
-/// Between two queues that were never asked after.
+/// Wait between two queues that were never queried.
 const SOON: Duration = Duration::from_millis(30);
 
-/// One queue's order is asked for this often at most.
+/// Shortest interval between queries of one queue.
 const EACH: Duration = Duration::from_secs(60);
 
-/// A server that does not serve it, or not to us, is asked again after this time.
+/// A server that does not serve the API, or forbids it, is queried again after this time.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// One that has told before and fails now, as while Kueue is started anew, is asked again after this time.
+/// An API that answered before and fails now, as during a restart of Kueue, is queried again after this time.
 const RETURN: Duration = Duration::from_secs(30);
 
-/// How long an answer may take.
+/// Timeout of one query.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most workloads of one answer: nobody looks at who stands behind them.
+/// Most workloads per answer.
 const MOST: u32 = 1000;
 
-/// Cluster queues with work that waits, as their watch tells.
+/// Cluster queues with pending workloads, as reported by their watch.
 #[derive(Clone, Default)]
 pub(crate) struct Waiting {
     queues: Arc<Mutex<BTreeMap<Name, u32>>>,
-    /// A queue has work that waits which had none, or was not known.
+    /// Signals that a queue has pending workloads which had none, or was unknown.
     news: Arc<Notify>,
 }
 
 impl Waiting {
-    /// Notes what an observation says of a cluster queue.
+    /// Records a cluster queue's state from an observation.
     pub(super) fn note(&self, observation: &Observation) {
         let mut all = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         match observation {
@@ -93,7 +93,7 @@ pub(crate) struct WatchRequest {
 }
 
 impl WatchRequest {
-    /// Asks for the order of one queue after the other until nobody listens.
+    /// Queries the order of one queue after the other until the receiver is closed.
     pub(crate) async fn run(mut self) {
         let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
@@ -104,7 +104,7 @@ impl WatchRequest {
                 wait => wait,
             };
             ever |= !told.is_empty();
-            // A queue that is new is asked after at once, unless nobody would answer.
+            // A new queue is queried at once, unless the API does not answer.
             let news = async {
                 match !told.is_empty() || wait < RETURN {
                     true => self.waiting.news.notified().await,
@@ -113,7 +113,7 @@ impl WatchRequest {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.again.asked() => {
+                () = self.again.requested() => {
                     for at in told.values_mut() {
                         *at = at.minus(EACH);
                     }
@@ -124,7 +124,7 @@ impl WatchRequest {
         }
     }
 
-    /// One look; how long to wait for the next.
+    /// One query; returns how long to wait for the next.
     async fn look(
         &self,
         told: &mut BTreeMap<Name, Moment>,
@@ -144,7 +144,7 @@ impl WatchRequest {
         let due = waiting
             .into_iter()
             .filter(|queue| {
-                // A clock that was set back must not silence a queue.
+                // A clock that was set back must not stop a queue's queries.
                 told.get(queue)
                     .is_none_or(|at| now < *at || now.since(*at) >= EACH.into())
             })
@@ -154,7 +154,7 @@ impl WatchRequest {
             *version = self.version().await;
         }
         let Some(served) = version.clone() else {
-            self.tell(Observation::OrderNotTold).await;
+            self.send(Observation::OrderNotTold).await;
             return AGAIN;
         };
         let path = format!(
@@ -168,7 +168,7 @@ impl WatchRequest {
                     list.read(&queue, &mut names)
                 };
                 told.insert(queue, (self.clock)());
-                self.tell(Observation::Pending(Box::new(pending))).await;
+                self.send(Observation::Pending(Box::new(pending))).await;
                 let all_told = self
                     .waiting
                     .queues()
@@ -177,12 +177,12 @@ impl WatchRequest {
                 if all_told { TICK } else { SOON }
             }
             None => {
-                // Not told is not known: better no place than an old one.
+                // An unknown order is reported as such: no position is better than an old one.
                 *version = None;
                 for queue in std::mem::take(told).into_keys() {
                     self.forget(queue).await;
                 }
-                self.tell(Observation::OrderNotTold).await;
+                self.send(Observation::OrderNotTold).await;
                 AGAIN
             }
         }
@@ -212,12 +212,12 @@ impl WatchRequest {
 
     async fn forget(&self, queue: Name) {
         let rows = Vec::new();
-        self.tell(Observation::Pending(Box::new(Pending { queue, rows })))
+        self.send(Observation::Pending(Box::new(Pending { queue, rows })))
             .await;
     }
 
-    async fn tell(&self, news: Observation) {
-        // Nobody listens: the loop will see.
+    async fn send(&self, news: Observation) {
+        // A closed receiver is noticed in the loop.
         let _ = self.out.send(vec![news]).await;
     }
 }

@@ -1,8 +1,8 @@
-//! Several namespaces: each is listed and watched for itself, and told of as one table.
+//! Several namespaces: each is listed and watched separately, and reported as one table.
 //!
-//! The ledger knows lists of whole tables only. So what one namespace's new list no longer mentions is told as gone
-//! here, the table counts as listed when every namespace is that is not refused to us, and as lost while any is. A
-//! namespace that is refused is not visible: the others are the whole then, and the extent says so.
+//! The ledger knows only lists of complete tables, so objects missing from a namespace's new list are reported as deleted here.
+//! The table counts as listed when every permitted namespace is listed, and as lost while any is lost. A forbidden
+//! namespace is not visible: the table then consists of the others, and its extent is limited to them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -15,29 +15,29 @@ use tokio::task::JoinSet;
 use crate::serving::Serving;
 use model::base::{Name, ObjectKey};
 use model::fleet::observe::{
-    Extent, Lost, LostKind, Observation, SourceHealth, SourceState, Table,
+    ListedNamespaces, Lost, LostKind, Observation, SourceHealth, SourceState, Table,
 };
 
 use super::{Namespaces, Shared};
 
-/// Batches of one namespace that may wait.
+/// Batches of one namespace that may be buffered.
 const BACKLOG: usize = 16;
 
 /// One namespace's part of the table.
 #[derive(Default)]
-struct Part {
+struct NamespaceTable {
     namespace: String,
     listed: bool,
     lost: Option<Lost>,
     absent: bool,
     keys: FxHashSet<ObjectKey>,
-    /// What the list under way has mentioned.
+    /// Keys that the list in progress has returned.
     listing: Option<FxHashSet<ObjectKey>>,
     row: Option<SourceHealth>,
 }
 
-impl Part {
-    /// True when it is refused to us and never was listed.
+impl NamespaceTable {
+    /// True when the namespace is forbidden and was never listed.
     fn is_refused(&self) -> bool {
         let refused = |lost: &Lost| lost.kind == LostKind::Rights;
         !self.listed && self.lost.as_ref().is_some_and(refused)
@@ -47,16 +47,16 @@ impl Part {
 /// The parts as one table.
 struct Whole {
     table: Table,
-    parts: Vec<Part>,
+    parts: Vec<NamespaceTable>,
     begun: bool,
     ended: bool,
-    told: Option<Lost>,
-    /// Which namespaces were said to be listed.
-    extent: Option<Extent>,
+    reported_loss: Option<Lost>,
+    /// The last reported extent.
+    extent: Option<ListedNamespaces>,
     serving: Option<Serving>,
 }
 
-/// Lists and watches `table` in each of `namespaces` until it is dropped or nobody listens.
+/// Lists and watches `table` in each of `namespaces` until the task is dropped or the receiver is closed.
 pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<String>) {
     let mut tasks = JoinSet::new();
     let mut parts = Vec::new();
@@ -81,9 +81,9 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
             let batch: Vec<Observation> = seen.recv().await?;
             Some(((number, batch), seen))
         })));
-        parts.push(Part {
+        parts.push(NamespaceTable {
             namespace,
-            ..Part::default()
+            ..NamespaceTable::default()
         });
     }
     let serving = shared.serving.clone().filter(|_| table == Table::Pods);
@@ -92,7 +92,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
         parts,
         begun: false,
         ended: false,
-        told: None,
+        reported_loss: None,
         extent: None,
         serving,
     };
@@ -117,7 +117,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
 }
 
 impl Whole {
-    /// Takes in what one part tells; gives what the table tells.
+    /// Applies one part's observation; appends the table's observations to `out`.
     fn take(&mut self, number: usize, observation: Observation, out: &mut Vec<Observation>) {
         let part = &mut self.parts[number];
         if let Some(key) = key_of(&observation) {
@@ -161,7 +161,7 @@ impl Whole {
                 part.lost = None;
                 part.keys.clear();
                 part.listing = None;
-                // Served nowhere or everywhere: one word of it is enough.
+                // A kind is served in all namespaces or in none: one report is enough.
                 let first = !std::mem::replace(&mut part.absent, true);
                 if first {
                     out.push(Observation::Absent(self.table));
@@ -174,7 +174,7 @@ impl Whole {
                 }
                 out.push(Observation::Gone(table, key));
             }
-            // Each part knows of its own namespace only.
+            // Each part's extent covers only its own namespace.
             Observation::Covers(_) => {}
             Observation::Source(row) => {
                 part.row = Some(row);
@@ -184,9 +184,9 @@ impl Whole {
         }
     }
 
-    /// Tells how the table stands once each part is listed or lost.
+    /// Reports the table's state once each part is listed or lost.
     fn settle(&mut self, out: &mut Vec<Observation>) {
-        let settled = |part: &Part| part.listed || part.absent || part.lost.is_some();
+        let settled = |part: &NamespaceTable| part.listed || part.absent || part.lost.is_some();
         if !self.parts.iter().all(settled) {
             return;
         }
@@ -195,23 +195,23 @@ impl Whole {
             self.tell_extent(out);
         }
         if let Some(lost) = lost {
-            if self.told.as_ref() != Some(&lost) {
-                self.told = Some(lost.clone());
+            if self.reported_loss.as_ref() != Some(&lost) {
+                self.reported_loss = Some(lost.clone());
                 out.push(Observation::Lost(self.table, lost));
             }
         } else if !std::mem::replace(&mut self.ended, true) {
-            self.told = None;
+            self.reported_loss = None;
             out.push(Observation::End(self.table));
-        } else if self.told.take().is_some() {
+        } else if self.reported_loss.take().is_some() {
             out.push(Observation::Back(self.table));
         }
         if let Some(serving) = &self.serving {
-            // The first time this ends the list; later there is none to end.
+            // The first time, this ends the list; later calls have no effect.
             serving.end();
         }
     }
 
-    /// Says which namespaces are listed, where that is news.
+    /// Reports which namespaces are listed, if that changed.
     fn tell_extent(&mut self, out: &mut Vec<Observation>) {
         if self.table != Table::Pods {
             return;
@@ -219,8 +219,8 @@ impl Whole {
         let seen = self.parts.iter().filter(|part| !part.is_refused());
         let names: Vec<Name> = seen.map(|part| Name::new(&part.namespace)).collect();
         let extent = match names.len() == self.parts.len() {
-            true => Extent::Chosen(names.into()),
-            false => Extent::Only(names.into()),
+            true => ListedNamespaces::Chosen(names.into()),
+            false => ListedNamespaces::Only(names.into()),
         };
         if self.extent.as_ref() != Some(&extent) {
             self.extent = Some(extent.clone());
@@ -228,9 +228,9 @@ impl Whole {
         }
     }
 
-    /// The losses of all parts as one. What is refused in some namespaces is no loss of the others.
+    /// The losses of all parts as one. A namespace that is forbidden is no loss for the others.
     fn lost(&self) -> Option<Lost> {
-        let all_refused = self.parts.iter().all(Part::is_refused);
+        let all_refused = self.parts.iter().all(NamespaceTable::is_refused);
         let lost = || {
             self.parts
                 .iter()
@@ -251,7 +251,7 @@ impl Whole {
         })
     }
 
-    /// The rows of all parts as one: as bad as the worst, as old as the oldest.
+    /// The rows of all parts as one: the worst state and the oldest data.
     fn row(&self) -> Option<SourceHealth> {
         let rows = || {
             self.parts
@@ -275,7 +275,7 @@ impl Whole {
             last_outage: None,
             latency_ms: rows().filter_map(|(_, row)| row.latency_ms).max(),
             errors: rows().map(|(_, row)| row.errors).sum(),
-            // Calls are counted for the table as a whole.
+            // Requests are counted for the table as a whole.
             calls_per_minute: rows().filter_map(|(_, row)| row.calls_per_minute).max(),
             message: words.join("; "),
             ..first.clone()
@@ -283,7 +283,7 @@ impl Whole {
     }
 }
 
-/// The key of an object that has been seen in a namespace.
+/// The key of an observed object.
 fn key_of(observation: &Observation) -> Option<&ObjectKey> {
     match observation {
         Observation::Pod(pod) => Some(&pod.key),
@@ -314,16 +314,16 @@ mod tests {
     }
 
     fn whole() -> Whole {
-        let part = |namespace: &str| Part {
+        let part = |namespace: &str| NamespaceTable {
             namespace: namespace.to_owned(),
-            ..Part::default()
+            ..NamespaceTable::default()
         };
         Whole {
             table: Table::Pods,
             parts: vec![part("a"), part("b")],
             begun: false,
             ended: false,
-            told: None,
+            reported_loss: None,
             extent: None,
             serving: None,
         }
@@ -342,8 +342,12 @@ mod tests {
                 Observation::Lost(_, lost) => format!("lost {}", lost.message),
                 Observation::Pod(pod) => format!("+{}", pod.key),
                 Observation::Gone(_, key) => format!("-{key}"),
-                Observation::Covers(Extent::Chosen(names)) => format!("all {}", names.join(" ")),
-                Observation::Covers(Extent::Only(names)) => format!("only {}", names.join(" ")),
+                Observation::Covers(ListedNamespaces::Chosen(names)) => {
+                    format!("all {}", names.join(" "))
+                }
+                Observation::Covers(ListedNamespaces::Only(names)) => {
+                    format!("only {}", names.join(" "))
+                }
                 other => format!("{other:?}"),
             })
             .collect()
@@ -379,7 +383,7 @@ mod tests {
             told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
             ["+b/z", "all a b", "end"]
         );
-        // A new list of one part takes away what is gone of that part only.
+        // A new list of one part removes missing objects of that part only.
         assert_eq!(
             told(&mut all, 0, vec![begin(), pod("a", "y"), end()]),
             ["+a/y", "-a/x"]
@@ -390,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_leaves_the_other_whole_and_one_that_is_lost_loses_the_table() {
+    fn a_forbidden_namespace_keeps_the_table_and_an_unreachable_one_fails_it() {
         let (begin, end) = (
             || Observation::Begin(Table::Pods),
             || Observation::End(Table::Pods),

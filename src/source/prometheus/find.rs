@@ -107,7 +107,7 @@ pub async fn candidates(client: &Client) -> Vec<Service> {
     all
 }
 
-/// The first service that knows metrics of an exporter.
+/// The first service with metrics of an exporter.
 pub async fn find(
     client: &Client,
     stats: &Arc<ApiStats>,

@@ -1,7 +1,7 @@
-//! Prometheus as a source: one question for a fleet's readings instead of one for each exporter.
+//! Prometheus as a source: one query for the readings of a fleet instead of one scrape per exporter.
 //!
-//! What it holds goes through the same dialects as a page. While it answers, the exporters that it scrapes are not
-//! asked ([`super::scrape_coverage`]); when it is lost, they are asked again.
+//! Its samples go through the same dialects as a page. While it answers, the exporters that it scrapes are not
+//! scraped here ([`super::scrape_coverage`]); when it is lost, they are scraped again.
 
 pub mod find;
 mod past;
@@ -25,31 +25,31 @@ use model::fleet::observe::{Observation, SourceHealth, SourceState};
 use super::again::Again;
 use super::api_stats::ApiStats;
 use super::scrape::page::{NoPage, Why};
-use super::scrape_coverage::{Coverage, Reach};
+use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
 use prometheus_client::{PrometheusClient, PrometheusEndpoint};
 
-/// How Prometheus is asked.
+/// Options of the Prometheus source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PrometheusOptions {
-    /// Where it is; `None` looks for one among the services of the cluster.
-    pub road: Option<PrometheusEndpoint>,
-    /// Label matchers that every query carries.
+    /// Location; `None` searches the services of the cluster.
+    pub endpoint: Option<PrometheusEndpoint>,
+    /// Label matchers of every query.
     pub matchers: Matchers,
-    /// How often it is asked.
+    /// Interval between rounds of queries.
     pub interval: Duration,
     /// Most requests a minute.
     pub per_minute: f64,
-    /// How long one answer may take.
+    /// Timeout of one query.
     pub timeout: Duration,
-    /// How far back the past is filled in; zero leaves it empty.
+    /// How much history is loaded; zero loads none.
     pub history: Duration,
 }
 
 impl Default for PrometheusOptions {
     fn default() -> Self {
         Self {
-            road: None,
+            endpoint: None,
             matchers: Matchers::default(),
             interval: Duration::from_secs(30),
             per_minute: 30.0,
@@ -59,16 +59,16 @@ impl Default for PrometheusOptions {
     }
 }
 
-/// Where there is no Prometheus, one is looked for again after this time.
+/// Where no Prometheus was found, the search is repeated after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(900);
 
-/// A Prometheus that fails is asked again after this time, and twice that, and so on.
+/// First retry of a Prometheus that fails; doubles with each failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The longest wait for one that fails.
+/// Longest retry.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What the feed is made of.
+/// Inputs of the feed.
 pub(super) struct Feed {
     pub client: Client,
     pub stats: Arc<ApiStats>,
@@ -77,20 +77,20 @@ pub(super) struct Feed {
     pub options: PrometheusOptions,
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
-    pub cover: watch::Sender<Coverage>,
-    /// Whose readings are needed: where nobody's are, it is not asked.
+    pub cover: watch::Sender<ScrapeCoverage>,
+    /// Whose readings are needed; no queries while none are.
     pub reach: watch::Receiver<Reach>,
     pub again: Again,
 }
 
-/// What is kept from round to round.
+/// State that is kept between rounds.
 #[derive(Default)]
 struct State {
     pods: BTreeMap<ObjectKey, ServingPod>,
     listed: Option<BTreeSet<ObjectKey>>,
     /// The pods have been listed once.
     settled: bool,
-    /// Metric names of each dialect, in the parts in which they are asked for.
+    /// Metric names of each dialect, grouped by query.
     plan: BTreeMap<Name, Vec<BTreeSet<String>>>,
     planned_at: Option<Moment>,
     targets: FxHashMap<(String, Name), Kept>,
@@ -98,26 +98,26 @@ struct State {
     last_ok: Option<Moment>,
 }
 
-/// What is kept of a target between rounds.
+/// State of a target that is kept between rounds.
 struct Kept {
     rates: Rates,
-    /// When it was last scraped, on Prometheus' clock.
+    /// Time of its last scrape, on Prometheus' clock.
     at: Moment,
     spacing: Option<Duration>,
     round: u64,
 }
 
-/// What a round came to.
+/// Result of a round.
 struct Round {
-    cover: Coverage,
+    cover: ScrapeCoverage,
     used: usize,
     skipped: usize,
     message: String,
-    /// What the past is asked for: a dialect, with its targets and how many series each has.
+    /// Targets for the history query: a dialect, with its targets and how many series each has.
     targets: Vec<PastTarget>,
 }
 
-/// A target as the past is asked for.
+/// A target of the history query.
 #[derive(Clone, Debug)]
 struct PastTarget {
     dialect: Name,
@@ -129,7 +129,7 @@ struct PastTarget {
 }
 
 impl Feed {
-    /// Feeds until nobody listens or it is dropped.
+    /// Runs until the receiver is closed or the task is dropped.
     pub(super) async fn run(mut self) {
         let needed = |reach: &Reach| match reach {
             Reach::Undecided => false,
@@ -137,12 +137,12 @@ impl Feed {
             Reach::All => true,
         };
         if self.reach.wait_for(needed).await.is_err() {
-            // Nobody will say any more: nothing is needed.
+            // The sender was dropped: no more readings are needed.
             return;
         }
         let mut state = State::default();
         let road = loop {
-            if let Some(road) = self.options.road.clone() {
+            if let Some(road) = self.options.endpoint.clone() {
                 break road;
             }
             match self.look().await {
@@ -152,7 +152,7 @@ impl Feed {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
-                () = self.again.asked() => {}
+                () = self.again.requested() => {}
                 () = self.out.closed() => return,
             }
         };
@@ -163,9 +163,9 @@ impl Feed {
             self.options.timeout,
             self.options.per_minute,
         ));
-        let name = Name::from(asker.road.name());
+        let name = Name::from(asker.endpoint.name());
         if self
-            .tell(&state, &asker, &name, None, "not asked yet")
+            .send_status(&state, &asker, &name, None, "not queried yet")
             .await
             .is_err()
         {
@@ -196,7 +196,7 @@ impl Feed {
                         past.spawn(self.past(Arc::clone(&asker), round.targets.clone(), &state));
                     }
                     let told = self
-                        .tell(
+                        .send_status(
                             &state,
                             &asker,
                             &name,
@@ -209,11 +209,11 @@ impl Feed {
                 Err(RoundError::No(no)) => {
                     failures = failures.saturating_add(1);
                     state.errors += 1;
-                    // One slip is no loss, unless it never answered.
+                    // A single failure is no loss, unless Prometheus never answered.
                     let mut message = no.message;
                     if failures > 1 || state.last_ok.is_none() {
-                        self.cover.send_replace(Coverage::nothing());
-                        message.push_str("; exporters are asked themselves meanwhile");
+                        self.cover.send_replace(ScrapeCoverage::nothing());
+                        message.push_str("; exporters are scraped instead");
                     }
                     let own = RETRY
                         .min(self.options.interval)
@@ -225,7 +225,9 @@ impl Feed {
                         Why::Throttled(None) => own.max(self.options.interval),
                         _ => own,
                     };
-                    let told = self.tell(&state, &asker, &name, None, &message).await;
+                    let told = self
+                        .send_status(&state, &asker, &name, None, &message)
+                        .await;
                     (wait, told)
                 }
             };
@@ -234,8 +236,8 @@ impl Feed {
             }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.again.asked(), if !throttled => {}
-                // The API server answers again: so may what stands behind it.
+                () = self.again.requested(), if !throttled => {}
+                // The API server answers again: services behind it may answer too.
                 Ok(()) = returns.changed(), if failures > 0 && !throttled => {}
                 () = self.out.closed() => return,
             }
@@ -243,10 +245,10 @@ impl Feed {
         }
     }
 
-    /// Looks for a Prometheus once.
+    /// Searches for a Prometheus once.
     async fn look(&mut self) -> Result<Option<PrometheusEndpoint>, ChannelClosed> {
         let name = Name::new("prometheus");
-        if *self.cover.borrow() == Coverage::Pending {
+        if *self.cover.borrow() == ScrapeCoverage::Pending {
             let row = Observation::Source(SourceHealth {
                 message: "looking for a Prometheus among the cluster's services".to_owned(),
                 ..blank(name.clone(), self.options.interval)
@@ -255,9 +257,9 @@ impl Feed {
         }
         let found = find::find(&self.client, &self.stats, &self.dialects).await;
         self.cover.send_if_modified(|cover| {
-            let pending = *cover == Coverage::Pending && found.is_none();
+            let pending = *cover == ScrapeCoverage::Pending && found.is_none();
             if pending {
-                *cover = Coverage::nothing();
+                *cover = ScrapeCoverage::nothing();
             }
             pending
         });
@@ -266,8 +268,8 @@ impl Feed {
         Ok(found)
     }
 
-    /// Tells how Prometheus fares: with a round it is live, without one lost, or not asked yet.
-    async fn tell(
+    /// Reports the health of Prometheus: live with a round, without one lost or not queried yet.
+    async fn send_status(
         &self,
         state: &State,
         asker: &PrometheusClient,
@@ -295,7 +297,7 @@ impl Feed {
         self.out.send(batch).await.map_err(|_| ChannelClosed)
     }
 
-    /// Takes in the news of exporters' pods that have come.
+    /// Applies news of exporters' pods that are in the channel.
     fn hear(&mut self, state: &mut State) {
         while let Ok(news) = self.news.try_recv() {
             state.hear(news);
@@ -324,7 +326,7 @@ impl State {
     }
 }
 
-/// A row without figures.
+/// A health row without values.
 fn blank(name: Name, interval: Duration) -> SourceHealth {
     SourceHealth {
         name,
@@ -344,12 +346,12 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
     }
 }
 
-/// Nobody listens.
+/// The receiver is closed.
 struct ChannelClosed;
 
-/// Why a round came to nothing.
+/// Why a round failed.
 enum RoundError {
-    /// Nobody listens.
+    /// The receiver is closed.
     ChannelClosed,
     /// Prometheus did not answer.
     No(NoPage),

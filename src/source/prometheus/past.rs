@@ -1,4 +1,4 @@
-//! The past, filled in once: the few signals that history keeps, in parts, behind everything that asks for the present.
+//! Loads history once: the few signals that history keeps, in parts, with lower priority than current readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -16,7 +16,7 @@ use super::prometheus_client::{PrometheusClient, Urgency};
 use super::round::{ask, narrowed};
 use super::{Feed, PastTarget, State};
 
-/// What history keeps of a device.
+/// Device signals that history keeps.
 const SIGNALS: &[Signal] = &[
     Signal::Util,
     Signal::MemUsed,
@@ -26,44 +26,44 @@ const SIGNALS: &[Signal] = &[
     Signal::Power,
 ];
 
-/// History of devices reaches back this far.
+/// Longest history of devices.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What profiles are made of reaches back this far, with a step to spare.
+/// History of the signals for profiles, with one step to spare.
 const PROFILES: Duration = Duration::from_millis(WINDOW.millis() + 60_000);
 
-/// Series that one question is about at most.
+/// Most series in one query.
 const SERIES: usize = 2000;
 
-/// Samples that all questions together may bring; a larger fleet gets longer steps.
+/// Most samples of all queries together; a larger fleet gets longer steps.
 const SAMPLES: u64 = 2_000_000;
 
 /// The shortest step.
 const STEP: Duration = Duration::from_secs(60);
 
-/// Rest between two questions.
+/// Pause between two queries.
 const REST: Duration = Duration::from_millis(200);
 
-/// One question.
-struct Part {
+/// One query.
+struct PastQuery {
     dialect: Name,
     names: BTreeSet<String>,
     targets: Vec<PastTarget>,
-    /// How far it reaches back.
+    /// How far back it reaches.
     span: Duration,
     step: Duration,
 }
 
 impl Feed {
-    /// The questions about these signals of these targets over this span.
+    /// The queries for these signals of these targets over this span.
     fn parts(
         &self,
         by_dialect: &BTreeMap<Name, Vec<PastTarget>>,
         state: &State,
         signals: &[Signal],
         span: Duration,
-    ) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    ) -> Vec<PastQuery> {
+        let mut parts: Vec<PastQuery> = Vec::new();
         let mut series = 0usize;
         for (name, targets) in by_dialect {
             let (Some(dialect), Some(plan)) = (self.dialects.get(name), state.plan.get(name))
@@ -81,12 +81,12 @@ impl Feed {
             }
             let mut room = 0;
             for target in targets {
-                // As many rows of each metric as of any other, more or less.
+                // Roughly as many rows of each metric as of any other.
                 let own = (target.series * needed.len()).div_ceil(all.len().max(1));
                 series += own;
                 if own > room || parts.last().is_none_or(|part| part.dialect != *name) {
                     room = SERIES;
-                    parts.push(Part {
+                    parts.push(PastQuery {
                         dialect: name.clone(),
                         names: needed.clone(),
                         targets: Vec::new(),
@@ -107,7 +107,7 @@ impl Feed {
         parts
     }
 
-    /// Asks for the past of these targets and tells of it. Gives up quietly: the past is a courtesy.
+    /// Loads and reports the history of these targets. Gives up without an error: history is optional.
     pub(super) fn past(
         &self,
         asker: Arc<PrometheusClient>,
@@ -200,7 +200,7 @@ impl Feed {
     }
 }
 
-/// A page of the past: what is not about a device is not kept.
+/// A page of history, with rows about devices only.
 fn page(
     at: Moment,
     node: Option<Name>,
@@ -216,7 +216,7 @@ fn page(
     }
 }
 
-/// The step at which so many series over so long bring no more than [`SAMPLES`], in whole half minutes.
+/// The step at which this many series over this span have no more than [`SAMPLES`] samples, in whole half minutes.
 fn step(history: Duration, series: usize) -> Duration {
     let samples = history.as_secs().saturating_mul(series as u64);
     let seconds = samples.div_ceil(SAMPLES).div_ceil(30) * 30;

@@ -1,4 +1,4 @@
-//! The road to Prometheus: an address, or a service behind the API server; within a budget of its own.
+//! Client of Prometheus: at an address, or as a service behind the API server; with a request budget.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use crate::scrape::ask::{Direct, Endpoint, unreachable};
 use crate::scrape::page::{NoPage, Why, beginning, gathered, unpacked};
 use model::base::Moment;
 
-/// The largest answer, unpacked. A metric of 80,000 devices takes some 30 MiB.
+/// The largest answer in bytes, decompressed. A metric of 80,000 devices takes some 30 MiB.
 const LARGEST: usize = 64 << 20;
 
-/// Paths of the API that are asked for.
+/// Paths of the API that this client requests.
 pub const PATHS: &[&str] = &[
     "/api/v1/query",
     "/api/v1/query_range",
@@ -37,9 +37,9 @@ pub struct Service {
     pub name: String,
     /// Number or name of its port.
     pub port: String,
-    /// True when it speaks HTTPS.
+    /// True for HTTPS.
     pub tls: bool,
-    /// What stands before the paths of the API; empty or `/prefix`.
+    /// Prefix of the API's paths; empty or `/prefix`.
     pub prefix: String,
 }
 
@@ -53,12 +53,12 @@ impl Service {
     }
 }
 
-/// Where Prometheus is.
+/// Location of Prometheus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PrometheusEndpoint {
-    /// At an address.
+    /// A direct address.
     Direct(Endpoint),
-    /// Behind the API server.
+    /// A service behind the API server.
     Service(Service),
 }
 
@@ -77,7 +77,7 @@ impl PrometheusEndpoint {
     }
 }
 
-/// A budget of requests: so many a minute, a third of them at once.
+/// A token bucket of requests per minute; a third of them may burst.
 struct Budget {
     tokens: f64,
     most: f64,
@@ -86,7 +86,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes one request out of it when more than `spare` are left; else how long to wait.
+    /// Takes one request from the budget when more than `spare` are left; otherwise returns how long to wait.
     fn take(&mut self, now: Moment, spare: f64) -> Option<Duration> {
         let passed = now.since(self.at).millis() as f64;
         self.at = now;
@@ -102,29 +102,30 @@ impl Budget {
     }
 }
 
-/// Asks Prometheus.
+/// Queries Prometheus.
 pub struct PrometheusClient {
     /// For a service behind the API server.
     client: Option<Client>,
     direct: Direct,
     /// Where it is.
-    pub road: PrometheusEndpoint,
+    pub endpoint: PrometheusEndpoint,
     timeout: Duration,
     stats: Arc<ApiStats>,
     state: Mutex<(Budget, VecDeque<Moment>)>,
 }
 
-/// How urgent a request is.
+/// Priority of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// The present.
+    /// Current readings.
     Now,
-    /// The past: leaves half the budget to the present.
+    /// History: leaves half the budget to current readings.
     Later,
 }
 
 impl PrometheusClient {
-    /// Asks along a road, which needs the `client` where it leads through the API server; at most `per_minute` times a minute.
+    /// A client of an endpoint, which needs the `client` for a service behind the API server; at most `per_minute` requests a
+    /// minute.
     pub fn new(
         client: impl Into<Option<Client>>,
         stats: Arc<ApiStats>,
@@ -147,7 +148,7 @@ impl PrometheusClient {
         Self {
             client: client.into(),
             direct: Direct::default(),
-            road,
+            endpoint: road,
             timeout,
             stats,
             state: Mutex::new((budget, VecDeque::new())),
@@ -164,7 +165,7 @@ impl PrometheusClient {
         u32::try_from(state.1.len()).unwrap_or(u32::MAX)
     }
 
-    async fn turn(&self, urgency: Urgency) {
+    async fn wait_for_slot(&self, urgency: Urgency) {
         loop {
             let wait = {
                 let now = self.stats.local();
@@ -185,17 +186,17 @@ impl PrometheusClient {
         }
     }
 
-    /// The answer of a path of the API; waits for its turn.
+    /// The answer of an API path; waits for the request budget.
     ///
     /// # Errors
-    /// Why there is none, with the mend.
+    /// Why there is none, with the repair.
     pub async fn get(
         &self,
         path: &str,
         parameters: &[(&str, &str)],
         urgency: Urgency,
     ) -> Result<Vec<u8>, NoPage> {
-        self.turn(urgency).await;
+        self.wait_for_slot(urgency).await;
         let mut query = String::new();
         for (name, value) in parameters {
             query.push(if query.is_empty() { '?' } else { '&' });
@@ -217,7 +218,7 @@ impl PrometheusClient {
         let mut asked = HeaderMap::new();
         asked.insert(ACCEPT, HeaderValue::from_static("application/json"));
         asked.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        match &self.road {
+        match &self.endpoint {
             PrometheusEndpoint::Direct(endpoint) => {
                 let (client, asked) = self
                     .direct
@@ -225,7 +226,7 @@ impl PrometheusClient {
                     .await?;
                 let url = format!("{}{path}{query}", endpoint.url.trim_end_matches('/'));
                 let answer = client.get(url).headers(asked).send().await;
-                // The address may hold a password: it stays out of messages.
+                // The address may contain a password: it stays out of messages.
                 let answer = answer.map_err(|error| {
                     NoPage::failed(
                         unreachable(&error.without_url()).replace("the exporter", "Prometheus"),
@@ -274,10 +275,10 @@ impl PrometheusClient {
         Err(self.refusal(status, headers, &start))
     }
 
-    /// The mend of a status that is not success.
+    /// The repair for a status that is not success.
     fn refusal(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> NoPage {
-        let said = said(body);
-        let proxied = matches!(self.road, PrometheusEndpoint::Service(_));
+        let said = error_in_brackets(body);
+        let proxied = matches!(self.endpoint, PrometheusEndpoint::Service(_));
         let code = status.as_u16();
         let (why, words) = match (code, proxied) {
             (401, true) => (
@@ -286,7 +287,7 @@ impl PrometheusClient {
             ),
             (403, true) => (
                 Why::Refused,
-                "asking Prometheus through the API server is not allowed; ask for the verb get on services/proxy (`stokehold rbac viewer`), or give prometheus.url",
+                "querying Prometheus through the API server is not allowed; ask for the verb get on services/proxy (`stokehold rbac viewer`), or give prometheus.url",
             ),
             (401, false) => (
                 Why::Refused,
@@ -294,19 +295,19 @@ impl PrometheusClient {
             ),
             (403, false) => (
                 Why::Refused,
-                "Prometheus does not let us read; check its access rules and our credentials under [prometheus]",
+                "Prometheus denies access; check its access rules and our credentials under [prometheus]",
             ),
             (404, _) => (
                 Why::Failed,
-                "there is no Prometheus API; check address or service, and whether a path stands before /api/v1",
+                "there is no Prometheus API; check address or service, and whether /api/v1 needs a path prefix",
             ),
             (413 | 422, _) => (
                 Why::TooLarge,
-                "Prometheus will not answer so large a question; narrow it with prometheus.matcher, or raise its query limits",
+                "Prometheus refuses a query this large; narrow it with prometheus.matcher, or raise its query limits",
             ),
             (429, _) => (
                 Why::Throttled(retry_after(headers)),
-                "throttled; we ask less often for a while",
+                "throttled; querying less often for a while",
             ),
             (502..=504, true) => (
                 Why::Failed,
@@ -315,11 +316,11 @@ impl PrometheusClient {
             (502..=504, false) => (Why::Failed, "Prometheus is not ready; its log says why"),
             (300..=399, _) => (
                 Why::Failed,
-                "it redirects elsewhere, which is not followed; give the final address (a login page stands before it?)",
+                "it redirects elsewhere, which is not followed; give the final address (is it a login page?)",
             ),
             (400, _) => (
                 Why::Failed,
-                "Prometheus does not understand the question; check prometheus.matcher",
+                "Prometheus does not understand the query; check prometheus.matcher",
             ),
             _ => (
                 Why::Failed,
@@ -333,8 +334,8 @@ impl PrometheusClient {
     }
 }
 
-/// What came with an error, in brackets.
-fn said(body: &[u8]) -> String {
+/// The body of an error, in brackets.
+fn error_in_brackets(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
     let words = serde_json::from_str::<serde_json::Value>(text)
@@ -357,7 +358,7 @@ fn said(body: &[u8]) -> String {
     }
 }
 
-/// A value as it stands in an address.
+/// Percent-encodes a query value.
 fn encode(text: &str, out: &mut String) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
@@ -404,12 +405,17 @@ mod tests {
     }
 
     #[test]
-    fn what_prometheus_says_is_in_the_message() {
+    fn the_message_contains_the_error_from_prometheus() {
         assert_eq!(
-            said(br#"{"status":"error","errorType":"bad_data","error":"parse error: x"}"#),
+            error_in_brackets(
+                br#"{"status":"error","errorType":"bad_data","error":"parse error: x"}"#
+            ),
             " (parse error: x)"
         );
-        assert_eq!(said(b"<html>login</html>"), "");
-        assert_eq!(said(b"upstream\x1b[2J"), " (upstream\u{fffd}[2J)");
+        assert_eq!(error_in_brackets(b"<html>login</html>"), "");
+        assert_eq!(
+            error_in_brackets(b"upstream\x1b[2J"),
+            " (upstream\u{fffd}[2J)"
+        );
     }
 }

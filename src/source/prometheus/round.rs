@@ -1,4 +1,4 @@
-//! One round: which dialects Prometheus knows, all their samples, the state of their targets, and the readings.
+//! One round: the dialects with metrics in Prometheus, all their samples, the state of their targets, and the readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::scrape::page::{NoPage, Why};
-use crate::scrape_coverage::{Coverage, Covered};
+use crate::scrape_coverage::{Covered, ScrapeCoverage};
 use crate::serving::ServingPod;
 use exporter::promql::any_of;
 use exporter::samples::{BadAnswer, words};
@@ -19,23 +19,23 @@ use model::fleet::reading::Page;
 use super::prometheus_client::{PrometheusClient, Urgency};
 use super::{Feed, Kept, PastTarget, Round, RoundError, State};
 
-/// Which metrics there are is asked this often.
+/// The list of metric names is queried this often.
 const NAMES_EVERY: Duration = Duration::from_secs(300);
 
-/// The same while none of an exporter is known.
+/// The same while no metric of an exporter is known.
 const NAMES_SOON: Duration = Duration::from_secs(60);
 
-/// The first round waits this long for the list of pods, which says which node a target is on.
+/// The first round waits this long for the list of pods, which has the node of each target.
 const PODS_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Targets whose spacing is not known yet are taken to be scraped as often as Prometheus does by default.
+/// The assumed scrape interval of a target whose interval is not known yet: Prometheus' default.
 const USUAL_SPACING: Duration = Duration::from_secs(60);
 
 /// Observations of one batch.
 const BATCH: usize = 256;
 
 impl Feed {
-    /// Asks everything once.
+    /// Runs all queries once.
     pub(super) async fn round(
         &mut self,
         state: &mut State,
@@ -45,10 +45,10 @@ impl Feed {
         self.plan(state, asker).await?;
         if state.plan.is_empty() {
             return Ok(Round {
-                cover: Coverage::nothing(),
+                cover: ScrapeCoverage::nothing(),
                 used: 0,
                 skipped: 0,
-                message: "it knows no metric of any exporter; does it scrape them, and does prometheus.matcher fit? Exporters are asked themselves".to_owned(),
+                message: "it knows no metric of any exporter; does it scrape them, and does prometheus.matcher fit? Exporters are scraped instead".to_owned(),
                 targets: Vec::new(),
             });
         }
@@ -116,7 +116,7 @@ impl Feed {
         Ok(round)
     }
 
-    /// Finds out which of the dialects' metrics there are, once in a while.
+    /// Looks up from time to time which of the dialects' metrics exist.
     async fn plan(&mut self, state: &mut State, asker: &PrometheusClient) -> Result<(), NoPage> {
         let now = self.stats.local();
         let every = if state.plan.is_empty() {
@@ -132,7 +132,7 @@ impl Feed {
         }
         let selector = self.options.matchers.with("");
         let mut parameters: Vec<(&str, &str)> = Vec::new();
-        // Of a Prometheus that keeps months, only what is there now counts.
+        // Only metrics of the last ten minutes count, not all that Prometheus retains.
         let start = (self.stats.now().millis() / 1000 - 600).to_string();
         parameters.push(("start", &start));
         if !self.options.matchers.as_str().is_empty() {
@@ -141,7 +141,7 @@ impl Feed {
         let path = "/api/v1/label/__name__/values";
         let names = match asker.get(path, &parameters, Urgency::Now).await {
             Ok(body) => Some(words(&body).map_err(bad)?),
-            // Some gateways serve queries and nothing else.
+            // Some gateways serve queries only.
             Err(no) if no.message.starts_with("404") || no.why == Why::Refused => None,
             Err(no) => return Err(no),
         };
@@ -162,7 +162,7 @@ impl Feed {
             if known.is_empty() {
                 continue;
             }
-            // Parts that were made because answers were too large are kept while they fit.
+            // Query parts that were split because answers were too large are kept while they match.
             let parts = match state.plan.remove(&dialect.name) {
                 Some(old) if old.iter().flatten().eq(known.iter()) => old,
                 _ => vec![known],
@@ -173,7 +173,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Every sample of a dialect. A part whose answer is too large is asked for in halves from now on.
+    /// Every sample of a dialect. A part whose answer is too large is split in halves from now on.
     async fn samples(
         &self,
         state: &mut State,
@@ -240,7 +240,7 @@ impl Feed {
         }
     }
 
-    /// When the targets were scraped that `up` says nothing of: by the time of a metric that many of them have.
+    /// Scrape times of targets without `up`: the timestamps of a metric that many of them have.
     async fn times(
         &self,
         asker: &PrometheusClient,
@@ -295,7 +295,7 @@ impl Feed {
     }
 }
 
-/// Asks a query and adds its samples to those that there are, on a thread where a large answer holds up nobody.
+/// Runs a query and adds its samples to the others; a large answer is parsed on a blocking thread.
 pub(super) async fn ask(
     asker: &PrometheusClient,
     path: &str,
@@ -322,7 +322,7 @@ pub(super) async fn ask(
     }
 }
 
-/// A bad answer in words, with its mend.
+/// The error of an invalid answer, with its repair.
 pub(super) fn bad(answer: BadAnswer) -> NoPage {
     match answer {
         BadAnswer::TooMany => NoPage {
@@ -354,7 +354,7 @@ impl<'p> Places<'p> {
         }
     }
 
-    /// The pod that was scraped, where its name says.
+    /// The scraped pod, if the series name it.
     pub(super) fn pod(&self, scrape: &Scrape<'_>) -> Option<&'p ServingPod> {
         self.by_key.get(&scrape.pod()?).copied()
     }
@@ -373,7 +373,7 @@ impl<'p> Places<'p> {
     }
 }
 
-/// Everything that readings are made of.
+/// Inputs of the readings.
 struct Job {
     dialects: Arc<Dialects>,
     names: Arc<Mutex<Names>>,
@@ -437,7 +437,7 @@ impl Job {
                 let news = then > kept.at || then < kept.at.minus(Duration::from_secs(60));
                 if !first && news {
                     let since = Duration::from_millis(then.since(kept.at).millis());
-                    // A scrape that was missed makes one gap longer; the shorter of two is the truth.
+                    // A missed scrape makes one interval longer: the shorter of two is the true one.
                     kept.spacing = Some(
                         kept.spacing
                             .map_or(since, |old| if since > old * 2 { old } else { since }),
@@ -466,7 +466,7 @@ impl Job {
                     node: node.clone(),
                     series: scrape.series(),
                 });
-                // The same scrape again says nothing new.
+                // The same scrape again has no new values.
                 if !news {
                     continue;
                 }
@@ -475,7 +475,7 @@ impl Job {
                 if read.readings.is_empty() {
                     continue;
                 }
-                // What a dialect says of other hosts than its own belongs to those.
+                // Readings about hosts other than the target's belong to those.
                 let of_its_node = dialect.host == HostRule::Target;
                 pages.push(Observation::Page(Box::new(Page {
                     node: node.filter(|_| of_its_node),
@@ -488,15 +488,17 @@ impl Job {
                 counts.push(format!("{count} of {name}"));
             }
         }
-        // What is gone from Prometheus for some rounds is gone.
+        // Drop targets that Prometheus has not returned for ten rounds.
         let number = self.number;
         self.kept.retain(|_, kept| kept.round + 10 >= number);
         let mut message = match counts.as_slice() {
-            [] => "no exporter's samples now; does Prometheus still scrape them? They are asked themselves".to_owned(),
+            [] => "no exporter's samples now; does Prometheus still scrape them? They are scraped by this program".to_owned(),
             counts => format!("targets: {}", counts.join(", ")),
         };
         if late > 0 {
-            message.push_str(&format!("; {late} not scraped lately, asked themselves"));
+            message.push_str(&format!(
+                "; {late} not scraped lately, scraped by this program"
+            ));
         }
         if timeless > 0 {
             message.push_str(&format!(
@@ -507,7 +509,7 @@ impl Job {
             pages,
             kept: self.kept,
             round: Round {
-                cover: Coverage::Of(covered),
+                cover: ScrapeCoverage::Of(covered),
                 used,
                 skipped,
                 message,
@@ -517,7 +519,7 @@ impl Job {
     }
 }
 
-/// What a dialect's selector is narrowed to: these jobs and instances.
+/// Narrows a dialect's selector to these jobs and instances.
 pub(super) fn narrowed(
     dialect: &Dialect,
     names: &BTreeSet<&str>,

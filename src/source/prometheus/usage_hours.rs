@@ -1,7 +1,7 @@
-//! The hours of the usage ledger, read back from a Prometheus that holds a recorder's metrics.
+//! The hours of the usage ledger, read back from a Prometheus that stores a recorder's metrics.
 //!
-//! Each hour is `increase()` over that hour, which counts on over restarts. Where several recorders, or one by several roads, fill
-//! the same hour, the one that observed most of it counts: nothing is counted twice.
+//! Each hour is `increase()` over that hour, which tolerates counter resets. Where several recorders, or one recorder scraped
+//! over several paths, fill the same hour, the copy that observed most counts: nothing is counted twice.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,36 +11,36 @@ use exporter::Matchers;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::node::Billing;
 use model::usage::{
-    CostPart, HOUR_MS, HourUsage, Part, Span, UsageKey, UsageRow, hour_of, start_of,
+    CostPart, HOUR_MS, HourUsage, Span, UsageClass, UsageKey, UsageRow, hour_of, start_of,
 };
 use serde::Deserialize;
 
 use super::prometheus_client::{PrometheusClient, Urgency};
 
-/// Hours of one question.
+/// Hours per query.
 const STEP: i64 = 24;
-/// An hour is closed so long after its end: by then its last samples have come.
+/// An hour is final this long after its end: its last samples have arrived by then.
 const SETTLED_MS: i64 = 120_000;
-/// A window of the hour that is open must have so many seconds, for an increase takes two samples.
+/// Shortest window of the current hour in seconds: an increase takes two samples.
 const SHORTEST: i64 = 60;
 
-/// What tells the hours of one recorder, on one road, from those of another.
+/// Labels that distinguish the series of one recorder, over one path, from another's.
 type Copy = [String; 3];
 
-/// Reads hours.
+/// Reads hours of usage.
 pub struct UsageHours {
     client: Arc<PrometheusClient>,
     matchers: Matchers,
-    /// The cluster that is meant, as the label `cluster` names it.
+    /// The value of the label `cluster` to read.
     cluster: String,
 }
 
 impl UsageHours {
-    /// Finds whose hours are there from `from` on: those of the cluster that is `named`, or has the name of the `context`, or the
-    /// only one. `None` where no metrics of a recorder are there.
+    /// Finds a recorder's hours from `from` on: those of the cluster that is `named`, or has the name of the `context`, or the
+    /// only one. `None` where no recorder's metrics exist.
     ///
     /// # Errors
-    /// It does not answer, or holds those of several clusters of which none is meant.
+    /// Prometheus does not answer, or has hours of several clusters of which none matches.
     pub async fn find(
         client: Arc<PrometheusClient>,
         matchers: Matchers,
@@ -84,10 +84,10 @@ impl UsageHours {
         &self.cluster
     }
 
-    /// The hours of a span, as far as they were observed by `now`.
+    /// The hours of a span that were observed by `now`.
     ///
     /// # Errors
-    /// It does not answer, or not as Prometheus does.
+    /// Prometheus does not answer, or its answer is invalid.
     pub async fn read(&self, span: Span, now: Moment) -> Result<Vec<HourUsage>, String> {
         let current = hour_of(now);
         let mut hours = Vec::new();
@@ -107,7 +107,7 @@ impl UsageHours {
         Ok(hours)
     }
 
-    /// What counters grew by in windows of so many seconds that end at each hour between two times.
+    /// Increases of counters over windows of `seconds` that end at each hour between two times.
     async fn window(
         &self,
         seconds: i64,
@@ -128,8 +128,8 @@ impl UsageHours {
         let best = best(&parse(&observed)?);
         let time = ask("stokehold_usage_device_seconds_total", ROW).await?;
         let cost = ask("stokehold_usage_cost_usd_total", ROW).await?;
-        // Parts of the cost begin with those of the time.
-        let parts = &CostPart::ALL[..Part::ALL.len()];
+        // The first parts of the cost are those of the time.
+        let parts = &CostPart::ALL[..UsageClass::ALL.len()];
         let mut hours: BTreeMap<i64, Hour> = BTreeMap::new();
         for (at, (_, seen)) in &best {
             hours.entry(*at).or_default().observed = seen.min(seconds as f64);
@@ -161,7 +161,7 @@ impl UsageHours {
     }
 }
 
-/// An hour while it is put together: seconds.
+/// An hour under construction, in seconds.
 #[derive(Default)]
 struct Hour {
     observed: f64,
@@ -199,14 +199,14 @@ impl Hour {
     }
 }
 
-/// Of each time, the copy that observed most, and how much that is.
+/// For each time, the copy that observed most, and how many seconds it observed.
 fn best(observed: &[Series<'_>]) -> BTreeMap<i64, (Copy, f64)> {
     let mut best: BTreeMap<i64, (Copy, f64)> = BTreeMap::new();
     for series in observed {
         for (at, seen) in series.values().filter(|(_, seen)| *seen > 0.0) {
             let copy = series.copy();
             let better = best.get(&at).is_none_or(|(known, most)| {
-                // Roads of one recorder differ by a second or two: one of them counts throughout.
+                // Copies of one recorder differ by a second or two: always prefer the same one.
                 let even = (seen - most).abs() <= 5.0;
                 if even { copy < *known } else { seen > *most }
             });
@@ -219,7 +219,7 @@ fn best(observed: &[Series<'_>]) -> BTreeMap<i64, (Copy, f64)> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct RangeResponse<'a> {
     #[serde(borrow)]
     data: Data<'a>,
 }
@@ -250,11 +250,11 @@ impl Series<'_> {
 
     fn key(&self, part: usize) -> UsageKey {
         let name = |label: &str| Name::new(self.label(label));
-        let held = |label: &str| match part < Part::ALLOCATED {
+        let held = |label: &str| match part < UsageClass::ALLOCATED {
             true => name(label),
             false => Name::default(),
         };
-        // A scrape without honor_labels puts the recorder's own namespace in the place of the row's.
+        // A scrape without honor_labels replaces the row's namespace by the recorder's own.
         let namespace = match self.label("exported_namespace") {
             "" => held("namespace"),
             _ => held("exported_namespace"),
@@ -274,7 +274,7 @@ impl Series<'_> {
         }
     }
 
-    /// Times in seconds, and values that are numbers.
+    /// Times in seconds, and the values that are numbers.
     fn values(&self) -> impl Iterator<Item = (i64, f64)> {
         let values = self.values.iter();
         values.filter_map(|(at, value)| {
@@ -285,7 +285,7 @@ impl Series<'_> {
 }
 
 fn parse(body: &[u8]) -> Result<Vec<Series<'_>>, String> {
-    let answer: Result<Answer<'_>, _> = serde_json::from_slice(body);
+    let answer: Result<RangeResponse<'_>, _> = serde_json::from_slice(body);
     answer
         .map(|answer| answer.data.result)
         .map_err(|error| format!("its answer is not that of Prometheus ({error})"))
@@ -308,7 +308,7 @@ async fn ask(
     answer.await.map_err(|fault| fault.message)
 }
 
-/// A value of a label as PromQL writes it.
+/// A label value as a PromQL string.
 fn quoted(value: &str) -> String {
     let mut out = String::from("\"");
     for c in value.chars() {

@@ -1,7 +1,7 @@
-//! Prometheus remote write 1.0: what is sent of metrics, how it is encoded, and the task that sends it.
+//! Prometheus remote write 1.0: which samples are sent, their encoding, and the task that sends them.
 //!
-//! The protocol: <https://prometheus.io/docs/specs/prw/remote_write_spec/>. A receiver that fails holds nobody up: what it does not
-//! take waits in a bounded queue, of which the oldest is dropped first.
+//! The protocol: <https://prometheus.io/docs/specs/prw/remote_write_spec/>. A failing receiver blocks nothing: batches that it
+//! does not accept wait in a bounded queue, whose oldest are dropped first.
 
 mod message;
 mod sender;
@@ -20,15 +20,15 @@ use crate::scrape::Endpoint;
 /// Where samples are sent, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteWriteOptions {
-    /// The receiver: its address, headers, and the files that hold a bearer token and the CA of its certificate.
+    /// The receiver: its address, headers, and the files with a bearer token and the CA of its certificate.
     pub endpoint: Endpoint,
     /// User of basic authentication; needs `password_file`.
     pub username: Option<String>,
-    /// File that holds the password; read at each request.
+    /// File with the password; read at each request.
     pub password_file: Option<PathBuf>,
     /// How long one answer may take.
     pub timeout: Duration,
-    /// Most requests that wait for a receiver that does not take them.
+    /// Most requests that are queued for a receiver that does not accept them.
     pub queue: usize,
 }
 
@@ -38,16 +38,16 @@ pub type SeriesLabels = Vec<(String, String)>;
 /// The value of a series at the moment of its batch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeriesValue {
-    /// Its labels. Empty values are left out of what is sent.
+    /// Its labels. Empty values are not sent.
     pub labels: SeriesLabels,
     /// Its value.
     pub value: f64,
-    /// True for a counter: a series that was not there before is sent with a 0 at the time of the batch before, else what it counted
-    /// until it was first sent would be lost to `increase()`.
+    /// True for a counter: a new series is first sent with a 0 at the time of the previous batch, or its first increase would be
+    /// lost to `increase()`.
     pub is_counter: bool,
 }
 
-/// Makes requests of batches, one after the other.
+/// Encodes batches as requests, one after the other.
 #[derive(Default)]
 pub struct BatchEncoder {
     last: Option<Moment>,
@@ -55,7 +55,7 @@ pub struct BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// The request of a batch. Series of the batch before that are not in this one are marked as stale.
+    /// The request of a batch. Series of the previous batch that this one lacks are marked as stale.
     pub fn encode(&mut self, at: Moment, values: Vec<SeriesValue>) -> WriteRequest {
         let mut before = std::mem::take(&mut self.sent);
         let last = self.last.filter(|last| *last < at);

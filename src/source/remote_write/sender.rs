@@ -18,17 +18,17 @@ use crate::scrape::ask::{Direct, off_the_loop};
 
 /// The wait after the first failure; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait between two tries, unless the receiver asks for more.
+/// The longest wait between two tries, unless the receiver requests a longer one.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long what is left may take at the end.
+/// The most time for the remaining requests at the end.
 const LAST: Duration = Duration::from_secs(5);
 /// Batches that may come while the task does not look.
 const BACKLOG: usize = 16;
 
-/// How sending goes.
+/// The state of sending.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RemoteWriteState {
-    /// Samples that the receiver took.
+    /// Samples that the receiver accepted.
     pub sent: u64,
     /// Samples that it refused for good (4xx, redirects).
     pub rejected: u64,
@@ -102,12 +102,12 @@ impl RemoteWrite {
         }
     }
 
-    /// How it goes, from now on.
+    /// Watches the state from now on.
     pub fn state(&self) -> watch::Receiver<RemoteWriteState> {
         self.state.subscribe()
     }
 
-    /// Sends what is left, for a few seconds at most.
+    /// Sends the remaining requests, for a few seconds at most.
     pub async fn close(mut self) -> RemoteWriteState {
         self.batches = None;
         let _ = timeout(LAST, &mut self.task).await;
@@ -154,15 +154,15 @@ impl Sender {
                 let samples = current.samples;
                 match outcome {
                     PostOutcome::Taken => {
-                        self.tell(None, |state| state.sent += samples);
+                        self.publish(None, |state| state.sent += samples);
                         break;
                     }
                     PostOutcome::Rejected(why) => {
-                        self.tell(Some(why), |state| state.rejected += samples);
+                        self.publish(Some(why), |state| state.rejected += samples);
                         break;
                     }
                     PostOutcome::Again(asked, why) => {
-                        self.tell(Some(why), |state| state.retries += 1);
+                        self.publish(Some(why), |state| state.retries += 1);
                         let until = Instant::now() + asked.unwrap_or_default().max(wait);
                         wait = (wait * 2).min(LONGEST_WAIT);
                         self.idle(until, &mut batches, &mut open).await;
@@ -172,7 +172,7 @@ impl Sender {
         }
     }
 
-    /// Waits, and takes what comes meanwhile.
+    /// Waits, and accepts batches meanwhile.
     async fn idle(
         &mut self,
         until: Instant,
@@ -196,7 +196,7 @@ impl Sender {
         enqueue(&mut self.queue, &self.options, &self.state, waiting);
     }
 
-    fn tell(&self, fault: Option<String>, change: impl FnOnce(&mut RemoteWriteState)) {
+    fn publish(&self, fault: Option<String>, change: impl FnOnce(&mut RemoteWriteState)) {
         let waiting = self.queue.len() as u64;
         self.state.send_modify(|state| {
             change(state);
@@ -282,6 +282,6 @@ fn fix(status: StatusCode) -> &'static str {
         404 | 405 => {
             "check the path; of Prometheus it is /api/v1/write, with --web.enable-remote-write-receiver"
         }
-        _ => "it does not take these samples",
+        _ => "it does not accept these samples",
     }
 }

@@ -1,4 +1,4 @@
-//! How a page is asked for: through the API server's pod proxy, or at an address.
+//! Requests of a page: through the API server's pod proxy, or at an address.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +18,11 @@ use crate::local;
 use crate::trust;
 use model::base::ObjectKey;
 
-use super::page::{Asked, LARGEST, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
+use super::page::{
+    LARGEST, NoPage, ScrapeRoute, Why, beginning, gathered, headers, refusal, unpacked,
+};
 
-/// An exporter that no pod of the cluster serves, as the settings name it.
+/// An exporter outside the cluster's pods, as configured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Endpoint {
     /// Its name under `sources`.
@@ -31,13 +33,13 @@ pub struct Endpoint {
     pub node: Option<String>,
     /// Headers to send.
     pub headers: BTreeMap<String, String>,
-    /// File that holds a bearer token; read at each request, for tokens change.
+    /// File with a bearer token; read at each request, as tokens change.
     pub bearer_file: Option<PathBuf>,
-    /// File that holds the CA of its certificate.
+    /// File with the CA of its certificate.
     pub ca_file: Option<PathBuf>,
 }
 
-/// A page's place behind the API server.
+/// Location of a page behind the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PodPage {
     /// The pod.
@@ -62,7 +64,7 @@ impl PodPage {
         )
     }
 
-    /// The address of the page itself; `None` while the pod has none.
+    /// The URL of the page itself; `None` while the pod has no address.
     pub fn direct_url(&self) -> Option<String> {
         let ip = self.ip.as_deref()?;
         let host = if ip.contains(':') {
@@ -77,7 +79,7 @@ impl PodPage {
     }
 }
 
-/// Asks for the page of a pod through the API server.
+/// Requests the page of a pod through the API server.
 ///
 /// # Errors
 /// Why there is no page.
@@ -103,25 +105,31 @@ pub async fn through_proxy(
         let body = body
             .into_data_stream()
             .map(|part| part.map_err(|error| error.to_string()));
-        read(parts.status, &parts.headers, body, Asked::ThroughProxy).await
+        read(
+            parts.status,
+            &parts.headers,
+            body,
+            ScrapeRoute::ThroughProxy,
+        )
+        .await
     })
     .await
 }
 
-/// Clients for pages outside the API server, one for each way to trust.
+/// Clients for pages outside the API server, one for each kind of trust.
 #[derive(Debug)]
 pub struct Direct {
-    /// For pods: certificates of pods are rarely signed by anybody; nothing secret is sent to them.
+    /// For pods: their certificates are rarely signed by a known CA; no secrets are sent to them.
     pods: Result<reqwest::Client, String>,
     /// For endpoints without a CA of their own.
     endpoints: Result<reqwest::Client, String>,
-    /// For those of them that are plain HTTP: needs no CA certificates.
+    /// For plain HTTP endpoints: needs no CA certificates.
     plain: Result<reqwest::Client, String>,
 }
 
 impl Default for Direct {
     fn default() -> Self {
-        // Several crypto providers may be linked in: name the one to use. A second call is refused, rightly.
+        // Several crypto providers may be linked in: select one. A second call fails harmlessly.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let pods = base().no_proxy().tls_danger_accept_invalid_certs(true);
         let endpoints = trust::client("https://", base);
@@ -144,7 +152,7 @@ fn base() -> reqwest::ClientBuilder {
 }
 
 impl Direct {
-    /// Asks for the page of a pod at its address.
+    /// Requests the page of a pod at its address.
     ///
     /// # Errors
     /// Why there is no page.
@@ -156,20 +164,20 @@ impl Direct {
         fetch(client, &url, headers(), limit).await
     }
 
-    /// Asks for the page of an endpoint.
+    /// Requests the page of an endpoint.
     ///
     /// # Errors
-    /// Why there is no page, or what is wrong with the settings of the endpoint.
+    /// The reason for which there is no page, or a fault of the endpoint's settings.
     pub async fn endpoint(&self, endpoint: &Endpoint, limit: Duration) -> Result<Vec<u8>, NoPage> {
         let place = format!("[[scrape.target]] {}", endpoint.name);
         let (client, asked) = self.prepared(endpoint, headers(), &place).await?;
         fetch(&client, &endpoint.url, asked, limit).await
     }
 
-    /// The client and the headers for an endpoint; `place` is where the settings speak of it.
+    /// The client and the headers for an endpoint; `place` is its section of the settings.
     ///
     /// # Errors
-    /// What is wrong with these settings.
+    /// A fault of these settings.
     pub(crate) async fn prepared(
         &self,
         endpoint: &Endpoint,
@@ -195,7 +203,7 @@ impl Direct {
                 .await
                 .map_err(|error| read(format!("cannot be read ({error})")))?;
             let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| read("does not hold a token".to_owned()))?;
+                .map_err(|_| read("does not contain a token".to_owned()))?;
             value.set_sensitive(true);
             asked.insert(AUTHORIZATION, value);
         }
@@ -214,7 +222,7 @@ impl Direct {
                 let certificates = reqwest::Certificate::from_pem_bundle(&pem).ok();
                 let certificates = certificates
                     .filter(|known| !known.is_empty())
-                    .ok_or_else(|| wrong("holds no certificate in PEM".to_owned()))?;
+                    .ok_or_else(|| wrong("contains no certificate in PEM".to_owned()))?;
                 base()
                     .tls_certs_only(certificates)
                     .build()
@@ -225,7 +233,7 @@ impl Direct {
     }
 }
 
-/// Reads a file off the loop.
+/// Reads a file on a blocking thread.
 pub(crate) async fn off_the_loop<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
@@ -248,14 +256,14 @@ async fn fetch(
             .send()
             .await
             .map_err(|error| {
-                // The address may hold a password: it stays out of messages.
+                // The address may contain a password: it stays out of messages.
                 NoPage::failed(unreachable(&error.without_url()))
             })?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         let body = answer
             .bytes_stream()
             .map(|part| part.map_err(|error| error.without_url().to_string()));
-        read(status, &headers, body, Asked::Directly).await
+        read(status, &headers, body, ScrapeRoute::Directly).await
     })
     .await
 }
@@ -264,7 +272,7 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> String {
     let text = crate::kubeconfig::flat(error);
     let lower = text.to_ascii_lowercase();
     let words = if error.is_builder() {
-        "the address is not one that can be asked; correct it"
+        "the address is not valid for a request; correct it"
     } else if lower.contains("refused") {
         "nothing listens there; check address and port, and whether the exporter runs"
     } else if ["certificate", "tls", "handshake", "corrupt message"]
@@ -284,7 +292,7 @@ async fn read(
     status: StatusCode,
     headers: &HeaderMap,
     body: impl futures::Stream<Item = Result<Bytes, String>>,
-    asked: Asked,
+    asked: ScrapeRoute,
 ) -> Result<Vec<u8>, NoPage> {
     if !status.is_success() {
         return Err(refusal(status, asked, headers, &beginning(body).await));

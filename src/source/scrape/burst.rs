@@ -1,26 +1,26 @@
-//! The burst of a first look: a token bucket for exporters that have never been asked. No clock, no socket.
+//! The burst of a first look: a token bucket for exporters that were never scraped. No clock, no socket.
 
 use std::time::Duration;
 
 use model::base::Moment;
 
-/// What flows back into the bucket in a second, as a share of its size: with the default of 400, a fleet of 5,000
-/// exporters is asked once within 20 seconds.
+/// Tokens refilled per second, as a share of the bucket's size: with the default of 400, a fleet of 5,000
+/// exporters is scraped once within 20 seconds.
 const REFILL: f64 = 5.0 / 8.0;
 
-/// An answer that takes longer is slow.
+/// A longer answer is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Quick answers outweigh slow ones one for one; so many slow ones ahead empty the bucket and halve what flows back.
+/// Each quick answer cancels a slow one; this many uncanceled slow ones empty the bucket and halve its refill.
 const TOO_SLOW: u32 = 4;
 
-/// So many quick answers one after the other double it again.
+/// This many quick answers in a row double the refill again.
 const QUICK: u32 = 32;
 
-/// The least share of it that flows back.
+/// Lowest factor of the refill.
 const LEAST: f64 = 1.0 / 16.0;
 
-/// A first look that has asked nothing for this long is over: what is found later keeps to the steady budget.
+/// A first look without requests for this long is over: targets found later use the steady budget.
 const LULL: Duration = Duration::from_secs(10);
 
 /// A bucket of requests beyond the steady budget.
@@ -28,19 +28,19 @@ const LULL: Duration = Duration::from_secs(10);
 pub struct Burst {
     size: f64,
     tokens: f64,
-    /// When the tokens were last counted, and a request last took one.
+    /// The time of the last refill of tokens, and of the last use of one.
     taken: Option<Moment>,
-    /// Slow answers that no quick one has outweighed.
+    /// Slow answers that no quick one has canceled.
     slow: u32,
     /// Quick answers since the last slow one.
     quick: u32,
-    /// What flows back while the server is slow, as a share of what does otherwise.
+    /// Factor of the refill while the server is slow, at most 1.
     share: f64,
     over: bool,
 }
 
 impl Burst {
-    /// A full bucket of `size` requests; none at all with 0.
+    /// A full bucket of `size` requests; without a burst if 0.
     pub fn new(size: u32) -> Self {
         Self {
             size: f64::from(size),
@@ -62,7 +62,7 @@ impl Burst {
         (self.tokens + idle as f64 * self.per_ms()).min(self.size)
     }
 
-    /// When a request beyond the steady budget may go, now or later; `None` once the burst is over.
+    /// When the next request beyond the steady budget may be sent; `None` once the burst is over.
     pub fn opens(&self, now: Moment) -> Option<Moment> {
         let lull = self.taken.is_some_and(|at| now.since(at) > LULL.into());
         if self.over || lull {
@@ -76,7 +76,7 @@ impl Burst {
         Some(now.plus(Duration::from_millis(wait as u64)))
     }
 
-    /// Takes a token; false when there is none now.
+    /// Takes a token; false when none is available.
     pub fn take(&mut self, now: Moment) -> bool {
         if self.opens(now) != Some(now) {
             return false;
@@ -86,7 +86,7 @@ impl Burst {
         true
     }
 
-    /// Notes how long an answer took: where most are slow, the server or the way to it has enough to do, and less is asked.
+    /// Notes how long an answer took: while most are slow, the server or the network is overloaded, and fewer requests are sent.
     pub fn answered(&mut self, took: Duration) {
         if took < SLOW {
             self.slow = self.slow.saturating_sub(1);
@@ -106,7 +106,7 @@ impl Burst {
         }
     }
 
-    /// Ends the burst: the server has asked for less.
+    /// Ends the burst: the server has throttled.
     pub fn end(&mut self) {
         self.over = true;
     }
@@ -115,9 +115,9 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrape::schedule::{Ended, Next, Schedule, Way};
+    use crate::scrape::schedule::{Next, Schedule, ScrapeEnd, Way};
 
-    /// Milliseconds until each of so many exporters has answered once, each in `life`, with the settings' defaults.
+    /// Milliseconds until each of this many exporters has answered once, each after `life`, with the default settings.
     fn first_look(exporters: u64, life: impl Fn(u64) -> i64) -> i64 {
         let mut schedule = Schedule::new(20.0, 32).with_burst(400);
         let interval = Duration::from_secs(3600);
@@ -130,9 +130,9 @@ mod tests {
             while let Some((when, id)) = ends.first().copied().filter(|(when, _)| *when <= now) {
                 ends.pop_first();
                 let how = if life(id) < 10_000 {
-                    Ended::Well
+                    ScrapeEnd::Well
                 } else {
-                    Ended::Badly
+                    ScrapeEnd::Badly
                 };
                 schedule.ended(id, how, at(when));
                 left -= 1;
@@ -162,7 +162,7 @@ mod tests {
         assert!(large < 20_000, "5,000 in {large} ms");
         let steady = first_look(30, |_| 100);
         assert!(steady < 500, "30 in {steady} ms");
-        // One in ten hangs for the whole timeout: the burst ends when these are seen, and by then the others have answered.
+        // One in ten hangs for the whole timeout: these end the burst, and by then the others have answered.
         let hung = first_look(500, |id| if id % 10 == 0 { 10_000 } else { 100 });
         assert!(hung < 25_000, "{hung} ms");
     }
@@ -171,7 +171,7 @@ mod tests {
         Moment::from_millis(millis)
     }
 
-    /// Takes tokens as soon as they are there; the moment of each.
+    /// Takes tokens as soon as they are available; returns the time of each.
     fn drain(burst: &mut Burst, from: i64, to: i64) -> Vec<i64> {
         let mut taken = Vec::new();
         let mut now = from;
@@ -199,7 +199,7 @@ mod tests {
         let first = taken.iter().filter(|when| **when < 1000).count();
         assert!((649..=650).contains(&first), "{first}");
         assert!(taken.len() >= 5000, "{} in 20 s", taken.len());
-        // Never more than it holds and what flows back, from whenever one counts.
+        // Never more than its size plus the refill, in any window.
         for start in (0..15_000).step_by(500) {
             let in_two = start..start + 2000;
             let count = taken.iter().filter(|when| in_two.contains(*when)).count();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_told_to_and_after_a_lull() {
+    fn the_burst_ends_on_request_and_when_idle() {
         let mut burst = Burst::new(10);
         assert!(burst.take(at(0)));
         assert!(burst.take(at(9_000)), "the list of pods may come in parts");

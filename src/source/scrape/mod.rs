@@ -1,4 +1,4 @@
-//! Exporters' pages: found by the pods that serve them, asked for politely, read in their dialect.
+//! Scrapes exporters' pages: finds the pods that serve them, limits the request rate, reads each page in its dialect.
 
 pub mod ask;
 pub mod burst;
@@ -23,29 +23,29 @@ use model::fleet::reading::Page;
 
 use super::again::Again;
 use super::api_stats::ApiStats;
-use super::scrape_coverage::{Coverage, Reach};
+use super::scrape_coverage::{Reach, ScrapeCoverage};
 use super::serving::{ServingNews, ServingPod};
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
 pub use options::{Mode, ScrapeOptions};
 use page::{NoPage, Why};
 use rows::{forget, row, waiting};
-use schedule::{Ended, Next, Schedule, Way};
+use schedule::{Next, Schedule, ScrapeEnd, Way};
 use target::{Known, Spot};
 
-/// A page that nobody's dialect is known for yet is asked for this often.
+/// Interval for a page whose dialect is not known yet.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Where the proxy is refused, it is tried again after this time.
+/// Where the proxy is forbidden, it is tried again after this time.
 const RETRY_PROXY: Duration = Duration::from_secs(600);
 
-/// How long exporters wait for a Prometheus that has not answered yet.
+/// How long scrapes wait for a Prometheus that has not answered yet.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// Pages above this size are read on a thread of their own.
+/// Pages above this size in bytes are parsed on a blocking thread.
 const LARGE: usize = 256 << 10;
 
-/// What the scraper is made of.
+/// Inputs of the scraper.
 pub(super) struct Scraper {
     pub client: Client,
     pub stats: Arc<ApiStats>,
@@ -55,20 +55,20 @@ pub(super) struct Scraper {
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
-    /// What Prometheus reads for us.
-    pub cover: watch::Receiver<Coverage>,
+    /// Targets that Prometheus covers.
+    pub cover: watch::Receiver<ScrapeCoverage>,
     /// Whose readings are needed.
     pub reach: watch::Receiver<Reach>,
     pub again: Again,
 }
 
-/// What came of one request.
+/// Result of one request.
 struct Outcome {
     id: u64,
     way: Way,
     latency_ms: u32,
     page: Result<(Read, Moment), NoPage>,
-    /// For the page that follows.
+    /// State for the next page.
     rates: Rates,
 }
 
@@ -78,18 +78,18 @@ struct State {
     by_pod: BTreeMap<ObjectKey, u64>,
     listed: Option<BTreeSet<ObjectKey>>,
     last_id: u64,
-    /// Namespaces in which the proxy is refused to us, since when and in which words.
+    /// Namespaces whose proxy is forbidden: since when, and the server's message.
     refused: BTreeMap<Name, (Moment, String)>,
-    cover: Coverage,
+    cover: ScrapeCoverage,
     reach: Reach,
     /// The pods have been listed once.
     found: bool,
-    /// It has been told that each exporter that is asked has a row.
+    /// The complete list of targets has been reported: each has a row.
     told_found: bool,
 }
 
 impl Scraper {
-    /// Scrapes until nobody listens or it is dropped.
+    /// Runs until the receiver is closed or the task is dropped.
     pub(super) async fn run(mut self) {
         let mut state = State {
             schedule: Schedule::new(self.options.per_second, self.options.in_flight)
@@ -152,20 +152,20 @@ impl Scraper {
                     cover_told = changed.is_ok();
                     let cover = match changed {
                         Ok(()) => self.cover.borrow_and_update().clone(),
-                        // Whoever asked Prometheus has ended.
-                        Err(_) => Coverage::nothing(),
+                        // The Prometheus task has ended.
+                        Err(_) => ScrapeCoverage::nothing(),
                     };
                     self.take_cover(&mut state, cover)
                 }
                 changed = self.reach.changed(), if reach_told => {
                     reach_told = changed.is_ok();
                     let reach = self.reach.borrow_and_update().clone();
-                    // Prometheus begins only now.
+                    // Prometheus is queried only from now on.
                     grace.set(tokio::time::sleep(GRACE));
                     self.take_reach(&mut state, reach)
                 }
-                () = &mut grace, if state.cover == Coverage::Pending && state.reach != Reach::Undecided => {
-                    self.take_cover(&mut state, Coverage::nothing())
+                () = &mut grace, if state.cover == ScrapeCoverage::Pending && state.reach != Reach::Undecided => {
+                    self.take_cover(&mut state, ScrapeCoverage::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
                     Ok(outcome) => self.end(&mut state, outcome),
@@ -175,8 +175,8 @@ impl Scraper {
                     }
                 },
                 () = nap => Vec::new(),
-                () = self.again.asked() => {
-                    // Where the proxy was refused, it may be allowed by now.
+                () = self.again.requested() => {
+                    // Where the proxy was forbidden, it may be allowed by now.
                     state.refused.clear();
                     state.schedule.hasten();
                     Vec::new()
@@ -217,7 +217,7 @@ impl Scraper {
         told
     }
 
-    /// Takes in news of a pod; gives what is to be told in turn.
+    /// Applies news of a pod; returns the observations to send.
     fn hear(&self, state: &mut State, news: ServingNews) -> Vec<Observation> {
         match news {
             ServingNews::Begin => state.listed = Some(BTreeSet::new()),
@@ -266,12 +266,12 @@ impl Scraper {
                 known.ready = ready;
                 known.started = pod.started;
                 if ready {
-                    // Its node is back, or it has restarted: the back-off ends.
+                    // Its node is back, or it has restarted: end the back-off.
                     state.schedule.hasten_one(id);
                 }
                 return gone;
             }
-            // Another incarnation, port or address: what was known of the old one does not hold.
+            // Another pod, port or address: the old target's state is invalid.
             gone.extend(forget(state, &pod.key));
         }
         let Some(dialect) = self.dialects.get(&pod.dialect) else {
@@ -311,14 +311,14 @@ impl Scraper {
             self.stats.local(),
         );
         state.by_pod.insert(pod.key.clone(), id);
-        // Replaced under the same name: its row goes on instead of ending.
+        // Replaced under the same name: its row continues.
         gone.retain(|observation| !matches!(observation, Observation::SourceGone(name) if *name == known.name));
         gone.push(Observation::Source(waiting(&known)));
         state.targets.insert(id, known);
         gone
     }
 
-    /// The way to the pods of a namespace at this time.
+    /// How to reach the pods of a namespace now.
     fn way(&self, state: &State, namespace: &Name, now: Moment) -> Way {
         match self.options.mode {
             Mode::Proxy => Way::Proxy,
@@ -346,7 +346,7 @@ impl Scraper {
             _ => Way::Direct,
         };
         let Some(known) = state.targets.get_mut(&id) else {
-            state.schedule.ended(id, Ended::Badly, sent);
+            state.schedule.ended(id, ScrapeEnd::Badly, sent);
             return;
         };
         known.asked.push_back(sent);
@@ -407,10 +407,10 @@ impl Scraper {
             .and_then(|known| known.pod.as_ref())
             .map(|pod| pod.key.namespace.clone());
         let mut how = match &outcome.page {
-            Ok(_) => Ended::Well,
+            Ok(_) => ScrapeEnd::Well,
             Err(no) => match no.why {
-                Why::Throttled(wait) => Ended::Throttled(wait),
-                _ => Ended::Badly,
+                Why::Throttled(wait) => ScrapeEnd::Throttled(wait),
+                _ => ScrapeEnd::Badly,
             },
         };
         if let (Some(namespace), Way::Proxy) = (&namespace, outcome.way) {
@@ -421,7 +421,7 @@ impl Scraper {
                         .refused
                         .insert(namespace.clone(), (now, no.message.clone()));
                     if self.options.mode == Mode::Auto {
-                        how = Ended::Elsewhere;
+                        how = ScrapeEnd::Elsewhere;
                     }
                 }
                 Err(_) => {}
@@ -445,7 +445,7 @@ impl Scraper {
         }
         let mut told = Vec::new();
         known.rates = outcome.rates;
-        // Refused through the API server and never read at its address: a matter of rights.
+        // Forbidden through the API server and never read at its address: rights are missing.
         let refused = outcome.page.is_err()
             && known.last_ok.is_none()
             && known.pod.is_some()
@@ -481,7 +481,7 @@ impl Scraper {
                     }
                 }
                 let message = read.report.messages.join("; ");
-                // A page that speaks of many nodes says nothing of the one that its own pod runs on.
+                // A page about many nodes has no readings for the node of its own pod.
                 let of_its_node = known
                     .dialect
                     .as_ref()
@@ -529,7 +529,7 @@ impl Scraper {
     }
 }
 
-/// A page and what it is read with.
+/// A page and its parser's inputs.
 struct Job {
     dialects: Arc<Dialects>,
     body: Vec<u8>,
@@ -556,7 +556,7 @@ impl Job {
         (out, self.rates, self.at)
     }
 
-    /// Reads the page; a large one on a thread where it holds up no other.
+    /// Parses the page; a large one on a blocking thread.
     async fn read(self) -> Result<(Read, Rates, Moment), NoPage> {
         if self.body.len() < LARGE {
             return Ok(self.done());

@@ -23,7 +23,7 @@ pub struct ScrapeOptions {
     pub mode: Mode,
     /// Most requests a second through the API server's proxy.
     pub per_second: f64,
-    /// So many more at once for exporters that were never asked: the burst of a first look.
+    /// Additional concurrent requests for exporters that were never read: the burst of a first look.
     pub burst: u32,
     /// Most requests under way at one time; one that takes longer than a second no longer counts, up to twice as many.
     pub in_flight: usize,

@@ -1,4 +1,4 @@
-//! One page over HTTP: asked for, bounded, unpacked, or refused in words that name the mend.
+//! One page over HTTP: requested, limited in size, decompressed, or refused with a message that names the fix.
 
 use std::io::Read;
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub const ACCEPTED: &str =
 pub struct NoPage {
     /// Sort of failure.
     pub why: Why,
-    /// What failed and the mend.
+    /// The failure and the fix.
     pub message: String,
 }
 
 /// Sorts of failure that are met differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// 429, with the wait that was asked for.
+    /// 429, with the requested wait.
     Throttled(Option<Duration>),
     /// 401 or 403.
     Refused,
@@ -59,19 +59,19 @@ pub fn headers() -> HeaderMap {
     headers
 }
 
-/// Where a page was asked for, which decides what a status means.
+/// Where a page was requested, which decides what a status means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum ScrapeRoute {
     /// Through the API server.
     ThroughProxy,
     /// At the exporter itself.
     Directly,
 }
 
-/// The mend of a status that is not success; `body` is the beginning of what came with it.
-pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8]) -> NoPage {
-    let proxied = asked == Asked::ThroughProxy;
-    let said = said(body);
+/// The failure and fix of a status other than success; `body` is the beginning of the response body.
+pub fn refusal(status: StatusCode, asked: ScrapeRoute, headers: &HeaderMap, body: &[u8]) -> NoPage {
+    let proxied = asked == ScrapeRoute::ThroughProxy;
+    let said = error_in_brackets(body);
     let code = status.as_u16();
     let (why, words) = match (code, proxied) {
         (401, true) => (
@@ -88,11 +88,11 @@ pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8
         ),
         (403, false) => (
             Why::Refused,
-            "the exporter does not let us read; check its access rules and our credentials for it",
+            "the exporter denies access; check its access rules and our credentials for it",
         ),
         (404, true) => (
             Why::Failed,
-            "the pod has gone, or serves no such path; check port and path of the dialect",
+            "the pod was deleted, or serves no such path; check port and path of the dialect",
         ),
         (404, false) => (
             Why::Failed,
@@ -100,7 +100,7 @@ pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8
         ),
         (429, _) => (
             Why::Throttled(retry_after(headers)),
-            "throttled; we ask half as often for a while",
+            "throttled; scraping half as often for a while",
         ),
         (500, _) => (Why::Failed, "the exporter failed; its log says why"),
         (502..=504, true) => (
@@ -123,8 +123,8 @@ pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8
     }
 }
 
-/// What came with an error, in brackets: a Kubernetes Status says it in `message`, others in plain text.
-fn said(body: &[u8]) -> String {
+/// The message of an error response, in brackets: a Kubernetes Status has it in `message`, others in plain text.
+fn error_in_brackets(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
     let message = serde_json::from_str::<serde_json::Value>(text)
@@ -157,7 +157,7 @@ pub async fn gathered<E: std::fmt::Display>(
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| {
             NoPage::failed(format!(
-                "the page broke off: {}",
+                "the page was cut off: {}",
                 clipped(&error.to_string())
             ))
         })?;
@@ -210,7 +210,7 @@ pub fn unpacked(headers: &HeaderMap, body: Vec<u8>, largest: usize) -> Result<Ve
         body
     } else {
         return Err(NoPage::failed(format!(
-            "the page is packed as {}, which was not asked for; check the exporter",
+            "the page has Content-Encoding {}, which was not requested; check the exporter",
             clipped(&encoding)
         )));
     };
@@ -325,7 +325,7 @@ mod tests {
                 .await
                 .expect_err("broken")
                 .message
-                .contains("broke off: reset")
+                .contains("cut off: reset")
         );
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let status = br#"{"kind":"Status","message":"pods \"d\" is forbidden","code":403}"#;
         let no = refusal(
             StatusCode::FORBIDDEN,
-            Asked::ThroughProxy,
+            ScrapeRoute::ThroughProxy,
             &HeaderMap::new(),
             status,
         );
@@ -346,7 +346,7 @@ mod tests {
         );
         let no = refusal(
             StatusCode::SERVICE_UNAVAILABLE,
-            Asked::ThroughProxy,
+            ScrapeRoute::ThroughProxy,
             &HeaderMap::new(),
             b"<html>no</html>",
         );
@@ -359,14 +359,14 @@ mod tests {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("9"));
         let no = refusal(
             StatusCode::TOO_MANY_REQUESTS,
-            Asked::Directly,
+            ScrapeRoute::Directly,
             &headers,
             b"",
         );
         assert_eq!(no.why, Why::Throttled(Some(Duration::from_secs(9))));
         for code in [401, 404, 500, 301, 418] {
             let status = StatusCode::from_u16(code).expect("a status");
-            for asked in [Asked::ThroughProxy, Asked::Directly] {
+            for asked in [ScrapeRoute::ThroughProxy, ScrapeRoute::Directly] {
                 let no = refusal(status, asked, &HeaderMap::new(), b"");
                 assert!(no.message.starts_with(&code.to_string()) && no.message.len() > 20);
             }

@@ -1,8 +1,8 @@
-//! What is told of the targets: their rows under `sources`, and which of them need not be asked.
+//! Reports on targets: their rows under `sources`, and which of them need no scrapes.
 
 use std::time::Duration;
 
-use crate::scrape_coverage::{Coverage, Reach};
+use crate::scrape_coverage::{Reach, ScrapeCoverage};
 use crate::serving::ServingPod;
 use exporter::{Dialect, HostRule, Rates, Report};
 use model::base::{Age, Moment, Name, ObjectKey};
@@ -13,19 +13,19 @@ use super::target::Known;
 use super::{Scraper, State};
 
 impl Scraper {
-    /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.
-    pub(super) fn take_cover(&self, state: &mut State, cover: Coverage) -> Vec<Observation> {
+    /// Applies Prometheus' coverage: skips the exporters that it covers, and scrapes the others again.
+    pub(super) fn take_cover(&self, state: &mut State, cover: ScrapeCoverage) -> Vec<Observation> {
         state.cover = cover;
         self.sort_out(state)
     }
 
-    /// Takes in whose readings are needed.
+    /// Applies whose readings are needed.
     pub(super) fn take_reach(&self, state: &mut State, reach: Reach) -> Vec<Observation> {
         state.reach = reach;
         self.sort_out(state)
     }
 
-    /// True when the exporter in this pod is not asked.
+    /// True when the exporter in this pod is not scraped.
     pub(super) fn spares(&self, state: &State, pod: &ServingPod) -> bool {
         let speaks_of = |dialect: &Dialect| match dialect.host {
             HostRule::Target => pod.node.clone(),
@@ -35,7 +35,7 @@ impl Scraper {
         !state.reach.includes(node.as_ref()) || state.cover.spares(pod)
     }
 
-    /// Asks no more whom it need not, and again whom it must.
+    /// Stops the scrapes that are not needed, and resumes those that are.
     fn sort_out(&self, state: &mut State) -> Vec<Observation> {
         let now = self.stats.local();
         let mut told = Vec::new();
@@ -59,7 +59,7 @@ impl Scraper {
             }
             known.spared = spared;
             if spared {
-                // Its rates would be over the time in which nobody looked.
+                // Its rates would span the time without scrapes.
                 known.rates = Rates::default();
                 told.push(Observation::SourceGone(known.name.clone()));
                 state.schedule.remove(id);
@@ -74,17 +74,17 @@ impl Scraper {
 }
 
 impl State {
-    /// Says once that each exporter that is asked has a row: as soon as the pods are listed, and it is known which of
+    /// Reports once that each scraped exporter has a row: as soon as the pods are listed, and it is known which of
     /// them Prometheus covers and whose readings are needed.
     pub(super) fn all_found(&mut self) -> Option<Observation> {
         let settled =
-            self.found && self.cover != Coverage::Pending && self.reach != Reach::Undecided;
+            self.found && self.cover != ScrapeCoverage::Pending && self.reach != Reach::Undecided;
         (settled && !std::mem::replace(&mut self.told_found, true))
             .then_some(Observation::ExportersFound)
     }
 }
 
-/// Forgets the target of a pod; gives the end of its row.
+/// Removes the target of a pod; returns the end of its row.
 pub(super) fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
     let id = state.by_pod.remove(key)?;
     state.schedule.remove(id);
@@ -92,7 +92,7 @@ pub(super) fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> 
     Some(Observation::SourceGone(known.name))
 }
 
-/// Said of an exporter that is still to answer for the first time, whether it was asked or not.
+/// Message of an exporter that has not answered yet, whether it was scraped or not.
 const NO_ANSWER_YET: &str = "no answer yet";
 
 /// The row of a target that has not answered yet.
@@ -118,10 +118,10 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
     }
 }
 
-/// An exporter that has never answered is not lost while its pod is younger than this: it starts still.
+/// An exporter that has never answered is not lost while its pod is younger than this: it is still starting.
 const STARTS: Age = Age::from_seconds(60);
 
-/// True for an exporter whose pod has just come and that has not answered yet.
+/// True for an exporter in a new pod that has not answered yet.
 fn is_starting(known: &Known, now: Moment) -> bool {
     let started = known.pod.as_ref().and_then(|pod| pod.started);
     known.last_ok.is_none() && started.is_some_and(|at| now.since(at) < STARTS)
@@ -152,7 +152,7 @@ pub(super) fn row(
         node: known.node.clone(),
         failing_since: known.failing_since,
         last_outage: known.last_outage,
-        // Two turns may be missed; a fleet larger than the budget takes longer for each.
+        // Two scrapes may be missed; a fleet larger than the request budget takes longer for each.
         patience: known
             .interval
             .max(round)

@@ -1,9 +1,9 @@
-//! Which exporter is asked next, and when: a machine without a clock or a socket.
+//! Decides which exporter is scraped next, and when: a state machine without a clock or a socket.
 //!
-//! No target is asked sooner than its exporter has new values; requests through the API server's proxy keep a
-//! distance of a fixed share of a second, but for the burst of a first look; targets on screen go first, but never alone;
-//! a target that fails is asked less and less often; targets that have failed take up no more than half the places, and
-//! one that has not answered for a while gives its place to another, so that hung ones hold nobody up.
+//! No target is scraped before its exporter has new values. Requests through the API server's proxy keep a fixed
+//! distance, except for the burst of a first look. Targets on screen have priority, but do not starve the others.
+//! A target that fails is scraped less and less often. Targets that have failed use at most half of the slots, and
+//! an overdue request gives its slot to another, so that hung targets block no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -16,22 +16,22 @@ use super::burst::Burst;
 /// Longest wait for a target that fails.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// A server that throttles gets half the requests for this long.
+/// After a 429, the request rate is halved for this long.
 const PENANCE: Duration = Duration::from_secs(120);
 
-/// How far the rate is halved at most: to a sixteenth.
+/// Most halvings of the rate: to a sixteenth.
 const LOWEST: u32 = 4;
 
-/// A request that has taken this long gives its place to another; twice the places are never exceeded.
+/// A request that takes longer than this gives its slot to another; twice the slots are never exceeded.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 /// One in this many requests goes to a target off screen, when one is due.
 const FAIR: u64 = 4;
 
-/// Which way a target is asked.
+/// How a target is reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
-    /// Through the API server: within the budget.
+    /// Through the API server: within the request budget.
     Proxy,
     /// At its own address.
     Direct,
@@ -39,35 +39,35 @@ pub enum Way {
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum ScrapeEnd {
     /// With a page.
     Well,
     /// Without one.
     Badly,
-    /// Refused where it was asked: another way is open.
+    /// Refused over this path: another path is open.
     Elsewhere,
-    /// With 429; the server may have said for how long.
+    /// With 429; the server may have sent `Retry-After`.
     Throttled(Option<Duration>),
 }
 
-/// What to do.
+/// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Ask this target now.
+    /// Scrape this target now.
     Ask(u64),
-    /// Nothing to do before this moment.
+    /// Nothing to do before this time.
     Wait(Moment),
     /// Nothing to do until something ends or changes.
     Rest,
 }
 
-/// Where a target stands in the queue.
+/// Priority of a target in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rank {
     near: bool,
     way: Way,
     proven: bool,
-    /// Never asked yet.
+    /// Never scraped yet.
     fresh: bool,
 }
 
@@ -75,7 +75,7 @@ struct Rank {
 struct ScheduledPage {
     node: Option<Name>,
     interval: Duration,
-    /// The target's own place within its interval.
+    /// The target's phase within its interval.
     phase: Duration,
     spread: bool,
     due: Moment,
@@ -93,22 +93,22 @@ pub struct Schedule {
     near: BTreeSet<Name>,
     spacing: Duration,
     slot: Moment,
-    /// For targets that were never asked.
+    /// For targets that were never scraped.
     burst: Burst,
     halved: u32,
     penance: Moment,
-    held: Moment,
-    /// Requests under way: what the target was when it was asked, and when that was.
+    held_until: Moment,
+    /// Open requests: the target's rank at the start, and the start.
     under_way: BTreeMap<u64, (Rank, Moment)>,
     places: usize,
     asked: u64,
-    /// Targets that are asked through the proxy.
+    /// Number of targets that are scraped through the proxy.
     proxied: u32,
 }
 
 impl Schedule {
     /// An empty queue that sends at most `per_second` requests a second through the proxy (at least one in ten
-    /// seconds) and has at most `places` under way.
+    /// seconds) and has at most `places` open.
     pub fn new(per_second: f64, places: usize) -> Self {
         let per_second = if per_second.is_finite() {
             per_second.clamp(0.1, 1000.0)
@@ -119,13 +119,13 @@ impl Schedule {
             targets: BTreeMap::new(),
             queues: BTreeMap::new(),
             near: BTreeSet::new(),
-            // Whole milliseconds, rounded up: never faster than asked for.
+            // Whole milliseconds, rounded up: never faster than the limit.
             spacing: Duration::from_millis((1000.0 / per_second).ceil() as u64),
             slot: Moment::from_millis(i64::MIN),
             burst: Burst::new(0),
             halved: 0,
             penance: Moment::from_millis(i64::MIN),
-            held: Moment::from_millis(i64::MIN),
+            held_until: Moment::from_millis(i64::MIN),
             under_way: BTreeMap::new(),
             places: places.max(1),
             asked: 0,
@@ -133,7 +133,7 @@ impl Schedule {
         }
     }
 
-    /// The same with a burst of `size` requests for targets that were never asked.
+    /// The same with a burst of `size` requests for targets that were never scraped.
     pub fn with_burst(self, size: u32) -> Self {
         Self {
             burst: Burst::new(size),
@@ -141,7 +141,7 @@ impl Schedule {
         }
     }
 
-    /// Adds a target, to be asked as soon as there is room. One of the same id keeps its history.
+    /// Adds a target, to be scraped as soon as there is a slot. A target with the same id keeps its history.
     pub fn add(&mut self, id: u64, node: Option<Name>, interval: Duration, way: Way, now: Moment) {
         let near = node.as_ref().is_some_and(|node| self.near.contains(node));
         if let Some(known) = self.targets.get_mut(&id) {
@@ -180,7 +180,7 @@ impl Schedule {
         self.queues.entry(rank).or_default().insert((now, id));
     }
 
-    /// Forgets a target. A request under way still counts until it ends.
+    /// Removes a target. An open request still counts until it ends.
     pub fn remove(&mut self, id: u64) {
         if let Some(target) = self.targets.remove(&id) {
             self.proxied -= u32::from(target.rank.way == Way::Proxy);
@@ -188,7 +188,7 @@ impl Schedule {
         }
     }
 
-    /// Tells which nodes are on screen.
+    /// Sets the nodes that are on screen.
     pub fn look_at(&mut self, nodes: impl IntoIterator<Item = Name>) {
         self.near = nodes.into_iter().collect();
         let moved: Vec<(u64, bool)> = self
@@ -209,13 +209,13 @@ impl Schedule {
         }
     }
 
-    /// Sends a target another way from now on.
+    /// Changes how a target is reached.
     pub fn send_by(&mut self, id: u64, way: Way) {
         self.rerank(id, |rank| rank.way = way);
     }
 
-    /// Asks every target as soon as its exporter has new values, those too that failed and would wait for longer. The
-    /// budget stays, and so does a wait that the server asked for.
+    /// Schedules every target as soon as its exporter has new values, including those in back-off. The
+    /// request budget and the server's `Retry-After` still apply.
     pub fn hasten(&mut self) {
         let all: Vec<u64> = self.targets.keys().copied().collect();
         for id in all {
@@ -234,7 +234,7 @@ impl Schedule {
         let due = target.due.min(asked.plus(target.interval));
         target.failures = 0;
         if due < target.due {
-            // They are spread again after they were asked together.
+            // Targets that were scraped together are spread again.
             target.spread = false;
             let (rank, before) = (target.rank, std::mem::replace(&mut target.due, due));
             self.dequeue(rank, before, id);
@@ -252,7 +252,7 @@ impl Schedule {
         self.targets.is_empty()
     }
 
-    /// How long it takes to ask every target once through the proxy.
+    /// How long it takes to scrape every target once through the proxy.
     pub fn round(&self) -> Duration {
         self.distance().saturating_mul(self.proxied)
     }
@@ -282,7 +282,7 @@ impl Schedule {
         }
     }
 
-    /// What to do at `now`. A target that it names counts as asked.
+    /// What to do at `now`. A target that it returns counts as scraped.
     pub fn next(&mut self, now: Moment) -> Next {
         if now >= self.penance && self.halved > 0 {
             self.halved -= 1;
@@ -292,14 +292,14 @@ impl Schedule {
         if busy >= self.places || self.under_way.len() >= self.places.saturating_mul(2) {
             return frees.map_or(Next::Rest, Next::Wait);
         }
-        // Those that have failed before leave half the places to others, those never asked an eighth.
+        // Targets that have failed leave half of the slots to others, never-scraped ones an eighth.
         let half = failed < self.places.div_ceil(2);
         let most = busy < self.places - self.places / 8;
-        let open = self.slot.max(self.held);
+        let open = self.slot.max(self.held_until);
         let first = self
             .burst
             .opens(now)
-            .map_or(open, |at| at.max(self.held).min(open));
+            .map_or(open, |at| at.max(self.held_until).min(open));
         let mut wake: Option<Moment> = None;
         let mut best: Option<(bool, Moment, u64, Rank)> = None;
         let off_screen = self.asked % FAIR == FAIR - 1;
@@ -352,8 +352,8 @@ impl Schedule {
         Next::Ask(id)
     }
 
-    /// How many places are taken, how many of them by targets that have failed before, and when the next request is
-    /// overdue and gives its place up.
+    /// How many slots are in use, how many of them by targets that have failed before, and when the next request becomes
+    /// overdue and frees its slot.
     fn places_taken(&self, now: Moment) -> (usize, usize, Option<Moment>) {
         let (mut busy, mut failed, mut frees) = (0, 0, None::<Moment>);
         for (rank, since) in self.under_way.values() {
@@ -367,18 +367,18 @@ impl Schedule {
         (busy, failed, frees)
     }
 
-    /// Takes note that a request has ended.
-    pub fn ended(&mut self, id: u64, how: Ended, now: Moment) {
+    /// Notes that a request has ended.
+    pub fn ended(&mut self, id: u64, how: ScrapeEnd, now: Moment) {
         if let Some((rank, since)) = self.under_way.remove(&id)
             && rank.way == Way::Proxy
         {
             let took = now.since(since).millis();
             self.burst.answered(Duration::from_millis(took));
         }
-        if let Ended::Throttled(wait) = how {
+        if let ScrapeEnd::Throttled(wait) = how {
             self.burst.end();
-            self.held = self
-                .held
+            self.held_until = self
+                .held_until
                 .max(now.plus(wait.unwrap_or(Duration::from_secs(5))));
             self.halved = (self.halved + 1).min(LOWEST);
             self.penance = now.plus(PENANCE);
@@ -387,27 +387,27 @@ impl Schedule {
             return;
         };
         if !target.running {
-            // Forgotten and added again meanwhile: it stands in its queue already.
+            // Removed and added again meanwhile: it is queued already.
             return;
         }
         let asked = target.asked.unwrap_or(now);
         let wait = match how {
-            Ended::Well => {
+            ScrapeEnd::Well => {
                 target.failures = 0;
                 target.rank.proven = true;
-                // Once, so that targets found together do not stay together.
+                // Once, so that targets found together are spread.
                 let first = !std::mem::replace(&mut target.spread, true);
                 target.interval + if first { target.phase } else { Duration::ZERO }
             }
-            Ended::Badly => {
-                // Once more after the usual time: exporters restart.
+            ScrapeEnd::Badly => {
+                // First retry after the usual interval: exporters restart.
                 let patience = target.interval.saturating_mul(1 << target.failures.min(10));
                 target.failures = target.failures.saturating_add(1);
                 target.rank.proven = false;
                 patience.min(LONGEST.max(target.interval))
             }
-            Ended::Throttled(_) => target.interval,
-            Ended::Elsewhere => Duration::ZERO,
+            ScrapeEnd::Throttled(_) => target.interval,
+            ScrapeEnd::Elsewhere => Duration::ZERO,
         };
         target.running = false;
         target.due = asked.plus(wait);

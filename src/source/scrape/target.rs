@@ -1,4 +1,4 @@
-//! What is known of one target: where its page is, and how its readings went.
+//! State of one scrape target: the address of its page, and the results of its scrapes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use super::super::serving::ServingPod;
 use super::UNKNOWN_INTERVAL;
 use super::ask::{Endpoint, PodPage};
 
-/// Where a page is.
+/// Location of a page.
 #[derive(Clone, Debug)]
 pub(super) enum Spot {
     Pod(Arc<PodPage>),
     Endpoint(Arc<Endpoint>),
 }
 
-/// A target and what is known of it.
+/// A target and its state.
 pub(super) struct Known {
     pub(super) name: Name,
     pub(super) dialect: Option<Name>,
@@ -32,15 +32,15 @@ pub(super) struct Known {
     pub(super) last_ok: Option<Moment>,
     /// Its first failure after its last good page.
     pub(super) failing_since: Option<Moment>,
-    /// Its last failures that ended: the first of them, and the good page after.
+    /// Its last outage that ended: its first failure, and the good page after it.
     pub(super) last_outage: Option<(Moment, Moment)>,
     pub(super) errors: u64,
-    /// Prometheus reads it, or nobody needs it: it is not asked.
+    /// Not scraped: Prometheus covers it, or no view needs it.
     pub(super) spared: bool,
 }
 
 impl Known {
-    /// A target that was never asked.
+    /// A target that was never scraped.
     pub(super) fn new(name: Name, spot: Spot) -> Self {
         Self {
             name,

@@ -1,4 +1,4 @@
-//! What happened to jobs between two pictures.
+//! Changes of jobs between two snapshots.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use model::base::quantities::{counted, first_named};
 use model::fleet::admission::Eviction;
 use model::fleet::job::{Job, JobState};
 
-use super::{Change, Dated, Event, Topic, pairs};
+use super::{Dated, FleetChange, FleetChangeKind, Topic, pairs};
 use crate::Facts;
 
-/// Nodes that are named.
+/// The number of nodes named in a change.
 const NAMED: usize = 3;
 
-pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
     let both = pairs(&before.fleet.jobs, &after.fleet.jobs, |job| &job.id);
     for (was, is) in both {
         let in_scope =
@@ -24,7 +24,7 @@ pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
         }
         match (was, is) {
             (Some(was), Some(is)) if Arc::ptr_eq(was, is) => {}
-            // Another object of the same name.
+            // A different object with the same name.
             (Some(was), Some(is)) if was.uid != is.uid && !was.uid.is_empty() => {
                 came(is, out);
             }
@@ -36,8 +36,8 @@ pub(super) fn compare(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
     }
 }
 
-fn change(job: &Job, event: Event, at: Option<Dated>, detail: String) -> Change {
-    Change {
+fn change(job: &Job, event: FleetChangeKind, at: Option<Dated>, detail: String) -> FleetChange {
+    FleetChange {
         at,
         topic: Topic::Job,
         event,
@@ -51,7 +51,7 @@ fn change(job: &Job, event: Event, at: Option<Dated>, detail: String) -> Change 
 }
 
 /// `8 h100, queue research`.
-fn asks(job: &Job) -> String {
+fn request_text(job: &Job) -> String {
     let devices = match &job.class {
         Some(class) => format!("{} {class}", job.devices_requested),
         None => counted(u64::from(job.devices_requested), "device"),
@@ -62,7 +62,7 @@ fn asks(job: &Job) -> String {
     }
 }
 
-fn came(job: &Job, out: &mut Vec<Change>) {
+fn came(job: &Job, out: &mut Vec<FleetChange>) {
     let told = |at| Some(Dated::Told(at));
     out.push(match job.state {
         JobState::Waiting | JobState::Suspended | JobState::Starting => {
@@ -70,22 +70,25 @@ fn came(job: &Job, out: &mut Vec<Change>) {
                 true => String::new(),
                 false => format!(": {}", job.reason),
             };
-            let detail = format!("{}{reason}", asks(job));
-            change(job, Event::Queued, told(job.created), detail)
+            let detail = format!("{}{reason}", request_text(job));
+            change(job, FleetChangeKind::Queued, told(job.created), detail)
         }
-        JobState::Running | JobState::Finishing => {
-            change(job, Event::Started, job.started.and_then(told), asks(job))
-        }
+        JobState::Running | JobState::Finishing => change(
+            job,
+            FleetChangeKind::Started,
+            job.started.and_then(told),
+            request_text(job),
+        ),
         JobState::Done | JobState::Failed => ended(job),
     });
 }
 
-fn ended(job: &Job) -> Change {
+fn ended(job: &Job) -> FleetChange {
     let ran = job.started.zip(job.finished);
     let ran = ran.map(|(from, to)| format!("ran {}", to.since(from)));
     let at = job.finished.map(Dated::Told);
     if job.state == JobState::Done {
-        return change(job, Event::Ended, at, ran.unwrap_or_default());
+        return change(job, FleetChangeKind::Ended, at, ran.unwrap_or_default());
     }
     let why = job
         .failure
@@ -96,17 +99,17 @@ fn ended(job: &Job) -> Change {
         .chain(why)
         .filter(|word| !word.is_empty())
         .collect();
-    change(job, Event::Failed, at, said.join(": "))
+    change(job, FleetChangeKind::Failed, at, said.join(": "))
 }
 
-/// A job of which nothing is left. One that was over is not worth a word.
-fn went(job: &Job, out: &mut Vec<Change>) {
+/// A job that no longer exists. One that had already finished is not reported.
+fn went(job: &Job, out: &mut Vec<FleetChange>) {
     let detail = match job.state {
         JobState::Done | JobState::Failed => return,
         JobState::Waiting | JobState::Suspended => "was waiting".to_owned(),
         _ => format!("was on {}", nodes_of(&nodes(job))),
     };
-    out.push(change(job, Event::Gone, None, detail));
+    out.push(change(job, FleetChangeKind::Gone, None, detail));
 }
 
 fn evictions(job: &Job) -> &[Eviction] {
@@ -125,7 +128,7 @@ fn nodes_of(nodes: &BTreeSet<&Name>) -> String {
     }
 }
 
-fn changed(was: &Job, is: &Job, out: &mut Vec<Change>) {
+fn changed(was: &Job, is: &Job, out: &mut Vec<FleetChange>) {
     let runs = |job: &Job| matches!(job.state, JobState::Running | JobState::Finishing);
     let holds = |job: &Job| runs(job) || job.state == JobState::Starting;
     let waits = |job: &Job| matches!(job.state, JobState::Waiting | JobState::Suspended);
@@ -143,7 +146,7 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<Change>) {
             });
         }
         let at = last.and_then(|last| last.at).map(Dated::Told);
-        out.push(change(is, Event::Evicted, at, detail));
+        out.push(change(is, FleetChangeKind::Evicted, at, detail));
     }
     if over(is) {
         if is.state != was.state {
@@ -155,46 +158,56 @@ fn changed(was: &Job, is: &Job, out: &mut Vec<Change>) {
         let at = is.started.map(Dated::Told);
         let on = nodes(is);
         let on = if on.is_empty() {
-            asks(is)
+            request_text(is)
         } else {
-            format!("{} on {}", asks(is), nodes_of(&on))
+            format!("{} on {}", request_text(is), nodes_of(&on))
         };
-        out.push(change(is, Event::Started, at, on));
+        out.push(change(is, FleetChangeKind::Started, at, on));
     } else if waits(is) && holds(was) && !evicted {
         let detail = format!("was on {}", nodes_of(&nodes(was)));
-        out.push(change(is, Event::Displaced, None, detail));
+        out.push(change(is, FleetChangeKind::Displaced, None, detail));
     } else if is.state == JobState::Starting && runs(was) && !evicted {
         let why = is
             .failure
             .as_ref()
             .map(|failure| failure.message.to_string());
-        out.push(change(is, Event::Degraded, None, why.unwrap_or_default()));
+        out.push(change(
+            is,
+            FleetChangeKind::Degraded,
+            None,
+            why.unwrap_or_default(),
+        ));
     } else if is.state == JobState::Suspended && was.state == JobState::Waiting {
-        out.push(change(is, Event::Suspended, None, is.reason.to_string()));
+        out.push(change(
+            is,
+            FleetChangeKind::Suspended,
+            None,
+            is.reason.to_string(),
+        ));
     } else if is.state == JobState::Waiting && was.state == JobState::Suspended {
-        out.push(change(is, Event::Resumed, None, asks(is)));
+        out.push(change(is, FleetChangeKind::Resumed, None, request_text(is)));
     } else if runs(is) && runs(was) {
         let (from, to) = (nodes(was), nodes(is));
         let (held, holds) = (was.devices_allocated, is.devices_allocated);
         if held != holds {
             let detail = format!("{held} to {}", counted(u64::from(holds), "device"));
-            out.push(change(is, Event::Resized, None, detail));
+            out.push(change(is, FleetChangeKind::Resized, None, detail));
         } else if from != to && !from.is_empty() && !to.is_empty() {
             let gone: BTreeSet<&Name> = from.difference(&to).copied().collect();
             let new: BTreeSet<&Name> = to.difference(&from).copied().collect();
             let detail = format!("from {} to {}", nodes_of(&gone), nodes_of(&new));
-            out.push(change(is, Event::Moved, None, detail));
+            out.push(change(is, FleetChangeKind::Moved, None, detail));
         }
     }
     if let (Some(from), Some(to)) = (&was.queue, &is.queue)
         && from != to
     {
         let detail = format!("from queue {from} to queue {to}");
-        out.push(change(is, Event::Moved, None, detail));
+        out.push(change(is, FleetChangeKind::Moved, None, detail));
     }
 }
 
-/// Why a job was evicted: what its queueing system says.
+/// Why a job was evicted, as its queueing system reports it.
 fn why(eviction: &Eviction) -> String {
     let words = [&eviction.reason, &eviction.cause];
     let words: Vec<&str> = words

@@ -1,7 +1,7 @@
-//! What changed between two pictures of the fleet: jobs, nodes, queues, findings, money.
+//! Changes between two snapshots of the fleet: jobs, nodes, queues, findings, rates.
 //!
-//! Only what differs between the two is told: what came and went in between is in neither. Where a list was not there in one
-//! of them, nothing is concluded from it, and that is said.
+//! Only the difference between the two is reported, so anything that came and went in between is missing. Where a list is
+//! missing in one of them, nothing is concluded, and a note says so.
 
 mod jobs;
 mod rest;
@@ -11,7 +11,7 @@ mod text;
 
 use model::base::quantities::first_named;
 use model::base::{Moment, Name, Rate, SmallSort};
-use model::cost::{Burn, Scope as CostScope};
+use model::cost::{Scope as CostScope, SpendRates};
 use model::fleet::Known;
 use model::fleet::finding::Severity;
 use model::fleet::observe::Table;
@@ -20,7 +20,7 @@ use super::Facts;
 
 pub use text::{NOTHING_DIFFERS, document, money_lines, summary, text, when};
 
-/// What a change is about.
+/// The kind of object that changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Topic {
     /// A finding.
@@ -29,15 +29,15 @@ pub enum Topic {
     Node,
     /// A job.
     Job,
-    /// A queue or a cohort, its quotas.
+    /// A queue or a cohort, with its quotas.
     Queue,
 }
 
 impl Topic {
-    /// Every topic, in the order in which changes of one moment stand.
+    /// Every topic, in the order for changes with the same time.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Node, Self::Job, Self::Queue];
 
-    /// As in the JSON contract.
+    /// The name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Finding => "finding",
@@ -47,7 +47,7 @@ impl Topic {
         }
     }
 
-    /// True when the rows of this table make such objects: without it nothing is known of them.
+    /// True when objects of this topic are built from this table: without it they are unknown.
     fn needs(self, table: Table) -> bool {
         let of_jobs = !table.holds_rules() && !table.holds_scaling() && table != Table::Nodes;
         match self {
@@ -61,7 +61,7 @@ impl Topic {
         }
     }
 
-    /// Several of them, in words.
+    /// The plural in words.
     const fn plural(self) -> &'static str {
         match self {
             Self::Finding => "findings",
@@ -72,32 +72,32 @@ impl Topic {
     }
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Event {
+pub enum FleetChangeKind {
     /// A job was submitted and does not run yet.
     Queued,
-    /// A job runs that did not.
+    /// A job started.
     Started,
-    /// A job ended well.
+    /// A job succeeded.
     Ended,
-    /// A job ended badly.
+    /// A job failed.
     Failed,
     /// Its queueing system evicted a job.
     Evicted,
-    /// A job lost what it ran on, and no queueing system says why.
+    /// A job lost its devices, and no queueing system gives a reason.
     Displaced,
     /// A job has lost some of the pods that it needs.
     Degraded,
-    /// A job is held.
+    /// A job was suspended.
     Suspended,
-    /// A job is no longer held.
+    /// A job was resumed.
     Resumed,
-    /// A job runs on other nodes, or stands in another queue.
+    /// A job runs on other nodes or is in another queue.
     Moved,
-    /// A job holds more devices, or fewer.
+    /// A job has more or fewer devices.
     Resized,
-    /// The object is no longer there.
+    /// The object no longer exists.
     Gone,
     /// A node has joined.
     Joined,
@@ -109,13 +109,13 @@ pub enum Event {
     Cordoned,
     /// A node was uncordoned.
     Uncordoned,
-    /// A queue or a quota of it is new.
+    /// A queue or one of its quotas was created.
     Created,
     /// A quota was raised.
     Raised,
     /// A quota was lowered.
     Lowered,
-    /// A queue admits nothing any more.
+    /// A queue stopped admitting.
     Stopped,
     /// A queue admits again.
     Opened,
@@ -125,8 +125,8 @@ pub enum Event {
     Cleared,
 }
 
-impl Event {
-    /// In a word or two; as in the JSON contract.
+impl FleetChangeKind {
+    /// One or two words; the same as in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -157,12 +157,12 @@ impl Event {
     }
 }
 
-/// When a change was, and how that is known.
+/// When a change happened, and how that is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dated {
-    /// An object or an exporter says so.
+    /// Reported by an object or an exporter.
     Told(Moment),
-    /// The first picture that shows it is of this moment: it was a few seconds before.
+    /// The moment of the first snapshot that shows it: the change happened a few seconds earlier.
     Seen(Moment),
 }
 
@@ -175,45 +175,56 @@ impl Dated {
     }
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// When it was; `None` where that is not known.
+pub struct FleetChange {
+    /// When it happened; `None` where unknown.
     pub at: Option<Dated>,
-    /// What it is about.
+    /// The kind of object.
     pub topic: Topic,
     /// What happened.
-    pub event: Event,
-    /// Tells it from other changes of one name: kind of a job, id of a finding, flavor and resource of a quota.
+    pub event: FleetChangeKind,
+    /// Distinguishes it from other changes of the same name: kind of a job, id of a finding, flavor and resource of a quota.
     pub id: Name,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for a cluster-scoped object.
     pub namespace: Name,
     /// Name.
     pub name: Name,
-    /// Whose job it is.
+    /// The job's team.
     pub team: Option<Name>,
-    /// How grave the finding is.
+    /// Severity of the finding.
     pub severity: Option<Severity>,
-    /// In words: how many devices, where, why; may be empty.
+    /// Details in words: how many devices, where, why; may be empty.
     pub detail: String,
 }
 
-impl Change {
-    /// How much it matters to somebody who looks for what went wrong; `None` for what is passed over.
+impl FleetChange {
+    /// How important the change is to an incident investigation; `None` for routine changes.
     pub fn weight(&self) -> Option<Severity> {
         match (self.topic, self.event) {
-            (Topic::Finding, Event::Began) => self.severity.filter(|own| *own != Severity::Info),
-            (Topic::Node, Event::NotReady | Event::Gone) => Some(Severity::Crit),
-            (Topic::Node, Event::Cordoned)
-            | (Topic::Job, Event::Evicted | Event::Displaced | Event::Failed | Event::Degraded) => {
-                Some(Severity::Warn)
+            (Topic::Finding, FleetChangeKind::Began) => {
+                self.severity.filter(|own| *own != Severity::Info)
             }
-            (Topic::Job, Event::Started | Event::Ended | Event::Gone) => Some(Severity::Info),
+            (Topic::Node, FleetChangeKind::NotReady | FleetChangeKind::Gone) => {
+                Some(Severity::Crit)
+            }
+            (Topic::Node, FleetChangeKind::Cordoned)
+            | (
+                Topic::Job,
+                FleetChangeKind::Evicted
+                | FleetChangeKind::Displaced
+                | FleetChangeKind::Failed
+                | FleetChangeKind::Degraded,
+            ) => Some(Severity::Warn),
+            (
+                Topic::Job,
+                FleetChangeKind::Started | FleetChangeKind::Ended | FleetChangeKind::Gone,
+            ) => Some(Severity::Info),
             _ => None,
         }
     }
 
-    /// What it is about, in one word: a job or the subject of a finding with its namespace.
+    /// The object in words: a job or the subject of a finding with its namespace.
     pub fn subject(&self) -> String {
         match self.namespace.is_empty() {
             true => self.name.to_string(),
@@ -221,49 +232,49 @@ impl Change {
         }
     }
 
-    /// True when the other one is of the same object.
+    /// True when the other change is about the same object.
     fn is_of(&self, other: &Self) -> bool {
         (self.topic, &self.id, &self.namespace, &self.name)
             == (other.topic, &other.id, &other.namespace, &other.name)
     }
 }
 
-/// What somebody's devices cost an hour, in both pictures; `None` where that is not known.
+/// The rate of the fleet or of a team in both snapshots; `None` where unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoneyChange {
-    /// A team; `None` is all that is looked at.
+    /// The team; `None` for the whole view.
     pub team: Option<Name>,
-    /// In the earlier picture.
+    /// Rate in the earlier snapshot.
     pub before: Option<Rate>,
-    /// In the later one.
+    /// Rate in the later snapshot.
     pub after: Option<Rate>,
 }
 
 impl MoneyChange {
-    /// By how much it differs, micro-dollars an hour; `None` where one side is not known.
+    /// The difference, micro-USD/h; `None` where one side is unknown.
     pub fn difference(&self) -> Option<i64> {
         let (before, after) = self.before.zip(self.after)?;
         Some(after.micros() - before.micros())
     }
 }
 
-/// All that differs between two pictures.
+/// All differences between two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Changes {
-    /// The moment of the earlier picture.
+pub struct FleetChanges {
+    /// The moment of the earlier snapshot.
     pub from: Moment,
-    /// That of the later one.
+    /// The moment of the later snapshot.
     pub to: Moment,
-    /// Newest first; what has no known moment stands last.
-    pub changes: Vec<Change>,
-    /// All that is looked at first, then the teams of which it differs, by how much.
+    /// Newest first; changes without a time are last.
+    pub changes: Vec<FleetChange>,
+    /// The whole view first, then the teams whose rate differs, by the size of the difference.
     pub money: Vec<MoneyChange>,
     /// What could not be compared, and why.
     pub notes: Vec<String>,
 }
 
-impl Changes {
-    /// Compares two pictures of one cluster, the earlier one first.
+impl FleetChanges {
+    /// Compares two snapshots of one cluster, the earlier one first.
     pub fn between(before: &Facts, after: &Facts) -> Self {
         let mut changes = Self {
             from: before.now,
@@ -284,7 +295,7 @@ impl Changes {
                 Topic::Finding => rest::findings(before, after, out),
             }
         }
-        // What is told of another time is not of these changes: a start long ago, or a clock that is wrong.
+        // A time outside the span does not date this change: an old start time, or a wrong clock.
         let within = changes.from..=changes.to;
         for change in &mut changes.changes {
             change.at = change.at.filter(|dated| within.contains(&dated.at()));
@@ -293,7 +304,7 @@ impl Changes {
         changes
     }
 
-    /// True when both pictures have the lists that the topic is made of. Notes what keeps it from being compared.
+    /// True when both snapshots have the lists of the topic; otherwise adds a note that says what is missing.
     fn may_compare(&mut self, topic: Topic, before: &Facts, after: &Facts) -> bool {
         let (mut missing, mut unknown) = ([Vec::new(), Vec::new()], Vec::new());
         for table in Table::ALL.iter().filter(|table| topic.needs(**table)) {
@@ -324,7 +335,7 @@ impl Changes {
                 ));
             }
         }
-        // Findings are of what is known, at both moments the same.
+        // Findings are derived from the same known tables on both sides: they need no such note.
         if !unknown.is_empty() && topic != Topic::Finding {
             let lists = first_named(&unknown, NAMED);
             self.note(format!("{plural}: {lists} not listed at either moment"));
@@ -340,7 +351,7 @@ impl Changes {
 
     fn sort(&mut self) {
         self.changes.small_sort_by(|a, b| {
-            let order = |own: &Change| (own.at.is_none(), own.topic, own.severity);
+            let order = |own: &FleetChange| (own.at.is_none(), own.topic, own.severity);
             let newest = b.at.map(Dated::at).cmp(&a.at.map(Dated::at));
             newest
                 .then_with(|| order(a).cmp(&order(b)))
@@ -348,13 +359,13 @@ impl Changes {
         });
     }
 
-    /// True while a change has no moment.
+    /// True while a change has no time.
     pub fn is_undated(&self) -> bool {
         self.changes.iter().any(|change| change.at.is_none())
     }
 
-    /// Dates changes by what differs between two pictures that lie between these, one after the other. Given such steps in
-    /// their order, the last one that brought a change counts. A job of which nothing is left ended in a step as it did.
+    /// Dates changes by the differences between two snapshots within the span. Called with such steps in order; the last
+    /// step that shows a change counts. A job that no longer exists takes the ending that a step shows.
     pub fn date(&mut self, step: &Self, undated: &[bool]) {
         for (own, undated) in self.changes.iter_mut().zip(undated) {
             if !undated {
@@ -364,8 +375,8 @@ impl Changes {
                 if !seen.is_of(own) {
                     continue;
                 }
-                let ended = matches!(seen.event, Event::Ended | Event::Failed);
-                if own.event == Event::Gone && own.topic == Topic::Job && ended {
+                let ended = matches!(seen.event, FleetChangeKind::Ended | FleetChangeKind::Failed);
+                if own.event == FleetChangeKind::Gone && own.topic == Topic::Job && ended {
                     own.event = seen.event;
                     own.detail.clone_from(&seen.detail);
                 } else if own.event != seen.event {
@@ -376,7 +387,7 @@ impl Changes {
         }
     }
 
-    /// Which changes have no moment, for [`Changes::date`].
+    /// Which changes have no time, for [`FleetChanges::date`].
     pub fn undated(&self) -> Vec<bool> {
         self.changes
             .iter()
@@ -384,68 +395,68 @@ impl Changes {
             .collect()
     }
 
-    /// Puts the newest first again, after changes were dated.
+    /// Sorts newest first again, after changes were dated.
     pub fn dated(mut self) -> Self {
         self.sort();
         self
     }
 
-    /// What of it matters, the gravest; `None` where nothing does.
+    /// The highest weight of the changes; `None` where none has one.
     pub fn weight(&self) -> Option<Severity> {
-        self.changes.iter().filter_map(Change::weight).min()
+        self.changes.iter().filter_map(FleetChange::weight).min()
     }
 }
 
-/// Of so many comparisons the answers are kept, the latest.
+/// The number of comparisons kept, the latest ones.
 const KEPT: usize = 8;
 
-/// What was compared in a session, by the names of the comparisons, the latest last.
+/// Comparisons of this session by name, the latest last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Compared(Vec<(Name, Result<Changes, String>)>);
+pub struct Compared(Vec<(Name, Result<FleetChanges, String>)>);
 
 impl Compared {
-    /// Keeps what came of a comparison: the changes, or why there are none.
-    pub fn put(&mut self, name: Name, told: Result<Changes, String>) {
+    /// Stores the result of a comparison: the changes, or why it failed.
+    pub fn put(&mut self, name: Name, told: Result<FleetChanges, String>) {
         self.0.retain(|(known, _)| *known != name);
         self.0.push((name, told));
         let over = self.0.len().saturating_sub(KEPT);
         self.0.drain(..over);
     }
 
-    /// What came of the comparison of this name, and its place among all; `None` until it has come.
-    pub fn get(&self, name: &str) -> Option<(usize, &Result<Changes, String>)> {
+    /// The result of the comparison of this name, and its index; `None` until it is finished.
+    pub fn get(&self, name: &str) -> Option<(usize, &Result<FleetChanges, String>)> {
         let mut all = self.0.iter().enumerate();
         all.find_map(|(at, (known, told))| (**known == *name).then_some((at, told)))
     }
 
     /// A change of the comparison at this place.
-    pub fn change(&self, at: usize, change: usize) -> Option<&Change> {
+    pub fn change(&self, at: usize, change: usize) -> Option<&FleetChange> {
         let (_, told) = self.0.get(at)?;
         told.as_ref().ok()?.changes.get(change)
     }
 }
 
-/// Micro-dollars. What differs by less is a rounding of shares.
+/// One cent in micro-USD. Smaller differences are rounding of shares.
 const CENT: i64 = 10_000;
 
-/// Lists that a note names; the others are counted.
+/// The number of lists named in a note; the rest are counted.
 const NAMED: usize = 3;
 
-/// What somebody has of the money; `None` while the lists are read without which nothing true can be said of it.
-fn known_rate(facts: &Facts, of: impl FnOnce(&Burn) -> Option<Rate>) -> Option<Rate> {
+/// The rate that `of` returns; `None` while lists that it depends on are still being read.
+fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Rate>) -> Option<Rate> {
     let is_read = facts.fleet.unread().is_empty();
-    of(&facts.burn).filter(|_| is_read)
+    of(&facts.spend_rates).filter(|_| is_read)
 }
 
 fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
-    let all = |burn: &Burn| burn.known().map(|spend| spend.burn);
+    let all = |burn: &SpendRates| burn.known().map(|spend| spend.rate);
     let total = MoneyChange {
         team: None,
         before: known_rate(before, all),
         after: known_rate(after, all),
     };
     let teams = |facts: &Facts| -> Vec<Name> {
-        let rows = facts.burn.rows.get(&CostScope::Team);
+        let rows = facts.spend_rates.rows.get(&CostScope::Team);
         rows.into_iter()
             .flatten()
             .map(|row| row.name.clone())
@@ -458,9 +469,9 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
     let mut rows: Vec<MoneyChange> = names
         .into_iter()
         .map(|team| {
-            // A team without a row holds nothing: that costs nothing, where money is known at all.
-            let own = |burn: &Burn| match burn.row(CostScope::Team, &team) {
-                Some(row) => row.known().map(|spend| spend.burn),
+            // A team without a row has no devices: its rate is zero where rates are known at all.
+            let own = |burn: &SpendRates| match burn.row(CostScope::Team, &team) {
+                Some(row) => row.known().map(|spend| spend.rate),
                 None => burn.known().map(|_| Rate::ZERO),
             };
             let (before, after) = (known_rate(before, own), known_rate(after, own));
@@ -480,7 +491,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
     rows
 }
 
-/// Pairs what two sorted lists have of one key.
+/// Pairs the items of two sorted lists by key.
 fn pairs<'a, T, K: Ord>(
     before: &'a [T],
     after: &'a [T],

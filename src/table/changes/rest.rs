@@ -1,4 +1,4 @@
-//! What happened to nodes, queues and findings between two pictures.
+//! Changes of nodes, queues and findings between two snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,17 @@ use model::fleet::finding::Finding;
 use model::fleet::node::{Cordon, Node};
 use model::fleet::queue::{Measure, Queue, Quota, Stop};
 
-use super::{Change, Dated, Event, Topic, pairs};
+use super::{Dated, FleetChange, FleetChangeKind, Topic, pairs};
 use crate::Facts;
 
-fn change(topic: Topic, event: Event, name: &Name, at: Option<Dated>, detail: String) -> Change {
-    Change {
+fn change(
+    topic: Topic,
+    event: FleetChangeKind,
+    name: &Name,
+    at: Option<Dated>,
+    detail: String,
+) -> FleetChange {
+    FleetChange {
         at,
         topic,
         event,
@@ -26,7 +32,7 @@ fn change(topic: Topic, event: Event, name: &Name, at: Option<Dated>, detail: St
     }
 }
 
-pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
     let reached = |facts: &Facts, name: &Name| {
         let part = facts.part.as_ref();
         part.is_none_or(|part| part.reach.has_node(name))
@@ -47,7 +53,13 @@ pub(super) fn nodes(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
             (None, Some(is)) => joined(is, "", out),
             (Some(was), None) => {
                 let detail = format!("had {}", machine(was));
-                out.push(change(Topic::Node, Event::Gone, &name, None, detail));
+                out.push(change(
+                    Topic::Node,
+                    FleetChangeKind::Gone,
+                    &name,
+                    None,
+                    detail,
+                ));
             }
             (None, None) => {}
         }
@@ -63,27 +75,37 @@ fn machine(node: &Node) -> String {
     format!("{devices}, pool {}", node.pool)
 }
 
-fn joined(node: &Node, how: &str, out: &mut Vec<Change>) {
+fn joined(node: &Node, how: &str, out: &mut Vec<FleetChange>) {
     let at = Some(Dated::Told(node.seen.created));
     let detail = format!("{how}{}", machine(node));
-    out.push(change(Topic::Node, Event::Joined, node.name(), at, detail));
+    out.push(change(
+        Topic::Node,
+        FleetChangeKind::Joined,
+        node.name(),
+        at,
+        detail,
+    ));
 }
 
-fn node(was: &Node, is: &Node, out: &mut Vec<Change>) {
+fn node(was: &Node, is: &Node, out: &mut Vec<FleetChange>) {
     let told = is.ready_since.map(Dated::Told);
     let mut say = |event, at, detail| out.push(change(Topic::Node, event, is.name(), at, detail));
     match (was.ready == Some(true), is.ready) {
-        (true, Some(false)) => say(Event::NotReady, told, String::new()),
+        (true, Some(false)) => say(FleetChangeKind::NotReady, told, String::new()),
         (true, None) => {
             let why = "kubelet stopped posting node status".to_owned();
-            say(Event::NotReady, told, why);
+            say(FleetChangeKind::NotReady, told, why);
         }
-        (false, Some(true)) => say(Event::Ready, told, String::new()),
+        (false, Some(true)) => say(FleetChangeKind::Ready, told, String::new()),
         _ => {}
     }
     match (&was.cordon, &is.cordon) {
-        (None, Some(cordon)) => say(Event::Cordoned, cordon.at.map(Dated::Told), words(cordon)),
-        (Some(_), None) => say(Event::Uncordoned, None, String::new()),
+        (None, Some(cordon)) => say(
+            FleetChangeKind::Cordoned,
+            cordon.at.map(Dated::Told),
+            words(cordon),
+        ),
+        (Some(_), None) => say(FleetChangeKind::Uncordoned, None, String::new()),
         _ => {}
     }
 }
@@ -96,8 +118,8 @@ fn words(cordon: &Cordon) -> String {
     said.join(": ")
 }
 
-pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
-    // Quotas are the cluster's, whoever looks: a scope leaves those out that it draws nothing from.
+pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
+    // Quotas belong to the whole cluster: a scope skips the queues that it does not draw from.
     let reached = |queue: &Queue| {
         let of = |facts: &Facts| {
             let part = facts.part.as_ref();
@@ -122,11 +144,13 @@ pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
             (Some(was), Some(is)) if !Arc::ptr_eq(was, is) => {
                 if was.stop != is.stop {
                     match is.stop {
-                        Stop::None => say(Event::Opened, "admits again".to_owned()),
-                        Stop::Hold => say(Event::Stopped, "admits nothing new".to_owned()),
+                        Stop::None => say(FleetChangeKind::Opened, "admits again".to_owned()),
+                        Stop::Hold => {
+                            say(FleetChangeKind::Stopped, "admits nothing new".to_owned())
+                        }
                         Stop::Drain => {
                             say(
-                                Event::Stopped,
+                                FleetChangeKind::Stopped,
                                 "admits nothing, evicts what runs".to_owned(),
                             );
                         }
@@ -136,15 +160,21 @@ pub(super) fn queues(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
             }
             (None, Some(is)) => {
                 let at = Some(Dated::Told(is.created));
-                out.push(change(Topic::Queue, Event::Created, is.name(), at, detail));
+                out.push(change(
+                    Topic::Queue,
+                    FleetChangeKind::Created,
+                    is.name(),
+                    at,
+                    detail,
+                ));
             }
-            (Some(_), None) => say(Event::Gone, detail),
+            (Some(_), None) => say(FleetChangeKind::Gone, detail),
             _ => {}
         }
     }
 }
 
-fn quotas(was: &Queue, is: &Queue, out: &mut Vec<Change>) {
+fn quotas(was: &Queue, is: &Queue, out: &mut Vec<FleetChange>) {
     let by_place = |queue: &Queue| -> BTreeMap<(Name, Name), Quota> {
         let all = queue.quotas.iter();
         all.map(|quota| {
@@ -173,12 +203,16 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<Change>) {
             (Some(was), Some(is)) => (was, is),
             (None, Some(is)) => {
                 let nominal = amount(is.nominal, is.measure, "without bound");
-                say(Event::Created, title.clone(), format!("{title}: {nominal}"));
+                say(
+                    FleetChangeKind::Created,
+                    title.clone(),
+                    format!("{title}: {nominal}"),
+                );
                 continue;
             }
             (Some(_), None) => {
                 say(
-                    Event::Gone,
+                    FleetChangeKind::Gone,
                     title.clone(),
                     format!("{title}: no quota any more"),
                 );
@@ -198,11 +232,11 @@ fn quotas(was: &Queue, is: &Queue, out: &mut Vec<Change>) {
             ("limit", was.cap, is.cap, "no limit"),
         ];
         for (bound, from, to, none) in bounds.into_iter().filter(|(_, from, to, _)| from != to) {
-            // What is without a bound is more than any.
+            // An unlimited quota is larger than any limit.
             let size = |amount: Option<i64>| amount.unwrap_or(i64::MAX);
             let event = match size(to) > size(from) {
-                true => Event::Raised,
-                false => Event::Lowered,
+                true => FleetChangeKind::Raised,
+                false => FleetChangeKind::Lowered,
             };
             let (from, to) = (
                 amount(from, was.measure, none),
@@ -232,12 +266,12 @@ fn findings_by_id(facts: &Facts) -> BTreeMap<&Name, &Finding> {
         .collect()
 }
 
-pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
+pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<FleetChange>) {
     if Arc::ptr_eq(&before.fleet.findings, &after.fleet.findings) {
         return;
     }
     let (was, is) = (findings_by_id(before), findings_by_id(after));
-    let finding = |event, own: &Finding, at, detail: String| Change {
+    let finding = |event, own: &Finding, at, detail: String| FleetChange {
         id: own.id.clone(),
         namespace: own.subject.key.namespace.clone(),
         severity: Some(own.severity),
@@ -249,10 +283,10 @@ pub(super) fn findings(before: &Facts, after: &Facts, out: &mut Vec<Change>) {
             false => Dated::Told(own.since),
         };
         let detail = format!("{}: {}", own.code, own.message);
-        out.push(finding(Event::Began, own, Some(at), detail));
+        out.push(finding(FleetChangeKind::Began, own, Some(at), detail));
     }
     for own in was.values().filter(|own| !is.contains_key(&own.id)) {
         let detail = format!("{}: {}", own.code, own.message);
-        out.push(finding(Event::Cleared, own, None, detail));
+        out.push(finding(FleetChangeKind::Cleared, own, None, detail));
     }
 }

@@ -1,10 +1,10 @@
-//! What is told of two pictures, and what is not.
+//! Tests: which changes are reported between two snapshots, and which are not.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
-use model::cost::burn;
+use model::cost::spend_rates;
 use model::fleet::finding::Severity;
 use model::fleet::job::{Job, JobState};
 use model::fleet::node::{Cordon, Node};
@@ -12,14 +12,14 @@ use model::fleet::observe::Table;
 use model::fleet::queue::{Queue, Quota};
 use model::fleet::{Fleet, Known};
 
-use super::{Changes, Dated, Event, Topic, document, text};
+use super::{Dated, FleetChangeKind, FleetChanges, Topic, document, text};
 use crate::{Facts, Scope, sample};
 
 fn later(seconds: u64) -> Moment {
     sample::facts().now.plus(Duration::from_secs(seconds))
 }
 
-/// The sample with every list there, changed by hand, at so many seconds after its moment.
+/// The sample fleet with every list live, modified by `change`, this many seconds after its moment.
 fn picture(seconds: u64, change: impl FnOnce(&mut Fleet)) -> Facts {
     let mut facts = sample::facts();
     let fleet = Arc::make_mut(&mut facts.fleet);
@@ -53,15 +53,15 @@ fn with_node(fleet: &mut Fleet, change: impl FnOnce(&mut Node)) {
     fleet.nodes = nodes.into();
 }
 
-fn events(before: &Facts, after: &Facts) -> Vec<(Topic, Event, Option<Dated>)> {
-    let changes = Changes::between(before, after);
+fn events(before: &Facts, after: &Facts) -> Vec<(Topic, FleetChangeKind, Option<Dated>)> {
+    let changes = FleetChanges::between(before, after);
     let all = changes.changes.iter();
     all.map(|change| (change.topic, change.event, change.at))
         .collect()
 }
 
-/// What happens to the first job, which is in the one state and then in the other.
-fn of_job(was: JobState, is: JobState) -> Vec<Event> {
+/// The events of the first job when its state changes from `was` to `is`.
+fn of_job(was: JobState, is: JobState) -> Vec<FleetChangeKind> {
     let state = |state| move |fleet: &mut Fleet| with_job(fleet, 0, |job| job.state = state);
     let all = events(&picture(0, state(was)), &picture(60, state(is)));
     all.into_iter().map(|(_, event, _)| event).collect()
@@ -70,26 +70,26 @@ fn of_job(was: JobState, is: JobState) -> Vec<Event> {
 #[test]
 fn nothing_differs_between_a_picture_and_itself() {
     assert_eq!(events(&picture(0, |_| ()), &picture(60, |_| ())), []);
-    let changes = Changes::between(&picture(0, |_| ()), &picture(60, |_| ()));
+    let changes = FleetChanges::between(&picture(0, |_| ()), &picture(60, |_| ()));
     assert!(changes.notes.is_empty(), "{:?}", changes.notes);
     assert!(text(&changes).contains("no job, node, queue or finding differs"));
 }
 
 #[test]
-fn jobs_are_told_by_what_they_were_and_are() {
+fn job_changes_list_the_state_before_and_after() {
     use JobState::{Done, Failed, Running, Starting, Suspended, Waiting};
     for (was, is, told) in [
-        (Waiting, Running, Some(Event::Started)),
+        (Waiting, Running, Some(FleetChangeKind::Started)),
         (Waiting, Starting, None),
-        (Starting, Running, Some(Event::Started)),
-        (Running, Waiting, Some(Event::Displaced)),
-        (Running, Starting, Some(Event::Degraded)),
-        (Running, Done, Some(Event::Ended)),
-        (Running, Failed, Some(Event::Failed)),
-        (Waiting, Suspended, Some(Event::Suspended)),
-        (Suspended, Waiting, Some(Event::Resumed)),
+        (Starting, Running, Some(FleetChangeKind::Started)),
+        (Running, Waiting, Some(FleetChangeKind::Displaced)),
+        (Running, Starting, Some(FleetChangeKind::Degraded)),
+        (Running, Done, Some(FleetChangeKind::Ended)),
+        (Running, Failed, Some(FleetChangeKind::Failed)),
+        (Waiting, Suspended, Some(FleetChangeKind::Suspended)),
+        (Suspended, Waiting, Some(FleetChangeKind::Resumed)),
     ] {
-        let told: Vec<Event> = told.into_iter().collect();
+        let told: Vec<FleetChangeKind> = told.into_iter().collect();
         assert_eq!(of_job(was, is), told, "{was:?} to {is:?}");
     }
 }
@@ -110,7 +110,7 @@ fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
         all.first().and_then(|(_, _, at)| *at)
     };
     assert_eq!(told(20), Some(Dated::Told(later(20))));
-    // It ran once before, or a clock is wrong.
+    // An earlier run, or a wrong clock.
     assert_eq!(told(90), None);
     let all = picture(60, |fleet| {
         with_job(fleet, 0, |job| {
@@ -119,11 +119,11 @@ fn a_moment_counts_where_an_object_tells_one_that_lies_between() {
         });
     });
     let all = events(&picture(0, begin), &all);
-    assert_eq!(all, [(Topic::Job, Event::Started, None)]);
+    assert_eq!(all, [(Topic::Job, FleetChangeKind::Started, None)]);
 }
 
 #[test]
-fn nodes_queues_and_findings_are_told() {
+fn changes_of_nodes_queues_and_findings_are_listed() {
     let after = picture(60, |fleet| {
         with_node(fleet, |node| {
             node.ready = None;
@@ -146,7 +146,7 @@ fn nodes_queues_and_findings_are_told() {
             node.cordon = None;
         });
     });
-    let changes = Changes::between(&before, &after);
+    let changes = FleetChanges::between(&before, &after);
     let text = text(&changes);
     for words in [
         "cordoned",
@@ -158,12 +158,19 @@ fn nodes_queues_and_findings_are_told() {
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    // Newest first; what has no moment last.
-    let events: Vec<Event> = changes.changes.iter().map(|change| change.event).collect();
-    assert_eq!(events[..2], [Event::Cordoned, Event::NotReady], "{text}");
+    // Newest first; changes without a time last.
+    let events: Vec<FleetChangeKind> = changes.changes.iter().map(|change| change.event).collect();
+    assert_eq!(
+        events[..2],
+        [FleetChangeKind::Cordoned, FleetChangeKind::NotReady],
+        "{text}"
+    );
     assert_eq!(changes.weight(), Some(Severity::Crit));
-    let back = Changes::between(&after, &before);
-    let began = back.changes.iter().find(|own| own.event == Event::Began);
+    let back = FleetChanges::between(&after, &before);
+    let began = back
+        .changes
+        .iter()
+        .find(|own| own.event == FleetChangeKind::Began);
     assert!(began.is_some(), "{back:?}");
     assert!(document(&changes).contains("\"at_from\": \"object\""));
 }
@@ -184,9 +191,9 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
     };
     let waits = empty(Known::Waiting);
     let whole = picture(60, |_| ());
-    let changes = Changes::between(&waits, &whole);
+    let changes = FleetChanges::between(&waits, &whole);
     assert!(changes.changes.is_empty(), "{:?}", changes.changes);
-    // Not a note for each list; and money that nobody could know is not $0.
+    // One note for each topic, not for each list; and an unknown rate is not $0.
     assert_eq!(changes.notes.len(), Topic::ALL.len(), "{:?}", changes.notes);
     let money = &changes.money[0];
     assert_eq!((money.before, money.difference()), (None, None));
@@ -199,17 +206,24 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
         "{:?}",
         changes.notes
     );
-    // A table that was listed and is empty is another thing.
+    // A table that was listed and is empty is a different case.
     let joined = events(&empty(Known::Live), &whole);
-    assert!(joined.iter().any(|(_, event, _)| *event == Event::Joined));
+    assert!(
+        joined
+            .iter()
+            .any(|(_, event, _)| *event == FleetChangeKind::Joined)
+    );
 }
 
 #[test]
 fn money_that_is_not_known_is_not_nothing() {
     let mut unpriced = picture(60, |_| ());
-    unpriced.burn = Arc::new(burn(&unpriced.fleet, &model::cost::Prices::default()));
+    unpriced.spend_rates = Arc::new(spend_rates(
+        &unpriced.fleet,
+        &model::cost::Prices::default(),
+    ));
     let before = picture(0, |_| ());
-    let changes = Changes::between(&before, &unpriced);
+    let changes = FleetChanges::between(&before, &unpriced);
     assert!(changes.money[0].before.is_some());
     assert_eq!(
         (changes.money[0].after, changes.money[0].difference()),
@@ -229,7 +243,7 @@ fn a_scope_has_its_own_changes_alone() {
             team: None,
             namespaces: vec![name],
         };
-        let changes = Changes::between(&before.scoped(&scope), &after.scoped(&scope));
+        let changes = FleetChanges::between(&before.scoped(&scope), &after.scoped(&scope));
         assert_eq!(changes.changes.len(), count, "{changes:?}");
     }
 }
@@ -246,16 +260,19 @@ fn steps_in_between_date_what_no_object_dates() {
         });
     });
     let gone = |seconds| picture(seconds, |fleet| fleet.jobs = fleet.jobs[1..].into());
-    let mut changes = Changes::between(&first, &gone(60));
-    assert_eq!(changes.changes[0].event, Event::Gone);
+    let mut changes = FleetChanges::between(&first, &gone(60));
+    assert_eq!(changes.changes[0].event, FleetChangeKind::Gone);
     let undated = changes.undated();
-    changes.date(&Changes::between(&first, &second), &undated);
-    changes.date(&Changes::between(&second, &gone(40)), &undated);
+    changes.date(&FleetChanges::between(&first, &second), &undated);
+    changes.date(&FleetChanges::between(&second, &gone(40)), &undated);
     let changes = changes.dated();
     let told: Vec<_> = changes
         .changes
         .iter()
         .map(|own| (own.event, own.at))
         .collect();
-    assert_eq!(told, [(Event::Failed, Some(Dated::Seen(later(20))))]);
+    assert_eq!(
+        told,
+        [(FleetChangeKind::Failed, Some(Dated::Seen(later(20))))]
+    );
 }

@@ -6,11 +6,11 @@ use model::base::name::printable;
 use model::base::quantities::{counted, grouped};
 use model::base::{Moment, Rate};
 
-use super::{CENT, Change, Changes, Dated, MoneyChange};
+use super::{CENT, Dated, FleetChange, FleetChanges, MoneyChange};
 use crate::output::safe_json;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
-use crate::{UNATTRIBUTED, said};
+use crate::{UNATTRIBUTED, non_empty};
 
 /// The version of the document.
 const VERSION: u32 = 1;
@@ -21,8 +21,8 @@ fn stamp(at: Moment) -> String {
     text.get(..19).unwrap_or(&text).replace('T', " ")
 }
 
-/// When a change was, in a table of changes: `11-21 08:12:40`; `~` marks the first picture that shows it, which is a few
-/// seconds later.
+/// When a change happened, as in the table: `11-21 08:12:40`. `~` marks the time of the first snapshot that shows it, a few
+/// seconds after the change.
 pub fn when(at: Option<Dated>) -> String {
     let Some(dated) = at else {
         return UNKNOWN.to_owned();
@@ -34,11 +34,11 @@ pub fn when(at: Option<Dated>) -> String {
     }
 }
 
-/// Said where nothing differs.
+/// Printed where nothing differs.
 pub const NOTHING_DIFFERS: &str = "no job, node, queue or finding differs";
 
 /// `2026-11-21 08:10:00 to 2026-11-21 08:20:00 UTC · 14 changes`.
-pub fn summary(changes: &Changes) -> String {
+pub fn summary(changes: &FleetChanges) -> String {
     let count = match changes.changes.len() {
         0 if changes.notes.is_empty() => NOTHING_DIFFERS.to_owned(),
         0 => "nothing that can be compared differs".to_owned(),
@@ -52,8 +52,8 @@ fn dollars(rate: Option<Rate>) -> String {
     rate.map_or_else(|| UNKNOWN.to_owned(), |rate| format!("${rate}/h"))
 }
 
-/// Money before, after and the difference; everything first, then the teams.
-pub fn money_lines(changes: &Changes) -> Vec<[String; 4]> {
+/// Rates before, after and the difference; the whole view first, then the teams.
+pub fn money_lines(changes: &FleetChanges) -> Vec<[String; 4]> {
     let line = |row: &MoneyChange| {
         let title = match &row.team {
             None => "cost".to_owned(),
@@ -75,7 +75,7 @@ pub fn money_lines(changes: &Changes) -> Vec<[String; 4]> {
 }
 
 /// Changes as text.
-pub fn text(changes: &Changes) -> String {
+pub fn text(changes: &FleetChanges) -> String {
     let table = |titles: &[(&'static str, bool)], lines: Vec<Vec<String>>| {
         let layout = Layout::new(titles.to_vec(), &lines);
         let rows: String = lines.iter().map(|line| layout.line(line)).collect();
@@ -137,8 +137,8 @@ struct Document<'a> {
     notes: &'a [String],
 }
 
-impl<'a> From<&'a Change> for ChangeCell<'a> {
-    fn from(change: &'a Change) -> Self {
+impl<'a> From<&'a FleetChange> for ChangeCell<'a> {
+    fn from(change: &'a FleetChange) -> Self {
         Self {
             at: change.at.map(|dated| dated.at().rfc3339()),
             at_from: change.at.map(|dated| match dated {
@@ -147,18 +147,18 @@ impl<'a> From<&'a Change> for ChangeCell<'a> {
             }),
             kind: change.topic.name(),
             change: change.event.name(),
-            namespace: said(&change.namespace),
+            namespace: non_empty(&change.namespace),
             name: &change.name,
-            id: said(&change.id),
+            id: non_empty(&change.id),
             team: change.team.as_deref(),
             severity: change.severity.map(|severity| severity.name()),
-            detail: said(&change.detail),
+            detail: non_empty(&change.detail),
         }
     }
 }
 
 /// Changes as a versioned JSON document.
-pub fn document(changes: &Changes) -> String {
+pub fn document(changes: &FleetChanges) -> String {
     let money = changes.money.iter().map(|row| MoneyCell {
         team: row.team.as_deref(),
         before_usd_per_hour: row.before.map(Rate::usd),

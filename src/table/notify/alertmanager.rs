@@ -1,6 +1,8 @@
 //! Alerts for Alertmanager: `POST /api/v2/alerts`, an array of `postableAlert`
 //! (<https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml>).
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use model::base::Moment;
@@ -9,7 +11,12 @@ use model::fleet::finding::Severity;
 
 use super::delivery::{ALERT_LASTS, Entry};
 
-/// The label `severity`, as rules for Prometheus have it.
+/// Margin by which the end of an alert is dated back. Alertmanager ignores an `endsAt` that is in the future by its own
+/// clock while the alert that it has lasts longer, and our clock is accurate to about a second. (`Merge` in
+/// <https://github.com/prometheus/common/blob/main/model/alert.go> and Alertmanager's `types.Alert`.)
+pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
+
+/// The `severity` label, in the convention of Prometheus rules.
 pub(super) const fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Crit => "critical",
@@ -18,7 +25,7 @@ pub(super) const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What alerts are sent of entries at a moment.
+/// The request body for these entries.
 pub(super) fn body<'a>(
     cluster: &str,
     entries: impl Iterator<Item = &'a Entry>,
@@ -27,12 +34,14 @@ pub(super) fn body<'a>(
     let mut alerts = Vec::new();
     for entry in entries {
         let current = entry.alert.finding.severity;
-        // The severity is one of the labels, and these tell alerts apart: the one of before ends.
+        // The severity is a label and thus part of the alert's identity: the alert with the previous severity ends.
         let over = entry
-            .told
+            .sent_severity
             .filter(|told| entry.ended.is_some() || *told != current);
         if let Some(told) = over {
-            alerts.push(alert(cluster, entry, told, now, now));
+            let ended = now.minus(CLOCKS_DIFFER);
+            let began = entry.alert.finding.since.min(now);
+            alerts.push(alert(cluster, entry, told, now, ended.max(began)));
         }
         if entry.ended.is_none() {
             alerts.push(alert(cluster, entry, current, now, now.plus(ALERT_LASTS)));
@@ -71,7 +80,7 @@ fn alert(cluster: &str, entry: &Entry, as_severe: Severity, now: Moment, ends: M
             number(finding.threshold).map_or_else(String::new, |value| value.to_string()),
         ),
         ("acknowledged", yes(entry.alert.acknowledged)),
-        // `startsAt` is when it was first seen: how long it has been true is not known.
+        // `startsAt` is then the first sighting: the real start is unknown.
         ("first_seen", yes(finding.first_seen)),
     ];
     json!({
@@ -86,7 +95,7 @@ fn yes(is: bool) -> String {
     if is { "true".to_owned() } else { String::new() }
 }
 
-/// Alertmanager reads an empty text as none.
+/// Leaves out empty texts: Alertmanager treats them as missing.
 fn texts<const N: usize>(pairs: [(&str, String); N]) -> Value {
     let known = pairs.into_iter().filter(|(_, text)| !text.is_empty());
     let all =

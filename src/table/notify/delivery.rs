@@ -1,4 +1,4 @@
-//! What one receiver is sent, and when.
+//! Delivery to one receiver: what it is sent, and when.
 
 use std::time::Duration;
 
@@ -7,49 +7,49 @@ use model::fleet::checks::PATIENCE;
 use model::fleet::finding::{Finding, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
-use super::{Alert, Beat, SavedDelivery, SavedEntry, SavedStatus, Standing};
+use super::{Alert, Beat, CurrentAlerts, SavedDelivery, SavedEntry, SavedStatus};
 use super::{alertmanager, text, webhook};
 
-/// What begins or ends waits so long for more of its group, except for Alertmanager, which groups by itself.
+/// How long a new or resolved finding waits for others of its group. Alertmanager is exempt: it groups by itself.
 pub const GROUP_WAIT: Duration = Duration::from_secs(3);
-/// Two messages of a group are this far apart.
+/// Minimum interval between two messages of a group.
 pub const GROUP_INTERVAL: Duration = Duration::from_secs(60);
-/// More messages than this never wait for a receiver: groups of the same code are put together.
+/// Most messages waiting for a receiver; beyond it, groups of the same code are merged.
 pub const MOST_WAITING: usize = 64;
-/// An alert that is not sent again ends in Alertmanager after this; it is sent again after a third of it.
+/// Alertmanager resolves an alert that is not sent again within this time; alerts are sent again after a third of it.
 pub const ALERT_LASTS: Duration = Duration::from_secs(300);
 /// Most alerts in a request to Alertmanager.
 const BATCH: usize = 256;
-/// The wait after the first failure; each further one doubles it.
+/// Backoff after the first failure; each further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait between two tries, unless the receiver asks for more.
+/// Longest backoff, unless the receiver asks for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// What a receiver refused is offered again after this.
+/// A refused message is sent again after this.
 const AFTER_REFUSAL: Duration = Duration::from_secs(15 * 60);
-/// What was told before a restart holds for so long beyond its check's `for`, until everything was read and judged once more.
+/// How long a finding restored from disk is kept beyond its check's `for`, until everything was read and checked again.
 const RESTART: Duration = Duration::from_secs(180);
 
-/// What a receiver is, as far as messages depend on it.
+/// The settings of a receiver that messages depend on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryRules {
     /// Its name in the settings.
     pub receiver: Name,
     /// Its protocol.
     pub kind: ReceiverKind,
-    /// What it is sent.
+    /// Which findings it is sent.
     pub filter: NotifyFilter,
-    /// What the cluster is called.
+    /// Name of the cluster.
     pub cluster: String,
 }
 
-/// What came of sending.
+/// Result of sending a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendOutcome {
-    /// The receiver took it.
+    /// Accepted.
     Sent,
-    /// It may take it later, not before this time: it does not answer, or says that it fails.
+    /// Failed; retry, not before the given delay, with the reason.
     Again(Option<Duration>, String),
-    /// It does not take it: a refusal, a redirect.
+    /// Refused for good, or redirected, with the reason.
     Refused(String),
 }
 
@@ -60,59 +60,59 @@ pub struct Outgoing {
     pub body: String,
 }
 
-/// How delivery goes.
+/// Delivery counters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryCounts {
-    /// Messages that the receiver took.
+    /// Messages accepted.
     pub sent: u64,
-    /// Tries that failed and are made again.
+    /// Failed attempts that are retried.
     pub retries: u64,
-    /// Messages that it refused.
+    /// Messages refused.
     pub refused: u64,
-    /// Findings that ended before the receiver took a message about them.
+    /// Findings that ended before a message about them was accepted.
     pub dropped: u64,
-    /// Messages that wait.
+    /// Messages waiting.
     pub waiting: usize,
-    /// When it last took one.
+    /// When a message was last accepted.
     pub last_sent: Option<Moment>,
-    /// Why the last try failed; `None` while all is well.
+    /// Why the last attempt failed; `None` after a success.
     pub fault: Option<String>,
 }
 
-/// Why a finding does not stand any more.
+/// Why a finding is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ended {
-    /// It is not found any more.
+pub(super) enum FindingEnd {
+    /// Not found any more.
     Resolved,
-    /// It was muted.
+    /// Muted.
     Muted,
 }
 
-/// What there is to be said of a finding.
+/// What is reported about a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum News {
-    /// It stands.
+    /// It is firing.
     Firing,
-    /// It does not.
+    /// It is over.
     Over,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) alert: Alert,
-    /// `None` while it stands.
-    pub(super) ended: Option<Ended>,
-    /// As how severe the receiver knows it; `None` where it does not.
-    pub(super) told: Option<Severity>,
-    /// When what is to be said became so.
+    /// `None` while it is firing.
+    pub(super) ended: Option<FindingEnd>,
+    /// The severity that the receiver was last sent; `None` where it was sent none.
+    pub(super) sent_severity: Option<Severity>,
+    /// When the unreported change happened.
     changed: Duration,
-    /// When it was last sent by this process.
+    /// When this process last sent it.
     sent: Option<Duration>,
-    /// Refused: not offered before.
+    /// After a refusal: not sent before this.
     not_before: Duration,
-    /// Told before a restart and not seen since.
+    /// Restored from disk and not found again since.
     restored: bool,
-    /// What the message that is under way says of it, and how severe it is there.
+    /// What the message in flight reports about it, and with which severity.
     in_flight: Option<(News, Severity)>,
 }
 
@@ -121,7 +121,7 @@ impl Entry {
         Self {
             alert: alert.clone(),
             ended: None,
-            told: None,
+            sent_severity: None,
             changed: beat.up,
             sent: None,
             not_before: Duration::ZERO,
@@ -130,10 +130,10 @@ impl Entry {
         }
     }
 
-    /// What was told before a restart.
+    /// An entry restored from disk.
     fn restored(saved: SavedEntry) -> Self {
         Self {
-            told: Some(saved.finding.severity),
+            sent_severity: Some(saved.finding.severity),
             alert: Alert {
                 finding: saved.finding,
                 place: saved.place,
@@ -148,11 +148,11 @@ impl Entry {
         }
     }
 
-    /// It stands, as it is told now.
-    fn stands(&mut self, alert: &Alert, beat: Beat) {
+    /// Updates the entry from a firing finding.
+    fn refresh(&mut self, alert: &Alert, beat: Beat) {
         let had = self.news();
         let old = &self.alert;
-        // What is known of its place may come late and go; as long as it stands it is told at one.
+        // The place may become known late or be lost again: once sent, it stays the same while the finding is firing.
         let place = match self.is_untold() {
             true => alert.place.clone(),
             false => old.place.clone(),
@@ -175,15 +175,15 @@ impl Entry {
         }
     }
 
-    /// The receiver knows nothing of it.
+    /// True when the receiver has been sent nothing about it.
     fn is_untold(&self) -> bool {
-        self.told.is_none() && self.in_flight.is_none()
+        self.sent_severity.is_none() && self.in_flight.is_none()
     }
 
     fn news(&self) -> Option<News> {
-        match (self.ended, self.told) {
+        match (self.ended, self.sent_severity) {
             (None, None) => Some(News::Firing),
-            // It became worse.
+            // Its severity has increased.
             (None, Some(told)) => (self.alert.finding.severity < told).then_some(News::Firing),
             (Some(_), told) => told.map(|_| News::Over),
         }
@@ -194,16 +194,16 @@ impl Entry {
     }
 }
 
-/// Findings that go into one message: what is new, the code, and the place or the finding itself.
+/// Findings of one message: same news, same code, same place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Group {
+pub(super) struct AlertGroup {
     pub(super) news: News,
     pub(super) code: Name,
     /// Rack or pool with its name; `None` for the whole fleet.
     pub(super) place: Option<(&'static str, Name)>,
 }
 
-impl Group {
+impl AlertGroup {
     fn of(entry: &Entry, news: News) -> Self {
         let (finding, place) = (&entry.alert.finding, &entry.alert.place);
         let rack = place.rack.clone().map(|name| ("rack", name));
@@ -223,31 +223,31 @@ impl Group {
     }
 }
 
-/// A group with something to be said of it.
+/// A group with news to report.
 struct Waiting {
-    group: Group,
+    group: AlertGroup,
     severity: Severity,
     changed: Duration,
     entries: Vec<usize>,
 }
 
-/// What one receiver was told and is to be told.
+/// State of delivery to one receiver: what it was sent, and what is pending.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     rules: DeliveryRules,
     entries: Vec<Entry>,
-    /// When the last message of a group was sent, by code and place.
-    groups: Vec<(Group, Duration)>,
+    /// When the last message of each code and place was sent.
+    groups: Vec<(AlertGroup, Duration)>,
     failures: u32,
     not_before: Duration,
     busy: bool,
-    /// Something of what is kept on disk has changed.
+    /// True when the state on disk is out of date.
     is_dirty: bool,
     counts: DeliveryCounts,
 }
 
 impl Delivery {
-    /// Of a receiver that was told nothing yet.
+    /// Delivery to a receiver that has been sent nothing.
     pub fn new(rules: DeliveryRules) -> Self {
         Self {
             rules,
@@ -261,8 +261,8 @@ impl Delivery {
         }
     }
 
-    /// Goes on from what was kept; gives how many messages were under way when the process ended. Whether these arrived is not known:
-    /// they are not sent again, except to Alertmanager, which takes an alert as often as it is sent.
+    /// Restores saved state. Returns the number of messages that were in flight when the process ended: it is unknown
+    /// whether these arrived. They are not sent again, except to Alertmanager, where sending an alert again is harmless.
     pub fn restore(&mut self, saved: SavedDelivery) -> usize {
         let mut unsure = 0;
         let again = self.rules.kind == ReceiverKind::Alertmanager;
@@ -277,30 +277,30 @@ impl Delivery {
         unsure
     }
 
-    /// True where what is to be kept has changed since the last call.
+    /// True where the state to save has changed since the last call.
     pub fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_dirty)
     }
 
-    /// True while a message is under way.
+    /// True while a message is in flight.
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// What is to be kept.
+    /// The state to save.
     pub fn saved(&self) -> SavedDelivery {
         let entries = self.entries.iter().filter_map(|entry| {
             let status = match entry.in_flight {
                 Some((News::Firing, _)) => SavedStatus::Sending,
                 Some((News::Over, _)) => SavedStatus::Ending,
-                None if entry.told.is_some() => SavedStatus::Told,
+                None if entry.sent_severity.is_some() => SavedStatus::Told,
                 None => return None,
             };
             let sent = entry.in_flight.map(|(_, severity)| severity);
             Some(SavedEntry {
                 status,
                 finding: Finding {
-                    severity: sent.or(entry.told).unwrap_or(entry.severity()),
+                    severity: sent.or(entry.sent_severity).unwrap_or(entry.severity()),
                     ..entry.alert.finding.clone()
                 },
                 place: entry.alert.place.clone(),
@@ -312,12 +312,12 @@ impl Delivery {
         }
     }
 
-    /// What the receiver is.
+    /// The settings of the receiver.
     pub fn rules(&self) -> &DeliveryRules {
         &self.rules
     }
 
-    /// How it goes.
+    /// The delivery counters.
     pub fn counts(&self) -> DeliveryCounts {
         DeliveryCounts {
             waiting: match self.rules.kind {
@@ -338,8 +338,14 @@ impl Delivery {
             .binary_search_by(|entry| entry.alert.finding.id.cmp(id))
     }
 
-    /// Takes what stands now. `hold` says how long a finding's check lets it last before it is one.
-    pub fn update(&mut self, beat: Beat, standing: &Standing, hold: impl Fn(&str) -> Duration) {
+    /// Updates the entries from the current findings. `hold` returns a check's `for`: how long a condition lasts before it
+    /// is a finding.
+    pub fn update(
+        &mut self,
+        beat: Beat,
+        standing: &CurrentAlerts,
+        hold: impl Fn(&str) -> Duration,
+    ) {
         let mut seen = vec![false; self.entries.len()];
         let mut new = Vec::new();
         for alert in &standing.alerts {
@@ -349,7 +355,7 @@ impl Delivery {
             match self.at(&alert.finding.id) {
                 Ok(at) => {
                     seen[at] = true;
-                    self.entries[at].stands(alert, beat);
+                    self.entries[at].refresh(alert, beat);
                 }
                 Err(_) => new.push(Entry::new(alert, beat)),
             }
@@ -358,7 +364,7 @@ impl Delivery {
         for (entry, _) in gone.filter(|(entry, seen)| !seen && entry.ended.is_none()) {
             let finding = &entry.alert.finding;
             let ended = if standing.muted.contains(&finding.id) {
-                Ended::Muted
+                FindingEnd::Muted
             } else if !standing.cluster_known
                 || standing.covers(&entry.alert)
                 || (finding.subject.kind == super::budgets::SUBJECT && !standing.budgets_known)
@@ -367,15 +373,16 @@ impl Delivery {
             {
                 continue;
             } else {
-                Ended::Resolved
+                FindingEnd::Resolved
             };
             entry.ended = Some(ended);
             entry.changed = beat.up;
             entry.not_before = Duration::ZERO;
         }
-        // Nothing was told of these, and nothing is left to be told.
+        // Nothing was sent about these, and they are over.
         let before = self.entries.len();
-        let dropped = |entry: &Entry| entry.ended == Some(Ended::Resolved) && entry.is_untold();
+        let dropped =
+            |entry: &Entry| entry.ended == Some(FindingEnd::Resolved) && entry.is_untold();
         self.counts.dropped += self.entries.iter().filter(|entry| dropped(entry)).count() as u64;
         self.entries
             .retain(|entry| entry.ended.is_none() || !entry.is_untold());
@@ -385,20 +392,20 @@ impl Delivery {
         }
     }
 
-    /// What waits to be said has been said by another process: it is known to the receiver from here on, and no message is counted.
+    /// Marks all pending news as sent by another process: the receiver knows it from here on, and no message is counted.
     pub fn take_as_told(&mut self, beat: Beat) {
         for entry in &mut self.entries {
             if entry.news().is_some() {
-                entry.told = entry.ended.is_none().then(|| entry.severity());
+                entry.sent_severity = entry.ended.is_none().then(|| entry.severity());
                 entry.sent = Some(beat.up);
                 self.is_dirty = true;
             }
         }
         self.entries
-            .retain(|entry| entry.ended.is_none() || entry.told.is_some());
+            .retain(|entry| entry.ended.is_none() || entry.sent_severity.is_some());
     }
 
-    /// The next message, where one is due and none is under way.
+    /// The next message, where one is due and none is in flight.
     pub fn next(&mut self, beat: Beat) -> Option<Outgoing> {
         if self.busy || beat.up < self.not_before {
             return None;
@@ -411,21 +418,21 @@ impl Delivery {
         Some(Outgoing { body })
     }
 
-    /// Alerts for Alertmanager: those that are new or over, else those that are due again.
+    /// Alerts for Alertmanager: new and resolved ones, otherwise those due to be sent again.
     fn alerts(&mut self, beat: Beat) -> Option<String> {
-        // What was refused waits for its time alone, and holds up none of the others.
+        // A refused alert waits by itself and does not block the others.
         let ripe = |at: &usize| beat.up >= self.entries[*at].not_before;
         let mut due: Vec<usize> = self.waiting_alerts().filter(ripe).collect();
         if due.is_empty() {
             let again = |entry: &Entry| {
                 let last = entry.sent.map_or(Duration::ZERO, |at| at + ALERT_LASTS / 3);
-                entry.told.is_some() && beat.up >= last
+                entry.sent_severity.is_some() && beat.up >= last
             };
             let entries = self.entries.iter().enumerate();
             let all = entries.filter(|(_, entry)| again(entry));
             due = all.map(|(at, _)| at).filter(ripe).collect();
         }
-        // The worst first, and of these what fires.
+        // Highest severity first, then firing before resolved.
         due.small_sort_by_key(|at| {
             (
                 self.entries[*at].severity(),
@@ -442,7 +449,7 @@ impl Delivery {
         Some(body)
     }
 
-    /// A message about these is under way.
+    /// Marks these entries as in flight.
     fn take_off(&mut self, entries: &[usize]) {
         for at in entries {
             let entry = &mut self.entries[*at];
@@ -457,30 +464,33 @@ impl Delivery {
     fn waiting_alerts(&self) -> impl Iterator<Item = usize> {
         let entries = self.entries.iter().enumerate();
         let changed = |entry: &Entry| {
-            entry.news().is_some() || entry.told.is_some_and(|told| told != entry.severity())
+            entry.news().is_some()
+                || entry
+                    .sent_severity
+                    .is_some_and(|told| told != entry.severity())
         };
         entries
             .filter(move |(_, entry)| changed(entry))
             .map(|(at, _)| at)
     }
 
-    /// What waits, a message each.
+    /// The pending messages, one per group.
     fn waiting(&self) -> Vec<Waiting> {
-        let waiting = self.grouped(Group::of);
+        let waiting = self.grouped(AlertGroup::of);
         match waiting.len() > MOST_WAITING {
             false => waiting,
-            // A storm over many places: one message for each code.
-            true => self.grouped(|entry, news| Group {
+            // An alert storm over many places: one message per code.
+            true => self.grouped(|entry, news| AlertGroup {
                 place: None,
-                ..Group::of(entry, news)
+                ..AlertGroup::of(entry, news)
             }),
         }
     }
 
-    fn grouped(&self, group: impl Fn(&Entry, News) -> Group) -> Vec<Waiting> {
+    fn grouped(&self, group: impl Fn(&Entry, News) -> AlertGroup) -> Vec<Waiting> {
         let entries = self.entries.iter().enumerate();
         let news = entries.filter_map(|(at, entry)| Some((group(entry, entry.news()?), at)));
-        let mut news: Vec<(Group, usize)> = news.collect();
+        let mut news: Vec<(AlertGroup, usize)> = news.collect();
         news.small_sort();
         let mut out: Vec<Waiting> = Vec::new();
         for (group, at) in news {
@@ -503,7 +513,7 @@ impl Delivery {
         out
     }
 
-    /// One message about a group: the worst first, of these what fires, of these the oldest.
+    /// The next message about a group: highest severity first, then firing before resolved, then oldest first.
     fn message(&mut self, beat: Beat) -> Option<String> {
         self.groups
             .retain(|(_, sent)| beat.up < *sent + GROUP_INTERVAL);
@@ -530,7 +540,7 @@ impl Delivery {
         Some(body)
     }
 
-    /// Takes what came of the message that was under way. `jitter` is from 0 to 1: waits are longer by up to a fifth.
+    /// Handles the result of the message in flight. `jitter` is from 0 to 1 and lengthens a wait by up to a fifth.
     pub fn done(&mut self, beat: Beat, outcome: SendOutcome, jitter: f64) {
         self.busy = false;
         let sent = outcome == SendOutcome::Sent;
@@ -543,7 +553,7 @@ impl Delivery {
             }
             SendOutcome::Again(asked, why) => {
                 let wait = FIRST_WAIT * (1 << self.failures.min(6));
-                // A server that asks for less than our own wait is not asked sooner.
+                // A `Retry-After` shorter than our backoff does not shorten it.
                 let wait = asked.unwrap_or_default().max(wait.min(LONGEST_WAIT));
                 self.failures = self.failures.saturating_add(1);
                 self.not_before = beat.up + wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 5.0);
@@ -571,9 +581,9 @@ impl Delivery {
             };
             if sent {
                 let told = (news == News::Firing).then_some(severity);
-                self.is_dirty |= edges || entry.told != told;
-                (entry.told, entry.sent) = (told, Some(beat.up));
-                // It came back, or ended, while it was told otherwise.
+                self.is_dirty |= edges || entry.sent_severity != told;
+                (entry.sent_severity, entry.sent) = (told, Some(beat.up));
+                // It changed again while the message was in flight.
                 if entry.news().is_some() {
                     entry.changed = beat.up;
                 }
@@ -585,6 +595,6 @@ impl Delivery {
             }
         }
         self.entries
-            .retain(|entry| entry.ended.is_none() || entry.told.is_some());
+            .retain(|entry| entry.ended.is_none() || entry.sent_severity.is_some());
     }
 }

@@ -1,5 +1,5 @@
-//! Laws of delivery, by chance: whatever findings, receivers and restarts do, nothing is told twice, and in the end the receiver knows
-//! what holds.
+//! Property tests of delivery: whatever findings, receivers and restarts do, nothing is sent twice, and in the end the
+//! receiver knows the current state.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -57,11 +57,11 @@ fn fresh(kind: ReceiverKind) -> Delivery {
     })
 }
 
-/// What a receiver has come to know.
+/// What a receiver knows.
 #[derive(Default)]
 struct Receiver {
     firing: BTreeSet<String>,
-    /// Ids of which a message never arrived that was under way when the process was killed: these are not sent again.
+    /// Ids whose message was in flight, and did not arrive, when the process was killed: these are not sent again.
     unsure: BTreeSet<String>,
 }
 
@@ -85,7 +85,7 @@ impl Receiver {
 }
 
 #[test]
-fn nothing_is_told_twice_and_in_the_end_all_is_told() {
+fn nothing_is_sent_twice_and_everything_is_sent_in_the_end() {
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let mut delivery = fresh(ReceiverKind::Webhook);
@@ -93,7 +93,7 @@ fn nothing_is_told_twice_and_in_the_end_all_is_told() {
         let mut there = [false; 12];
         let mut under_way: Option<Value> = None;
         let (mut now, mut begun) = (Duration::ZERO, Duration::ZERO);
-        // The last quarter is calm: by its end everything must have been told.
+        // The last quarter is calm: by its end everything must have been sent.
         let (storm, all) = (600, 800);
         for step in 0..all {
             let calm = step >= storm;
@@ -103,7 +103,7 @@ fn nothing_is_told_twice_and_in_the_end_all_is_told() {
                 there[at] = !there[at];
             }
             if !calm && rng.below(40) == 0 {
-                // Killed: what was under way may have arrived.
+                // Killed: the message in flight may have arrived.
                 let text = saved_text("u", vec![delivery.saved()]);
                 if let Some(body) = under_way.take() {
                     match rng.below(2) {
@@ -120,14 +120,14 @@ fn nothing_is_told_twice_and_in_the_end_all_is_told() {
                 now: START.plus(now),
                 up: now - begun,
             };
-            let standing = Standing {
+            let standing = CurrentAlerts {
                 alerts: (0..there.len())
                     .filter(|at| there[*at])
                     .map(alert)
                     .collect(),
                 budgets_known: true,
                 cluster_known: true,
-                ..Standing::default()
+                ..CurrentAlerts::default()
             };
             delivery.update(beat, &standing, |_| Duration::ZERO);
             if under_way.is_none() {

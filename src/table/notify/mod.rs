@@ -1,8 +1,9 @@
-//! Delivery: which messages receivers are to be sent about findings, and what is in them. Pure: the caller sends, and reports each outcome.
+//! Notification delivery: which messages receivers are sent about findings, and what they contain. Pure: the caller sends
+//! them and reports each result.
 //!
-//! There is no queue of messages: [`Delivery`] holds, for each finding, what the receiver was told and what holds now, and makes the next
-//! message of the difference when the receiver is free. What a receiver missed while it failed is told as it stands then, at most
-//! [`delivery::MOST_WAITING`] messages wait, and a restart goes on from what was told.
+//! There is no queue of messages: for each finding [`Delivery`] keeps what the receiver was sent and what is current, and
+//! builds the next message from the difference when the receiver is free. After an outage the receiver gets the current
+//! state; at most [`delivery::MOST_WAITING`] messages wait, and a restart resumes from the saved state.
 
 mod alertmanager;
 mod delivery;
@@ -31,43 +32,43 @@ use super::spend::UsageStatus;
 pub use delivery::{Delivery, DeliveryCounts, DeliveryRules, MOST_WAITING, Outgoing, SendOutcome};
 pub use saved::{SavedDelivery, SavedEntry, SavedStatus, read as read_saved, text as saved_text};
 
-/// A moment on both clocks that delivery goes by.
+/// A moment on both clocks used by delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// The cluster's: times in messages.
+    /// Cluster time, for timestamps in messages.
     pub now: Moment,
-    /// Time since the process began to watch: waits, which no change of a clock lengthens.
+    /// Time since the process started watching, for waits: monotonic.
     pub up: Duration,
 }
 
-/// A finding as receivers are told of it.
+/// A finding as receivers get it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alert {
     /// The finding.
     pub finding: Finding,
-    /// Where it is.
+    /// Its location.
     pub place: FindingPlace,
-    /// It was acknowledged.
+    /// True when it was acknowledged.
     pub acknowledged: bool,
 }
 
-/// Everything that can be said at a moment.
+/// Everything that can be reported at a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Standing {
-    /// Findings that stand and are not muted, worst first.
+pub struct CurrentAlerts {
+    /// Firing findings that are not muted, most severe first.
     pub alerts: Vec<Alert>,
-    /// Ids of those that are muted.
+    /// Ids of muted findings.
     pub muted: Vec<Name>,
-    /// False while budgets cannot be read: what was said of them holds.
+    /// False while budgets cannot be read: their findings are then kept.
     pub budgets_known: bool,
-    /// False while nodes or pods cannot be listed: nothing has ended then.
+    /// False while nodes or pods cannot be listed: no finding ends then.
     pub cluster_known: bool,
-    /// Nodes of which a device has no fresh reading, by name.
+    /// Names of nodes with a device that has no fresh reading.
     pub unread: Vec<Name>,
 }
 
-impl Standing {
-    /// What stands of a picture, of its scope.
+impl CurrentAlerts {
+    /// The reportable state of a snapshot, within its scope.
     pub fn of(facts: &Facts) -> Self {
         let mut standing = Self {
             budgets_known: match facts.usage.status {
@@ -97,7 +98,7 @@ impl Standing {
         standing
     }
 
-    /// False where too little is read to say that a finding of before a restart has ended.
+    /// False where too few readings exist to say that a finding from before a restart has ended.
     fn can_tell(&self, gone: &Alert) -> bool {
         let subject = &gone.finding.subject;
         match &gone.place.node {
@@ -107,15 +108,15 @@ impl Standing {
         }
     }
 
-    /// True where a finding that is not there by itself any more is part of one that is: three of a node are one of the node, a fault
-    /// of a device is told with a graver one, a step of a budget by the next.
+    /// True where a finding that is gone is covered by a current one: three faults on a node become one of the node, a
+    /// device's fault is reported with a more severe one, a budget threshold with the next.
     fn covers(&self, gone: &Alert) -> bool {
         let mut all = self.alerts.iter();
         all.any(|alert| covers(alert, gone))
     }
 }
 
-/// Nodes of which a device was read before, or should have been, and is not now.
+/// Nodes with a device that has no fresh reading, though it had one or should have one.
 fn unread(facts: &Facts) -> Vec<Name> {
     let nodes = facts.fleet.nodes.iter();
     let nodes = nodes.filter(|node| {

@@ -1,4 +1,4 @@
-//! What a watcher keeps on disk of what receivers were told, as text.
+//! The state that a watcher keeps on disk about what receivers were sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,30 +9,30 @@ use model::notify::FindingPlace;
 /// The version of the file.
 const VERSION: u32 = 1;
 
-/// What was told of a finding, as it was last known.
+/// What the receiver was sent about a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SavedStatus {
-    /// The receiver was told of it.
+    /// It was sent.
     Told,
-    /// A message about it was under way.
+    /// A message about it was in flight.
     Sending,
-    /// A message that it has ended was under way.
+    /// A message about its end was in flight.
     Ending,
 }
 
-/// One finding of which a receiver was told.
+/// A finding that a receiver was sent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SavedEntry {
-    /// What was told.
+    /// What was sent.
     pub status: SavedStatus,
-    /// The finding as it was last known.
+    /// The finding as last known.
     pub finding: Finding,
-    /// Where it is.
+    /// Its location.
     pub place: FindingPlace,
 }
 
-/// What one receiver was told.
+/// What one receiver was sent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedDelivery {
     /// Its name in the settings.
@@ -53,7 +53,7 @@ struct Version {
     version: u32,
 }
 
-/// The text of the file of a cluster.
+/// The text of a cluster's state file.
 pub fn text(cluster: &str, receivers: Vec<SavedDelivery>) -> String {
     let file = File {
         version: VERSION,
@@ -64,10 +64,10 @@ pub fn text(cluster: &str, receivers: Vec<SavedDelivery>) -> String {
     text + "\n"
 }
 
-/// What the file says; nothing where it is another cluster's.
+/// Parses the state file; `None` where it belongs to another cluster.
 ///
 /// # Errors
-/// It is torn, or of a later version.
+/// The file is truncated, or of a later version.
 pub fn read(text: &str, cluster: &str) -> Result<Option<Vec<SavedDelivery>>, String> {
     let version: Version = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if version.version != VERSION {

@@ -1,4 +1,4 @@
-//! Deliveries along a virtual clock, against receivers that do as a test says.
+//! Tests of delivery on a virtual clock, with scripted receivers.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::notify::{FindingPlace, NotifyFilter, ReceiverKind};
 
+use super::alertmanager::CLOCKS_DIFFER;
 use super::delivery::{ALERT_LASTS, Delivery, DeliveryRules, GROUP_INTERVAL, GROUP_WAIT};
 use super::*;
 
@@ -54,16 +55,16 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
     }
 }
 
-fn standing(alerts: &[Alert]) -> Standing {
-    Standing {
+fn standing(alerts: &[Alert]) -> CurrentAlerts {
+    CurrentAlerts {
         alerts: alerts.to_vec(),
         budgets_known: true,
         cluster_known: true,
-        ..Standing::default()
+        ..CurrentAlerts::default()
     }
 }
 
-/// A delivery with a clock that is moved by hand.
+/// A delivery with a manual clock.
 struct Bench {
     delivery: Delivery,
     up: Duration,
@@ -77,7 +78,7 @@ impl Bench {
         }
     }
 
-    /// The same receiver in another process.
+    /// The same receiver after a restart of the process.
     fn restarted(&self, kind: ReceiverKind) -> (Self, usize) {
         let text = saved_text("u", vec![self.delivery.saved()]);
         let saved = read_saved(&text, "u").expect("is ours").expect("of it");
@@ -99,7 +100,7 @@ impl Bench {
         self
     }
 
-    fn sees(&mut self, standing: &Standing) -> &mut Self {
+    fn sees(&mut self, standing: &CurrentAlerts) -> &mut Self {
         let beat = self.beat();
         self.delivery
             .update(beat, standing, |_| Duration::from_secs(60));
@@ -115,7 +116,7 @@ impl Bench {
         self.delivery.done(self.beat(), outcome, 0.0);
     }
 
-    /// Every message that is due now, each taken.
+    /// Every message that is due now, each accepted.
     fn taken(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(body) = self.next() {
@@ -145,7 +146,7 @@ fn head(status: &str, code: &str, count: u64) -> (String, String, u64) {
 }
 
 #[test]
-fn what_begins_and_what_ends_is_told_once() {
+fn each_start_and_end_is_sent_once() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let one = standing(&[alert("heat", "n1", "r1")]);
     bench.sees(&one);
@@ -169,7 +170,7 @@ fn what_begins_and_what_ends_is_told_once() {
 }
 
 #[test]
-fn what_a_receiver_is_not_for_is_not_told() {
+fn findings_outside_the_filter_are_not_sent() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let mut info = alert("heat", "n1", "r1");
     info.finding.severity = Severity::Info;
@@ -180,7 +181,7 @@ fn what_a_receiver_is_not_for_is_not_told() {
 #[test]
 fn a_storm_is_one_message_a_rack_and_a_larger_one_a_message_a_code() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
-    let of = |racks: usize| -> Standing {
+    let of = |racks: usize| -> CurrentAlerts {
         let all =
             (0..racks * 10).map(|at| alert("heat", &format!("n{at}"), &format!("r{}", at % racks)));
         standing(&all.collect::<Vec<_>>())
@@ -189,14 +190,14 @@ fn a_storm_is_one_message_a_rack_and_a_larger_one_a_message_a_code() {
     let told = bench.after(GROUP_WAIT).taken();
     assert_eq!(heads(&told), vec![head("firing", "heat", 10); 3]);
     assert_eq!(told[0]["place"]["kind"], "rack");
-    // More of a rack waits for its next message.
+    // More findings of a rack wait for its next message.
     let mut more = of(3);
     more.alerts.push(alert("heat", "n99", "r1"));
     bench.sees(&more);
     assert_eq!(bench.after(GROUP_WAIT).taken(), Vec::<Value>::new());
     let told = bench.after(GROUP_INTERVAL).taken();
     assert_eq!(heads(&told), [head("firing", "heat", 1)]);
-    // A whole hall.
+    // More places than messages may wait.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&of(MOST_WAITING + 1));
     assert_eq!(bench.delivery.counts().waiting, 1, "the bound holds");
@@ -208,7 +209,7 @@ fn a_storm_is_one_message_a_rack_and_a_larger_one_a_message_a_code() {
 }
 
 #[test]
-fn a_receiver_that_fails_is_tried_ever_later_and_told_what_holds_then() {
+fn a_failing_receiver_is_retried_with_backoff_and_gets_the_current_findings() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let two = standing(&[alert("heat", "n1", "r1"), alert("xid-79", "n2", "r2")]);
     bench.sees(&two).after(GROUP_WAIT);
@@ -227,7 +228,7 @@ fn a_receiver_that_fails_is_tried_ever_later_and_told_what_holds_then() {
     bench.done(again());
     bench.after(Duration::from_secs(60));
     assert_eq!(bench.delivery.counts().retries, 9);
-    // One of them ended meanwhile: nothing is said of it, and it is counted.
+    // One of them ended meanwhile: it is not reported, and it is counted.
     let told = bench.sees(&standing(&two.alerts[1..])).taken();
     assert_eq!(heads(&told), [head("firing", "xid-79", 1)]);
     let counts = bench.delivery.counts();
@@ -235,7 +236,7 @@ fn a_receiver_that_fails_is_tried_ever_later_and_told_what_holds_then() {
 }
 
 #[test]
-fn a_receiver_says_itself_when_it_takes_more() {
+fn a_retry_after_of_the_receiver_is_obeyed() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench
         .sees(&standing(&[alert("heat", "n1", "r1")]))
@@ -298,14 +299,14 @@ fn an_alert_that_alertmanager_refuses_keeps_no_other_from_being_sent_again() {
 }
 
 #[test]
-fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
+fn a_restart_sends_nothing_twice_and_sends_what_ended_meanwhile() {
     let mut bench = Bench::new(ReceiverKind::Slack);
     let two = standing(&[alert("heat", "n1", "r1"), alert("xid-79", "n2", "r2")]);
     bench.sees(&two).after(GROUP_WAIT);
     assert_eq!(bench.taken().len(), 2);
     let (mut next, unsure) = bench.restarted(ReceiverKind::Webhook);
     assert_eq!(unsure, 0);
-    // It is found again only after its check's `for`, with a later beginning.
+    // It is found again only after its check's `for`, with a later start.
     next.sees(&standing(&[]));
     assert_eq!(
         next.after(Duration::from_secs(120)).taken(),
@@ -327,7 +328,7 @@ fn a_restart_sends_nothing_twice_and_tells_what_ended_meanwhile() {
 }
 
 #[test]
-fn what_another_process_told_is_not_told_again() {
+fn findings_sent_by_another_process_are_not_sent_again() {
     for kind in [ReceiverKind::Webhook, ReceiverKind::Alertmanager] {
         let mut bench = Bench::new(kind);
         let beat = bench.beat();
@@ -337,7 +338,7 @@ fn what_another_process_told_is_not_told_again() {
         ]));
         bench.delivery.take_as_told(beat);
         assert_eq!(bench.delivery.counts(), DeliveryCounts::default());
-        // One is over, which the other process told too; another begins, and it tells nothing any more.
+        // One is over, as the other process has sent too; another begins, and the other process sends nothing any more.
         bench
             .after(Duration::from_secs(20))
             .sees(&standing(&[alert("heat", "n1", "r1")]));
@@ -351,7 +352,7 @@ fn what_another_process_told_is_not_told_again() {
             !text.contains("n1/gpu0") && !text.contains("n2/gpu0"),
             "{kind:?}: {text}"
         );
-        // The end of what the other one told is told.
+        // A finding that the other process sent is resolved by this one.
         let told = bench
             .after(GROUP_INTERVAL)
             .sees(&standing(&[]))
@@ -376,11 +377,11 @@ fn what_is_not_known_has_not_ended() {
         assert_eq!(bench.taken().len(), 1);
         bench.restarted(ReceiverKind::Webhook).0
     };
-    let unread = Standing {
+    let unread = CurrentAlerts {
         unread: vec![Name::new("n1")],
         ..standing(&[])
     };
-    let elsewhere = Standing {
+    let elsewhere = CurrentAlerts {
         unread: vec![Name::new("n2")],
         ..standing(&[])
     };
@@ -402,8 +403,8 @@ fn what_is_not_known_has_not_ended() {
             "{what}"
         );
     }
-    // An API server that does not answer says of nothing that it has ended.
-    let unreachable = Standing {
+    // While the API server does not answer, no finding ends.
+    let unreachable = CurrentAlerts {
         cluster_known: false,
         ..standing(&[])
     };
@@ -417,9 +418,9 @@ fn what_is_not_known_has_not_ended() {
             assert_eq!(bench.taken(), Vec::<Value>::new());
         }
     }
-    // Of the fleet by hand: what has no fresh reading is said to have none.
+    // In the sample fleet, devices without a fresh reading are reported as unread.
     let facts = crate::sample::facts();
-    let seen = Standing::of(&facts);
+    let seen = CurrentAlerts::of(&facts);
     assert_eq!(seen.alerts.len(), facts.fleet.findings.len());
     assert!(!seen.unread.is_empty() && seen.unread.len() < facts.fleet.nodes.len());
 }
@@ -434,7 +435,7 @@ fn a_message_that_was_under_way_when_the_process_ended_is_not_sent_again() {
     assert_eq!(unsure, 1);
     let told = next.sees(&one).after(GROUP_INTERVAL).sees(&one).taken();
     assert_eq!(told, Vec::<Value>::new());
-    // Its end was under way.
+    // Its end was in flight.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&one).after(GROUP_WAIT);
     assert_eq!(bench.taken().len(), 1);
@@ -444,7 +445,7 @@ fn a_message_that_was_under_way_when_the_process_ended_is_not_sent_again() {
     assert_eq!(unsure, 1);
     next.sees(&standing(&[])).after(Duration::from_secs(600));
     assert_eq!(next.sees(&standing(&[])).taken(), Vec::<Value>::new());
-    // A failure that is known is no such message.
+    // A message with a known failure does not count as in flight.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&one).after(GROUP_WAIT);
     assert!(bench.next().is_some());
@@ -455,12 +456,12 @@ fn a_message_that_was_under_way_when_the_process_ended_is_not_sent_again() {
 }
 
 #[test]
-fn what_somebody_mutes_is_told_as_muted_and_comes_back() {
+fn a_muted_finding_is_sent_as_muted_and_again_after_the_mute() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let one = standing(&[alert("heat", "n1", "r1")]);
     bench.sees(&one).after(GROUP_WAIT);
     assert_eq!(bench.taken().len(), 1);
-    let muted = Standing {
+    let muted = CurrentAlerts {
         muted: vec![one.alerts[0].finding.id.clone()],
         ..standing(&[])
     };
@@ -468,7 +469,7 @@ fn what_somebody_mutes_is_told_as_muted_and_comes_back() {
     assert_eq!(heads(&bench.taken()), [head("muted", "heat", 1)]);
     bench.after(GROUP_INTERVAL).sees(&one).after(GROUP_WAIT);
     assert_eq!(heads(&bench.taken()), [head("firing", "heat", 1)]);
-    // Muted before it was told: nothing is said, and nothing was dropped.
+    // Muted before it was sent: nothing is sent, and nothing counts as dropped.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench.sees(&one).sees(&muted).after(GROUP_WAIT);
     assert_eq!(bench.taken(), Vec::<Value>::new());
@@ -476,7 +477,7 @@ fn what_somebody_mutes_is_told_as_muted_and_comes_back() {
 }
 
 #[test]
-fn what_becomes_worse_is_told_again_and_what_flutters_is_not() {
+fn a_higher_severity_is_sent_again_and_a_flapping_one_is_not() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let mut worse = alert("heat", "n1", "r1");
     let one = standing(&[worse.clone()]);
@@ -490,13 +491,13 @@ fn what_becomes_worse_is_told_again_and_what_flutters_is_not() {
     let told = bench.taken();
     assert_eq!(heads(&told), [head("firing", "heat", 1)]);
     assert_eq!(told[0]["severity"], "crit");
-    // One word for it within one message.
+    // One severity word within one message.
     assert!(
         told[0]["text"]
             .as_str()
             .is_some_and(|text| text.starts_with("crit: "))
     );
-    // Less severe is no news.
+    // A lower severity is not news.
     bench.after(GROUP_INTERVAL).sees(&one).after(GROUP_WAIT);
     assert_eq!(bench.taken(), Vec::<Value>::new());
     for _ in 0..5 {
@@ -512,7 +513,7 @@ fn what_becomes_worse_is_told_again_and_what_flutters_is_not() {
 }
 
 #[test]
-fn a_finding_that_is_told_as_part_of_another_has_not_ended() {
+fn a_finding_merged_into_another_has_not_ended() {
     let mut bench = Bench::new(ReceiverKind::Webhook);
     let mut two = [
         alert("throttling", "n1", "r1"),
@@ -535,7 +536,7 @@ fn a_finding_that_is_told_as_part_of_another_has_not_ended() {
         .sees(&standing(&[]))
         .after(GROUP_WAIT);
     assert_eq!(heads(&bench.taken()), [head("resolved", "throttling", 3)]);
-    // A graver fault of the same device takes the place of a lesser one.
+    // A more severe fault of the same device replaces a lesser one.
     let mut bench = Bench::new(ReceiverKind::Webhook);
     bench
         .sees(&standing(&[alert("device-unhealthy", "n1", "r1")]))
@@ -563,10 +564,10 @@ fn budgets_that_cannot_be_read_have_not_ended() {
     bench.sees(&standing(&[budget("80")])).after(GROUP_WAIT);
     let told = bench.taken();
     assert_eq!(told[0]["place"]["name"], "research");
-    let unread = Standing::default();
+    let unread = CurrentAlerts::default();
     bench.sees(&unread).after(Duration::from_secs(600));
     assert_eq!(bench.sees(&unread).taken(), Vec::<Value>::new());
-    // The next step has not ended the one before: both end with the period.
+    // The next threshold does not end the one before: both end with the period.
     bench.sees(&standing(&[budget("100")])).after(GROUP_WAIT);
     assert_eq!(heads(&bench.taken()), [head("firing", "budget-spent", 1)]);
     bench
@@ -581,7 +582,7 @@ fn label<'a>(alert: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn alertmanager_is_told_again_while_it_lasts_and_once_when_it_ends() {
+fn alertmanager_gets_repeats_while_firing_and_one_resolve() {
     let mut bench = Bench::new(ReceiverKind::Alertmanager);
     let one = standing(&[alert("heat", "n1", "r1")]);
     let told = bench.sees(&one).taken();
@@ -605,7 +606,9 @@ fn alertmanager_is_told_again_while_it_lasts_and_once_when_it_ends() {
         .after(Duration::from_secs(5))
         .sees(&standing(&[]))
         .taken();
-    assert_eq!(told[0][0]["endsAt"], bench.beat().now.rfc3339());
+    // It has ended even by a clock slightly behind ours.
+    let ended = bench.beat().now.minus(CLOCKS_DIFFER);
+    assert_eq!(told[0][0]["endsAt"], ended.rfc3339());
     assert_eq!(told[0][0]["labels"], sent["labels"]);
     assert_eq!(
         bench.after(ALERT_LASTS).taken(),
@@ -645,7 +648,8 @@ fn a_restart_keeps_alerts_firing_until_they_were_looked_for() {
         .after(Duration::from_secs(241))
         .sees(&standing(&[]))
         .taken();
-    assert_eq!(told[0][0]["endsAt"], next.beat().now.rfc3339());
+    let ended = next.beat().now.minus(CLOCKS_DIFFER);
+    assert_eq!(told[0][0]["endsAt"], ended.rfc3339());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Messages as text, and as what incoming webhooks of Slack take.
+//! Messages as text, and as payloads for Slack incoming webhooks.
 
 use serde_json::json;
 
@@ -6,17 +6,17 @@ use model::base::name::printable;
 use model::fleet::finding::Severity;
 
 use super::alertmanager::severity;
-use super::delivery::{Entry, Group, News};
+use super::delivery::{AlertGroup, Entry, News};
 use super::webhook::status;
 
-/// Most findings that a message spells out, and most characters of what is said of one.
+/// The number of findings listed in a message, and the length in characters of the text about one.
 const MOST: usize = 10;
 const LONGEST: usize = 300;
 
-/// What happened, in a line: `critical: xid-79, 12 findings in rack r7 (prod)`; `severity` is the receiver's word for one.
+/// The headline: `critical: xid-79, 12 findings in rack r7 (prod)`; `severity` gives the receiver's word for a severity.
 pub(super) fn headline(
     cluster: &str,
-    group: &Group,
+    group: &AlertGroup,
     entries: &[&Entry],
     severity: fn(Severity) -> &'static str,
 ) -> String {
@@ -39,7 +39,7 @@ pub(super) fn headline(
     format!("{level}: {code}, {what} ({cluster})")
 }
 
-/// `Device gpu-07/gpu3`, with where it is: `, node gpu-07, rack r7, pool h100`.
+/// An object with its location: `Device gpu-07/gpu3, node gpu-07, rack r7, pool h100`.
 fn object(entry: &Entry) -> String {
     let (subject, place) = (&entry.alert.finding.subject, &entry.alert.place);
     let mut words = format!("{} ", subject.kind);
@@ -57,8 +57,8 @@ fn object(entry: &Entry) -> String {
     words
 }
 
-/// The message for an incoming webhook of Slack.
-pub(super) fn slack(cluster: &str, group: &Group, entries: &[&Entry]) -> String {
+/// The text for a Slack incoming webhook.
+pub(super) fn slack(cluster: &str, group: &AlertGroup, entries: &[&Entry]) -> String {
     let mut lines = vec![headline(cluster, group, entries, severity)];
     let one = entries.len() == 1;
     if group.news == News::Firing {
@@ -109,8 +109,8 @@ fn clipped(text: &str) -> String {
     out
 }
 
-/// A text as it is shown: no control characters, no markup, no mentions
-/// (<https://api.slack.com/reference/surfaces/formatting#escaping>; Mattermost takes `@channel` without brackets).
+/// Escapes a text: no control characters, no markup, no mentions
+/// (<https://api.slack.com/reference/surfaces/formatting#escaping>; Mattermost accepts `@channel` without brackets).
 fn escaped(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for c in printable(line).chars() {

@@ -6,17 +6,17 @@ use model::base::Moment;
 use model::base::name::printable;
 use model::fleet::finding::Severity;
 
-use super::delivery::{Ended, Entry, Group, News};
+use super::delivery::{AlertGroup, Entry, FindingEnd, News};
 use super::text;
 use crate::alerts;
 
-/// The version of the message.
+/// The version of the message format.
 const VERSION: u32 = 1;
-/// Most findings that a message spells out.
+/// The number of findings listed in a message.
 const MOST: usize = 100;
 
 /// A message about a group.
-pub(super) fn body(cluster: &str, group: &Group, entries: &[&Entry], now: Moment) -> String {
+pub(super) fn body(cluster: &str, group: &AlertGroup, entries: &[&Entry], now: Moment) -> String {
     let worst = entries.iter().map(|entry| entry.alert.finding.severity);
     let place = group.place.as_ref();
     let told = entries.iter().take(MOST).map(|entry| alert(entry, now));
@@ -38,16 +38,16 @@ pub(super) fn body(cluster: &str, group: &Group, entries: &[&Entry], now: Moment
 }
 
 /// `firing`, `resolved`, or `muted` where all of them were muted.
-pub(super) fn status(group: &Group, entries: &[&Entry]) -> &'static str {
+pub(super) fn status(group: &AlertGroup, entries: &[&Entry]) -> &'static str {
     let mut all = entries.iter();
     match group.news {
         News::Firing => "firing",
-        News::Over if all.all(|entry| entry.ended == Some(Ended::Muted)) => "muted",
+        News::Over if all.all(|entry| entry.ended == Some(FindingEnd::Muted)) => "muted",
         News::Over => "resolved",
     }
 }
 
-/// As `get alerts -o json` has it, and where it is.
+/// The alert as in `get alerts -o json`, with its location.
 fn alert(entry: &Entry, now: Moment) -> Value {
     let row = alerts::row(&entry.alert.finding, now);
     let mut value = serde_json::to_value(row).unwrap_or_default();
@@ -64,13 +64,13 @@ fn alert(entry: &Entry, now: Moment) -> Value {
         object.insert("acknowledged".to_owned(), entry.alert.acknowledged.into());
         object.insert(
             "muted".to_owned(),
-            (entry.ended == Some(Ended::Muted)).into(),
+            (entry.ended == Some(FindingEnd::Muted)).into(),
         );
     }
     value
 }
 
-/// Takes what could disturb a screen out of every text.
+/// Removes control characters from every text.
 fn clean(value: &mut Value) {
     match value {
         Value::String(text) => *text = printable(text).into_owned(),

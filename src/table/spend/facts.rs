@@ -1,4 +1,4 @@
-//! What the usage ledger of the record of a cluster tells, beside a picture of it.
+//! Usage and budgets from the usage ledger, beside one snapshot of the fleet.
 
 use model::base::{Moment, SmallSort};
 use model::fleet::finding::Finding;
@@ -7,36 +7,36 @@ use model::usage::{BudgetState, Period, UsageSum, UsageTotals};
 use super::{CostBasis, Seen};
 use crate::{Facts, Scope, budgets};
 
-/// How the ledger stands.
+/// Whether the usage ledger could be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum UsageStatus {
-    /// It was not looked for.
+    /// Not read yet.
     #[default]
     Unread,
-    /// There is none.
+    /// No ledger exists.
     Absent,
-    /// It was read, and has come to this moment.
+    /// Read; its latest hour ends at this moment.
     Read(Moment),
-    /// Why it cannot be read.
+    /// Reading failed, with the reason.
     Failed(String),
 }
 
-/// What a period and the one before it came to, by team and namespace.
+/// Usage of a period and of the period before it, by team and namespace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodSums {
-    /// Which period.
+    /// The period.
     pub period: Period,
-    /// The period, and how much of it was observed.
+    /// The period's span and observed ratio.
     pub now: Seen,
-    /// The one before.
+    /// The span and observed ratio of the period before.
     pub before: Seen,
-    /// Its sums, in the steps of [`super::PeriodCost::steps`]: the names of each are a team and a namespace.
+    /// Sums of the period, one per step of [`super::PeriodCost::steps`]; the names are a team and a namespace.
     pub sums: Vec<UsageSum>,
-    /// Those of the one before.
+    /// Sums of the period before.
     pub sums_before: Vec<UsageSum>,
 }
 
-/// True for a sum that a scope has; without one every sum.
+/// True for a sum inside the scope; without a scope, for every sum.
 fn is_in(scope: Option<&Scope>, sum: &UsageSum) -> bool {
     match (scope, &sum.names[..]) {
         (Some(scope), [team, namespace]) => scope.has(Some(namespace), Some(team)),
@@ -45,7 +45,7 @@ fn is_in(scope: Option<&Scope>, sum: &UsageSum) -> bool {
 }
 
 impl PeriodSums {
-    /// What a scope has of the period and of the one before it; `None` where nothing was observed.
+    /// Totals of the scope in the period and in the one before; `None` where nothing was observed.
     pub fn of(&self, scope: Option<&Scope>) -> [Option<UsageTotals>; 2] {
         let sum = |seen: &Seen, sums: &[UsageSum]| {
             seen.is_observed().then(|| {
@@ -61,7 +61,7 @@ impl PeriodSums {
         ]
     }
 
-    /// What a team cost in the period, of a scope what is in it, micro-USD; `None` where nothing was observed or has a price.
+    /// What a team cost in the period within the scope, micro-USD; `None` where nothing was observed or nothing has a price.
     pub fn of_team(&self, team: &str, scope: Option<&Scope>) -> Option<i64> {
         let is_its = |sum: &&UsageSum| sum.names.first().is_some_and(|name| *name == team);
         let own = self.sums.iter().filter(is_its);
@@ -83,7 +83,7 @@ impl PeriodSums {
             let Some(step) = trend.get_mut(sum.step) else {
                 continue;
             };
-            // Where the fleet was observed and has a price, what a scope does not have cost nothing.
+            // Where priced usage was observed outside the scope, the scope's own cost is zero, not unknown.
             if let Some(micros) = sum.totals.cost_micros() {
                 *step = Some(step.unwrap_or(0) + if is_in(scope, sum) { micros } else { 0 });
             }
@@ -92,23 +92,23 @@ impl PeriodSums {
     }
 }
 
-/// What the ledger tells.
+/// Everything read from the usage ledger.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct UsageFacts {
-    /// How it stands.
+    /// Whether it could be read.
     pub status: UsageStatus,
-    /// The Prometheus that the hours were read from; `None` where they are of this machine.
+    /// The Prometheus server that the hours were read from; `None` for the local ledger.
     pub prometheus: Option<String>,
     /// Periods that end now.
     pub periods: Vec<PeriodSums>,
-    /// Budgets of the settings, in their order.
+    /// Budgets from the settings, in the order of the settings.
     pub budgets: Vec<BudgetState>,
-    /// What periods go by.
+    /// Energy rates and time zone of the sums.
     pub basis: CostBasis,
 }
 
 impl Facts {
-    /// Takes what the ledger tells; what is to be said of budgets stands among the findings.
+    /// Sets the usage and replaces the budget findings.
     pub fn take_usage(&mut self, usage: std::sync::Arc<UsageFacts>) {
         let of_budget = |finding: &&Finding| finding.subject.kind == budgets::SUBJECT;
         let had = self
@@ -135,7 +135,7 @@ impl Facts {
         std::sync::Arc::make_mut(&mut self.fleet).findings = all.into();
     }
 
-    /// The budgets that whoever works in the scope may see: in a scope its own alone.
+    /// Budgets visible in the current scope; without a scope, every budget.
     pub fn budgets(&self) -> impl Iterator<Item = &BudgetState> {
         let scope = self.part.as_ref().map(|part| &part.scope);
         let all = self.usage.budgets.iter();

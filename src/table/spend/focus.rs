@@ -1,14 +1,14 @@
 //! A month as a FOCUS dataset: the FinOps Foundation's open format for cost and usage, version 1.2.
 //!
-//! The columns are those that the specification calls mandatory, PricingCategory, and our own, which begin with `x_`. Nothing of
-//! it was billed: BilledCost is 0 and the estimates stand in ListCost, ContractedCost and EffectiveCost, which may not be null.
-//! What has no price is left out, therefore.
+//! The columns are the specification's mandatory ones, PricingCategory, and custom columns with the prefix `x_`. Nothing
+//! here was billed: BilledCost is 0, and the estimates are in ListCost, ContractedCost and EffectiveCost, which must not be
+//! null. Usage without a price is left out for that reason.
 
 use model::usage::{CostPart, Dimension, Span, UsageSum, start_of};
 
 use super::{decimal, nobodys, safe_line};
 
-/// The columns that the sums must be by, in front of those that are asked for.
+/// The dimensions that the sums must start with, before the requested ones.
 pub const KEYS: [Dimension; 3] = [Dimension::Billing, Dimension::Pool, Dimension::Class];
 
 const COLUMNS: [&str; 22] = [
@@ -36,8 +36,8 @@ const COLUMNS: [&str; 22] = [
     "ServiceName",
 ];
 
-/// A dataset of the sums by [`KEYS`] and `by`: a line for what was held and one for what nobody held, each where there is any.
-/// `cluster` names the billing account.
+/// A dataset of the sums by [`KEYS`] and `by`: up to two lines a sum, one for allocated and one for unallocated device time.
+/// `cluster` becomes the billing account name.
 pub fn focus(
     cluster: &str,
     month: Span,
@@ -122,7 +122,7 @@ pub fn focus(
     out
 }
 
-/// The pricing category of a way to pay; a price without one is that of on-demand.
+/// The FOCUS pricing category of a billing type; on-demand for a price without one.
 fn category(billing: &str) -> &'static str {
     match billing {
         "spot" => "Dynamic",

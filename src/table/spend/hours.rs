@@ -1,18 +1,18 @@
-//! Rows of `usage`: the hours of the ledger.
+//! Rows of `usage`: the hourly rows of the usage ledger.
 
 use serde::Serialize;
 
 use model::usage::{CostPart, HourRow, start_of};
 
 use super::{safe_line, usd};
-use crate::said;
+use crate::non_empty;
 use crate::table::{Layout, cell};
 use crate::text;
 
 /// The JSON Schema of the rows (draft 2020-12).
 pub const SCHEMA: &str = include_str!("../../../config/schema/usage.json");
 
-/// One row of one hour. Times are seconds of whole devices; unknown is `None`.
+/// One ledger row of one hour. Times are device-seconds; unknown is `None`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(
     missing_docs,
@@ -91,7 +91,7 @@ pub const FIELDS: [&str; 33] = [
     "price_as_of",
 ];
 
-/// The rows as the contract has them.
+/// The hourly rows in the JSON contract's form.
 pub fn hours(rows: &[HourRow]) -> Vec<UsageHour<'_>> {
     rows.iter().map(hour).collect()
 }
@@ -107,13 +107,13 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
         pool: &key.pool,
         class: &key.class,
         billing: key.billing.map(|billing| billing.name()),
-        zone: said(&key.zone),
-        namespace: said(&key.namespace),
-        team: said(&key.team),
-        queue: said(&key.queue),
-        owner: said(&key.owner),
-        job: said(&key.job),
-        model: said(&key.model),
+        zone: non_empty(&key.zone),
+        namespace: non_empty(&key.namespace),
+        team: non_empty(&key.team),
+        queue: non_empty(&key.queue),
+        owner: non_empty(&key.owner),
+        job: non_empty(&key.job),
+        model: non_empty(&key.model),
         allocated_device_seconds: seconds(totals.allocated_ms()),
         busy_device_seconds: seconds(totals.busy_ms),
         idle_device_seconds: seconds(totals.idle_ms),
@@ -133,8 +133,8 @@ fn hour(row: &HourRow) -> UsageHour<'_> {
         out_of_service_usd: part(CostPart::OutOfService),
         lost_to_failure_usd: part(CostPart::LostToFailure),
         lost_to_preemption_usd: part(CostPart::LostToPreemption),
-        price_source: said(&key.price_source),
-        price_as_of: said(&key.price_as_of),
+        price_source: non_empty(&key.price_source),
+        price_as_of: non_empty(&key.price_as_of),
     }
 }
 
@@ -156,7 +156,7 @@ pub fn csv(rows: &[UsageHour<'_>], titled: bool) -> String {
     out
 }
 
-/// The rows as a table; `wide` has every column of the money.
+/// The rows as a table; `wide` adds every cost column.
 pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
     let mut titles = vec![
         ("HOUR", false),
@@ -168,7 +168,7 @@ pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
         ("ALLOC H", true),
         ("BUSY H", true),
         ("IDLE H", true),
-        ("FREE H", true),
+        ("UNALLOC H", true),
         ("OUT H", true),
         ("COST", true),
     ];
@@ -181,8 +181,8 @@ pub fn table(rows: &[UsageHour<'_>], titled: bool, wide: bool) -> String {
             ("NOT READ H", true),
             ("UNSEEN H", true),
             ("ENERGY WH", true),
-            ("PRICED", false),
-            ("BY", false),
+            ("PRICE DATE", false),
+            ("PRICE FROM", false),
         ]);
     }
     let lines: Vec<Vec<String>> = rows.iter().map(|row| line(row, wide)).collect();

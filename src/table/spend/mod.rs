@@ -1,6 +1,6 @@
-//! Money over time, out of the usage ledger: hourly rows, what a period cost, and reports of a month for chargeback.
+//! Cost over time from the usage ledger: hourly rows, the cost of a period, and monthly chargeback reports.
 //!
-//! All of it are estimates from list prices, never a bill, and each says for how much of its span there are pictures.
+//! All costs are estimates from list prices, never a bill, and each states what share of its span was observed.
 
 mod facts;
 mod focus;
@@ -24,16 +24,16 @@ use model::usage::{CalendarZone, CostPart, EnergyRates, UsageTotals, start_of};
 
 use super::output::csv_line;
 
-/// What reports go by beside the ledger.
+/// The settings that cost reports use besides the ledger.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CostBasis {
-    /// What energy costs and emits.
+    /// Price and carbon intensity of energy.
     pub energy: EnergyRates,
-    /// Whose days and months they are of.
+    /// The time zone that days and months are counted in.
     pub zone: CalendarZone,
 }
 
-/// Milliseconds of device time as hours.
+/// Milliseconds of device time as device-hours.
 pub(crate) fn device_hours(ms: i64) -> f64 {
     ms as f64 / 3.6e6
 }
@@ -57,7 +57,7 @@ pub fn dollars(cents: i64) -> String {
     format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
 }
 
-/// Micro-USD rounded to cents one after the other, so that the cents add up to those of the sum.
+/// Rounds micro-USD to cents cumulatively, so that the rounded rows add up to the rounded sum.
 #[derive(Default)]
 pub(crate) struct Cents {
     micros: i64,
@@ -74,7 +74,7 @@ impl Cents {
     }
 }
 
-/// Shares in tenths of a percent that add up to 1000, the largest remainders rounded up; none where the sum is nothing.
+/// Shares in tenths of a percent that add up to 1000, by largest remainder; `None` where the sum is not positive.
 pub fn shares(parts: &[i64]) -> Option<Vec<i64>> {
     let all: i128 = parts.iter().map(|part| i128::from(*part)).sum();
     if all <= 0 || parts.iter().any(|part| *part < 0) {
@@ -96,16 +96,16 @@ pub fn shares(parts: &[i64]) -> Option<Vec<i64>> {
     Some(out.into_iter().map(|(tenths, _)| tenths).collect())
 }
 
-/// `2026-11-21 08:00`, of the start of an hour.
+/// The start of an hour: `2026-11-21 08:00`.
 pub(crate) fn stamp(hour: i64) -> String {
     let text = start_of(hour).rfc3339();
     text.get(..16).unwrap_or(&text).replace('T', " ")
 }
 
-/// A line of CSV whose texts no spreadsheet takes for formulas: one that begins as a formula does gets a `'` before it.
+/// A CSV line that spreadsheets do not evaluate: a cell that starts like a formula gets a leading `'`.
 pub(crate) fn safe_line(cells: &[String]) -> String {
     let safe = |cell: &String| match cell.chars().next() {
-        // A plain number may be negative.
+        // Negative and signed numbers stay numbers.
         Some('-' | '+') if cell.parse::<f64>().is_ok() => cell.clone(),
         Some('=' | '+' | '-' | '@' | '\t' | '\r' | '\n') => format!("'{cell}"),
         _ => cell.clone(),
@@ -113,7 +113,7 @@ pub(crate) fn safe_line(cells: &[String]) -> String {
     csv_line(&cells.iter().map(safe).collect::<Vec<_>>())
 }
 
-/// The micro-dollars of what nobody holds: unallocated and out of service.
+/// Micro-USD of devices that are not allocated: unallocated and out of service.
 pub(crate) fn nobodys(totals: &UsageTotals) -> i64 {
     [CostPart::Unallocated, CostPart::OutOfService]
         .iter()
@@ -121,8 +121,8 @@ pub(crate) fn nobodys(totals: &UsageTotals) -> i64 {
         .sum()
 }
 
-/// Observed time in words: `observed 97.0 % of it`. Never 100 where something is missing.
+/// Observed time in words: `97.0 % observed`. Rounded down, so that it is never 100 while something is missing.
 pub(crate) fn coverage_words(ratio: f64) -> String {
     let tenths = (ratio * 1_000.0).floor() / 10.0;
-    format!("observed {tenths:.1} % of it")
+    format!("{tenths:.1} % observed")
 }

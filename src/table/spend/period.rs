@@ -1,4 +1,4 @@
-//! What a period cost: by one dimension, with the period before it, a trend, where each dollar went and unit costs.
+//! The cost of a period by one dimension: the period before, a trend, a breakdown by cost part, and unit costs.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
 
-/// A span, and for how much of it there are pictures.
+/// A span and its observed ratio.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
     /// The span.
     pub span: Span,
-    /// Observed time as a share of the part of the span that is over, 0 to 1.
+    /// Observed time as a share of the elapsed part of the span, 0 to 1.
     pub ratio: f64,
 }
 
 impl Seen {
-    /// True where there is any picture.
+    /// True where anything was observed.
     pub fn is_observed(&self) -> bool {
         self.ratio > 0.0
     }
 }
 
-/// One row of a period.
+/// One row of a period's cost.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodRow {
-    /// The value of the dimension; `unattributed` for what has none.
+    /// The value of the dimension; `unattributed` where it has none.
     pub name: String,
-    /// The period.
+    /// Totals of the period.
     pub now: UsageTotals,
-    /// The period before it, where it was observed.
+    /// Totals of the period before; `None` where it was not observed.
     pub before: Option<UsageTotals>,
     /// Cost of each step of the period, micro-USD; `None` where nothing was observed.
     pub trend: Vec<Option<i64>>,
 }
 
 impl PeriodRow {
-    /// Cost before, micro-USD: nothing where the row was not there, unknown where nothing was observed.
+    /// Cost of the period before, micro-USD: zero where the row did not exist, `None` where nothing was observed.
     fn before_micros(&self) -> Option<i64> {
         self.before.and_then(|before| match before {
             before if before == UsageTotals::default() => Some(0),
@@ -53,30 +53,30 @@ impl PeriodRow {
     }
 }
 
-/// A period.
+/// The cost of a period, compared with the period before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodCost {
-    /// What it is called: `7d`.
+    /// Its name: `7d`.
     pub name: String,
-    /// What its rows are by.
+    /// The dimension of its rows.
     pub by: Dimension,
-    /// The period.
+    /// Span and observed ratio of the period.
     pub now: Seen,
-    /// The one before it.
+    /// Span and observed ratio of the period before.
     pub before: Seen,
-    /// Its rows, the greatest cost first, what has no value of the dimension last.
+    /// Rows by descending cost; usage without a value of the dimension is last.
     pub rows: Vec<PeriodRow>,
-    /// Their sum.
+    /// The sum of the rows.
     pub total: PeriodRow,
-    /// What it goes by.
+    /// Energy rates and time zone of the sums.
     pub basis: CostBasis,
 }
 
-/// A span of at most so many hours has a step for each.
+/// A span of at most this many hours gets one trend step an hour.
 const STEPS: i64 = 24;
 
 impl PeriodCost {
-    /// Into how many steps a span is cut for its trend: hours of a day, half days of a week, days.
+    /// The number of trend steps of a span: hours up to a day, half days up to a week, days beyond.
     pub fn steps(span: Span) -> usize {
         let hours = span.hours().max(1);
         let steps = match hours {
@@ -87,7 +87,7 @@ impl PeriodCost {
         steps as usize
     }
 
-    /// Puts the sums of both periods side by side; `sums` in steps, `before` in one.
+    /// Joins the sums of both periods by row; `sums` are split into steps, `sums_before` are one step.
     pub fn new(
         name: &str,
         by: Dimension,
@@ -131,7 +131,7 @@ impl PeriodCost {
                 }
             }
         }
-        // Where the fleet was observed a row without anything cost nothing then.
+        // In an observed step, a row without usage cost zero.
         for row in rows.values_mut() {
             for (own, all) in row.trend.iter_mut().zip(&total.trend) {
                 *own = own.or(all.map(|_| 0));
@@ -153,7 +153,7 @@ impl PeriodCost {
         }
     }
 
-    /// As a table for people, with a summary below; `wide` has unit costs of each row.
+    /// As a table with a summary below; `wide` adds unit costs to each row.
     pub fn table(&self, wide: bool) -> String {
         let mut titles = vec![
             (title(self.by), false),
@@ -204,7 +204,7 @@ impl PeriodCost {
         out
     }
 
-    /// The spans and for how much of them there are pictures.
+    /// Both spans with their observed ratios.
     pub fn headline(&self) -> String {
         let of = |seen: &Seen| {
             let zone = &self.basis.zone;
@@ -220,7 +220,7 @@ impl PeriodCost {
         )
     }
 
-    /// Where each dollar went, unit costs, energy and what has no price.
+    /// Cost parts, unit costs, energy, and unpriced usage.
     fn summary(&self) -> String {
         let total = &self.total.now;
         let mut lines = Vec::new();
@@ -287,7 +287,7 @@ impl PeriodCost {
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
 
-    /// As CSV, one line a row; the observed share stands on each.
+    /// As CSV, one line a row; each line repeats the observed ratio.
     pub fn csv(&self) -> String {
         let mut titles = vec![
             self.by.name().to_owned(),
@@ -375,7 +375,7 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
     let rate = |usd: Option<f64>| usd.map_or_else(unknown, |usd| format!("${usd:.2}"));
     let seen = row.trend.iter().any(Option::is_some);
     let nothing = seen && row.now == UsageTotals::default();
-    // Where the fleet was observed, what was not there cost nothing.
+    // In an observed period, a row without usage cost zero.
     let told = cost.or(nothing.then_some(0));
     let change = told.zip(past.filter(|past| *past > 0));
     vec![
@@ -394,7 +394,7 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
     ]
 }
 
-/// The cells of unit costs.
+/// The unit cost cells of a row.
 fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
     [
@@ -411,7 +411,7 @@ fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
     ]
 }
 
-/// A trend as bars from nothing to its greatest; `·` where nothing was observed.
+/// A trend as bars from zero to its maximum; `·` where nothing was observed.
 pub fn spark(trend: &[Option<i64>]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = trend.iter().flatten().max().copied().unwrap_or(0).max(1);

@@ -1,4 +1,4 @@
-//! A month for chargeback: who used what, what it cost, and who pays for what nobody held.
+//! Monthly chargeback report: usage and cost by dimension, and how the cost of unallocated devices is split.
 
 use serde_json::{Value, json};
 
@@ -14,23 +14,23 @@ use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
 
-/// Who pays for devices that nobody holds.
+/// How the cost of unallocated devices is split among the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdleShare {
-    /// Nobody: they are a row of their own.
+    /// Not split: a row of its own.
     #[default]
     Separate,
-    /// Every row that has a cost, in equal parts.
+    /// Split equally among the rows that have a cost.
     Share,
-    /// Every row, by its own cost.
+    /// Split in proportion to each row's own cost.
     Weighted,
 }
 
 impl IdleShare {
-    /// Every way.
+    /// Every variant.
     pub const ALL: [Self; 3] = [Self::Separate, Self::Share, Self::Weighted];
 
-    /// As on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Separate => "separate",
@@ -43,18 +43,18 @@ impl IdleShare {
 /// One row of a report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReportRow {
-    /// The values of the dimensions, in their order; empty for what has none.
+    /// Values of the dimensions, in the order of the dimensions; empty where one has no value.
     pub names: Vec<String>,
-    /// What the ledger has of it.
+    /// The row's usage in the ledger.
     pub totals: UsageTotals,
-    /// Its own cost, without devices that nobody holds, micro-USD; `None` where no price is known.
+    /// Cost of its allocated device time, micro-USD; `None` without a price.
     pub own_micros: Option<i64>,
-    /// Its part of the cost of devices that nobody holds, micro-USD.
+    /// Its share of the cost of unallocated devices, micro-USD.
     pub idle_micros: i64,
 }
 
 impl ReportRow {
-    /// What it pays, micro-USD.
+    /// Total cost charged to the row, micro-USD.
     pub fn cost_micros(&self) -> Option<i64> {
         match self.own_micros {
             Some(own) => Some(own + self.idle_micros),
@@ -63,29 +63,29 @@ impl ReportRow {
     }
 }
 
-/// A report. Its rows add up to what the ledger has of the month, to the micro-dollar.
+/// A chargeback report. Its rows add up to the ledger's total for the month, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// `2026-10`.
+    /// The month: `2026-10`.
     pub month: String,
-    /// Its span, and for how much of it there are pictures.
+    /// Span of the month and its observed ratio.
     pub seen: Seen,
-    /// Hours of it that are still open.
+    /// Hours of the month that are still open.
     pub open: i64,
-    /// What its rows are by.
+    /// Dimensions of the rows.
     pub by: Vec<Dimension>,
-    /// Who pays for what nobody held.
+    /// How the cost of unallocated devices is split.
     pub idle: IdleShare,
-    /// Its rows, by the values of the dimensions.
+    /// Rows, ordered by the values of the dimensions.
     pub rows: Vec<ReportRow>,
-    /// What the ledger has in all.
+    /// The ledger's total for the month.
     pub total: UsageTotals,
-    /// What it goes by.
+    /// Energy rates and time zone of the sums.
     pub basis: CostBasis,
 }
 
 impl Report {
-    /// A report of these sums.
+    /// Builds the report from the ledger's sums.
     pub fn new(
         month: &str,
         seen: Seen,
@@ -109,7 +109,7 @@ impl Report {
                 own_micros: own,
                 idle_micros: 0,
             };
-            // What has a share alone of what nobody holds is the row of that.
+            // Sums with unallocated time alone are covered by the unallocated row or its split.
             if sum.totals.allocated_ms() > 0 {
                 rows.push(row);
             }
@@ -156,7 +156,7 @@ impl Report {
         }
     }
 
-    /// The month, for how much of it there are pictures, and what the sums are.
+    /// Notes above the report: the month, its observed ratio, and what the sums leave out.
     pub fn notes(&self) -> Vec<String> {
         let zone = &self.basis.zone;
         let (from, to) = (
@@ -193,7 +193,7 @@ impl Report {
         }
     }
 
-    /// The names and figures of each row, as cells; the sum last. Cents of the rows add up to those of the sum.
+    /// Cells of each row, then of the total. Rounded cents of the rows add up to those of the total.
     fn lines(&self) -> Vec<Vec<String>> {
         let unknown = || UNKNOWN.to_owned();
         let (mut all, mut idle) = (Cents::default(), Cents::default());
@@ -282,7 +282,7 @@ impl Report {
         out
     }
 
-    /// As CSV; the observed share stands on each line.
+    /// As CSV; each line repeats the observed ratio.
     pub fn csv(&self) -> String {
         let mut titles: Vec<String> = self.by.iter().map(|by| by.name().to_owned()).collect();
         titles.extend(["cost_usd", "own_usd", "unallocated_share_usd"].map(str::to_owned));
@@ -373,7 +373,7 @@ fn is_held(part: &CostPart) -> bool {
     !matches!(part, CostPart::Unallocated | CostPart::OutOfService)
 }
 
-/// A text as a cell of a Markdown table, in which nothing of it is markup.
+/// Escapes a text for a cell of a Markdown table.
 fn marked(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Money that adds up after it is rounded, and texts that no program takes for more.
+//! Tests: rounded amounts add up, and CSV cells are safe in spreadsheets.
 
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_pays_for_what_nobody_held_all_of_it_is_paid(
+    fn the_cost_of_unallocated_devices_is_attributed_completely(
         costs in proptest::collection::vec((0i64..5_000_000, 0i64..5_000_000), 1..20),
     ) {
         let sums: Vec<UsageSum> = costs
@@ -75,9 +75,9 @@ fn numbers_are_written_exactly() {
     assert_eq!(dollars(120_450), "$1 204.50");
     assert_eq!(shares(&[0, 0]), None);
     assert_eq!(shares(&[1, 1, 1]), Some(vec![334, 333, 333]));
-    // What is missing is never rounded away.
-    assert_eq!(coverage_words(0.9999), "observed 99.9 % of it");
-    assert_eq!(coverage_words(1.0), "observed 100.0 % of it");
+    // An incomplete ratio is never rounded up to 100.
+    assert_eq!(coverage_words(0.9999), "99.9 % observed");
+    assert_eq!(coverage_words(1.0), "100.0 % observed");
 }
 
 #[test]
@@ -128,11 +128,7 @@ fn weights_follow_what_each_has() {
     assert_eq!(paid(IdleShare::Share), [Some(550), Some(650)]);
     assert_eq!(paid(IdleShare::Weighted), [Some(400), Some(800)]);
     assert_eq!(paid(IdleShare::Separate), [Some(100), Some(200), Some(900)]);
-    assert!(
-        report(IdleShare::Share)
-            .table()
-            .contains("observed 50.0 % of it")
-    );
+    assert!(report(IdleShare::Share).table().contains("50.0 % observed"));
 }
 
 #[test]
@@ -163,7 +159,7 @@ fn a_period_before_that_was_not_observed_is_unknown() {
             .collect::<Vec<_>>()
     };
     assert_eq!(row(&table, "a ")[1..4], ["$100.00", "-", "-"]);
-    // Observed, and the row was not there: it cost nothing then.
+    // The period was observed and the row did not exist then: it cost zero.
     let past = [sum("gone", totals(10_000_000, 0))];
     let table = period(1.0, &past).table(false);
     assert_eq!(row(&table, "a ")[1..4], ["$100.00", "$0.00", "-"]);
@@ -186,7 +182,7 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     all.priced_busy_ms = 8 * hours;
     let none = EnergyRates::default();
     let words = |totals: &UsageTotals, energy| super::unit_words(totals, energy).join("; ");
-    // Of jobs, spot and energy nothing is known, and nothing is said.
+    // Without data on jobs, spot and energy, no figure is printed.
     assert_eq!(
         words(&all, none),
         "$10.00 per allocated device-hour; $12.50 per busy device-hour"
@@ -196,6 +192,7 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     all.spot_listed_ms = 2 * hours;
     all.spot_saved_micros = Some(1_204_500_000);
     all.energy_mwh = Some(100_000_000);
+    all.metered_ms = all.observed_ms();
     let own = EnergyRates {
         usd_per_kwh: Some(0.10),
         pue: Some(1.5),
@@ -204,14 +201,21 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     assert_eq!(
         words(&all, own),
         "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25.00 per finished job (4); spot saved $1 204.50; \
-         1.0 spot device-hours with an unknown saving; 100.0 kWh, $15.00 (PUE 1.5)"
+         1.0 spot device-hours: saving not known, a spot or an on-demand price is missing; 100.0 kWh, $15.00 (PUE 1.5)"
     );
     assert!(
         words(&all, EnergyRates { pue: None, ..own })
             .ends_with("100.0 kWh, $10.00 (without a PUE)")
     );
     assert!(words(&all, none).ends_with("100.0 kWh"));
-    // Some of the allocated time has no price: what a job cost is not known.
+    // Energy metered for part of the device time is marked as partial.
+    let metered = |share: i64| UsageTotals {
+        metered_ms: all.observed_ms() * share / 1_000,
+        ..all
+    };
+    assert!(words(&metered(4), none).ends_with("100.0 kWh (0.4 % of device time metered)"));
+    assert!(words(&metered(0), none).ends_with("(less than 0.1 % of device time metered)"));
+    // Some of the allocated time has no price: the cost per job is unknown.
     let part = UsageTotals {
         idle_ms: hours,
         ..all

@@ -1,4 +1,4 @@
-//! Unit costs: what an hour of a device and a finished job cost, what spot saved, energy with its price and carbon.
+//! Unit costs: per device-hour and per finished job, spot savings, and energy with its cost and carbon.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use model::usage::{EnergyRates, UsageTotals};
 
 use super::{decimal, device_hours, dollars, usd};
 
-/// Columns of CSV, behind the others.
+/// CSV columns of unit costs, appended to the others.
 pub(super) const FIELDS: [&str; 6] = [
     "finished_jobs",
     "usd_per_finished_job",
@@ -33,7 +33,7 @@ pub(super) fn csv(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
     ]
 }
 
-/// The same as fields of a JSON object; `null` where unknown.
+/// The same values as fields of a JSON object; `null` where unknown.
 pub(super) fn json(totals: &UsageTotals, energy: EnergyRates, into: &mut Map<String, Value>) {
     let values = [
         json!(totals.finished),
@@ -46,7 +46,7 @@ pub(super) fn json(totals: &UsageTotals, energy: EnergyRates, into: &mut Map<Str
     into.extend(FIELDS.map(str::to_owned).into_iter().zip(values));
 }
 
-/// By which figures energy is priced; `null` where not set.
+/// Energy rates as JSON; `null` where not set.
 pub(super) fn rates_json(energy: EnergyRates) -> Value {
     json!({
         "usd_per_kwh": energy.usd_per_kwh,
@@ -55,7 +55,7 @@ pub(super) fn rates_json(energy: EnergyRates) -> Value {
     })
 }
 
-/// An energy: `310 Wh`, `412.5 kWh`, `12 400 kWh`.
+/// An energy in mWh as text: `310 Wh`, `412.5 kWh`, `12 400 kWh`.
 pub(super) fn kwh(mwh: i64) -> String {
     let kwh = mwh as f64 / 1e6;
     match kwh {
@@ -65,7 +65,7 @@ pub(super) fn kwh(mwh: i64) -> String {
     }
 }
 
-/// Carbon, kg: `481.2`, `0.042`.
+/// Carbon in kg as text: `481.2`, `0.042`.
 pub(super) fn kg(kg: f64) -> String {
     match kg < 1.0 {
         true => format!("{kg:.3}"),
@@ -78,7 +78,10 @@ pub(super) fn money(usd: f64) -> String {
     dollars((usd * 100.0).round() as i64)
 }
 
-/// Unit costs in words, one figure each; what is unknown is left out, with the reason where there is one to act on.
+/// Energy metered over at least this share of device time counts as complete, 0 to 1.
+const METERED: f64 = 0.99;
+
+/// Unit costs in words, one figure each; unknown ones are left out, with the reason where an operator can act on it.
 pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
     let mut words = Vec::new();
     let rates = [
@@ -107,13 +110,25 @@ pub fn unit_words(totals: &UsageTotals, energy: EnergyRates) -> Vec<String> {
         });
     }
     if totals.spot_unlisted_ms() > 0 {
+        let hours = device_hours(totals.spot_unlisted_ms());
+        let hours = match hours < 100.0 {
+            true => format!("{hours:.1}"),
+            false => grouped(hours.round() as i64),
+        };
         words.push(format!(
-            "{:.1} spot device-hours with an unknown saving",
-            device_hours(totals.spot_unlisted_ms())
+            "{hours} spot device-hours: saving not known, a spot or an on-demand price is missing"
         ));
     }
     if let Some(mwh) = totals.energy_mwh {
         let mut told = kwh(mwh);
+        if let Some(share) = totals.metered_ratio().filter(|share| *share < METERED) {
+            told.push_str(&match share * 100.0 {
+                percent if percent < 0.1 => {
+                    String::from(" (less than 0.1 % of device time metered)")
+                }
+                percent => format!(" ({percent:.1} % of device time metered)"),
+            });
+        }
         if let Some(cost) = energy.usd(Some(mwh)) {
             told.push_str(&format!(", {}", money(cost)));
         }

@@ -1,4 +1,4 @@
-//! Ways of paying on the sample, and months of a ledger.
+//! Tests of purchase options on the sample fleet, and of a month of the ledger.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn each_way_is_priced_or_says_why_not() {
     let listed = way(row, "on-demand")
         .usd_per_device_hour
         .expect("in a book");
-    // Nothing says what is agreed or bought: unknown, never 0.
+    // Without a setting, the price is unknown, never 0.
     for name in ["reserved", "owned"] {
         let cell = way(row, name);
         assert_eq!((cell.usd_per_device_hour, cell.usd_per_month), (None, None));
@@ -86,7 +86,7 @@ fn each_way_is_priced_or_says_why_not() {
     let reserved = way(row, "reserved");
     let rate = reserved.usd_per_device_hour.expect("agreed");
     assert!((rate - listed * 0.6).abs() < 1e-9);
-    // Committed at the peak, by the hour at the mean.
+    // Committed capacity is priced at the peak, hourly capacity at the mean.
     let of = |cell: &WayCell| cell.usd_of_ledger_month.expect("known");
     assert!((of(&reserved) - 16.0 * rate * 730.0).abs() < 1e-6);
     assert!((of(&way(row, "on-demand")) - 10.0 * listed * 730.0).abs() < 1e-6);
@@ -139,7 +139,7 @@ fn a_month_of_the_ledger_is_its_mean_over_what_was_observed_and_its_busiest_hour
 }
 
 #[test]
-fn a_class_of_pools_without_nodes_is_told_where_a_job_waits_for_it() {
+fn a_class_without_nodes_is_listed_if_a_job_waits_for_it() {
     let mut facts = facts();
     let catalog = Catalog::embedded();
     let prices = Prices::new(model::cost::PriceBook::embedded(), &catalog);

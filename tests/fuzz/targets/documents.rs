@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use console::filter::{Field, Filter, Row, without_open_end};
+use console::filter::{FilterField, Row, RowFilter, without_open_end};
 use console::widget::Value;
 use console::{Keymap, Theme};
 use engine::compiled::CompiledFleet;
 use engine::document;
 use model::base::Moment;
-use model::base::document::Fault;
+use model::base::document::DocumentFault;
 use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
 use model::fleet::queue_document;
@@ -21,7 +21,7 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-fn faults(shape: Shape, all: &[Fault]) -> Shape {
+fn faults(shape: Shape, all: &[DocumentFault]) -> Shape {
     all.iter()
         .take(3)
         .fold(shape.count(all.len()), |shape, fault| {
@@ -148,15 +148,16 @@ impl Row for Sample {
     }
 }
 
-const fn field(id: &'static str, numeric: bool) -> Field {
-    Field {
+const fn field(id: &'static str, numeric: bool) -> FilterField {
+    FilterField {
         id,
+        title: id,
         numeric,
         plain: true,
     }
 }
 
-const FIELDS: [Field; 6] = [
+const FIELDS: [FilterField; 6] = [
     field("job", false),
     field("class", false),
     field("util", true),
@@ -209,11 +210,11 @@ fn filter(data: &[u8]) -> u64 {
     let open = without_open_end(&text, &FIELDS);
     assert!(text.starts_with(open) || open.len() <= text.len());
     let shape = Shape::default();
-    let parsed = match Filter::parse(&text, &FIELDS) {
+    let parsed = match RowFilter::parse(&text, &FIELDS) {
         Ok(parsed) => parsed,
         Err(why) => return shape.words(&why).end(),
     };
-    let again = Filter::parse(&parsed.text, &FIELDS).expect("its own text");
+    let again = RowFilter::parse(&parsed.text, &FIELDS).expect("its own text");
     let matches = parsed.matches(&Sample, now);
     assert_eq!(again.matches(&Sample, now), matches);
     let _ = parsed.narrows(&again);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use source::kubeconfig::{Choice, contexts, namespaces, resolve};
+use source::kubeconfig::{ContextChoice, contexts, namespaces, resolve};
 
 use super::{Shape, Target, none};
 
@@ -81,10 +81,10 @@ pub(super) const KUBECONFIG: Target = Target {
 
 /// Resolves a kubeconfig, and lists what completes from it.
 fn kubeconfig(data: &[u8]) -> u64 {
-    let choice = Choice {
+    let choice = ContextChoice {
         kubeconfig: Some(file("kubeconfig", data)),
         environment: Arc::new(|_| None),
-        ..Choice::default()
+        ..ContextChoice::default()
     };
     let shape = match contexts(&choice) {
         Ok((all, current)) => Shape::default()

@@ -203,7 +203,7 @@ fn fleet(data: &[u8]) -> u64 {
     let mut state = checks::State::default();
     let findings = checks::run(&mut state, &picture, NOW, &Thresholds::default().at_once());
     picture.findings = findings.into();
-    let burn = model::cost::burn(&picture, &PRICES);
+    let burn = model::cost::spend_rates(&picture, &PRICES);
     let counts = [
         picture.nodes.len(),
         picture.jobs.len(),

@@ -6,7 +6,7 @@ use model::base::{Moment, Name, ObjectKey};
 use model::fleet::observe::{Labels, NodeSeen, Observation, Phase, PodSeen, Resources};
 use model::fleet::reading::{Page, Reading, Scope};
 use model::fleet::signal::Signal;
-use record::{Archive, RecordOptions, Recorder, Said, Saved, Step};
+use record::{Archive, RecordOptions, RecordedEvent, Recorder, Saved, Step};
 
 use super::files::{file, folder};
 use super::{Shape, Target};
@@ -164,8 +164,8 @@ fn segment(data: &[u8]) -> u64 {
         };
         let (mut seen, mut restarts) = (0, 0);
         let played = player.until(Moment::from_millis(i64::MAX), |step| match step {
-            Step::Entry((_, Said::Seen(_))) => seen += 1,
-            Step::Entry((_, Said::Judged)) => {}
+            Step::Entry((_, RecordedEvent::Seen(_))) => seen += 1,
+            Step::Entry((_, RecordedEvent::Judged)) => {}
             Step::Restart(_) => restarts += 1,
         });
         shape = shape

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::recording::Answer;
+use super::recording::RecordedResponse;
 
 /// One place where two answers differ.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,8 +19,8 @@ pub struct Difference {
 }
 
 /// Every difference between a recorded and a simulated answer.
-pub fn between(recorded: &Answer, simulated: &Answer) -> Vec<Difference> {
-    let parts = |answer: &Answer| {
+pub fn between(recorded: &RecordedResponse, simulated: &RecordedResponse) -> Vec<Difference> {
+    let parts = |answer: &RecordedResponse| {
         serde_json::json!({
             "status": answer.status,
             "content-type": answer.content_type,
@@ -149,7 +149,7 @@ pub fn text(differences: &[Difference]) -> String {
 
 #[test]
 fn every_difference_is_found_and_named() {
-    let answer = |status, body| Answer {
+    let answer = |status, body| RecordedResponse {
         status,
         content_type: String::new(),
         headers: Default::default(),

@@ -13,16 +13,16 @@ pub struct Recording {
     /// Name within its group.
     pub name: String,
     /// What was asked.
-    pub request: Asked,
+    pub request: RecordedRequest,
     /// What was answered.
     #[serde(rename = "response")]
-    pub answer: Answer,
+    pub answer: RecordedResponse,
 }
 
 /// A recorded request.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// HTTP method.
     pub method: String,
     /// Path and query; may hold placeholders.
@@ -38,7 +38,7 @@ pub struct Asked {
 /// A recorded or simulated answer, normalised.
 #[derive(Clone, Deserialize, PartialEq, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct RecordedResponse {
     /// HTTP status code.
     pub status: u16,
     /// Content type; empty without one.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sim::Service;
 
 use super::normal::{Filling, Normal, TIME};
-use super::recording::{Answer, Asked, Recording, part, read};
+use super::recording::{RecordedRequest, RecordedResponse, Recording, part, read};
 use super::scene;
 
 /// The headers that a client acts on, which are all that is recorded.
@@ -24,7 +24,7 @@ const HEADERS: [&str; 6] = [
 ];
 
 /// The answers to a group of recorded requests, normalised as the recordings are.
-pub async fn replay(group: &str, recordings: &[Recording]) -> Vec<Answer> {
+pub async fn replay(group: &str, recordings: &[Recording]) -> Vec<RecordedResponse> {
     let replay = Replay {
         service: Service::new(scene::cluster()),
         normal: Normal::new(),
@@ -85,7 +85,7 @@ impl Replay {
 
     /// A write of the administrator's between the recorded requests.
     async fn write(&self, method: &str, path: &str, body: Value) {
-        let asked = Asked {
+        let asked = RecordedRequest {
             method: method.to_owned(),
             path: path.to_owned(),
             user: "live-admin".to_owned(),
@@ -106,11 +106,11 @@ impl Replay {
     }
 
     /// All watches; those that wait for nothing run at the same time.
-    async fn watches(&self, recordings: &[Recording]) -> Vec<Answer> {
+    async fn watches(&self, recordings: &[Recording]) -> Vec<RecordedResponse> {
         let changing =
             |r: &&Recording| matches!(r.name.as_str(), "changes" | "selector-enters-leaves");
         let still = recordings.iter().filter(|r| !changing(r));
-        let mut answers: BTreeMap<&str, Answer> = join_all(
+        let mut answers: BTreeMap<&str, RecordedResponse> = join_all(
             still.map(async |recording| (recording.name.as_str(), self.ask(recording, "").await.0)),
         )
         .await
@@ -153,7 +153,7 @@ impl Replay {
     }
 
     /// The answer to a recorded request, and the token of the list's next page when it has one.
-    async fn ask(&self, recording: &Recording, token: &str) -> (Answer, Option<String>) {
+    async fn ask(&self, recording: &Recording, token: &str) -> (RecordedResponse, Option<String>) {
         let asked = &recording.request;
         let revision = self.service.cluster().core().store.revision();
         let path = asked
@@ -187,7 +187,7 @@ impl Replay {
         let kept = headers
             .into_iter()
             .filter(|(name, _)| HEADERS.contains(&name.as_str()));
-        let answer = Answer {
+        let answer = RecordedResponse {
             status,
             content_type,
             headers: kept
@@ -201,7 +201,11 @@ impl Replay {
     }
 
     /// Sends a request on its way: status, headers, body.
-    async fn send(&self, asked: &Asked, path: &str) -> (u16, BTreeMap<String, String>, Vec<u8>) {
+    async fn send(
+        &self,
+        asked: &RecordedRequest,
+        path: &str,
+    ) -> (u16, BTreeMap<String, String>, Vec<u8>) {
         let mut request = Request::builder().method(asked.method.as_str()).uri(path);
         for (name, value) in &asked.headers {
             request = request.header(name, value);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use model::base::{Moment, ObjectKey};
 use serde_json::Value;
-use sim::change::{Change, Request, Resource, Scene, Served};
-use sim::cluster::Cluster;
+use sim::change::{Request, Resource, Served, SimBackend, WorldChange};
+use sim::cluster::SimCluster;
 use sim::specs::SPECS;
 use sim::users::Users;
 
@@ -22,7 +22,7 @@ pub const TOKENS: [&str; 4] = [
 ];
 
 struct Recorded {
-    start: Vec<Change>,
+    start: Vec<WorldChange>,
     pods: BTreeMap<ObjectKey, Value>,
     exporters: Vec<ObjectKey>,
     log: Vec<String>,
@@ -39,14 +39,14 @@ fn now() -> Moment {
 }
 
 /// A simulated cluster that holds what the real one held.
-pub fn cluster() -> Arc<Cluster> {
+pub fn cluster() -> Arc<SimCluster> {
     let users = |_: &_| {
         Users::new(
             TOKENS.map(str::to_owned),
             vec!["nlp".into(), "notebooks".into()],
         )
     };
-    Cluster::start(
+    SimCluster::start(
         Box::new(Recorded::load()),
         users,
         Arc::new(now),
@@ -93,11 +93,11 @@ impl Recorded {
                     .as_object_mut()
                     .expect("metadata")
                     .remove("resourceVersion");
-                start.push(Change::Put(spec.resource, object));
+                start.push(WorldChange::Put(spec.resource, object));
             }
         }
         // What stands in a namespace comes after the namespace.
-        start.sort_by_key(|change| !matches!(change, Change::Put(Resource::Namespaces, _)));
+        start.sort_by_key(|change| !matches!(change, WorldChange::Put(Resource::Namespaces, _)));
         Self {
             pods: start.iter().filter_map(pod_of).collect(),
             exporters: start.iter().filter_map(exporter).collect(),
@@ -113,15 +113,15 @@ impl Recorded {
     }
 }
 
-fn pod_of(change: &Change) -> Option<(ObjectKey, Value)> {
+fn pod_of(change: &WorldChange) -> Option<(ObjectKey, Value)> {
     match change {
-        Change::Put(Resource::Pods, pod) => Some((key_of(pod)?, pod.clone())),
+        WorldChange::Put(Resource::Pods, pod) => Some((key_of(pod)?, pod.clone())),
         _ => None,
     }
 }
 
 /// The key of an exporter's pod.
-fn exporter(change: &Change) -> Option<ObjectKey> {
+fn exporter(change: &WorldChange) -> Option<ObjectKey> {
     let (key, _) = pod_of(change)?;
     key.name.starts_with("nvidia-dcgm-exporter-").then_some(key)
 }
@@ -134,8 +134,8 @@ fn key_of(object: &Value) -> Option<ObjectKey> {
     ))
 }
 
-impl Scene for Recorded {
-    fn start(&mut self) -> Vec<Change> {
+impl SimBackend for Recorded {
+    fn start(&mut self) -> Vec<WorldChange> {
         std::mem::take(&mut self.start)
     }
 
@@ -143,19 +143,19 @@ impl Scene for Recorded {
         self.now
     }
 
-    fn advance(&mut self, to: Moment) -> Vec<Change> {
+    fn advance(&mut self, to: Moment) -> Vec<WorldChange> {
         self.now = to;
         Vec::new()
     }
 
     /// Does as it is told: here no kubelet and no controller acts, so a pod with grace left stays.
-    fn request(&mut self, request: Request) -> Vec<Change> {
+    fn request(&mut self, request: Request) -> Vec<WorldChange> {
         match request {
             Request::Write(resource, object) => {
                 if let (Resource::Pods, Some(key)) = (resource, key_of(&object)) {
                     self.pods.insert(key, object.clone());
                 }
-                vec![Change::Put(resource, object)]
+                vec![WorldChange::Put(resource, object)]
             }
             Request::Delete(Resource::Pods, key, Some(grace)) if grace > 0 => {
                 let mut pod = self
@@ -168,9 +168,9 @@ impl Scene for Recorded {
                 metadata["deletionTimestamp"] = end.rfc3339().into();
                 metadata["deletionGracePeriodSeconds"] = grace.into();
                 metadata["generation"] = (metadata["generation"].as_i64().unwrap_or(0) + 1).into();
-                vec![Change::Put(Resource::Pods, pod)]
+                vec![WorldChange::Put(Resource::Pods, pod)]
             }
-            Request::Delete(resource, key, _) => vec![Change::Remove(resource, key)],
+            Request::Delete(resource, key, _) => vec![WorldChange::Remove(resource, key)],
         }
     }
 

@@ -1,4 +1,4 @@
-//! Each lever on a document like the API's: what exactly is sent, what is refused, what takes it back.
+//! Each mutation on a document like the API's: the exact call, the refusals, and the inverse.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn a_job_is_suspended_only_while_it_is_what_the_plan_saw() {
         sent.path(true).as_deref(),
         Some("/apis/batch/v1/namespaces/nlp/jobs/x?fieldManager=stokehold&dryRun=All")
     );
-    // Somebody else was quicker, in any way: the patch does not apply.
+    // Another client was quicker, in any way: the patch does not apply.
     let patch = body(&step, &there);
     for other in [
         read(json!({"suspend": true})),
@@ -263,8 +263,8 @@ fn kueue_has_its_levers() {
         };
         let again = applied(&now, &body(&back, &now)).expect("applies");
         assert_eq!(again, before);
-        // Somebody has changed it since: taking it back would undo their work.
-        assert!(holds(&back.guards[0], Some(&before)).is_err());
+        // Another client has changed it since: an undo would revert that change.
+        assert!(check_fact(&back.guards[0], Some(&before)).is_err());
     }
     let over = json!({"status": {"conditions": [{"type": "Finished", "status": "True"}]}});
     let late = step(workload, Mutation::WorkloadActive { value: true });
@@ -319,7 +319,7 @@ fn kueue_has_its_levers() {
 }
 
 #[test]
-fn volcano_is_told_by_commands_that_are_the_same_when_sent_twice() {
+fn volcano_gets_idempotent_commands() {
     let vcjob = object("batch.volcano.sh", "v1alpha1", "jobs", "Job");
     let abort = step(
         vcjob,
@@ -395,7 +395,7 @@ fn volcano_is_told_by_commands_that_are_the_same_when_sent_twice() {
 }
 
 #[test]
-fn kai_is_told_by_the_owners_label_and_its_podgroup_is_left_alone() {
+fn kai_gets_the_label_of_the_owner_and_its_podgroup_is_not_written() {
     let lever = Mutation::KaiPriorityClass {
         name: "train".into(),
     };
@@ -455,34 +455,41 @@ fn an_eviction_names_the_pod_it_means_and_spares_daemons() {
 }
 
 #[test]
-fn facts_are_held_to_what_was_read() {
+fn guards_compare_facts_with_the_object_as_read() {
     let fact = |test| Fact {
         object: job(),
         test,
     };
     let now = read(json!({"suspend": true, "managedBy": null}));
-    assert!(holds(&fact(Test::Exists), Some(&now)).is_ok());
-    assert!(holds(&fact(Test::Exists), None).is_err_and(|why| why.contains("has gone")));
+    assert!(check_fact(&fact(Test::Exists), Some(&now)).is_ok());
+    assert!(
+        check_fact(&fact(Test::Exists), None).is_err_and(|why| why.contains("no longer exists"))
+    );
     let other = json!({"metadata": {"uid": "u-2"}});
-    assert!(holds(&fact(Test::Exists), Some(&other)).is_err_and(|why| why.contains("another")));
+    assert!(
+        check_fact(&fact(Test::Exists), Some(&other)).is_err_and(|why| why.contains("another"))
+    );
     let is = |value: Value| {
         fact(Test::Is {
             path: "/spec/suspend".into(),
             value,
         })
     };
-    assert!(holds(&is(json!(true)), Some(&now)).is_ok());
-    let why = holds(&is(json!(false)), Some(&now)).expect_err("has changed");
+    assert!(check_fact(&is(json!(true)), Some(&now)).is_ok());
+    let why = check_fact(&is(json!(false)), Some(&now)).expect_err("has changed");
     assert_eq!(why, "Job nlp/x: /spec/suspend is true and was false");
     let absent = |path: &str| fact(Test::Absent { path: path.into() });
-    assert!(holds(&absent("/spec/managedBy"), Some(&now)).is_ok());
-    assert!(holds(&absent("/spec/suspend"), Some(&now)).is_err());
+    assert!(check_fact(&absent("/spec/managedBy"), Some(&now)).is_ok());
+    assert!(check_fact(&absent("/spec/suspend"), Some(&now)).is_err());
     let version = |v: &str| {
         fact(Test::Version {
             resource_version: v.into(),
         })
     };
-    assert!(holds(&version("7"), Some(&now)).is_ok() && holds(&version("8"), Some(&now)).is_err());
+    assert!(
+        check_fact(&version("7"), Some(&now)).is_ok()
+            && check_fact(&version("8"), Some(&now)).is_err()
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The operator's role, held to what levers send.
+//! Tests of the operator's RBAC role against the requests that mutations send.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn the_operators_role_is_exactly_what_levers_send() {
     assert_eq!(granted(&role), kinds::writable().collect());
 }
 
-/// It may write on what it governs and tell of it, and the write gate lets it.
+/// The role may write what `govern` governs and create its events, and the write gate permits each.
 #[test]
 fn the_role_of_govern_is_exactly_what_it_writes() {
     let role: Role = serde_saphyr::from_str(GOVERN).expect("is YAML");
@@ -43,7 +43,7 @@ fn the_role_of_govern_is_exactly_what_it_writes() {
     assert!(wanted.is_subset(&writable));
 }
 
-/// What a role may write: group, plural, subresource and verb.
+/// The write permissions of a role: group, plural, subresource and verb.
 fn granted(role: &Role) -> BTreeSet<(&str, &str, &str, &str)> {
     let mut granted = BTreeSet::new();
     for rule in &role.rules {

@@ -12,6 +12,7 @@ use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::devices::idle_since;
 use table::jobs::so_far;
 
 use super::{Description, Line};
@@ -45,17 +46,17 @@ pub(super) fn lines(
     };
     let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
     let (_, role, why) = devices::health_of(device);
-    // What a finding tells in a sentence is told once.
+    // A health reason that a finding repeats is shown once.
     let told = found.iter().any(|finding| finding.message.contains(why));
     let health = match &device.health {
-        // What a finding says of it stands below.
+        // The findings below describe the fault.
         Health::Ok if !found.is_empty() => "no error reported; see its alerts below",
         health if told => health.name(),
         _ => why,
     };
     table.words("health", health, role);
     table.findings(found.into_iter());
-    // Who holds it, and for how much, comes before its readings: it is what is asked first, and has room on every screen.
+    // The job on the device and its cost come before the readings: they are needed most often, and have room on every screen.
     table.gap();
     holders(table, facts, device, painter);
     cost(table, facts, node, device);
@@ -80,7 +81,7 @@ pub(super) fn lines(
 
 /// What it costs an hour, and the job that holds it so far.
 fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
-    let Some(rate) = facts.burn.nodes.get(node.name()) else {
+    let Some(rate) = facts.spend_rates.nodes.get(node.name()) else {
         return;
     };
     let share = rate.share(1, node.devices.len() as u64);
@@ -97,18 +98,18 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
     table.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
 }
 
-/// What a vendor or a cloud asks for before it looks at a device.
+/// The details that a vendor or a cloud provider requires for a support ticket.
 fn ticket(table: &mut Description, node: &Node, device: &Device) {
     table.gap();
-    table.said("serial", device.serial.as_ref());
-    table.said("pci", device.pci.as_ref());
-    table.said("uuid", device.uuid.as_ref());
-    table.said("driver", node.driver.as_ref());
-    table.said("machine", node.instance_type.as_ref());
-    table.said("provider id", node.seen.provider_id.as_ref());
+    table.words_if_any("serial", device.serial.as_ref());
+    table.words_if_any("pci", device.pci.as_ref());
+    table.words_if_any("uuid", device.uuid.as_ref());
+    table.words_if_any("driver", node.driver.as_ref());
+    table.words_if_any("machine", node.instance_type.as_ref());
+    table.words_if_any("provider id", node.seen.provider_id.as_ref());
 }
 
-/// The last hour, as far as it is held.
+/// The last hour, where the history has it.
 fn pasts(table: &mut Description, facts: &Facts, device: &Device) {
     if facts.history.since().is_none() {
         return;
@@ -261,9 +262,9 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
             Role::Text,
         );
     }
-    if let Some(since) = device.idle_since {
+    if let Some((since, may_be_longer)) = idle_since(facts, device) {
         let age = painter.age(since);
-        let words = match device.idle_first_seen {
+        let words = match may_be_longer {
             true => format!("more than {age}: it was idle when first read"),
             false => age,
         };

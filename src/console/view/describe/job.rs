@@ -5,7 +5,7 @@ use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
 use crate::widget::roofline::{Roofline, roofline};
-use model::base::{Age, Moment, ObjectKey, SmallSort};
+use model::base::{Age, Moment, ObjectKey, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
@@ -13,15 +13,17 @@ use model::fleet::observe::Phase;
 use model::fleet::profile::JobProfile;
 use model::plan::{JobName, evicted_words};
 use table::Facts;
-use table::advice::{evidence_words, told};
+use table::advice::{evidence_words, page_text};
 use table::explanations::{JobExplanation, named_victims, victims_words};
-use table::jobs::{Waited, no_cost, so_far, stragglers, waited, waits as is_waiting, why_failed};
+use table::gangs::{slowest, stragglers};
+use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
+use table::select::owner_of_job;
 
 use super::{Description, Line, scaling};
 
-/// Pods, or groups of pods alike, that are told.
+/// Pods, or groups of similar pods, that are shown.
 const PODS: usize = 6;
-/// Cells that a pod's name has beside its words; a longer one stands before them.
+/// Cells of a pod's name beside its words; a longer name is on the line before them.
 const NAME: usize = 12;
 
 /// `14:02 UTC`; of another day `11-21 14:02 UTC`.
@@ -67,7 +69,20 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
             table.words("evicted", words, Role::Warn);
         }
     }
-    for (node, device, pod) in stragglers(facts, job) {
+    let held_up = stragglers(facts, job);
+    // Whether it lasts is not known yet.
+    if let Some(one) = slowest(facts, job).filter(|_| held_up.is_empty()) {
+        let words = format!(
+            "pod {} on {}, device {}: {} now, the median of its gang {}",
+            one.pod.key().name,
+            one.node.name(),
+            one.device.index,
+            percent(one.util),
+            percent(one.median)
+        );
+        table.words("slowest", words, Role::Warn);
+    }
+    for (node, device, pod) in held_up {
         let words = format!(
             "pod {} on {}, device {}: the others wait for it",
             pod.key().name,
@@ -79,7 +94,8 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
     table.findings(facts.fleet.findings.iter().filter(about));
-    let class = job.class.as_ref().map_or(UNKNOWN, |class| class.as_str());
+    let class = table::jobs::class_words(job);
+    let class = class.as_deref().unwrap_or(UNKNOWN);
     table.words(
         "devices",
         format!(
@@ -126,6 +142,9 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         format!("{} · by {}", job.team, job.team_source.name()),
         Role::Text,
     );
+    if let Some((label, who)) = owner_of_job(job) {
+        table.words("owner", format!("{who} · by label {label}"), Role::Text);
+    }
     table.known("priority", job.priority);
     let chain: Vec<String> = job
         .chain
@@ -133,24 +152,24 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         .map(|owner| format!("{} {}", owner.kind, owner.name))
         .collect();
     if !chain.is_empty() {
-        table.words("owners", chain.join(" ▸ "), Role::Muted);
+        table.words("owner", chain.join(" ▸ "), Role::Muted);
     }
     let made = format!("{} ago", painter.age(job.created));
     let anew = match waited(job) {
         Some(Waited::SinceSuspended(at)) => Some((at, "it was suspended")),
         Some(Waited::SinceEvicted(at)) => Some((at, "it was evicted")),
         Some(Waited::SinceQueued(at)) => Some((at, "it was queued")),
-        Some(Waited::SinceNewPods(at)) => Some((at, "its pods were made anew")),
+        Some(Waited::SinceNewPods(at)) => Some((at, "its pods were recreated")),
         Some(Waited::SinceMade) | None => None,
     };
     match anew {
         Some((at, what)) => {
-            let words = format!("{} since {what}, made {made}", painter.age(at));
+            let words = format!("{} since {what}, created {made}", painter.age(at));
             table.words("waiting", words, Role::Text);
         }
         None => table.words("made", made, Role::Text),
     }
-    // A Job has a start time as soon as its controller knows it: what waits has not started.
+    // A Job has a start time as soon as its controller has processed it: a waiting job has not started.
     if let Some(started) = job.started.filter(|_| !is_waiting(job)) {
         table.words(
             "started",
@@ -164,9 +183,9 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         let words = format!("{} ago{ran}", painter.age(finished));
         table.words("ended", words, Role::Text);
     }
-    if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
+    if let Some((spend, _)) = facts.spend_rates.jobs.get(&job.id) {
         let so_far = match so_far(facts, job) {
-            // Since its pods hold what they hold: what pods before them held is not in it.
+            // Costs since the current pods were allocated; earlier pods are not included.
             Some(so_far) => match job.held_since() {
                 Some(since) => format!("${so_far} since {}", when(since, facts.now)),
                 None => format!("${so_far} so far"),
@@ -175,7 +194,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         };
         table.words(
             "cost",
-            format!("${}/h · {so_far}", spend.burn),
+            format!("${}/h · {so_far}", spend.rate),
             Role::Accent,
         );
     } else if job.devices_allocated > 0 {
@@ -189,8 +208,8 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
 /// Cells of a roofline.
 const PLOT: (usize, usize) = (40, 6);
 
-/// Where its devices stand under the roofs of their model, by tensor and memory activity. The format that it computes in is not known:
-/// what tensor cores do counts as dense BF16.
+/// The position of its devices in the roofline of their model, by tensor and memory activity. The number format is not known:
+/// tensor core work counts as dense BF16.
 fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile) {
     let of_class = || {
         let class = job.class.as_deref()?;
@@ -219,7 +238,7 @@ fn roof(table: &mut Description, facts: &Facts, job: &Job, profile: &JobProfile)
     table.words("", words, Role::Muted);
 }
 
-/// What bounds it by the last half hour, what speaks for it, and what to do.
+/// The bottleneck in the last half hour, the evidence for it, and what to do.
 fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
     let Some(profile) = facts.history.profiles().get(&job.id) else {
         return;
@@ -245,12 +264,12 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
         }
     }
     for advice in facts.advice.iter().filter(|advice| advice.job == job.id) {
-        table.words("advice", told(advice), Role::Info);
+        table.words("advice", page_text(advice), Role::Info);
         if let Some(command) = advice.command() {
             table.words("", command, Role::Text);
         }
         let words = format!(
-            "certainty {} · what would disprove it: {}",
+            "certainty {} · disproved by: {}",
             advice.certainty.name(),
             advice.refuted_by()
         );
@@ -258,7 +277,7 @@ fn bound_by(table: &mut Description, facts: &Facts, job: &Job) {
     }
 }
 
-/// What a job holds of devices that others work on, too: their rows are of the whole device.
+/// The job's parts of shared devices: the rows of these are of the whole device.
 fn shares(table: &mut Description, facts: &Facts, job: &Job) {
     let slices = job.places.iter().filter(|place| place.slice.is_some());
     let slices: Vec<_> = slices.collect();
@@ -279,13 +298,13 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 
 /// The whole chain of reasons, who is before it, what would start it, and when.
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
-    let Some(told) = waiting::told(facts, job) else {
+    let Some(explained) = waiting::explanation_of(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
             table.words("change", waiting::mend(facts, job), Role::Info);
         }
         return;
     };
-    let explanation = &told.answer.explanation;
+    let explanation = &explained.answer.explanation;
     let mut label = "why";
     for reason in &explanation.reasons {
         table.words(label, reason.sentence(), Role::Text);
@@ -297,7 +316,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     if let Some(position) = explanation.position {
         let of = match &explanation.queue {
             Some(_) => "in its queue",
-            None => "of the pods that no queue holds",
+            None => "of the pods in no queue",
         };
         let mut words = format!("{position} {of}");
         if !explanation.ahead_first.is_empty() {
@@ -319,11 +338,16 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = words.strip_prefix("starts ").unwrap_or(&words);
         table.words(
             "starts",
-            without_change(facts, job, told, words),
+            without_change(facts, job, explained, words),
             Role::Text,
         );
     }
-    if let Some(words) = told.answer.start.as_ref().and_then(waiting::confidence) {
+    if let Some(words) = explained
+        .answer
+        .start
+        .as_ref()
+        .and_then(waiting::confidence)
+    {
         table.words("", words, Role::Muted);
     }
     if !explanation.victims.is_empty() {
@@ -343,7 +367,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     for words in at_once(true) {
         line(table, format!("{words}: starts now"));
     }
-    if let Some(now) = &told.now {
+    if let Some(now) = &explained.now {
         let proven = if now.proven {
             " (no other set loses less)"
         } else {
@@ -352,8 +376,9 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = format!("preempt {}{proven}: starts now", named_victims(now));
         line(table, words);
     }
-    for later in &told.answer.later {
-        line(table, waiting::later_words(later, facts.now));
+    for (later, condition) in explained.answer.later_conditions() {
+        let words = waiting::later_words(later, facts.now);
+        line(table, format!("{words}{condition}"));
     }
     // What takes several changes at once is the hardest to do.
     for words in at_once(false) {
@@ -369,14 +394,15 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
 }
 
-/// An answer that is older than this is said to be old.
+/// An answer older than this is marked as old.
 const OLD: Age = Age::from_seconds(60);
 
 /// How old the engine's answer is, and whether the job has changed since.
 fn worked_out(facts: &Facts, job: &Job, at: Moment, painter: &mut Painter<'_>) -> (String, Role) {
     let words = format!("worked out {} ago", painter.age(at));
     if job.waiting_since.is_some_and(|since| since > at) {
-        let words = format!("{words}, before this job came to wait: a newer answer is on its way");
+        let words =
+            format!("{words}, before this job was waiting: a newer answer is being computed");
         return (words, Role::Warn);
     }
     match facts.now.since(at) > OLD {
@@ -388,12 +414,17 @@ fn worked_out(facts: &Facts, job: &Job, at: Moment, painter: &mut Painter<'_>) -
     }
 }
 
-/// An outlook without what would start the job: that stands on lines of its own below.
-fn without_change<'a>(facts: &Facts, job: &Job, told: &JobExplanation, words: &'a str) -> &'a str {
-    let change = told.answer.explanation.unblock.as_ref();
+/// The outlook without the changes that would start the job: they are on lines of their own below.
+fn without_change<'a>(
+    facts: &Facts,
+    job: &Job,
+    explained: &JobExplanation,
+    words: &'a str,
+) -> &'a str {
+    let change = explained.answer.explanation.unblock.as_ref();
     let change = change.map(|change| waiting::change_words(change, job, facts.now));
-    let victims = told.now.as_ref().map(victims_words);
-    let later = told.answer.later.first();
+    let victims = explained.now.as_ref().map(victims_words);
+    let later = explained.answer.later.first();
     let later = later.map(|later| waiting::later_words(later, facts.now));
     let mut ends = change.iter().chain(&victims).chain(&later);
     let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
@@ -416,7 +447,7 @@ fn gang(table: &mut Description, job: &Job) {
         (String::from("none placed"), Role::Muted)
     } else {
         let short = gang.min - bound;
-        (format!("broken: {short} short of its least"), Role::Crit)
+        (format!("broken: {short} short of its minimum"), Role::Crit)
     };
     table.words(
         "gang",
@@ -430,15 +461,19 @@ fn gang(table: &mut Description, job: &Job) {
     );
 }
 
-/// The pods that have something to tell, then the others, as far as there is room.
+/// Pods with something to report first, then the others, as many as fit.
 fn pods(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
     if pods.is_empty() {
         return;
     }
-    pods.small_sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
+    let rank = |pod: &Pod| (pod.seen.failure.is_none(), pod.seen.ready);
+    pods.small_sort_by(|a, b| {
+        let by_name = || natural(&a.key().name, &b.key().name);
+        rank(a).cmp(&rank(b)).then_with(by_name)
+    });
     table.head("pods");
-    // Pods of which the same is said are told together.
+    // Pods with the same words are grouped.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
     for pod in pods {
         let (words, role) = pod_words(facts, pod, painter);
@@ -467,7 +502,7 @@ fn pods(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter
     }
 }
 
-/// The part of a pod's name that tells it from its siblings.
+/// The part of a pod's name that distinguishes it from the job's other pods.
 fn short(pod: &Pod, job: &Job) -> String {
     let name = pod.key().name.as_str();
     let rest = name.strip_prefix(job.name().as_str()).unwrap_or(name);

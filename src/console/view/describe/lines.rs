@@ -1,4 +1,4 @@
-//! How lines are drawn: labels at the left, long words going on below themselves.
+//! Drawing of description lines: labels at the left, long text wrapped.
 
 use ratatui::layout::Rect;
 
@@ -14,7 +14,7 @@ use super::{Description, Line};
 /// Cells of the labels.
 const LABEL: u16 = 12;
 
-/// Draws lines from `skip` on; words that are too long go on below themselves. Returns the lines that all would take.
+/// Draws lines from `skip` on; long lines wrap. Returns the number of lines without clipping.
 pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: usize) -> usize {
     let label = LABEL.min(area.width / 3);
     let room = area.width.saturating_sub(label);
@@ -41,29 +41,29 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                 let rows = slot(wrapped.len());
                 for (part, y) in wrapped.iter().zip(rows) {
                     if let Some(y) = y {
-                        painter.say(area.x + label, y, room, part, *role);
+                        painter.print(area.x + label, y, room, part, *role);
                         if std::ptr::eq(part, &wrapped[0]) {
-                            painter.say(area.x, y, label, name, Role::Muted);
+                            painter.print(area.x, y, label, name, Role::Muted);
                         }
                     }
                 }
             }
             Line::Bar(name, ratio, words, role) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.say(area.x, y, label, name, Role::Muted);
+                    painter.print(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     if graphic >= 4 {
                         bar(painter, x, y, graphic, *ratio, *role);
                         let rest = room - graphic - 1;
-                        painter.say(x + graphic + 1, y, rest, words, Role::Text);
+                        painter.print(x + graphic + 1, y, rest, words, Role::Text);
                     } else {
-                        painter.say(x, y, room, words, Role::Text);
+                        painter.print(x, y, room, words, Role::Text);
                     }
                 }
             }
             Line::Past(name, values, words) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.say(area.x, y, label, name, Role::Muted);
+                    painter.print(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     let beside = painter.width(words) + 1;
                     // Where there is more room than points, each point is some cells wide.
@@ -76,21 +76,21 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                     let cells = least.min(values.len() as u16);
                     let skip = values.len() - usize::from(cells);
                     spark(painter, x, y, &values[skip..], false);
-                    painter.say(x + cells + 1, y, beside, words, Role::Text);
+                    painter.print(x + cells + 1, y, beside, words, Role::Text);
                 }
             }
             Line::Picture(name, picture) => {
                 for (at, (line, y)) in picture.iter().zip(slot(picture.len())).enumerate() {
                     let Some(y) = y else { continue };
                     if at == 0 {
-                        painter.say(area.x, y, label, name, Role::Muted);
+                        painter.print(area.x, y, label, name, Role::Muted);
                     }
-                    painter.say(area.x + label, y, room, line, Role::Accent);
+                    painter.print(area.x + label, y, room, line, Role::Accent);
                 }
             }
             Line::Head(words) => {
                 if let Some(y) = slot(1)[0] {
-                    painter.say(area.x, y, area.width, words, Role::Title);
+                    painter.print(area.x, y, area.width, words, Role::Title);
                 }
             }
         }
@@ -98,7 +98,7 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
     at
 }
 
-/// From this width on, lines stand in two columns.
+/// From this width on, lines are in two columns.
 const TWO_FROM: u16 = 116;
 /// Air between them.
 const BETWEEN: u16 = 4;
@@ -125,6 +125,8 @@ fn parting(painter: &mut Painter<'_>, width: u16, lines: &[Line]) -> Option<(usi
             None | Some(Line::Head(_)) => None,
             Some(Line::Gap) => Some(high),
             _ if matches!(lines[at], Line::Gap) => None,
+            // A continuation of a fact stays below the fact.
+            _ if matches!(&lines[at], Line::Words(label, ..) if label.is_empty()) => None,
             _ => Some(high + 3),
         };
         if let Some(cost) = cost

@@ -9,17 +9,21 @@ mod pool;
 mod scaling;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
 use crate::theme::Role;
+use model::base::{Name, Rate};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
-use table::Facts;
+use model::fleet::job::JobState;
+use model::fleet::queue::QueueKind;
 use table::actions::{RunState, still_faulty};
 use table::sources::fault;
+use table::{Facts, queue_tree};
 
-use super::cost::{QuotaLeft, quota_left_words};
+use super::cost::{QuotaLeft, month_of, quota_left_words};
 use super::{
     Selection, alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view,
 };
@@ -74,8 +78,8 @@ impl Description {
         }
     }
 
-    /// Words that are only said where there are some.
-    fn said(&mut self, label: &'static str, words: Option<impl ToString>) {
+    /// Adds a line only if it has words.
+    fn words_if_any(&mut self, label: &'static str, words: Option<impl ToString>) {
         if let Some(words) = words {
             self.words(label, words.to_string(), Role::Text);
         }
@@ -141,7 +145,7 @@ fn plain(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What is known of an object; nothing when it has gone.
+/// The page of an object; `None` when it was deleted.
 pub fn describe(
     facts: &Facts,
     selection: &Selection,
@@ -200,7 +204,7 @@ pub fn describe(
                 && !matches!(behind, Selection::Source(_))
                 && let Some(rest) = describe(facts, &behind, painter)
             {
-                // The finding itself is told above.
+                // The finding itself is shown above.
                 table.gap();
                 let again = [finding.message.as_str(), finding.repair.as_str()];
                 let known = |words: &str| {
@@ -223,7 +227,7 @@ pub fn describe(
                 .find(|source| source.name == *name)?;
             let (role, word) = sources::words_of(source);
             table.words("state", word, role);
-            // What is wrong comes first: a small screen cuts the end.
+            // Faults come first: a small screen cuts the end.
             let fault = fault(facts, source);
             if !fault.cause.is_empty() {
                 table.words("message", fault.cause, Role::Warn);
@@ -233,11 +237,11 @@ pub fn describe(
             }
             table.known("kind", Some(&source.kind));
             table.known("node", source.node.as_ref());
-            if let Some(at) = source.failing_since {
+            if let Some((at, first_seen)) = facts.fleet.fails_since(source) {
                 let age = painter.age(at);
-                let words = match source.last_ok {
-                    Some(_) => format!("failing for {age}"),
-                    None => format!("failing, first seen by us {age} ago"),
+                let words = match first_seen {
+                    true => format!("failing, first seen by us {age} ago"),
+                    false => format!("failing for {age}"),
                 };
                 table.words("since", words, role);
             }
@@ -263,12 +267,36 @@ pub fn describe(
             table.known("skipped", source.series_skipped);
             table.known("calls/min", source.calls_per_minute);
         }
-        Selection::Queue(name) => {
-            let jobs = facts.fleet.jobs.iter();
-            let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
-            table.known("jobs", Some(of));
-            let queues = facts.fleet.queues.iter();
-            for (at, _) in queues.enumerate().filter(|(_, queue)| queue.name() == name) {
+        Selection::Queue(name) | Selection::Cohort(name) => {
+            let kind = match selection {
+                Selection::Cohort(_) => QueueKind::Cohort,
+                _ => QueueKind::Queue,
+            };
+            let members = match kind {
+                QueueKind::Cohort => queue_tree::members(&facts.fleet.queues, name),
+                QueueKind::Queue => BTreeSet::from([name.clone()]),
+            };
+            if kind == QueueKind::Cohort {
+                let names = members.iter().map(Name::as_str).collect::<Vec<_>>();
+                table.words("queues", names.join(", "), Role::Text);
+            }
+            let of = |is_meant: fn(&JobState) -> bool| {
+                let jobs = facts.fleet.jobs.iter();
+                let own = jobs.filter(|job| {
+                    let queue = job.queue.as_ref();
+                    queue.is_some_and(|queue| members.contains(queue))
+                });
+                own.filter(|job| is_meant(&job.state)).count()
+            };
+            let (hold, wait) = (
+                of(|state| matches!(state, JobState::Starting | JobState::Running)),
+                of(|state| *state == JobState::Waiting),
+            );
+            table.words("jobs", format!("{hold} run, {wait} wait"), Role::Text);
+            let queues = facts.fleet.queues.iter().enumerate();
+            for (at, _) in
+                queues.filter(|(_, queue)| queue.name() == name && queue.key.kind == kind)
+            {
                 for words in queue_quotas::quota_words(facts, at) {
                     table.words("quota", words, Role::Text);
                 }
@@ -307,23 +335,31 @@ pub fn describe(
             table.head("steps");
             for (at, step) in run.steps.iter().enumerate() {
                 let words = match step.note.is_empty() {
-                    true => format!("{}: {}", step.words, step.stand.name()),
-                    false => format!("{}: {}, {}", step.words, step.stand.name(), step.note),
+                    true => format!("{}: {}", step.words, step.state.name()),
+                    false => format!("{}: {}, {}", step.words, step.state.name(), step.note),
                 };
-                table.words((at + 1).to_string(), words, plans::color(step.stand));
+                table.words((at + 1).to_string(), words, plans::color(step.state));
             }
         }
         Selection::Cost(scope, name) => {
-            let row = facts.burn.row(*scope, name)?;
+            let row = facts.spend_rates.row(*scope, name)?;
             table.note = format!("{} of cost", scope.name());
             table.known("devices", Some(row.devices));
             let spend = row.known();
-            let burn = per_hour(spend.map(|spend| spend.burn));
-            table.words("burn", burn, Role::Accent);
+            let burn = per_hour(spend.map(|spend| spend.rate));
+            table.words("rate", burn, Role::Accent);
             let free = per_hour(spend.and_then(|spend| spend.free));
             table.words("unallocated", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
             table.words("idle alloc", idle, Role::IdleMoney);
+            if let Some(micros) = month_of(facts, row) {
+                let sum = micros.map(|micros| format!("${}", Rate::from_micros(micros)));
+                table.words(
+                    "this month",
+                    sum.unwrap_or_else(|| UNKNOWN.to_owned()),
+                    Role::Accent,
+                );
+            }
             match quota_left_words(facts, row) {
                 QuotaLeft::None => {}
                 QuotaLeft::Unknown => table.words("quota left", UNKNOWN, Role::Muted),

@@ -34,7 +34,7 @@ pub(super) fn lines(
     };
     let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
     for condition in &node.seen.conditions {
-        // What a finding tells of a condition is told once.
+        // A condition that a finding reports is shown once.
         let told = found
             .iter()
             .any(|finding| finding.message.contains(condition.kind.as_str()));
@@ -51,16 +51,16 @@ pub(super) fn lines(
     table.known("place", (!place.is_empty()).then(|| place.join(" · ")));
     table.known("billing", node.billing.map(|billing| billing.name()));
     table.known("driver", node.driver.as_ref());
-    table.said("provider id", node.seen.provider_id.as_ref());
+    table.words_if_any("provider id", node.seen.provider_id.as_ref());
     table.words(
         "devices",
         match node.ignored.first() {
             _ if hidden => format!(
-                "{} held by pods in sight; the node is not visible to you",
+                "{} allocated to visible pods; the node is not visible to you",
                 node.devices.len()
             ),
             _ if node.withheld => {
-                String::from("unknown: handed out by claim, and ResourceSlices may not be listed")
+                String::from("unknown: allocated by claim, and you may not list ResourceSlices")
             }
             Some((what, count)) if node.devices.is_empty() => {
                 format!("unknown: claims {count} ({what}), ignored")
@@ -100,7 +100,7 @@ pub(super) fn lines(
         format!("mean {mean}")
     });
     let idle_words = if idle > 0 {
-        format!(", {idle} idle allocated")
+        format!(", {idle} idle")
     } else {
         String::new()
     };
@@ -112,7 +112,7 @@ pub(super) fn lines(
     };
     table.words(
         "in use",
-        format!("{held} held{idle_words}{free} · {util}{pods}"),
+        format!("{held} allocated{idle_words}{free} · {util}{pods}"),
         if idle > 0 {
             Role::IdleMoney
         } else {
@@ -123,7 +123,7 @@ pub(super) fn lines(
         "power",
         table::nodes::power(node.devices.iter()).map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
-    if let Some(rate) = facts.burn.nodes.get(node.name()).filter(|_| !hidden) {
+    if let Some(rate) = facts.spend_rates.nodes.get(node.name()).filter(|_| !hidden) {
         table.words("cost", format!("${rate}/h"), Role::Accent);
     }
     if !hidden {
@@ -150,8 +150,13 @@ fn condition_words(
     let ago = condition.since.map_or(String::new(), |since| {
         format!(" for {}", painter.age(since))
     });
+    let status = match condition.status {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
     format!(
-        "{}{ago}: {} {}",
+        "{} is {status}{ago}: {} {}",
         condition.kind, condition.reason, condition.message
     )
 }

@@ -15,15 +15,15 @@ use table::Facts;
 
 use super::{Description, Line, describe};
 
-/// The events about an object, as far as they are read.
+/// The events about an object, and whether they have been read.
 pub enum Events<'a> {
-    /// There is nothing to read: it is no object of the cluster.
+    /// Not an object of the cluster: no events.
     None,
-    /// They are being read.
+    /// Being read.
     Asked,
-    /// They cannot be read: why.
+    /// Reading failed, with the reason.
     Failed(&'a str),
-    /// All of them, the latest first.
+    /// All events, newest first.
     Told(&'a [EventSeen]),
 }
 
@@ -36,7 +36,7 @@ pub fn page(
 ) -> Description {
     let mut table = describe(facts, selection, painter).unwrap_or_default();
     if table.lines.is_empty() {
-        table.words("", "has gone", Role::Warn);
+        table.words("", "no longer exists", Role::Warn);
     }
     labels(facts, selection, &mut table.lines);
     if matches!(events, Events::None) {
@@ -49,16 +49,16 @@ pub fn page(
         Events::Asked => table.words("", "reading…", Role::Muted),
         Events::Failed(why) => table.words("", *why, Role::Crit),
         Events::Told([]) => {
-            let words = "none found; the API server forgets them after an hour";
+            let words = "none found; the API server deletes them after an hour";
             table.words("", words, Role::Muted);
         }
-        Events::Told(events) => tell(&mut table, events, painter),
+        Events::Told(events) => add_events(&mut table, events, painter),
     }
     table
 }
 
-fn tell(table: &mut Description, events: &[EventSeen], painter: &mut Painter<'_>) {
-    // The same said of many pods is told once.
+fn add_events(table: &mut Description, events: &[EventSeen], painter: &mut Painter<'_>) {
+    // The same event of many pods is shown once.
     let mut told: Vec<(&EventSeen, usize)> = Vec::new();
     for event in events {
         let same = |known: &&mut (&EventSeen, usize)| {
@@ -99,7 +99,7 @@ pub const fn role_of(event: &EventSeen) -> Role {
     }
 }
 
-/// An object's labels, where they are held.
+/// An object's labels, where they are known.
 fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
     let of_pods =
         |job: &model::fleet::job::Job| job.pods.first().map(|pod| pod.seen.labels.clone());
@@ -134,7 +134,7 @@ fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
 }
 
 /// What an object's page reads from the cluster; `None` for what is not an object of the cluster.
-pub fn wanted(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
+pub fn object_request(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
     let things = subject::things(facts, selection);
     let part = (!things.is_empty()).then_some(ObjectPart::Events(things))?;
     Some(ObjectRequest { part, turn: 0 })
@@ -143,7 +143,7 @@ pub fn wanted(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
 /// Cells of the labels on a printed page.
 const LABEL: usize = 14;
 
-/// The page as plain text: a heading, then a line a fact, none of them cut or broken.
+/// The page as plain text: a heading, then one line per fact, not wrapped or cut.
 pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String {
     // Nothing is painted: neither colors nor the room matter to the words.
     let render_style = RenderStyle {
@@ -176,7 +176,7 @@ pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String
                 let _ = writeln!(out, "{}", words.to_uppercase());
                 continue;
             }
-            // It is for the screen; what it shows is told in words as well.
+            // A picture is for the screen; its values are in the words as well.
             Line::Picture(..) => continue,
             Line::Words(label, words, _) => (label, words),
             Line::Bar(label, _, words, _) | Line::Past(label, _, words) => (label, words),

@@ -19,7 +19,14 @@ pub(super) fn lines(
     painter: &mut Painter<'_>,
 ) -> Option<()> {
     let pool = facts.fleet.pool(name)?;
-    table.note = pools::classes(pool);
+    // A scope's own numbers are in the table above.
+    table.note = match facts.part {
+        Some(_) => format!(
+            "{} · the whole pool, not this scope alone",
+            pools::classes(pool)
+        ),
+        None => pools::classes(pool),
+    };
     table.known("mode", pool.mode.map(|mode| mode.name()));
     let billing = pool.billing.map(|billing| billing.name());
     table.known(
@@ -30,7 +37,7 @@ pub(super) fn lines(
             billing
         },
     );
-    table.said("owner", pool.owner.as_ref());
+    table.words_if_any("owner", pool.owner.as_ref());
     let about = |finding: &&Finding| {
         finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
     };
@@ -54,7 +61,7 @@ pub(super) fn lines(
     let counts = pool.counts();
     let number =
         |count: Option<u32>| count.map_or(String::from(UNKNOWN), |count| grouped(i64::from(count)));
-    // Those among the free are told with these.
+    // Unusable free devices are shown with these.
     let told = counts
         .unusable
         .map(|unusable| unusable.unhealthy + unusable.not_ready);
@@ -66,7 +73,7 @@ pub(super) fn lines(
     table.words(
         "devices",
         format!(
-            "{}: {} held, of them {} idle; {}{}",
+            "{}: {} allocated, {} idle; {}{}",
             number(counts.total),
             number(counts.allocated),
             number(counts.idle_allocated),
@@ -101,21 +108,21 @@ pub(super) fn lines(
         ),
         if pool.stale { Role::Muted } else { Role::Text },
     );
-    table.said(
+    table.words_if_any(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
     if let Some(row) = facts.whole_burn().row(model::cost::Scope::Pool, name) {
         let spend = row.known();
         table.words(
-            "burn",
-            per_hour(spend.map(|spend| spend.burn)),
+            "rate",
+            per_hour(spend.map(|spend| spend.rate)),
             Role::Accent,
         );
         table.words(
             "idle",
             format!(
-                "{} free, {} held",
+                "{} free, {} allocated",
                 per_hour(spend.and_then(|spend| spend.free)),
                 per_hour(spend.and_then(|spend| spend.idle_allocated))
             ),
@@ -135,16 +142,16 @@ pub(super) fn lines(
             &share,
         );
         let held = track(FleetSignal::Allocated);
-        table.past(facts, "held, 1 h", &held, Some(1.0), &share);
+        table.past(facts, "alloc, 1 h", &held, Some(1.0), &share);
         let burn = track(FleetSignal::Burn);
-        table.past(facts, "burn, 1 h", &burn, None, &|usd| {
+        table.past(facts, "rate, 1 h", &burn, None, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))
         });
         let idle = track(FleetSignal::Idle);
         let most = facts
             .whole_burn()
             .row(model::cost::Scope::Pool, name)
-            .map(|row| row.spend.burn.usd() as f32);
+            .map(|row| row.spend.rate.usd() as f32);
         table.past(facts, "idle, 1 h", &idle, most, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))
         });

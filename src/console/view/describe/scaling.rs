@@ -14,7 +14,7 @@ use table::scalers::amount;
 
 use super::Description;
 
-/// Nodes on their way that are told one by one.
+/// Starting nodes that are shown one by one.
 const COMING: usize = 4;
 
 /// Whether and how far a pool's size changes by itself, and what its autoscaler is at.
@@ -66,7 +66,7 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
     }
 }
 
-/// What one autoscaler says of itself.
+/// The state of one autoscaler.
 fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Painter<'_>) {
     let mut words = format!("{} {}", scaler.kind.name(), scaler.name);
     let counts = [
@@ -105,7 +105,7 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
     table.words("", with_why(state, &scaler.why), role);
     if let Some(silent) = scaler.silent_ms(now) {
         let words = format!(
-            "has not reported for {} min; is the cluster autoscaler running? What stands here is as old",
+            "has not reported for {} min; is the cluster autoscaler running? The values here are that old",
             silent / 60_000
         );
         table.words("", words, Role::Warn);
@@ -125,7 +125,7 @@ fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Pain
         table.words("limit", limit_words(limit), role);
     }
     if let Some(candidates) = scaler.candidates.filter(|count| *count > 0) {
-        let words = format!("would take {} away", counted(u64::from(candidates), "node"));
+        let words = format!("would remove {}", counted(u64::from(candidates), "node"));
         table.words("shrinks", words, Role::IdleMoney);
     }
     if !scaler.disruption.is_empty() {
@@ -161,7 +161,7 @@ fn with_why(mut words: String, why: &(Name, Name)) -> String {
 /// Nodes on their way, those first that do not come.
 fn coming(table: &mut Description, mut claims: Vec<&NodeClaim>, painter: &mut Painter<'_>) {
     claims.small_sort_by_key(|claim| (!claim.failing, claim.stage, claim.created));
-    let mut label = "on its way";
+    let mut label = "starting";
     for claim in claims.iter().take(COMING) {
         let words = claim_words(claim, painter);
         let role = if claim.failing {
@@ -182,7 +182,7 @@ fn claim_words(claim: &NodeClaim, painter: &mut Painter<'_>) -> String {
     let name = claim.node.as_ref().unwrap_or(&claim.name);
     let since = claim.since.unwrap_or(claim.created);
     let state = format!("{name} {} for {}", claim.stage.name(), painter.age(since));
-    // That an object has not been looked at yet is no news.
+    // That an object has not been processed yet is not shown.
     match claim.why.0.as_str() {
         "AwaitingReconciliation" => state,
         _ => with_why(state, &claim.why),
@@ -295,7 +295,7 @@ mod tests {
     use model::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
     use table::sample;
 
-    fn said(facts: &Facts, selection: &Selection) -> String {
+    fn page_text(facts: &Facts, selection: &Selection) -> String {
         let render_style = RenderStyle {
             theme: Theme::ember(),
             depth: ColorDepth::True,
@@ -366,18 +366,18 @@ mod tests {
             claims: [Arc::new(claim)].into(),
             ..Scaling::default()
         };
-        let text = said(&facts, &Selection::Pool(name));
+        let text = page_text(&facts, &Selection::Pool(name));
         for wanted in [
             "|Karpenter k · 6 there · 8 wanted · weight 10",
             "|adding nodes for 3m",
             "limit|48 of 64 nvidia.com/gpu",
             "shrinks|WhenEmpty after 5m",
-            "on its way|k-x2 launching for 1m: InsufficientCapacityError: none in us-east-1b",
+            "starting|k-x2 launching for 1m: InsufficientCapacityError: none in us-east-1b",
             "|cluster autoscaler eks-k",
             "|backing off for 10m: QUOTA_EXCEEDED: no more",
             "|has not reported for 7 min",
             "|1 node ready without offering devices",
-            "shrinks|would take 2 nodes away",
+            "shrinks|would remove 2 nodes",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }
@@ -399,7 +399,7 @@ mod tests {
             devices: [(Name::new("nvidia.com/gpu"), 4)].into(),
             ..Resources::default()
         };
-        job.wish = Some(Arc::new((wish.clone(), Labels::default())));
+        job.pod_request = Some(Arc::new((wish.clone(), Labels::default())));
         job.pods = Box::default();
         let id = job.id.clone();
         Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
@@ -437,7 +437,7 @@ mod tests {
             metrics: [Metric {
                 name: Name::new("queue_depth"),
                 target: Name::new("8"),
-                current: None,
+                ..Metric::default()
             }]
             .into(),
             ..PodScaler::default()
@@ -448,11 +448,11 @@ mod tests {
             pod_scalers: [Arc::new(scaler)].into(),
             ..Scaling::default()
         };
-        let text = said(&facts, &Selection::Job(id));
+        let text = page_text(&facts, &Selection::Job(id));
         for wanted in [
             "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
             "nodes|1 node starting in k that could run it",
-            "on its way|k-1 booting for 2m: NodeNotFound",
+            "starting|k-1 booting for 2m: NodeNotFound",
             "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · held back: TooManyReplicas: more than the most",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");

@@ -5,7 +5,7 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -23,7 +23,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     }
     let threshold = context.rule.threshold;
     context.report(node.name(), check(node, context.rule), |missing| {
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             format!(
                 "{} of {} devices allocatable; {missing:.0} unhealthy",

@@ -6,7 +6,7 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, counted, subject};
+use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -37,10 +37,10 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
             .take(4)
             .map(|device| device.id.rsplit('/').next().unwrap_or_default())
             .collect();
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             format!(
-                "{} ({}) at work, though no pod holds {}",
+                "{} ({}) busy, but no pod has {} allocated",
                 counted(count as usize, "device"),
                 names.join(", "),
                 if count == 1.0 { "it" } else { "them" }
@@ -52,8 +52,8 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     });
 }
 
-/// Firing with the number of devices. Where placements are known by counting only, a busy free device may
-/// just be the wrong guess, so only those count that are more than all that is held.
+/// Fires with the number of devices. Where placements are known by counting only, a busy free device may be a wrong guess, so
+/// only devices beyond the number of allocated ones count.
 fn check(node: &Node, util: impl Fn(&Device) -> Option<f64>, rule: &Rule) -> Verdict {
     let guessed = node
         .devices

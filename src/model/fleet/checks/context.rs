@@ -44,7 +44,19 @@ impl From<BTreeMap<String, CheckState>> for State {
 }
 
 impl State {
-    /// A check's desk for one run, with what it remembers on it.
+    /// The part that the next program takes over: start times of firing findings and last values of counters. `at` is the time of
+    /// saving. Means over a window begin anew.
+    #[must_use]
+    pub fn handed_on(self, at: Moment) -> Self {
+        let states = self.check_states.into_iter();
+        Self {
+            check_states: states
+                .map(|(code, state)| (code, state.handed_on(at)))
+                .collect(),
+        }
+    }
+
+    /// Opens a check for one run, with its state from earlier runs.
     pub(super) fn open<'a>(
         &mut self,
         code: &'static str,
@@ -54,6 +66,9 @@ impl State {
     ) -> CheckContext<'a> {
         let mut check_state = self.check_states.remove(code).unwrap_or_default();
         check_state.run = check_state.run.wrapping_add(1);
+        if now.since(check_state.recalled_at) > Age::from(PATIENCE) {
+            check_state.recalled.clear();
+        }
         CheckContext {
             code,
             rule: thresholds.rule(code),
@@ -83,6 +98,28 @@ pub(super) struct CheckState {
     pub(super) memory: FxHashMap<Name, Memory>,
     /// Means over a window, by job.
     pub(super) means: FxHashMap<Name, Mean>,
+    /// Start times of findings that an earlier program showed and this one has not seen yet.
+    #[serde(skip_serializing_if = "FxHashMap::is_empty")]
+    recalled: FxHashMap<Name, Moment>,
+    /// When that program last confirmed them; they expire [`PATIENCE`] later.
+    recalled_at: Moment,
+}
+
+impl CheckState {
+    fn handed_on(self, at: Moment) -> Self {
+        let shown = self.entries.into_iter();
+        let shown = shown.filter(|(_, entry)| entry.shown && !entry.told);
+        let fresh = shown.map(|(key, entry)| (key, entry.first));
+        // Taken over from a still earlier program and not seen again yet.
+        let older = at.since(self.recalled_at) <= Age::from(PATIENCE);
+        let older = self.recalled.into_iter().filter(|_| older);
+        Self {
+            memory: self.memory,
+            recalled: older.chain(fresh).collect(),
+            recalled_at: at,
+            ..Self::default()
+        }
+    }
 }
 
 /// Something that is, or may become, a finding.
@@ -106,7 +143,7 @@ struct Entry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LastFound {
     finding: Finding,
-    group: Option<Group>,
+    group: Option<FindingGroup>,
 }
 
 /// The last value of a counter or a sticky gauge.
@@ -154,21 +191,21 @@ impl Tally {
 }
 
 /// Three or more findings with one code and one group become one: the group's subject, and what to say after their number.
-pub(super) type Group = (Subject, Cow<'static, str>);
+pub(super) type FindingGroup = (Subject, Cow<'static, str>);
 
 /// A finding with what it may be merged under.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct MergeableFinding {
     /// The check that found it.
     pub(super) check: &'static str,
     /// The finding.
     pub(super) finding: Finding,
     /// What it may be merged under.
-    pub(super) group: Option<Group>,
+    pub(super) group: Option<FindingGroup>,
 }
 
 /// What a check has to say, before id and time are added.
-pub(super) struct Draft {
+pub(super) struct FindingDraft {
     subject: Subject,
     code: Option<Name>,
     detail: Option<Name>,
@@ -177,10 +214,10 @@ pub(super) struct Draft {
     threshold: Option<f64>,
     message: String,
     repair: String,
-    group: Option<Group>,
+    group: Option<FindingGroup>,
 }
 
-impl Draft {
+impl FindingDraft {
     /// A sentence about a subject, and what to do.
     pub(super) fn new(subject: Subject, message: String, repair: impl Into<String>) -> Self {
         Self {
@@ -249,7 +286,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) check_state: CheckState,
     /// What it counts during this run.
     pub(super) tally: FxHashMap<Name, Tally>,
-    found: Vec<Found>,
+    found: Vec<MergeableFinding>,
 }
 
 impl CheckContext<'_> {
@@ -258,7 +295,7 @@ impl CheckContext<'_> {
         &mut self,
         key: &Name,
         verdict: Verdict,
-        draft: impl FnOnce(f64) -> Draft,
+        draft: impl FnOnce(f64) -> FindingDraft,
     ) {
         self.report_since(key, verdict, None, draft);
     }
@@ -269,9 +306,14 @@ impl CheckContext<'_> {
         key: &Name,
         verdict: Verdict,
         since: Option<Moment>,
-        draft: impl FnOnce(f64) -> Draft,
+        draft: impl FnOnce(f64) -> FindingDraft,
     ) {
         let (now, run) = (self.now, self.check_state.run);
+        let recalled = match verdict {
+            // A finding that has ended meanwhile begins anew.
+            Verdict::Firing(_) | Verdict::Ok => self.check_state.recalled.remove(key),
+            Verdict::Unknown | Verdict::Held(_) => None,
+        };
         let (value, begins) = match verdict {
             Verdict::Ok => return,
             Verdict::Unknown => return self.unknown(key),
@@ -303,6 +345,9 @@ impl CheckContext<'_> {
             let blind = now.since(gap).millis();
             entry.first = entry.first.plus(std::time::Duration::from_millis(blind));
         }
+        if let Some(first) = recalled {
+            entry.first = entry.first.min(first);
+        }
         // A clock that went back must not leave a beginning in the future.
         entry.first = since.unwrap_or(entry.first).min(now);
         entry.told = since.is_some();
@@ -333,7 +378,7 @@ impl CheckContext<'_> {
     }
 
     /// What is remembered, without what has ended, and what was found.
-    pub(super) fn close(mut self) -> (CheckState, Vec<Found>) {
+    pub(super) fn close(mut self) -> (CheckState, Vec<MergeableFinding>) {
         let (now, run) = (self.now, self.check_state.run);
         let forget = Age::from_seconds(24 * 3600);
         self.check_state.entries.retain(|_, entry| entry.run == run);
@@ -345,8 +390,8 @@ impl CheckContext<'_> {
 }
 
 impl LastFound {
-    fn of(self, check: &'static str) -> Found {
-        Found {
+    fn of(self, check: &'static str) -> MergeableFinding {
+        MergeableFinding {
             check,
             finding: self.finding,
             group: self.group,
@@ -354,7 +399,7 @@ impl LastFound {
     }
 }
 
-fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> LastFound {
+fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) -> LastFound {
     let code = draft.code.unwrap_or_else(|| Name::from(check));
     let id = match &draft.detail {
         Some(detail) => format!(

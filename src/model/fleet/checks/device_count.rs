@@ -3,7 +3,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -23,7 +23,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     };
     context.report(node.name(), verdict, |count| {
         let (what, _) = most.cloned().unwrap_or_default();
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             format!("claims {count:.0} devices ({what}), ignored"),
             "Find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::Age;
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "not reported by its exporter for {}, while the node's other devices are; {}",

@@ -4,7 +4,7 @@
 use crate::base::Age;
 use crate::fleet::signal::Signal;
 
-use super::context::{CheckContext, Draft, Memory, counted, on_it, subject};
+use super::context::{CheckContext, FindingDraft, Memory, counted, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -32,7 +32,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let verdict = Verdict::of(Some(memory.value - memory.base), context.rule);
     let threshold = context.rule.threshold;
     context.report_since(id, verdict, Some(memory.changed), |errors| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", id),
             format!(
                 "{} since {}; {}",

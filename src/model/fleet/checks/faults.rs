@@ -9,7 +9,7 @@ use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::node::Node;
 
-use super::context::Found;
+use super::context::MergeableFinding;
 
 /// Checks by which a device is broken. Of one device's the gravest leads, then the first of these.
 const OF_DEVICES: &[&str] = &[
@@ -47,7 +47,7 @@ const CONDITION: &str = "node-condition";
 const ALLOCATABLE: &str = "allocatable-below-capacity";
 
 /// The findings with one for each fault.
-pub(super) fn joined(found: Vec<Found>, fleet: &Fleet) -> Vec<Found> {
+pub(super) fn joined(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<MergeableFinding> {
     let mut leaders: BTreeMap<Name, usize> = BTreeMap::new();
     let mut follows: Vec<Option<usize>> = vec![None; found.len()];
     for (at, one) in found.iter().enumerate().filter(|(_, one)| is_fault(one)) {
@@ -76,7 +76,7 @@ pub(super) fn joined(found: Vec<Found>, fleet: &Fleet) -> Vec<Found> {
             follows[at] = match xid_in(&one.finding.message) {
                 Some(xid) => {
                     let code = format!("xid-{xid}");
-                    let same = |leader: &&usize| says(&found, &follows, **leader, &code);
+                    let same = |leader: &&usize| has_code(&found, &follows, **leader, &code);
                     broken.iter().find(same).copied()
                 }
                 None => broken.first().copied(),
@@ -104,17 +104,17 @@ pub(super) fn joined(found: Vec<Found>, fleet: &Fleet) -> Vec<Found> {
         .zip(&found)
         .filter_map(|(leader, one)| Some(((*leader)?, one.finding.clone())))
         .collect();
-    let mut out: Vec<Option<Found>> = follows
+    let mut out: Vec<Option<MergeableFinding>> = follows
         .into_iter()
         .zip(found)
         .map(|(leader, one)| leader.is_none().then_some(one))
         .collect();
     for (leader, follower) in also {
         if let Some(Some(leader)) = out.get_mut(leader) {
-            tell(&mut leader.finding, &follower);
+            merge_into(&mut leader.finding, &follower);
         }
     }
-    let mut out: Vec<Found> = out.into_iter().flatten().collect();
+    let mut out: Vec<MergeableFinding> = out.into_iter().flatten().collect();
     for one in out
         .iter_mut()
         .filter(|one| is_fault(one) || one.check == CONDITION)
@@ -125,19 +125,24 @@ pub(super) fn joined(found: Vec<Found>, fleet: &Fleet) -> Vec<Found> {
 }
 
 /// True for what says that a device is broken. A program's own XID is none.
-fn is_fault(one: &Found) -> bool {
+fn is_fault(one: &MergeableFinding) -> bool {
     one.finding.subject.kind == "Device"
         && OF_DEVICES.contains(&one.check)
         && one.finding.severity != Severity::Info
 }
 
-fn rank(one: &Found) -> (Severity, usize) {
+fn rank(one: &MergeableFinding) -> (Severity, usize) {
     let place = OF_DEVICES.iter().position(|check| *check == one.check);
     (one.finding.severity, place.unwrap_or(OF_DEVICES.len()))
 }
 
 /// True when the finding at `leader`, or one that follows from it, has this code.
-fn says(found: &[Found], follows: &[Option<usize>], leader: usize, code: &str) -> bool {
+fn has_code(
+    found: &[MergeableFinding],
+    follows: &[Option<usize>],
+    leader: usize,
+    code: &str,
+) -> bool {
     found.iter().enumerate().any(|(at, one)| {
         (at == leader || follows[at] == Some(leader)) && one.finding.code.as_str() == code
     })
@@ -162,7 +167,7 @@ fn xid_in(text: &str) -> Option<u32> {
 }
 
 /// Adds what follows from a fault. A time that an object or an exporter gives counts before our own first look.
-fn tell(leader: &mut Finding, follower: &Finding) {
+fn merge_into(leader: &mut Finding, follower: &Finding) {
     let what = follower.message.split("; ").next().unwrap_or_default();
     leader.message = format!("{}; also {what}", leader.message);
     leader.severity = leader.severity.min(follower.severity);

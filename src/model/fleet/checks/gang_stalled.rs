@@ -6,7 +6,7 @@ use crate::fleet::job::{Job, JobState};
 use crate::fleet::judge::{activity, does_nothing};
 use crate::fleet::signal::Signal;
 
-use super::context::{CheckContext, Draft, job_name, job_subject};
+use super::context::{CheckContext, FindingDraft, job_name, job_subject};
 use super::gangs::{Member, gangs};
 use super::{Check, Verdict, Walk};
 
@@ -69,14 +69,14 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>]) {
             None => (
                 String::from("one rank may hang"),
                 String::from(
-                    "look in its pods' logs for the rank that went silent; restart the gang from its last checkpoint",
+                    "look in its pods' logs for the rank that stopped logging; restart the gang from its last checkpoint",
                 ),
             ),
         };
-        Draft::new(
+        FindingDraft::new(
             job_subject(&job.id),
             format!(
-                "most of its {} devices work less than {:.0} % of the time: {cause}",
+                "most of its {} devices show less than {:.0} % activity (SM, else utilization): {cause}",
                 members.len(),
                 (most * 100.0).ceil()
             ),

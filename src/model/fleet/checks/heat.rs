@@ -1,10 +1,10 @@
-//! `heat`: a device at its temperature limit. The device's own margin counts first, then its own slowdown
-//! temperature, then its model's, then a limit for what nobody knows.
+//! `heat`: a device at its temperature limit: by its own margin, then its own slowdown temperature, then its model's, then a
+//! default limit.
 
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -34,10 +34,10 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
                 on_it(input.device)
             ),
         };
-        let draft = Draft::new(
+        let draft = FindingDraft::new(
             subject("Device", &input.device.id),
             message,
-            "check fans, inlet and neighbors; it slows down by itself before it is harmed",
+            "check fans, inlet and neighbors; it throttles before it is damaged",
         )
         .value(heat.celsius.unwrap_or(heat.beyond));
         match heat.celsius {
@@ -49,7 +49,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
 
 /// How hot a device is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heat {
+pub(super) struct DeviceTemperature {
     /// Degrees beyond its limit; negative below.
     pub(super) beyond: f64,
     /// Its temperature, where known.
@@ -59,14 +59,14 @@ pub(super) struct Heat {
 }
 
 /// How hot a device is; `None` when no fresh reading says.
-pub(super) fn heat(input: &Input<'_>, rule: &Rule) -> Option<Heat> {
+pub(super) fn heat(input: &Input<'_>, rule: &Rule) -> Option<DeviceTemperature> {
     let celsius = input.get(Signal::Temp).filter(|celsius| *celsius > 0.0);
     // Some devices report 0 for a margin that they do not have: a cool one with no margin left is such.
     let margin = input
         .get(Signal::TempMargin)
         .filter(|margin| *margin != 0.0 || celsius.is_none_or(|celsius| celsius > 60.0));
     if let Some(margin) = margin {
-        return Some(Heat {
+        return Some(DeviceTemperature {
             beyond: -margin,
             celsius,
             source: "its own margin",
@@ -83,8 +83,8 @@ pub(super) fn heat(input: &Input<'_>, rule: &Rule) -> Option<Heat> {
     };
     let (limit, source) = own
         .or_else(model)
-        .unwrap_or((rule.fallback, "a general limit: its own is not known"));
-    Some(Heat {
+        .unwrap_or((rule.fallback, "a general limit: its own is unknown"));
+    Some(DeviceTemperature {
         beyond: celsius - limit,
         celsius: Some(celsius),
         source,
@@ -92,6 +92,6 @@ pub(super) fn heat(input: &Input<'_>, rule: &Rule) -> Option<Heat> {
 }
 
 /// The verdict of that heat.
-pub(super) fn check(heat: Option<Heat>, rule: &Rule) -> Verdict {
+pub(super) fn check(heat: Option<DeviceTemperature>, rule: &Rule) -> Verdict {
     Verdict::of(heat.map(|heat| heat.beyond), rule)
 }

@@ -4,7 +4,7 @@ use crate::base::Age;
 use crate::fleet::judge::is_idle;
 use crate::fleet::policy::Policy;
 
-use super::context::{CheckContext, Draft, Tally, counted, job_name, job_subject};
+use super::context::{CheckContext, FindingDraft, Tally, counted, job_name, job_subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -33,7 +33,7 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     }
 }
 
-/// Whether one device has been idle for longer than `hold`, and held for longer than the policy's grace.
+/// Checks whether one device has been idle for longer than `hold`, and allocated for longer than the policy's grace period.
 fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
     let Some(since) = input.device.idle_since else {
         return Verdict::Ok;
@@ -68,9 +68,9 @@ fn finish(context: &mut CheckContext<'_>) {
                 Some(since) => format!("for {since}"),
                 None => String::from("now"),
             };
-            Draft::new(
+            FindingDraft::new(
                 job_subject(&job),
-                format!("holds {devices}{of} idle {span}"),
+                format!("{devices}{of} allocated but idle {span}"),
                 "ask the owner to stop or shrink it",
             )
             .detail(&job.kind)

@@ -2,7 +2,7 @@
 
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, job_subject, on_it, subject};
+use super::context::{CheckContext, FindingDraft, job_subject, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
-        let draft = Draft::new(
+        let draft = FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "{:.1} % of its memory is in use; {}",

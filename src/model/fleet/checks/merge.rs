@@ -7,7 +7,7 @@ use crate::fleet::finding::{Finding, Subject};
 use crate::fleet::fleet::Fleet;
 
 use super::CHECKS;
-use super::context::Found;
+use super::context::MergeableFinding;
 use super::faults;
 
 /// So many findings with one code under one group become one.
@@ -15,7 +15,7 @@ const MANY: usize = 3;
 
 /// The findings as they are shown: one for each fault, a rack's instead of its devices', a group's instead of its members',
 /// worst first, then by check, then oldest first.
-pub(super) fn merged(found: Vec<Found>, fleet: &Fleet) -> Vec<Finding> {
+pub(super) fn merged(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Finding> {
     let mut found = faults::joined(found, fleet);
     let hot: BTreeSet<Name> = found
         .iter()

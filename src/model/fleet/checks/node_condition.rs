@@ -4,7 +4,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Condition, Table};
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 use crate::base::Name;
 
@@ -67,7 +67,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
             } else {
                 &condition.message
             };
-            Draft::new(
+            FindingDraft::new(
                 subject("Node", node.name()),
                 format!("condition {}: {why}", condition.kind),
                 "check the log of the agent that sets the condition; a reset needs the node drained",

@@ -4,7 +4,7 @@ use crate::base::Age;
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::context::{CheckContext, Draft, counted, subject};
+use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -28,7 +28,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
         } else {
             "not ready"
         };
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             format!(
                 "{state}: {} unavailable, {} on it",

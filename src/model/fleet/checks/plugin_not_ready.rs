@@ -3,7 +3,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Claimed, Table};
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -41,9 +41,9 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
             format!("0 of {} devices allocatable", node.device_capacity)
         } else {
             let promise = promise(node).unwrap_or("of the node");
-            format!("label {promise} promises devices, but the node has none allocatable")
+            format!("label {promise} announces devices, but the node has none allocatable")
         };
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             message,
             "check the device plugin's pod and the driver on the node",

@@ -4,7 +4,7 @@ use crate::base::Moment;
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::context::{CheckContext, Draft, counted, subject};
+use super::context::{CheckContext, FindingDraft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -20,7 +20,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
     }
     let (verdict, since, first) = check(node);
     context.report_since(node.name(), verdict, since, |devices| {
-        Draft::new(
+        FindingDraft::new(
             subject("Node", node.name()),
             format!(
                 "{} allocated to terminating pods ({first}) on a node that is not ready",

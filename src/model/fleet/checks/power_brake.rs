@@ -3,7 +3,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::{BRAKED, is_braked};
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |_| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!("{BRAKED}; {}", on_it(input.device)),
             "check the power supplies and the power feed of the node and its rack",

@@ -3,7 +3,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -17,7 +17,7 @@ const SOFTWARE_CAP: u64 = 0x4;
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let threshold = context.rule.threshold;
     context.report(&input.device.id, check(input, context.rule), |share| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "runs into a power limit of {:.0} % of its model's",

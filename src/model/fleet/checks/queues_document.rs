@@ -5,7 +5,7 @@ use crate::fleet::fleet::Known;
 use crate::fleet::govern::GovernState;
 use crate::fleet::observe::Table;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 const REPAIR: &str = "correct the document and apply the ConfigMap again; try it first: `stokehold govern check FILE`";
@@ -26,14 +26,14 @@ fn look(context: &mut CheckContext<'_>) {
         _ => Verdict::Unknown,
     };
     context.report(&source, verdict, |_| {
-        Draft::new(subject("Source", &source), words(state), REPAIR)
+        FindingDraft::new(subject("Source", &source), words(state), REPAIR)
     });
 }
 
 fn words(state: &GovernState) -> String {
     let fault = state.fault.as_deref().unwrap_or_default();
     let then = match state.is_read {
-        true => "the queues of the last good one count",
+        true => "the queues of the last valid one apply",
         false => "no queue is known, and `govern` admits nothing",
     };
     format!("ConfigMap {}: {fault}; {then}", state.key)

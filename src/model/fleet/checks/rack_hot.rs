@@ -1,7 +1,7 @@
 //! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
 //! devices' own findings are left out while it stands.
 
-use super::context::{CheckContext, Draft, Tally, subject};
+use super::context::{CheckContext, FindingDraft, Tally, subject};
 use super::{Check, Input, Verdict, Walk, heat};
 
 pub(super) const CHECK: Check = Check {
@@ -43,7 +43,7 @@ fn finish(context: &mut CheckContext<'_>) {
             } else {
                 String::new()
             };
-            Draft::new(
+            FindingDraft::new(
                 subject("Rack", &rack),
                 format!("{count:.0} devices at their temperature limit{hottest}"),
                 "check inlet temperature, fans and doors of the rack; move jobs off it if it lasts",

@@ -3,7 +3,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::recovery;
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |action| {
         let action_words = recovery(action).unwrap_or("act");
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "the driver requests: {action_words}; {}",

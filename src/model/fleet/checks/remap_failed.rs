@@ -2,7 +2,7 @@
 
 use crate::fleet::signal::Signal;
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |_| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "row remap failed: no spare rows left; {}",

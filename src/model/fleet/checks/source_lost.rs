@@ -8,7 +8,7 @@ use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
 use crate::fleet::outage::{API, Outage};
 use crate::fleet::source_fault::split;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 /// What is done where nothing says what would help.
@@ -26,11 +26,9 @@ fn look(context: &mut CheckContext<'_>) {
     }
     let severity = context.rule.severity;
     for source in fleet.sources.iter() {
-        // One that never answered may have failed before this program first asked: for as long as its node has been down.
-        let since = match source.last_ok {
-            Some(_) => source.failing_since,
-            None => fleet.node_down(source).and_then(|node| node.ready_since),
-        };
+        let since = fleet.fails_since(source);
+        let since = since.filter(|(_, first_seen)| !first_seen);
+        let since = since.map(|(since, _)| since);
         let table = table_of(&source.name).map(|table| fleet.known(table));
         let since = since.or(match table {
             Some(Known::Lost(lost)) => Some(lost.since),
@@ -39,7 +37,7 @@ fn look(context: &mut CheckContext<'_>) {
         context.report_since(&source.name, check(source), since, |_| {
             let on = source.node.as_ref().map(|node| format!(" (node {node})"));
             let fault = fleet.source_fault(source, now);
-            let draft = Draft::new(
+            let draft = FindingDraft::new(
                 subject("Source", &source.name),
                 words(now, source.last_ok, &on.unwrap_or_default(), &fault.cause),
                 repair(fault.repair),
@@ -59,7 +57,7 @@ fn look(context: &mut CheckContext<'_>) {
         }
         context.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
             let (cause, to_do) = split(&lost.message);
-            Draft::new(
+            FindingDraft::new(
                 subject("Source", &name),
                 words(now, Some(lost.since), "", &cause),
                 repair(to_do),
@@ -74,14 +72,14 @@ fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
     let (fleet, severity) = (context.fleet, context.rule.severity);
     let api = Name::new(API);
     context.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
-        Draft::new(
+        FindingDraft::new(
             subject("Source", &api),
             format!("{}: {}", outage.title(), outage.message),
             match outage.kind {
                 LostKind::Unreachable => {
-                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); what was seen before stays, with its age"
+                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); the last values stay, with their age"
                 }
-                LostKind::Login => "log in again; what was seen before stays, with its age",
+                LostKind::Login => "log in again; the last values stay, with their age",
                 LostKind::Rights => "ask for the role that `stokehold rbac viewer` prints",
             },
         )

@@ -2,7 +2,7 @@
 
 use crate::fleet::observe::{SourceHealth, SourceState};
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -27,7 +27,7 @@ fn look(context: &mut CheckContext<'_>) {
                 Some(at) => format!("stale: last answer {} ago", now.since(at)),
                 None => String::from("no answer yet"),
             };
-            Draft::new(
+            FindingDraft::new(
                 subject("Source", &source.name),
                 silent,
                 "its values are shown with their age; see the sources view for its last error",

@@ -7,7 +7,7 @@ use crate::fleet::job::{Job, JobState};
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, subject};
+use super::context::{CheckContext, FindingDraft, subject};
 use super::gangs::{Member, gangs};
 use super::{Check, Verdict, Walk};
 
@@ -16,10 +16,10 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Fleet(look),
 };
 
-/// A gang whose median utilization (0 to 1) is lower does not work now: it starts, saves, or waits as a whole, and none of it is a
+/// A gang whose median utilization (0 to 1) is lower is not working now: it starts, checkpoints, or waits as a whole, and has no
 /// straggler.
 pub const GANG_WORKS: f64 = 0.5;
-/// When more than this share of a gang is behind, it is lopsided by design, not held up by one.
+/// When more than this share of a gang is behind, the gang is unbalanced by design, not slowed by one member.
 const FEW: f64 = 0.25;
 
 fn look(context: &mut CheckContext<'_>) {
@@ -61,7 +61,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule
         context.report(&member.device.id, verdict, |share| {
             let by_clock = share_of(clock(member), median_clock).is_some_and(|clock| clock <= share);
             let what = if by_clock { "SM clock" } else { "utilization" };
-            Draft::new(
+            FindingDraft::new(
                 subject("Device", &member.device.id),
                 format!(
                     "its {what} is {:.0} % of the median of {}'s {} devices: the others wait for it",

@@ -4,7 +4,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::{slowdown, slowdown_words};
 
-use super::context::{CheckContext, Draft, on_it, subject};
+use super::context::{CheckContext, FindingDraft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -16,7 +16,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     context.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
         let why = slowdown_words(bits);
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!("{why}; {}", on_it(input.device)),
             "check cooling and power of the node; the whole gang runs at the pace of its slowest device",

@@ -7,7 +7,7 @@ use crate::base::{Age, Moment};
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::thresholds::Rule;
 
-use super::context::{CheckContext, Draft, counted, job_name, job_subject};
+use super::context::{CheckContext, FindingDraft, counted, job_name, job_subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -31,7 +31,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Takes a value that has held since the one before, unless that was too long ago.
+    /// Adds a value that was valid since the previous one, unless that was too long ago.
     fn add(&mut self, now: Moment, value: Option<f64>, window: Age) {
         let step = (i64::try_from(window.millis()).unwrap_or(i64::MAX) / BUCKETS).max(1);
         let slot = now.millis().div_euclid(step);
@@ -91,12 +91,12 @@ fn look(context: &mut CheckContext<'_>) {
         let name = job_name(&job.id);
         let mut mean = means.remove(&name).unwrap_or_default();
         mean.add(context.now, job.util, window);
-        // While nothing is known of it, what its past says is a gap too.
+        // While the utilization is not known, its history counts as a gap too.
         let known = job.util.and(mean.get(window));
         let verdict = check(job, known, context.rule);
         let threshold = context.rule.threshold;
         context.report(&name, verdict, |util| {
-            Draft::new(
+            FindingDraft::new(
                 job_subject(&job.id),
                 format!(
                     "{} at a mean of {:.0} % over the last {window}",

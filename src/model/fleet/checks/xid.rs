@@ -7,7 +7,7 @@ use crate::fleet::finding::Severity;
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::{XidSeverity, code};
 
-use super::context::{CheckContext, Draft, Memory, counted, on_it, subject};
+use super::context::{CheckContext, FindingDraft, Memory, counted, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -76,7 +76,7 @@ fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
             }
             _ => on_it(device),
         };
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &device.id),
             format!("XID {now_code}: {}; {blame}", xid.meaning),
             xid.repair.clone(),
@@ -93,7 +93,7 @@ fn count_only(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let verdict = Verdict::when(input.get(Signal::XidWindow).map(|count| count >= 1.0));
     let count = input.get(Signal::XidWindow).unwrap_or_default();
     context.report(&key, verdict, |_| {
-        Draft::new(
+        FindingDraft::new(
             subject("Device", &input.device.id),
             format!(
                 "{} within its exporter's window; {}",

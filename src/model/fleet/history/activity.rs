@@ -1,4 +1,4 @@
-//! What a device's parts did, for profiles of jobs: half an hour of it beside the hour of utilization, 5 bytes a device and step.
+//! Device activity for job profiles: half an hour per device, next to the hour of utilization, at 5 bytes per device and step.
 
 use crate::fleet::device::Device;
 use crate::fleet::profile::WINDOW;
@@ -71,7 +71,7 @@ impl Flows {
 
 /// What the parts of one device did at one step.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Activity {
+pub struct DeviceActivity {
     /// Share of streaming multiprocessors active, 0 to 1.
     pub sm: Option<f64>,
     /// Share of cycles with tensor units active, 0 to 1.
@@ -84,8 +84,8 @@ pub struct Activity {
     pub link: Option<f64>,
 }
 
-impl Activity {
-    /// What readings say of it.
+impl DeviceActivity {
+    /// Activity from a device's readings.
     pub fn of(signals: &Signals) -> Self {
         let get = |signal| signals.get(signal);
         // One direction alone is not both.
@@ -123,7 +123,7 @@ impl DeviceGaps for ActivityColumns {
     }
 
     fn fill(&mut self, row: usize, signals: &Signals) {
-        let read = Activity::of(signals);
+        let read = DeviceActivity::of(signals);
         let put = |column: &mut Box<[u8]>, packed: u8| {
             if column[row] == u8::MAX {
                 column[row] = packed;
@@ -149,9 +149,9 @@ impl ActivityColumns {
         columns
     }
 
-    pub(super) fn row(&self, row: usize, flows: &Flows) -> Activity {
+    pub(super) fn row(&self, row: usize, flows: &Flows) -> DeviceActivity {
         let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
-        Activity {
+        DeviceActivity {
             sm: ratio(self.sm[row]),
             tensor: ratio(self.tensor[row]),
             dram: ratio(self.dram[row]),

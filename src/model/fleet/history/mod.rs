@@ -1,9 +1,9 @@
-//! History beside the fleet: quantized frames for a few signals, with gaps kept as gaps.
+//! Fleet history: quantized frames for a few signals, with gaps kept as gaps.
 //!
-//! A frame holds one value of every device (or pool) at one step of a fixed grid of time, and never changes once
-//! it is made. So publishing a history copies no column: a clone is a few reference counts, and a new frame copies
-//! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour, and 300 for half an hour of what profiles are made of; the
-//! list of device ids is shared by all frames until devices come or go.
+//! A frame holds one value of every device (or pool) at one step of a fixed time grid, and is immutable. So
+//! publishing a history copies no column: a clone is a few reference counts, and a new frame copies at most the list
+//! of frames (a few hundred pointers). A device costs 5 bytes per step, 600 bytes for its hour, plus 300 for half an
+//! hour of profile data; all frames share the list of device ids until devices are added or removed.
 
 mod activity;
 mod past;
@@ -20,7 +20,7 @@ use super::observe::Table;
 use super::profile::Profiles;
 use super::signal::Signal;
 use activity::{ACTIVITY_KEEP, ActivityColumns};
-pub use activity::{ACTIVITY_SIGNALS, Activity};
+pub use activity::{ACTIVITY_SIGNALS, DeviceActivity};
 pub use past::PastReading;
 pub use profile::window_start;
 use ring::{Chart, Frame, Ring, Roster};
@@ -60,7 +60,7 @@ pub enum Track {
 pub enum FleetSignal {
     /// Mean utilization, 0 to 1.
     Util,
-    /// Devices held as a share of all, 0 to 1.
+    /// Allocated devices as a share of all, 0 to 1.
     Allocated,
     /// USD an hour.
     Burn,
@@ -72,9 +72,9 @@ pub enum FleetSignal {
 
 /// How many [`FleetSignal`]s there are.
 const SIGNALS: usize = 5;
-/// Largest error of a ratio that has been kept: half a step of 254.
+/// Largest error of a stored ratio: half a step of 254.
 pub const RATIO_ERROR: f32 = 0.5 / 254.0;
-/// Largest error of a temperature or a power that has been kept, within -40 to 214 °C and 0 to 65 534 W.
+/// Largest error of a stored temperature or power, within -40 to 214 °C and 0 to 65 534 W.
 pub const WHOLE_ERROR: f32 = 0.5;
 
 /// The history up to now. Cloning costs a few reference counts.
@@ -83,7 +83,7 @@ pub struct History {
     devices: Ring<DeviceColumns>,
     activity: Ring<ActivityColumns>,
     profiles: Arc<Profiles>,
-    /// The step that the profiles are of; `None` where they are to be made anew.
+    /// The step of the stored profiles; `None` when they must be recomputed.
     profiled: Option<i64>,
     has_past: bool,
     fine: Ring<FleetRows>,
@@ -106,7 +106,7 @@ impl Default for History {
     }
 }
 
-/// Every device at one step. The largest number of a column is a gap.
+/// Every device at one step. The maximum value of a column's type is a gap.
 #[derive(Clone, Debug)]
 struct DeviceColumns {
     util: Box<[u8]>,
@@ -115,10 +115,10 @@ struct DeviceColumns {
     power: Box<[u16]>,
 }
 
-/// The fleet (row 0) and every pool (from row 1) at one step; what is not a number is a gap.
+/// The fleet (row 0) and every pool (from row 1) at one step; NaN is a gap.
 type FleetRows = Box<[[f32; SIGNALS]]>;
 
-/// The coarse step that is being filled: sums and counts by row; `None` is the fleet.
+/// The coarse step being filled: sums and counts by row; `None` is the fleet.
 #[derive(Clone, Debug, Default)]
 struct Open {
     slot: i64,
@@ -159,9 +159,9 @@ fn unpack_watts(packed: u16) -> Option<f32> {
 }
 
 impl History {
-    /// Takes what is due of the fleet at its own moment; nothing when its step has been taken already, so it may
-    /// be called as often as one likes. `money` gives USD an hour of burn and of idle (free and idle-allocated)
-    /// devices of a pool, or of the fleet for `None`; what is not finite is a gap.
+    /// Records the frames that are due at the fleet's time; does nothing when the step is already recorded, so repeated calls
+    /// are harmless. `money` gives USD per hour of total and of idle (free and idle-allocated) spend of a pool, or of the fleet
+    /// for `None`; a non-finite value is a gap.
     pub fn record(&mut self, fleet: &Fleet, money: &dyn Fn(Option<&str>) -> (f64, f64)) {
         if let Some(slot) = self.devices.due(fleet.at) {
             let frame = device_frame(slot, fleet, self.devices.newest().map(|old| &old.roster));
@@ -178,7 +178,7 @@ impl History {
         }
     }
 
-    /// Adds a fine frame to the coarse step that is open, after sealing that when a new one begins.
+    /// Adds a fine frame to the open coarse step; seals that step first when a new one begins.
     fn fold(&mut self, at: Moment, frame: &Frame<FleetRows>) {
         let slot = self.coarse.slot(at);
         if self.open.slot != slot {
@@ -207,8 +207,8 @@ impl History {
         }
     }
 
-    /// `points` values between `from` and `to`, oldest first: means over equal spans of what was known;
-    /// `None` where nothing was. Never a value outside of what was measured in the span.
+    /// `points` values between `from` and `to`, oldest first: means of the known values over equal spans; `None`
+    /// where none is known. A value never lies outside of the measured range of its span.
     pub fn window(
         &self,
         track: &Track,
@@ -219,7 +219,7 @@ impl History {
         self.window_since(track, (from, to), None, points)
     }
 
-    /// The same without what was measured before `since`: a pod's past does not begin with that of another.
+    /// The same without values from before `since`, so that a pod's history does not show an earlier pod's.
     pub fn window_since(
         &self,
         track: &Track,
@@ -251,7 +251,7 @@ impl History {
         chart.finish()
     }
 
-    /// Fine where there is fine, coarse before.
+    /// Fine rows where available, coarse rows before.
     fn rows(&self, chart: &mut Chart, pool: Option<&Name>, signal: FleetSignal) {
         let value = |frame: &Arc<Frame<FleetRows>>| {
             let row = match pool {
@@ -264,12 +264,12 @@ impl History {
         self.fine.draw(chart, None, value);
     }
 
-    /// True once it was filled with all that is known of the time before anybody looked.
+    /// True once the history was backfilled from before the start of the program.
     pub const fn has_past(&self) -> bool {
         self.has_past
     }
 
-    /// When the oldest value that is still held was taken.
+    /// Time of the oldest stored value.
     pub fn since(&self) -> Option<Moment> {
         [self.coarse.start(), self.fine.start(), self.devices.start()]
             .into_iter()
@@ -278,7 +278,7 @@ impl History {
             .map(Moment::from_millis)
     }
 
-    /// When the newest values that are held were taken, to the step.
+    /// Time of the newest stored values, to the step.
     pub fn until(&self) -> Option<Moment> {
         [self.coarse.end(), self.fine.end(), self.devices.end()]
             .into_iter()
@@ -287,17 +287,17 @@ impl History {
             .map(Moment::from_millis)
     }
 
-    /// Every device's readings at `at`; `None` when no step near it is held.
+    /// Every device's readings at `at`; `None` when no step near it is stored.
     pub fn readings(&self, at: Moment) -> Option<Readings<'_>> {
         self.devices.near(at).map(Readings)
     }
 
-    /// When the oldest readings of devices that are still held were taken.
+    /// Time of the oldest stored device readings.
     pub fn readings_since(&self) -> Option<Moment> {
         self.devices.start().map(Moment::from_millis)
     }
 
-    /// Bytes that the columns and the lists of names take, without the names' own texts, which the fleet shares.
+    /// Heap bytes of the columns and rosters, without the name strings, which the fleet shares.
     pub fn heap_bytes(&self) -> usize {
         let mut rosters: Vec<*const Roster> = Vec::new();
         let mut bytes = 0;
@@ -330,7 +330,7 @@ impl History {
 #[derive(Clone, Copy, Debug)]
 pub struct Readings<'a>(&'a Frame<DeviceColumns>);
 
-/// What was read of one device at one step.
+/// Readings of one device at one step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReadThen {
     /// Utilization, 0 to 1.
@@ -344,14 +344,14 @@ pub struct ReadThen {
 }
 
 impl ReadThen {
-    /// True when anything was known.
+    /// True when any value is known.
     pub fn is_known(&self) -> bool {
         self.util.is_some() || self.memory.is_some() || self.temp.is_some() || self.power.is_some()
     }
 }
 
 impl Readings<'_> {
-    /// What was read of this device; `None` when it was not there.
+    /// Readings of this device; `None` when it did not exist at this step.
     pub fn of(&self, id: &str) -> Option<ReadThen> {
         let row = self.0.roster.row(id)?;
         let columns = &self.0.columns;
@@ -431,7 +431,7 @@ fn fleet_frame(
     old: Option<&Arc<Roster>>,
     money: &dyn Fn(Option<&str>) -> (f64, f64),
 ) -> Frame<FleetRows> {
-    // While a list fails, what it counted last is not what is.
+    // While a list call fails, its last counts are not current.
     let listed = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
     let counted = listed && fleet.sees_devices();
     let row = |util: Option<f64>, held: u32, total: u32, power: Option<f64>, pool: Option<&str>| {

@@ -12,7 +12,7 @@ use crate::fleet::profile::{
     SWING_HIGH, SWING_LOW, SWING_SHARE, SWING_TURNS,
 };
 
-use super::activity::{ACTIVITY_KEEP, Activity, Flows};
+use super::activity::{ACTIVITY_KEEP, DeviceActivity, Flows};
 use super::ring::Roster;
 use super::{DEVICE_STEP, History, unpack_ratio};
 
@@ -82,7 +82,9 @@ impl Top {
 /// One device in its job's hands.
 struct Tally {
     job: usize,
-    /// First step since its pod has held it.
+    /// Its node among those of the job.
+    node: usize,
+    /// First step since its current allocation.
     first: i64,
     steps: u32,
     util: Mean,
@@ -102,9 +104,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(job: usize, first: i64) -> Self {
+    fn new(job: usize, node: usize, first: i64) -> Self {
         Self {
             job,
+            node,
             first,
             steps: 0,
             util: Mean::default(),
@@ -124,7 +127,13 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, util: Option<f64>, memory: Option<f64>, activity: &Activity, late: bool) {
+    fn add(
+        &mut self,
+        util: Option<f64>,
+        memory: Option<f64>,
+        activity: &DeviceActivity,
+        late: bool,
+    ) {
         let known = util.or(activity.sm).or(activity.tensor);
         if late {
             // (A collective that never ends keeps utilization at 100 %.)
@@ -170,12 +179,24 @@ impl Tally {
     }
 }
 
+/// One job's devices on one node.
+#[derive(Default)]
+struct OnNode {
+    name: Name,
+    devices: u32,
+    /// SM activity over these devices, at the step that is being read.
+    now: Mean,
+    together: Spread,
+    single: Mean,
+}
+
 /// One job's devices together.
 #[derive(Default)]
 struct Sum {
     devices: u32,
     /// What its model's links carry, bytes a second; `None` where not known or devices differ.
     link_peak: Option<f64>,
+    nodes: Vec<OnNode>,
     /// SM activity over its devices, at the step that is being read.
     now: Mean,
     together: Spread,
@@ -187,7 +208,7 @@ struct Sum {
     /// Devices of which anything was read lately.
     told_lately: u32,
     /// Devices of which anything was read.
-    told: u32,
+    devices_read: u32,
     sm: Mean,
     tensor: Mean,
     dram: Mean,
@@ -205,7 +226,7 @@ impl Sum {
         let busy = [device.util.get(), device.sm.mean.get(), device.tensor.get()];
         let busy = busy.into_iter().flatten().reduce(f64::max);
         self.util.add(device.util.get());
-        self.told += u32::from(busy.is_some());
+        self.devices_read += u32::from(busy.is_some());
         self.util_most = self.util_most.into_iter().chain(busy).reduce(f64::max);
         let lately = device.lately.get();
         self.told_lately += u32::from(lately.is_some());
@@ -213,6 +234,7 @@ impl Sum {
         self.idle_devices += u32::from(busy.is_some_and(|busy| busy < IDLE_BELOW));
         self.sm.add(device.sm.mean.get());
         self.single.add(device.sm.variance());
+        self.nodes[device.node].single.add(device.sm.variance());
         self.tensor.add(device.tensor.get());
         self.dram.add(device.dram.get());
         self.pcie.add(device.pcie.get());
@@ -225,16 +247,37 @@ impl Sum {
         self.sm_p95 = most(self.sm_p95, device.sm_top.p95(device.sm.mean.count));
     }
 
+    /// Variance of its devices' SM activity over time: what they have in common, and that of a single device.
+    ///
+    /// An exporter collects all devices of its node at once, and that of another node up to an interval later: what happens in
+    /// seconds is seen together on one node only. So a job with several devices on a node is judged by its nodes.
+    fn variances(&self) -> Option<(f64, f64)> {
+        let (mut common, mut single, mut devices) = (0.0, 0.0, 0.0);
+        for node in self.nodes.iter().filter(|node| node.devices > 1) {
+            if let Some((own, one)) = node.together.variance().zip(node.single.get()) {
+                let count = f64::from(node.devices);
+                common += own * count;
+                single += one * count;
+                devices += count;
+            }
+        }
+        if devices > 0.0 {
+            return Some((common / devices, single / devices));
+        }
+        let gang = self.together.variance().filter(|_| self.devices > 1);
+        gang.zip(self.single.get())
+    }
+
     fn finish(self) -> JobProfile {
         // A value counts where most of its devices tell it: one in a hundred does not stand for the others.
         let enough = |mean: Mean| mean.get().filter(|_| mean.count * 2 > self.devices);
-        let gang = self.together.variance().filter(|_| self.devices > 1);
-        let single = enough(self.single);
+        // (Half of its devices' SM activity or none.)
+        let variances = enough(self.single).and_then(|_| self.variances());
         let link = enough(self.link);
         let evidence = Evidence {
             util: enough(self.util),
             // A device that is silent may be busy.
-            util_most: self.util_most.filter(|_| self.told == self.devices),
+            util_most: self.util_most.filter(|_| self.devices_read == self.devices),
             // (The one that broke is silent.)
             most_lately: self
                 .most_lately
@@ -245,11 +288,10 @@ impl Sum {
             pcie: enough(self.pcie),
             link,
             link_share: link.zip(self.link_peak).map(|(link, peak)| link / peak),
-            dip: gang.map(f64::sqrt),
-            together: gang
-                .zip(single)
+            dip: variances.map(|(common, _)| common.sqrt()),
+            together: variances
                 .filter(|(_, single)| *single > 0.0)
-                .map(|(gang, single)| (gang / single).min(1.0)),
+                .map(|(common, single)| (common / single).min(1.0)),
             swinging: enough(self.swinging),
             memory_p95: self.memory_p95,
             sm_p95: self.sm_p95,
@@ -284,7 +326,7 @@ impl History {
         let mut sliced: Vec<JobKey> = Vec::new();
         let mut names: Vec<&Name> = Vec::new();
         let mut tallies: Vec<Tally> = Vec::new();
-        for (_, device) in fleet.devices() {
+        for (node, device) in fleet.devices() {
             for slice in &device.slices {
                 sliced.extend(slice.holder.iter().map(|pod| pod.job.clone()));
             }
@@ -304,8 +346,17 @@ impl History {
             let sum = &mut jobs[place].1;
             sum.devices += 1;
             sum.link_peak = sum.link_peak.filter(|_| sum.link_peak == peak);
+            if (sum.nodes.last()).is_none_or(|last| last.name != *node.name()) {
+                sum.nodes.push(OnNode {
+                    name: node.name().clone(),
+                    ..OnNode::default()
+                });
+            }
+            let on_node = sum.nodes.len() - 1;
+            sum.nodes[on_node].devices += 1;
             names.push(&device.id);
-            tallies.push(Tally::new(place, self.activity.slot(pod.held_since())));
+            let first = self.activity.slot(pod.held_since());
+            tallies.push(Tally::new(place, on_node, first));
         }
         self.read(&names, &mut tallies, &mut jobs);
         for tally in &tallies {
@@ -358,8 +409,9 @@ impl History {
                 } else {
                     frame.roster.row(name)
                 };
-                let activity =
-                    own.map_or_else(Activity::default, |row| frame.columns.row(row, &flows));
+                let activity = own.map_or_else(DeviceActivity::default, |row| {
+                    frame.columns.row(row, &flows)
+                });
                 let ratio = |packed: u8| unpack_ratio(packed).map(f64::from);
                 let columns = &usual.columns;
                 tally.add(
@@ -368,11 +420,17 @@ impl History {
                     &activity,
                     frame.slot > newest - LATELY,
                 );
-                jobs[tally.job].1.now.add(activity.sm);
+                let sum = &mut jobs[tally.job].1;
+                sum.now.add(activity.sm);
+                sum.nodes[tally.node].now.add(activity.sm);
             }
             for (_, sum) in jobs.iter_mut() {
                 let now = std::mem::take(&mut sum.now);
                 sum.together.add(now.get());
+                for node in &mut sum.nodes {
+                    let now = std::mem::take(&mut node.now);
+                    node.together.add(now.get());
+                }
             }
         }
     }
@@ -384,44 +442,4 @@ pub fn window_start(at: Moment) -> Moment {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cost::sample::{device, node, now, pod, signals};
-    use crate::fleet::profile::Bound;
-
-    /// The verdict on a job of ten devices after half an hour in which these did nothing, and the others told nothing.
-    fn verdict(idle: u32) -> Result<Bound, NotJudged> {
-        let holder = pod("nlp", "tune-0", None, "nlp");
-        let devices = (0..10).map(|index| {
-            let mut own = device("n", index, "H100");
-            own.holder = Some(Arc::clone(&holder));
-            own.signals = signals(0.0);
-            own
-        });
-        let devices: Vec<_> = devices.collect();
-        let mut fleet = Fleet::unknown(Arc::default());
-        let mut history = History::default();
-        for step in 0..ACTIVITY_KEEP {
-            fleet.at = now().plus(std::time::Duration::from_millis(
-                (step * DEVICE_STEP) as u64,
-            ));
-            let read = devices.iter().cloned().map(|mut own| {
-                own.read_at = (own.index < idle).then_some(fleet.at);
-                own
-            });
-            fleet.nodes = Arc::from([Arc::new(node("n", "h100", None, read.collect()))]);
-            history.record(&fleet, &|_| (0.0, 0.0));
-        }
-        history.judge(&fleet);
-        let profile = history.profiles().get(&holder.job).expect("holds devices");
-        assert_eq!(profile.devices, 10);
-        profile.verdict
-    }
-
-    #[test]
-    fn a_device_that_tells_nothing_is_not_idle() {
-        assert_eq!(verdict(10), Ok(Bound::Idle));
-        assert_eq!(verdict(9), Err(NotJudged::UtilizationOnly));
-        assert_eq!(verdict(7), Err(NotJudged::Short));
-    }
-}
+mod tests;

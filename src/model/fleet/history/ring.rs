@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::base::{Moment, Name};
 
-/// So many steps without a frame still show the last one: nobody looked, but what was known then was not old yet.
+/// Maximum number of steps without a frame for which the last frame is still valid.
 const BRIDGE: i64 = 3;
 /// A clock that goes back by fewer steps than this has only wavered.
 const WAVER: i64 = 4;
@@ -209,7 +209,7 @@ impl<C> Ring<C> {
             if let Some(before) = before {
                 end = end.min(before);
             }
-            if chart.wants(begin, end)
+            if chart.overlaps(begin, end)
                 && let Some(value) = value(frame)
             {
                 chart.add(begin, end, value);
@@ -261,7 +261,7 @@ impl Chart {
         self
     }
 
-    fn wants(&self, begin: i64, end: i64) -> bool {
+    fn overlaps(&self, begin: i64, end: i64) -> bool {
         begin < self.to && end > self.from && begin < end && begin >= self.since
     }
 

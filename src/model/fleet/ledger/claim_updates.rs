@@ -1,5 +1,4 @@
-//! Devices by claim as they are told: slices, claims, templates and classes folded in, and whoever they concern looked at
-//! again.
+//! Folds ResourceSlices, claims, templates and classes, and marks the affected nodes, pods and jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::fleet::observe::{Claimed, Labels, PodSeen, Resources, Table, Workload
 use crate::fleet::siting::PodSet;
 
 use super::Ledger;
-use super::claims::{Held, asks_by_class, concerns, home};
+use super::claims::{AllocatedDevice, asks_by_class, concerns, home};
 
 impl Ledger {
-    /// A pod as the join sees it: with the devices that its claims come to.
+    /// A pod for the join: with the devices of its claims.
     pub(super) fn with_claims(&self, seen: Arc<PodSeen>) -> Arc<PodSeen> {
         let plain = !concerns(&seen.requests) && seen.claims.is_empty();
         match plain {
@@ -30,7 +29,7 @@ impl Ledger {
         set.request = self.claims.resolved(namespace, &set.request);
     }
 
-    /// A workload with what it asks for by claim; what it said is kept, since claims may say otherwise later.
+    /// A workload with its claims counted as devices; the observation itself is kept, since claims may change later.
     pub(super) fn with_claims_of_workload(
         &mut self,
         id: &(Table, ObjectKey),
@@ -132,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// A pool has other slices: every node that it is about is looked at again.
+    /// The slices of a pool changed: every node of the pool is joined again.
     fn pool_changed(&mut self, pool: &(Name, Name)) {
         let claims = &mut self.claims;
         claims.slices_changed = true;
@@ -263,7 +262,7 @@ impl Ledger {
         self.rejoin_askers();
     }
 
-    /// Everything that asks by claim is looked at again.
+    /// Joins every pod and workload with claims again.
     fn rejoin_askers(&mut self) {
         let pods: Vec<ObjectKey> = self.claims.uids.values().cloned().collect();
         for pod in pods {
@@ -272,7 +271,7 @@ impl Ledger {
         self.resee(|_| true, None);
     }
 
-    /// Workloads and groups that ask for any such claim are looked at again.
+    /// Joins workloads and groups with a matching claim again.
     fn resee(&mut self, wanted: impl Fn(&ClaimAsk) -> bool, namespace: Option<&Name>) {
         let here = |key: &ObjectKey| namespace.is_none_or(|namespace| key.namespace == *namespace);
         let asks = |resources: &Resources| {
@@ -335,7 +334,7 @@ impl Ledger {
             && self.claims.slices.is_empty()
     }
 
-    /// Before anything is built: what hangs on all slices together.
+    /// Updates what depends on all slices together, before anything is built.
     pub(super) fn settle_claims(&mut self) {
         if std::mem::take(&mut self.claims.slices_changed) {
             let mut most: BTreeMap<Name, u32> = BTreeMap::new();
@@ -366,7 +365,7 @@ impl Ledger {
                 .iter()
                 .filter_map(|(name, state)| Some((name, &state.seen.as_ref()?.labels)))
                 .collect();
-            let mut holders: BTreeMap<Held<'_>, &Name> = BTreeMap::new();
+            let mut holders: BTreeMap<AllocatedDevice<'_>, &Name> = BTreeMap::new();
             for pod in self
                 .claims
                 .uids

@@ -1,5 +1,5 @@
-//! Devices by claim, kept true: slices of drivers, claims, templates and classes as they come and go in any order, and
-//! what the asks of pods and workloads come to in devices.
+//! Dynamic resource allocation: slices of drivers, claims, templates and classes as they are added and deleted in any order, and
+//! the devices that the claims of pods and workloads amount to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct Claims {
     /// Workloads and groups that ask by claim, as they were seen.
     pub(super) workloads: BTreeMap<(Table, ObjectKey), WorkloadSeen>,
     pub(super) groups: BTreeMap<(Table, ObjectKey), GroupSeen>,
-    /// Most devices of a resource that one pool has: what asking for all comes to.
+    /// Most devices of a resource in one pool: the result of a request for all.
     pub(super) most: BTreeMap<Name, u32>,
 }
 
@@ -72,7 +72,7 @@ impl Claims {
         }
     }
 
-    /// Nodes came, went or bear other labels: who reaches what may have changed.
+    /// Nodes were added, deleted or have other labels: the reach of slices may have changed.
     pub(super) fn nodes_changed(&mut self) {
         self.wide_changed |= !self.wide.is_empty();
     }
@@ -120,13 +120,13 @@ impl Claims {
             .classes
             .values()
             .filter(|class| !class.parts && class.driver.as_ref() == Some(driver));
-        // Pods may ask for them by that name as well: both asks must meet.
+        // Pods may request them by that name as well: both requests must match.
         same.filter_map(|class| class.extended.clone())
             .min()
             .unwrap_or_else(|| driver.clone())
     }
 
-    /// What a class asks for; `None` when that is no accelerator.
+    /// The resource of a class; `None` when it is not an accelerator.
     fn of_class(&self, class: &Name) -> Option<(Name, bool)> {
         let seen = self.classes.get(class);
         match seen.and_then(|seen| Some((seen.driver.clone()?, seen.parts))) {
@@ -135,7 +135,7 @@ impl Claims {
         }
     }
 
-    fn wanted(&self, requests: &[ClaimRequest], times: u32, sum: &mut BTreeMap<Name, u32>) {
+    fn add_requests(&self, requests: &[ClaimRequest], times: u32, sum: &mut BTreeMap<Name, u32>) {
         for request in requests.iter().filter(|request| !request.admin) {
             let Some((driver, parts)) = self.of_class(&request.class) else {
                 continue;
@@ -150,7 +150,7 @@ impl Claims {
         }
     }
 
-    /// What a claim was given, adminAccess aside: that holds nothing.
+    /// The allocation of a claim without adminAccess, which allocates nothing.
     fn given<'c>(
         &self,
         claim: &'c ClaimSeen,
@@ -177,7 +177,7 @@ impl Claims {
         all().filter(move |slice| Some(slice.generation) == newest)
     }
 
-    /// The asks of one pod's shape in devices.
+    /// The requests of one pod of this shape, in devices.
     pub(super) fn resolved(&self, namespace: &Name, asked: &Resources) -> Resources {
         let mut sum: BTreeMap<Name, u32> = BTreeMap::new();
         for (resource, count) in &asked.devices {
@@ -206,7 +206,7 @@ impl Claims {
                 }
                 ClaimAsk::Template(name) => {
                     if let Some(template) = self.templates.get(&key(name)) {
-                        self.wanted(&template.requests, *times, &mut sum);
+                        self.add_requests(&template.requests, *times, &mut sum);
                     }
                 }
             }
@@ -217,7 +217,7 @@ impl Claims {
         }
     }
 
-    /// What a claim was given, else what it asks for.
+    /// The allocation of a claim, else its request.
     fn of_claim(&self, claim: &ClaimSeen, sum: &mut BTreeMap<Name, u32>) {
         match claim.results {
             Some(_) => {
@@ -226,7 +226,7 @@ impl Claims {
                     *sum = sum.saturating_add(1);
                 }
             }
-            None => self.wanted(&claim.requests, 1, sum),
+            None => self.add_requests(&claim.requests, 1, sum),
         }
     }
 
@@ -293,7 +293,7 @@ impl Claims {
     }
 
     /// The devices of a node as its drivers publish them; `wide` are those of slices that several nodes reach.
-    pub(super) fn chips(&self, node: &Name, wide: &[Spot], refused: bool) -> DraDevices {
+    pub(super) fn devices_of_node(&self, node: &Name, wide: &[Spot], refused: bool) -> DraDevices {
         let mut pools: BTreeMap<(Name, Name), bool> = BTreeMap::new();
         let mut all: Vec<dra_devices::Source<'_>> = Vec::new();
         let own = self.by_node.get(node).into_iter().flatten();
@@ -328,7 +328,7 @@ impl Claims {
                 complete,
             });
         }
-        let list = dra_devices::chips(&all, |driver, part| self.resource(driver, part));
+        let list = dra_devices::physical_devices(&all, |driver, part| self.resource(driver, part));
         DraDevices::new(list, refused)
     }
 
@@ -340,7 +340,7 @@ impl Claims {
             .max()
     }
 
-    /// True when all slices of the pool's newest generation are there: from others nobody is given anything.
+    /// True when all slices of the pool's newest generation are listed: nothing is allocated from an incomplete pool.
     fn is_complete(&self, pool: &(Name, Name)) -> bool {
         let mut current = self.current(pool);
         let Some(first) = current.next() else {
@@ -350,11 +350,11 @@ impl Claims {
         more.saturating_add(1) >= first.slices
     }
 
-    /// Devices that several nodes reach, each on one of them: the one that holds it, else the first.
+    /// Devices that several nodes reach, each assigned to one of them: the one with the allocation, else the first.
     pub(super) fn spread(
         &self,
         nodes: &[(&Name, &Labels)],
-        holders: &BTreeMap<Held<'_>, &Name>,
+        holders: &BTreeMap<AllocatedDevice<'_>, &Name>,
     ) -> BTreeMap<Name, Vec<Spot>> {
         let mut out: BTreeMap<Name, Vec<Spot>> = BTreeMap::new();
         for name in &self.wide {
@@ -410,8 +410,8 @@ impl Claims {
     }
 }
 
-/// Driver, pool and device of something that is held.
-pub(super) type Held<'a> = (&'a Name, &'a Name, &'a Name);
+/// Driver, pool and name of an allocated device.
+pub(super) type AllocatedDevice<'a> = (&'a Name, &'a Name, &'a Name);
 
 fn reach_of<'s>(slice: &'s SliceSeen, published: &'s Published) -> &'s Reach {
     match &published.reach {

@@ -1,5 +1,4 @@
-//! Devices out of what drivers publish: whole ones and their parts gathered by device, each with the readings that are
-//! about it.
+//! DRA devices from ResourceSlices: whole devices with their partitions, each matched with its readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,35 +12,35 @@ use crate::fleet::signal::{Signal, Signals};
 use super::limits::{self, Ignored, MOST};
 use super::readings::{DeviceReadings, NodeReadings};
 
-/// One device that is published, and by which slice.
+/// One published device and its slice.
 pub(super) struct Source<'s> {
     pub(super) slice: &'s SliceSeen,
     pub(super) published: &'s Published,
-    /// All slices of its pool are there.
+    /// True when all slices of its pool are listed.
     pub(super) complete: bool,
 }
 
-/// Driver, pool and name of something published.
+/// Driver, pool and name of a published device.
 type Handle = (Name, Name, Name);
 
-/// A part of a device.
-pub(super) struct Part {
+/// A partition of a device.
+pub(super) struct DevicePartition {
     handle: Handle,
-    /// What it is cut to.
+    /// Profile of the partition.
     profile: Name,
-    /// It is made when it is asked for, out of what others may take: until then it is not there.
+    /// Created on allocation, from shared counters: it does not exist before.
     made_on_demand: bool,
 }
 
 /// A physical device.
 pub(super) struct DraDevice {
-    /// The resource that asks for it.
+    /// The resource that requests the device.
     pub(super) resource: Name,
-    /// The resource that asks for a part of it.
+    /// The resource that requests a partition.
     part_resource: Name,
-    /// What stands for it as a whole; several where it can be had in several ways.
+    /// The published entries for the whole device; several where it can be allocated in several ways.
     wholes: Vec<Handle>,
-    parts: Vec<Part>,
+    parts: Vec<DevicePartition>,
     index: Option<u32>,
     uuid: Option<Name>,
     pci: Option<Name>,
@@ -56,13 +55,13 @@ pub(super) struct DraDevice {
 #[derive(Default)]
 pub(super) struct DraDevices {
     pub(super) list: Vec<DraDevice>,
-    /// What drivers publish is withheld from us.
+    /// True when the ResourceSlices are not visible.
     pub(super) refused: bool,
-    /// Claims of drivers that are ignored: they are for more devices than a node may have.
+    /// Ignored devices of drivers that publish more than a node may have.
     pub(super) ignored: Ignored,
 }
 
-/// A name by which two published devices are known to be of one piece.
+/// An identifier that ties published entries to one physical device.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Tie<'s> {
     Uuid(&'s str),
@@ -77,7 +76,7 @@ fn ties<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
     let uuid = if one.part { &one.parent } else { &one.uuid };
     out.extend(uuid.as_deref().map(Tie::Uuid));
     out.extend(one.pci.as_deref().map(|pci| Tie::Pci(plain_pci(pci))));
-    // Without a name of its own it is known by what it draws from, or by its place.
+    // Without an identifier of its own, use its shared counters or its position.
     if out.is_empty() || one.part {
         out.extend(
             one.counters
@@ -94,7 +93,7 @@ fn ties<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
     out
 }
 
-/// Other names that later parts may know it by.
+/// Further identifiers that later partitions may match.
 fn further<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let sets = one
@@ -107,20 +106,20 @@ fn further<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
     sets.chain(index).collect()
 }
 
-/// An address without the zeros that some write before its domain.
+/// A PCI address without the leading zeros that some write before its domain.
 fn plain_pci(address: &str) -> String {
     let lower = address.to_ascii_lowercase();
     let plain = lower.trim_start_matches('0');
     plain.trim_start_matches(':').to_owned()
 }
 
-/// The physical devices among what is published, in the order of their indices.
-pub(super) fn chips(
+/// The physical devices among the published entries, in index order.
+pub(super) fn physical_devices(
     sources: &[Source<'_>],
     resource: impl Fn(&Name, bool) -> Name,
 ) -> Vec<DraDevice> {
     let mut order: Vec<&Source<'_>> = sources.iter().collect();
-    // Whole devices first: parts look for theirs.
+    // Whole devices first: partitions look up their parents.
     order.sort_by(|a, b| {
         let key = |source: &Source<'_>| {
             let one = source.published;
@@ -174,7 +173,7 @@ pub(super) fn chips(
         }
         chip.complete &= source.complete;
         if one.part {
-            chip.parts.push(Part {
+            chip.parts.push(DevicePartition {
                 handle,
                 profile: one.profile.clone().unwrap_or_else(|| one.name.clone()),
                 made_on_demand: !one.counters.is_empty(),
@@ -189,12 +188,12 @@ pub(super) fn chips(
 }
 
 impl DraDevice {
-    /// Nothing is given out of an incomplete pool, nor what bears a taint that keeps pods away.
+    /// False for an incomplete pool and for a device with a taint that keeps pods away.
     fn is_usable(&self) -> bool {
         self.complete && self.taint().is_none()
     }
 
-    /// The gravest taint that keeps pods away.
+    /// The most severe taint that keeps pods away.
     fn taint(&self) -> Option<&Taint> {
         let of = |effect: &str| {
             self.taints
@@ -204,7 +203,7 @@ impl DraDevice {
         of("NoExecute").or_else(|| of("NoSchedule"))
     }
 
-    /// Cut for good: what is offered are its parts.
+    /// Statically partitioned: only its partitions are published.
     fn is_cut(&self) -> bool {
         self.wholes.is_empty() && !self.parts.is_empty()
     }
@@ -224,14 +223,14 @@ impl DraDevice {
         }
     }
 
-    /// True when these readings are about it, by an id of its own.
+    /// True when these readings are of this device, by its own id.
     fn is(&self, read: &DeviceReadings) -> bool {
         let uuid = self.uuid.is_some() && self.uuid == read.uuid;
         let pci = self.pci.as_deref().zip(read.pci.as_deref());
         uuid || pci.is_some_and(|(own, read)| plain_pci(own) == plain_pci(read))
     }
 
-    /// True when these readings may be about it: no id says otherwise.
+    /// True when these readings may be of this device: no id contradicts.
     fn may_be(&self, read: Option<&DeviceReadings>) -> bool {
         let Some(read) = read else { return true };
         let differ = |own: Option<String>, read: Option<String>| {
@@ -242,7 +241,7 @@ impl DraDevice {
         !differ(text(&self.uuid), text(&read.uuid)) && !differ(pci(&self.pci), pci(&read.pci))
     }
 
-    /// Completes a device by what its driver publishes of it.
+    /// Fills in a device from what its driver publishes.
     pub(super) fn complete(&self, device: &mut Device) {
         device.uuid = device.uuid.take().or_else(|| self.uuid.clone());
         device.pci = device.pci.take().or_else(|| self.pci.clone());
@@ -264,9 +263,9 @@ impl DraDevice {
         }
     }
 
-    /// Cuts the device into the parts that are there: those made for good, and those in use.
+    /// Adds the existing partitions to the device: the static ones, and those in use.
     fn cut(&self, device: &mut Device, held: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
-        let there = |part: &Part| !part.made_on_demand || held.contains(&part.handle);
+        let there = |part: &DevicePartition| !part.made_on_demand || held.contains(&part.handle);
         let mut slices = std::mem::take(&mut device.slices).into_vec();
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         let mut places = Vec::new();
@@ -276,7 +275,7 @@ impl DraDevice {
             .enumerate()
             .filter(|(_, part)| there(part))
         {
-            // Exporters name an instance in another way: the next of its profile stands for it.
+            // Exporters name instances differently: take the next one with the same profile.
             let fits = |slice: &Slice| {
                 let rest = slice.name.strip_prefix(part.profile.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -322,7 +321,7 @@ impl DraDevices {
         }
     }
 
-    /// The node with what its drivers publish among what it has.
+    /// The node with the published devices added to its capacity.
     pub(super) fn added_to(&self, seen: Arc<NodeSeen>) -> Arc<NodeSeen> {
         if self.list.is_empty() {
             return seen;
@@ -351,8 +350,8 @@ impl DraDevices {
         self.list.iter().find_map(|chip| chip.version.clone())
     }
 
-    /// The index of each device, with what is published of it: the one that its exporter gives to the same id, else its
-    /// own, else the next that is free. Devices that only an exporter knows come as well.
+    /// The index of each device, with its published entry: the index that an exporter gives to the same id, else its own, else
+    /// the next free one. Devices that only an exporter reports are included.
     pub(super) fn indices(&self, readings: &NodeReadings) -> BTreeMap<u32, Option<usize>> {
         let mut out: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut left: Vec<usize> = Vec::new();
@@ -397,7 +396,7 @@ impl DraDevices {
         out
     }
 
-    /// Gives devices and parts to the pods that claims name; the pods that were given what they ask for.
+    /// Assigns devices and partitions to the pods of their claims; returns the pods whose requests are served.
     pub(super) fn place(
         &self,
         devices: &mut [Device],
@@ -425,7 +424,7 @@ impl DraDevices {
                 continue;
             };
             for (part, place) in chip.cut(device, &held) {
-                // A part of a device is shown with one holder, however many share it.
+                // A partition is shown with one holder, however many share it.
                 if let Some(pods) = holders.get(&chip.parts[part].handle)
                     && let Some(first) = pods.first()
                 {

@@ -55,8 +55,8 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
     ("host", "cloud.google.com/gce-topology-host"),
 ];
 
-/// What a node's object and the policy say of it, whatever is read on it. Worked out when the node is seen: readings come
-/// far more often.
+/// Facts of a node from its object and the policy, without readings. Computed when the node is observed: readings are far more
+/// frequent.
 #[derive(Default)]
 pub(super) struct NodeLabels {
     /// The product of its devices.
@@ -101,7 +101,7 @@ impl NodeLabels {
     }
 }
 
-/// Machine types whose name tells the accelerator, by what they begin with, and the resource that it is offered as.
+/// Machine types whose name implies the accelerator: prefix, resource prefix and accelerator.
 ///
 /// Source: AWS's tables of accelerated instance types.
 const MACHINES: &[(&str, &str, &str)] = &[
@@ -222,10 +222,10 @@ pub(super) fn pool(
     }
 }
 
-/// How a node's hours are paid, by the settings or by the capacity-type label of its provider.
+/// How a node's hours are billed, from the settings or the capacity-type label of its provider.
 ///
-/// Sources: the label tables of Karpenter, EKS, GKE and AKS. GKE and AKS label only what is not
-/// on-demand, so silence on their pools says on-demand; elsewhere silence says nothing.
+/// Sources: the label tables of Karpenter, EKS, GKE and AKS. GKE and AKS label only nodes that are not
+/// on-demand, so a missing label means on-demand on their pools; elsewhere it means unknown.
 fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
     if let Some(rule) = policy.pool_rule(&node.labels)
         && rule.billing.is_some()
@@ -244,7 +244,7 @@ fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
     {
         return Some(Billing::Spot);
     }
-    // A reserved node of GKE says `standard` as well.
+    // A reserved node of GKE has the label `standard` as well.
     if label("cloud.google.com/reservation-name").is_some() {
         return Some(Billing::Reserved);
     }

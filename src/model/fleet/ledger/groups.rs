@@ -1,6 +1,6 @@
-//! Workloads and PodGroups of queueing systems: joined to the jobs that they stand for, which they decorate.
+//! Workloads and PodGroups of queueing systems: joined to their jobs, to which they add facts.
 //!
-//! A group is never a job itself while it has an owner: its job is the top of its owner's chain. Without an owner
+//! A group with an owner is never a job itself: its job is the top of its owner's chain. Without an owner
 //! (a group of bare pods) it is the job, and the pods that name it are its members.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ pub(super) struct Groups {
     claimants: FxHashMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Groups whose owner is known by name alone.
     nameless: usize,
-    /// Places in queues: workload to (in the queue, at the door).
+    /// Positions in queues: workload to (in the ClusterQueue, in the LocalQueue).
     places: FxHashMap<ObjectKey, (u32, u32)>,
     /// Workloads with a place, by queue.
     placed: BTreeMap<Name, Vec<ObjectKey>>,
@@ -58,7 +58,7 @@ impl Groups {
             .collect()
     }
 
-    /// The group that a pod without a controller says it belongs to.
+    /// The group named by a pod without a controller.
     fn named_by(&self, pod: &PodSeen) -> Option<&Arc<GroupSeen>> {
         let member_of = pod.siting.as_ref()?.member_of.as_ref()?;
         let key = ObjectKey {
@@ -166,7 +166,7 @@ impl Ledger {
         self.rejoin_members(job);
     }
 
-    /// Joins a group to its job anew, and everything that hangs on it; the job's pods too, since the group may
+    /// Joins a group, and everything that depends on it, to its job again; the job's pods too, since the group may
     /// name their queue.
     fn rejoin_group(&mut self, id: &GroupId, depth: usize) {
         let Some(group) = self.groups.all.get(id).cloned() else {
@@ -192,7 +192,7 @@ impl Ledger {
         self.rejoin_children(&group.uid, depth + 1);
     }
 
-    /// Joins the groups anew that refer to an object of this kind and name without its id.
+    /// Joins the groups again that refer to an object of this kind and name without its id.
     pub(super) fn rejoin_named(&mut self, kind: &Name, key: &ObjectKey, depth: usize) {
         if self.groups.nameless > 0 {
             let owner = OwnerRef {
@@ -214,7 +214,7 @@ impl Ledger {
             .find(|group| uid.is_empty() || group.uid == *uid)
     }
 
-    /// Joins the groups that this object owns anew.
+    /// Joins the groups that this object owns again.
     pub(super) fn rejoin_groups_of(&mut self, owner: &Name, depth: usize) {
         for id in self.groups.by_owner.get(owner).cloned().unwrap_or_default() {
             self.rejoin_group(&id, depth);
@@ -277,8 +277,8 @@ impl Ledger {
                 };
                 Some(self.chain(own, group.owner.as_ref()).job)
             }
-            // Kueue's groups of pods are named by whoever made the pods; other names are given by
-            // schedulers to any pod, and say nothing as long as nobody knows the group.
+            // The user who creates the pods names Kueue's pod groups; schedulers add other group names to any pod, and these are
+            // ignored until the group is known.
             None => {
                 let member_of = pod.siting.as_ref()?.member_of.as_ref()?;
                 (member_of.kind.as_str() == "Workload").then(|| JobKey {
@@ -302,7 +302,7 @@ impl Ledger {
             .filter_map(|id| self.groups.all.get(id))
     }
 
-    /// Where a job stands with its queueing system. Of several groups the one that it waits for speaks: one
+    /// A job's state in its queueing system. Of several groups the blocking one decides: one
     /// without quota before one with, the oldest first.
     pub(super) fn admission(&self, job: &JobKey) -> Option<Admission> {
         let group = self.groups_of(job).min_by_key(|group| {
@@ -337,7 +337,7 @@ impl Ledger {
         Some(self.behind_name(group.system, &group.key.namespace, named))
     }
 
-    /// The queue of this name in this namespace: the one behind the door where there is such a door.
+    /// The queue of this name in this namespace: the ClusterQueue of the LocalQueue, where there is one.
     pub(super) fn behind_name(&self, system: QueueSystem, namespace: &Name, named: &Name) -> Name {
         if system != QueueSystem::Kueue {
             return named.clone();
@@ -383,7 +383,8 @@ impl Ledger {
         }
     }
 
-    /// Whose queue a label of ours names: Kueue's, where it has such a door in this namespace or such a queue.
+    /// The queueing system of a queue named by a Stokehold label: Kueue, where it has such a LocalQueue in this namespace or such
+    /// a ClusterQueue.
     pub(super) fn system_of_queue(
         &self,
         system: QueueSystem,
@@ -411,7 +412,7 @@ impl Ledger {
         }
     }
 
-    /// A queue came or went: jobs that name it are joined anew.
+    /// A queue was added or deleted: jobs that name it are joined again.
     pub(super) fn rejoin_queue(&mut self, queue: &QueueKey) {
         if queue.system != QueueSystem::Kueue || queue.kind != QueueKind::Queue {
             return;
@@ -424,7 +425,7 @@ impl Ledger {
         self.dirty_jobs.extend(named);
     }
 
-    /// A door leads elsewhere: everything that came through it is joined anew.
+    /// A LocalQueue changed its ClusterQueue: everything in its namespace is joined again.
     pub(super) fn rejoin_door(&mut self, door: &ObjectKey) {
         self.rejoin_namespace(&door.namespace);
     }

@@ -119,7 +119,7 @@ pub(super) fn indices(all: &[Registered], readings: &NodeReadings) -> Vec<u32> {
 }
 
 impl Registered {
-    /// Completes a device by what is registered of it.
+    /// Fills in a device from its HAMi registration.
     pub(super) fn complete(&self, device: &mut Device) {
         if device.uuid.is_none() {
             device.uuid = Some(self.id.clone());
@@ -131,7 +131,7 @@ impl Registered {
             device.signals = device.signals.or(&memory);
         }
         if !self.healthy && !device.health.is_fault() {
-            device.health = Health::Fault(Name::new("HAMi's plugin calls it unhealthy"));
+            device.health = Health::Fault(Name::new("reported unhealthy by HAMi's device plugin"));
         }
     }
 }

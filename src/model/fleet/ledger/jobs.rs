@@ -1,4 +1,4 @@
-//! A job out of its workloads and pods: what it asks for, where it stands, what it holds, why it waits.
+//! Builds a job from its workloads and pods: requests, state, allocation, reason for waiting.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::fleet::siting::PodSet;
 use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
 use super::{Ledger, sets};
 
-/// Builds the job of this id; `None` when nothing of it asks for devices (any more).
+/// Builds the job of this id; `None` when none of its objects requests devices any longer.
 pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let workloads: Vec<&Arc<WorkloadSeen>> = ledger
         .job_workloads
@@ -46,7 +46,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .iter()
             .any(|group| sets::devices(&group.pod_sets) > 0);
     let govern = top.and_then(|top| Governed::of(top));
-    // A governed job waits for its admission whether it asks for devices or not.
+    // A governed job waits for admission whether it requests devices or not.
     let is_governed = govern.as_ref().is_some_and(|govern| govern.suspends);
     if pods.is_empty() && !wants_devices && !is_governed {
         return None;
@@ -61,7 +61,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let allocated = ledger.claims.devices_of(bound.iter().map(|pod| **pod));
     let gang = gang(top, &workloads, &groups, &pod_sets);
     let places = places(ledger, &bound);
-    let held = Held::of(ledger, &bound, at);
+    let held = JobDevices::of(ledger, &bound, at);
     let own = |pod: &Pod| JobKey {
         key: pod.key().clone(),
         kind: Name::new("Pod"),
@@ -113,9 +113,9 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .unwrap_or_default();
     let started = top
         .and_then(|top| top.started)
-        // A Job's start time is when its controller first saw it, whether a pod of it ran or not.
+        // A Job's start time is when its controller first saw it, whether a pod ran or not.
         .filter(|_| state != JobState::Waiting || standing.has_run())
-        // (Of what has ended it is not asked: its pods may be told of later than its end, and go before it.)
+        // (Skipped for a finished job: its pods may be listed after its end, and deleted before it.)
         .map(|said| match state {
             JobState::Starting | JobState::Running => first_run(said, &pods).unwrap_or(said),
             _ => said,
@@ -160,7 +160,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .filter(|pod| !pod.seen.phase.is_over() || state == JobState::Failed)
         .map(|pod| Arc::clone(pod))
         .collect();
-    let said = Said::by(top, &pods);
+    let said = JobAnnotations::by(top, &pods);
     let time_limit = admission
         .as_ref()
         .and_then(|admission| admission.seen.time_limit)
@@ -194,7 +194,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         util: held.util,
         idle_devices: held.idle,
         serving: served(ledger, &id.key, &pods, at),
-        wish: (waits && pods.is_empty())
+        pod_request: (waits && pods.is_empty())
             .then(|| sets::largest(&pod_sets))
             .flatten()
             .map(|set| Arc::new((set.request.clone(), set.node_selector.clone()))),
@@ -208,19 +208,19 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     })
 }
 
-/// What its pods say of the requests that they serve.
+/// Serving metrics that its pods report.
 fn served(ledger: &Ledger, job: &ObjectKey, pods: &[&Arc<Pod>], at: Moment) -> Option<Serving> {
     let pods = pods.iter().map(|pod| &***pod);
     ledger.serving.of(&ledger.policy, job, pods, at)
 }
 
-/// A job of which nothing but readings of its nodes has come; `None` where more hangs on them.
+/// The job with new readings of its nodes, when nothing else changed; `None` when it must be rebuilt.
 pub(super) fn read_anew(ledger: &Ledger, old: &Job, at: Moment) -> Option<Job> {
     let pods = ledger.job_pods.get(&old.id).into_iter().flatten();
     let pods: Vec<&Arc<Pod>> = pods.filter_map(|key| ledger.joined.get(key)).collect();
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
-    let held = Held::of(ledger, &bound, at);
-    // Without one it is what the job asks for.
+    let held = JobDevices::of(ledger, &bound, at);
+    // Without a class from its devices, the requested class applies.
     let class = held.class?;
     Some(Job {
         class: Some(class),
@@ -233,16 +233,15 @@ pub(super) fn read_anew(ledger: &Ledger, old: &Job, at: Moment) -> Option<Job> {
     })
 }
 
-/// What a job's owner says of it in our own labels and annotations.
-struct Said {
+/// What the owner of a job sets in our own labels and annotations.
+struct JobAnnotations {
     priority: Option<i32>,
     estimate: Option<Duration>,
     last_checkpoint: Option<Moment>,
 }
 
-impl Said {
-    /// The job's own word, else that of its pods; of several checkpoints the oldest, since a gang goes on
-    /// from there.
+impl JobAnnotations {
+    /// From the job's own object, else from its pods; of several checkpoints the oldest, since a gang resumes from that one.
     fn by(top: Option<&Arc<WorkloadSeen>>, pods: &[&Arc<Pod>]) -> Self {
         let texts = |key: &'static str| {
             let own = top
@@ -271,29 +270,31 @@ impl Said {
     }
 }
 
-/// What orders it in its queue; else what its owner says, what its pods have, what its class stands for.
-fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &Said) -> Option<i32> {
+/// Priority that orders it in its queue, or the value of the class that its queueing system has for it, which may have been
+/// changed since its pods were created; else the owner's label, its pods' priority, or the value of its own priority class.
+fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &JobAnnotations) -> Option<i32> {
     let class = || {
         let name = standing.top?.priority_class.as_ref()?;
         ledger.shelves.priority(PriorityKind::Pod, name)
     };
+    let queued_class = || {
+        let name = standing.admission?.seen.priority_class.as_ref()?;
+        ledger
+            .shelves
+            .priority(PriorityKind::Workload, name)
+            .or_else(|| ledger.shelves.priority(PriorityKind::Pod, name))
+    };
     standing
         .admission
         .and_then(|admission| admission.seen.priority)
+        .or_else(queued_class)
         .or(said.priority)
         .or_else(|| standing.pods.iter().map(|pod| pod.seen.priority).max())
         .or_else(class)
-        .or_else(|| {
-            let name = standing.admission?.seen.priority_class.as_ref()?;
-            ledger
-                .shelves
-                .priority(PriorityKind::Workload, name)
-                .or_else(|| ledger.shelves.priority(PriorityKind::Pod, name))
-        })
 }
 
-/// The workloads that speak for the whole: the job's own, else those without a known owner, and those right
-/// below a job that says nothing of its size itself.
+/// The workloads that represent the whole job: its own object, else those without a known owner, and those right below a job
+/// whose own object has no size.
 fn highest<'a>(
     top: Option<&'a Arc<WorkloadSeen>>,
     workloads: &[&'a Arc<WorkloadSeen>],
@@ -321,7 +322,7 @@ fn highest<'a>(
         .collect()
 }
 
-/// The job's pods, set by set: as its queueing system holds them, as its owner wrote them, or as they are.
+/// The job's pod sets: from its queueing system, from its owner's spec, or from its pods.
 fn pod_sets(
     highest: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
@@ -341,14 +342,14 @@ fn pod_sets(
             false => sets::of_pods(pods),
         };
     }
-    // A gang's own wish is one of all its pods.
+    // A gang's own topology request applies to all its pods.
     if let Some(wish) = groups.iter().find_map(|group| group.topology.as_ref()) {
         sets = sets::with_topology(&sets, wish);
     }
     sets
 }
 
-/// The job's own total, else that of the highest workloads that say one, else that of its pods.
+/// The job's own total, else that of the highest workloads with a total, else that of its pods.
 fn requested(
     top: Option<&Arc<WorkloadSeen>>,
     highest: &[&Arc<WorkloadSeen>],
@@ -359,7 +360,7 @@ fn requested(
         .iter()
         .map(|workload| workload.total.device_count())
         .fold(0, u32::saturating_add);
-    // A job that has ended asks for nothing more, but its size stays what it was.
+    // A finished job requests nothing more, but keeps its size.
     if top.is_some_and(|top| top.outcome.is_some()) && of_workloads > 0 {
         return of_workloads;
     }
@@ -373,15 +374,14 @@ fn requested(
         .sum()
 }
 
-/// The pods that run together or not at all: as the one group says that schedules them, else as their owner
-/// says.
+/// The pods that run together or not at all: from the only group that schedules them, else from their owner's spec.
 fn gang(
     top: Option<&Arc<WorkloadSeen>>,
     workloads: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
     sets: &[PodSet],
 ) -> Option<Gang> {
-    // Kubernetes' own Workload is the plan of which its PodGroups are made.
+    // PodGroups are created from the Kubernetes Workload, so the Workload does not count again.
     let made = groups.iter().any(|group| group.table == Table::PodGroups);
     let mut tell = groups
         .iter()
@@ -453,15 +453,15 @@ fn places(ledger: &Ledger, bound: &[&&Arc<Pod>]) -> Box<[HeldDevice]> {
     places.into_boxed_slice()
 }
 
-/// What its devices tell of a job.
-struct Held {
+/// A job's values from its allocated devices.
+struct JobDevices {
     class: Option<Name>,
     pools: Box<[Name]>,
     util: Option<f64>,
     idle: u32,
 }
 
-impl Held {
+impl JobDevices {
     fn of(ledger: &Ledger, bound: &[&&Arc<Pod>], at: Moment) -> Self {
         // There are one or two of each, over hundreds of devices.
         let mut classes: Vec<(&Name, u32)> = Vec::new();
@@ -495,7 +495,7 @@ impl Held {
                     None => classes.push((&device.class, 1)),
                 }
                 idle += u32::from(crate::fleet::judge::is_idle(device, at, &ledger.policy));
-                // Its own slice says more of a job than the device that it shares.
+                // Its own slice is more precise than the device that it shares.
                 let own = device.slices.iter().find(|slice| {
                     slice
                         .holder
@@ -505,7 +505,7 @@ impl Held {
                 let util = own
                     .and_then(|slice| slice.signals.get(crate::fleet::signal::Signal::Util))
                     .or_else(|| device.util());
-                // A reading from before its pod was there is another's.
+                // A reading from before the allocation belongs to an earlier pod.
                 let is_its = device.read_at >= Some(pod.held_since());
                 if let Some(util) = util.filter(|_| is_its && !device.is_stale(at)) {
                     sum += util;
@@ -526,7 +526,7 @@ impl Held {
     }
 }
 
-/// The class that a waiting job asks for by its node selector, where it does.
+/// The device class that a pending job requests by node selector, if any.
 fn wanted_class(
     ledger: &Ledger,
     top: Option<&Arc<WorkloadSeen>>,

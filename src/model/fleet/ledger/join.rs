@@ -82,7 +82,7 @@ pub(super) fn build(
     let places = hami::indices(&registered, readings);
     let offer = match chips.list.first() {
         Some(first) => Some(Offer::by_claim(&first.resource)),
-        // How many there are is not known, and a label's number would all look free.
+        // The number of devices is not known, and by a label's number all would look free.
         None if withheld && readings.devices.is_empty() => None,
         None => offer(&seen, &registered, readings, &pods, &mut ignored, || {
             let read = readings.devices.values().find_map(|one| one.model.as_ref());
@@ -127,10 +127,9 @@ pub(super) fn build(
         place(&mut devices, offer, &pods, &served, readings, bench);
     }
     for device in &mut devices {
-        // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
-        // the readings neither begins nor ends it.
+        // An idle period begins when an allocated device is first seen idle; a gap in the readings neither begins nor ends it.
         let known = readings.devices.get_mut(&device.index);
-        // A reading from before its holder came is not the holder's.
+        // A reading from before the allocation does not belong to the pod.
         let held = device.held_since();
         let before = known.as_ref().and_then(|known| known.idle_since);
         let before = before.filter(|since| Some(*since) >= held);
@@ -145,7 +144,7 @@ pub(super) fn build(
             known.idle_since = device.idle_since;
             known.first_read = known.first_read.into_iter().chain(device.read_at).min();
             known.seen_busy |= does_nothing == Some(false);
-            // Idle at our first look, and held already then: it may have been so for long.
+            // Idle at our first reading, and allocated before it: it may have been idle for long.
             let held_later = device.held_since() > known.first_read;
             let from_the_first = before.is_none() && !known.seen_busy && !held_later;
             known.idle_first_seen =
@@ -166,7 +165,7 @@ pub(super) fn build(
         })
         .or_else(|| chips.version())
         .or_else(|| old.and_then(|old| old.driver.clone()));
-    // The pool hangs on the class of its devices as well.
+    // The pool depends on the class of its devices as well.
     let known = old.filter(|old| {
         let class_was = old.devices.first().map(|device| &device.class);
         Arc::ptr_eq(&old.seen, &seen) && class_was == class.as_ref()
@@ -294,7 +293,7 @@ fn place(
     let asked_whole = wants.left(&offer.resource);
     slicing::cut(devices, offer, asked_whole, bench.names);
     let is_whole = |resource: &str| !offer.is_slice(resource);
-    // First whom the exporters name.
+    // First the pods that exporters name.
     for device in devices.iter_mut() {
         let Some(read) = readings.devices.get(&device.index) else {
             continue;
@@ -338,7 +337,7 @@ fn place(
             }
         }
     }
-    // Then whom the API names.
+    // Then the pods that the API names.
     for pod in pods {
         for claimed in &pod.seen.claimed {
             let id = match claimed {
@@ -402,9 +401,9 @@ fn give(
         device.attribution = Attribution::Claim;
         return;
     }
-    // Where instances are offered, only one that the pod asks for; no plugin offers the parts that a driver makes.
+    // Where instances are offered, only one that the pod requests; a driver's partitions are not offered by a plugin.
     let free = device.slices.iter_mut().find(|slice| {
-        let wanted = || wants.asks(pod.key(), |r| offer.fits(r, slice));
+        let wanted = || wants.has_unserved(pod.key(), |r| offer.fits(r, slice));
         slice.holder.is_none() && (offer.slices.is_empty() || wanted())
     });
     if let Some(free) = free {

@@ -52,7 +52,7 @@ fn busy_fleet() -> Vec<Observation> {
     }
     all.push(pod("lone", Some("a"), &[("nvidia.com/gpu", 1)]));
     all.push(pod("waits", None, &[("nvidia.com/gpu", 4)]));
-    // A queueing system on top: a Workload of the set, its door and queue, a group of bare pods, a leader whose
+    // A queueing system on top: a Workload of the set, its LocalQueue and ClusterQueue, a group of bare pods, a leader whose
     // pod owns its workers' set, a gang that names its job without an id.
     all.push(door("lq", "nlp"));
     all.push(cluster_queue("nlp", Some("research")));
@@ -92,7 +92,7 @@ fn busy_fleet() -> Vec<Observation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The order in which sources speak, and publishing in between, change nothing of the end.
+    /// The order of sources, and publishing in between, do not change the result.
     #[test]
     fn order_and_pauses_do_not_matter(
         order in Just((0..busy_fleet().len()).collect::<Vec<_>>()).prop_shuffle(),
@@ -110,8 +110,8 @@ proptest! {
         prop_assert_eq!(digest(&ledger.publish(NOW)), expected);
     }
 
-    /// Whatever comes and goes: counts add up, no device is held twice, no pod holds more than it asked
-    /// for by counting, and an emptied ledger is empty.
+    /// For any sequence of changes: counts add up, no device is allocated twice, no pod has more than it requested by counting,
+    /// and an emptied ledger is empty.
     #[test]
     fn counts_always_add_up(steps in prop::collection::vec((0u8..13, 0u8..6, 0u8..3), 0..60)) {
         let mut ledger = Ledger::new(Arc::new(Policy::default()));

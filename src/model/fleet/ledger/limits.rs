@@ -15,7 +15,7 @@ pub(super) const MOST: u32 = 1024;
 /// Claims that are ignored: the resource, label or driver that makes it, and the number.
 pub(super) type Ignored = BTreeMap<Name, u32>;
 
-/// The node without the resources of which it claims more than [`MOST`].
+/// The node without the resources of which it reports more than [`MOST`].
 pub(super) fn bounded(seen: Arc<NodeSeen>, ignored: &mut Ignored) -> Arc<NodeSeen> {
     let lists = [&seen.capacity, &seen.allocatable];
     let before = ignored.len();

@@ -1,7 +1,7 @@
 //! MIG: what a profile takes of a device, and how many instances fit on one.
 //!
-//! Source: NVIDIA's MIG user guide (tables of profiles) and the default configuration of `NVIDIA/mig-parted`, which is also what the
-//! tests are held to.
+//! Source: NVIDIA's MIG user guide (tables of profiles) and the default configuration of `NVIDIA/mig-parted`, which the tests
+//! also use.
 
 /// A MIG profile: `1g.10gb`, `1g.20gb`, `1g.10gb+me`, `1c.3g.40gb`. Resource names write the plus as a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Profile {
     compute: u32,
     /// Memory, in the GB of the profile's name.
     memory_gb: u32,
-    /// Compute instance of so many slices, where the instance is cut further.
+    /// Number of slices of the compute instance, where the instance is divided further.
     part: Option<u32>,
     /// `me`, `me.all`, `gfx`, `-me`; empty for none.
     extra: String,
@@ -83,7 +83,7 @@ impl Profile {
 pub(super) struct Grid {
     compute: u32,
     memory: u32,
-    /// GB of one memory slice; unknown where neither the GPU's memory nor its profiles tell.
+    /// GB of one memory slice; unknown where neither the GPU's memory nor its profiles are known.
     unit_gb: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ impl Grid {
         memory_gib: Option<f64>,
         profiles: impl Iterator<Item = &'p Profile> + Clone,
     ) -> Self {
-        // The A30 and the RTX PRO boards have four slices of each; without a class their profiles tell.
+        // The A30 and the RTX PRO boards have four slices of each; without a class their profiles decide.
         let of_four = match class {
             Some(class) => class == "A30" || class.starts_with("RTX-PRO"),
             None => profiles.clone().any(|one| {
@@ -121,7 +121,7 @@ impl Grid {
         grid
     }
 
-    /// Memory slices that go with so many compute slices.
+    /// Memory slices of an instance with this many compute slices.
     fn of_table(&self, compute: u32) -> u32 {
         match (self.memory, compute) {
             (8, 3) => 4,
@@ -139,7 +139,7 @@ impl Grid {
             };
         }
         let mut memory = self.of_table(profile.compute);
-        // One compute slice comes with one memory slice or with two: `1g.10gb` and `1g.20gb` of an A100 with 80 GB.
+        // One compute slice has one memory slice or two: `1g.10gb` and `1g.20gb` of an A100 with 80 GB.
         if profile.compute == 1
             && let Some(unit) = self.unit_gb
             && f64::from(profile.memory_gb) > 1.5 * unit
@@ -165,7 +165,7 @@ impl Grid {
     }
 }
 
-/// What is left on a GPU, or what an instance takes of it.
+/// Free capacity of a GPU, or the capacity that an instance uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MigCapacity {
     compute: u32,
@@ -174,7 +174,7 @@ pub(super) struct MigCapacity {
 }
 
 impl MigCapacity {
-    /// Takes an instance of this profile; false, and nothing taken, where it does not fit.
+    /// Takes an instance of this profile; false, without a change, where it does not fit.
     pub(super) fn take(&mut self, grid: &Grid, profile: &Profile) -> bool {
         let one = grid.takes(profile);
         let left = (

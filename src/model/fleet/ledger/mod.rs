@@ -3,8 +3,8 @@
 //! It keeps the last facts of every source and rebuilds only what an observation touched. Rules:
 //!
 //! 1. A relist deletes nothing until it is complete; a lost source deletes nothing at all.
-//! 2. What Kubernetes says of a pod wins over what an exporter says of it.
-//! 3. A device's readings stay when its page fails; they grow old and say so.
+//! 2. For a pod, Kubernetes data takes precedence over exporter data.
+//! 3. A device's readings stay when its page fails; they age and are shown as stale.
 
 mod claim_updates;
 mod claims;
@@ -46,8 +46,8 @@ use super::device::Pod;
 use super::fleet::{Fleet, Known};
 use super::job::{Job, JobKey};
 use super::observe::{
-    Extent, Labels, LostKind, NodeSeen, Observation, PodSeen, SourceHealth, SourceState, Table,
-    WorkloadSeen,
+    Labels, ListedNamespaces, LostKind, NodeSeen, Observation, PodSeen, SourceHealth, SourceState,
+    Table, WorkloadSeen,
 };
 use super::policy::Policy;
 use super::pool::Pool;
@@ -84,28 +84,28 @@ pub struct Ledger {
     job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
     job_of_workload: FxHashMap<(Table, ObjectKey), JobKey>,
     jobs: BTreeMap<JobKey, Arc<Job>>,
-    /// As of when each job was last put together.
+    /// When each job was last built.
     jobs_at: FxHashMap<JobKey, Moment>,
     runs: Runs,
     known: BTreeMap<Table, Known>,
     /// Tables that were whole once: what is refused of them later is lost, not out of sight.
     listed: BTreeSet<Table>,
-    extent: Extent,
+    extent: ListedNamespaces,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
     order_not_told: bool,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
-    unmatched_pages: BTreeMap<Name, Page>,
-    /// What pods that serve models last said of their requests.
+    unmatched_pages: BTreeMap<Name, Vec<Page>>,
+    /// The latest request metrics of pods that serve models.
     serving: serving::Servers,
     skew_ms: Option<i64>,
     dirty_nodes: BTreeSet<Name>,
-    /// Nodes of which nothing but readings has come.
+    /// Nodes with changes to readings only.
     read_nodes: BTreeSet<Name>,
     models: models::Models,
     dirty_jobs: BTreeSet<JobKey>,
-    /// Jobs of which nothing but readings has come.
+    /// Jobs with changes to readings only.
     read_jobs: BTreeSet<JobKey>,
     pools: pools::Kept,
     changed: Changed,
@@ -155,7 +155,7 @@ impl Ledger {
                 .map(|table| (*table, Known::Waiting))
                 .collect(),
             listed: BTreeSet::new(),
-            extent: Extent::All,
+            extent: ListedNamespaces::All,
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             exporters_found: false,
@@ -276,7 +276,7 @@ impl Ledger {
         true
     }
 
-    /// Forgets a source that was told to stop (an exporter pod that has gone).
+    /// Removes a stopped source (a deleted exporter pod).
     pub fn forget_source(&mut self, name: &str) {
         self.changed.sources |= self.sources.remove(name).is_some();
     }
@@ -285,6 +285,7 @@ impl Ledger {
     pub fn publish(&mut self, at: Moment) -> Fleet {
         self.settle_claims();
         self.rebuild_nodes(at);
+        self.age_readings(at);
         self.rebuild_jobs(at);
         let stale = self.age_sources(at);
         let old = self.last.take();
@@ -409,11 +410,11 @@ impl Ledger {
         if reborn {
             state.readings = NodeReadings::default();
         }
-        state.said = facts::NodeLabels::of(&node, &self.policy, &mut self.names);
+        state.labels = facts::NodeLabels::of(&node, &self.policy, &mut self.names);
         state.seen = Some(Arc::new(node));
         self.claims.nodes_changed();
         self.dirty_nodes.insert(name);
-        self.house_the_homeless();
+        self.match_pages();
     }
 
     fn see_pod(&mut self, mut pod: PodSeen) {
@@ -588,6 +589,8 @@ mod tests_groups;
 mod tests_limits;
 #[cfg(test)]
 mod tests_mig;
+#[cfg(test)]
+mod tests_pages;
 #[cfg(test)]
 mod tests_scaling;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the catalogue knows of the models that labels and exporters name: looked up once for each name, for every page
-//! names its devices' models again.
+//! The catalogue's models by the names of labels and exporters: looked up once for each name, since every page
+//! repeats its devices' models.
 
 use rustc_hash::FxHashMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Model {
     pub(super) memory_gib: Option<f64>,
 }
 
-/// The models of a catalogue by the names that were asked for.
+/// The models of a catalogue by the looked-up names.
 #[derive(Default)]
 pub(super) struct Models(FxHashMap<Name, Option<Model>>);
 

@@ -17,7 +17,7 @@ use super::readings::NodeReadings;
 /// What a node offers of one vendor: physical devices and how they are cut.
 pub(super) struct Offer {
     pub(super) vendor: Vendor,
-    /// The resource that asks for a whole device.
+    /// The resource of a whole device.
     pub(super) resource: Name,
     /// Physical devices.
     pub(super) devices: u32,
@@ -33,7 +33,7 @@ pub(super) struct Offer {
 
 /// MIG instances of one profile.
 pub(super) struct Offered {
-    /// The resource that asks for one.
+    /// The resource of one.
     pub(super) resource: Name,
     pub(super) profile: Profile,
     /// Instances.
@@ -43,7 +43,7 @@ pub(super) struct Offered {
 }
 
 impl Offer {
-    /// What stands for the offer of a plugin where drivers publish each device.
+    /// The offer where drivers publish each device, in place of a plugin's.
     pub(super) fn by_claim(resource: &Name) -> Self {
         Self {
             vendor: vendor_of(resource),
@@ -56,7 +56,7 @@ impl Offer {
         }
     }
 
-    /// True for a resource that asks for a part of a device. Under the single MIG strategy the plain resource does.
+    /// True for a resource that is a part of a device. Under the single MIG strategy the plain resource is.
     pub(super) fn is_slice(&self, resource: &str) -> bool {
         mig_profile(resource).is_some()
             || resource.ends_with("/part")
@@ -66,7 +66,7 @@ impl Offer {
                 .any(|one| one.resource.as_str() == resource)
     }
 
-    /// True for a resource that this slice of a device serves: every pass of the join asks here.
+    /// True for a resource that this slice of a device serves: used by every pass of the join.
     pub(super) fn fits(&self, resource: &str, slice: &Slice) -> bool {
         match self.replicas > 1 {
             true => !self.is_slice(resource),
@@ -117,8 +117,8 @@ pub(super) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any. What it claims
-/// beyond [`MOST`] is ignored and noted.
+/// What a node has, from labels, capacity, readings and pods. `None` without any device. Counts beyond [`MOST`] are ignored and
+/// recorded.
 pub(super) fn offer(
     node: &NodeSeen,
     registered: &[Registered],
@@ -144,7 +144,7 @@ pub(super) fn offer(
             let shares = label_number(&format!("{plain}.replicas"))
                 .unwrap_or(1)
                 .max(1);
-            // The kubelet goes on naming resources that it no longer has.
+            // The kubelet keeps listing resources that it no longer has, with count 0.
             if *count > 0 {
                 slices.push(Offered {
                     resource: resource.clone(),
@@ -196,7 +196,7 @@ pub(super) fn offer(
             .max(1);
         physical = counted / replicas;
         labelled = label_number("nvidia.com/gpu.count");
-        // Under the single MIG strategy the label counts instances, and the product says so.
+        // Under the single MIG strategy the label counts instances, which the product label shows.
         let single = node
             .labels
             .get("nvidia.com/gpu.product")

@@ -14,7 +14,7 @@ use super::Ledger;
 /// Longer chains are cycles or mistakes.
 const LONGEST_CHAIN: usize = 8;
 
-/// What an owner chain comes to.
+/// The result of an owner chain.
 pub(super) struct Chain {
     pub(super) job: JobKey,
     /// Links from the bottom up, known or not.
@@ -88,8 +88,7 @@ impl Ledger {
             .find(|workload| workload.kind == job.kind)
     }
 
-    /// Queue and team of a job by the labels of its workloads and pods, the highest first, and by what its
-    /// queueing system says of it.
+    /// Queue and team of a job, from the labels of its workloads and pods, highest first, and from its queueing system.
     pub(super) fn queue_and_team(&self, job: &JobKey, labels: &[&Labels]) -> Belonging {
         let namespace = &job.key.namespace;
         let keys = |keys: &[String]| {
@@ -104,7 +103,7 @@ impl Ledger {
                 Some((QueueSystem::of_label(key), value.clone()))
             })
         });
-        // What the queueing system itself says wins over a label.
+        // The queueing system's own status has precedence over a label.
         let told = self
             .admission(job)
             .filter(|admission| admission.queue.is_some());
@@ -116,7 +115,7 @@ impl Ledger {
             }
             (None, None) => (QueueSystem::None, None),
         };
-        // What its owner wrote is the name that he knows.
+        // Users know the name that is in the label.
         let door = labelled
             .map(|(_, value)| value)
             .or_else(|| told.and_then(|told| told.seen.queue_name.clone()))
@@ -151,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// Joins a pod that asks for devices anew; other pods have no join.
+    /// Joins a pod that requests devices again; other pods have no join.
     pub(super) fn rejoin_pod(&mut self, key: &ObjectKey) {
         let Some(seen) = self.pods.get(key).cloned() else {
             return;
@@ -239,7 +238,7 @@ impl Ledger {
         }
     }
 
-    /// Joins a workload and everything below it anew.
+    /// Joins a workload and everything below it again.
     pub(super) fn rejoin_workload(&mut self, id: &(Table, ObjectKey)) {
         self.rejoin_below(id, 0);
     }
@@ -267,7 +266,7 @@ impl Ledger {
         self.rejoin_named(&workload.kind, &workload.key, depth);
     }
 
-    /// A pod that owns workloads (a LeaderWorkerSet's leader) came, went or changed hands.
+    /// A pod that owns workloads (a LeaderWorkerSet's leader) was added, deleted or got another owner.
     pub(super) fn rejoin_owned_by_pod(&mut self, uid: &Name, old: Option<&PodSeen>) {
         if let Some(old) = old
             && old.uid != *uid
@@ -316,7 +315,7 @@ impl Ledger {
         self.rejoin_named(&old.kind, &old.key, 0);
     }
 
-    /// A namespace's labels name teams: everything in it is joined anew.
+    /// A namespace's labels name teams: everything in it is joined again.
     pub(super) fn rejoin_namespace(&mut self, namespace: &Name) {
         let pods: Vec<ObjectKey> = self
             .joined

@@ -48,13 +48,13 @@ impl Kept {
         }
     }
 
-    /// A node came, went, or changed by more than readings and pods.
+    /// A node was added, deleted, or changed by more than readings and pods.
     pub(super) fn nodes_changed(&mut self) {
         self.serves.clear();
         self.pools.clear();
     }
 
-    /// Autoscalers have changed, on which the pools' bounds hang.
+    /// Autoscalers have changed, on which the pools' bounds depend.
     pub(super) fn scaling_changed(&mut self) {
         self.pools.clear();
     }
@@ -122,8 +122,8 @@ fn members(nodes: &[Arc<Node>]) -> BTreeMap<&Name, Vec<&Node>> {
 }
 
 impl Fleet {
-    /// The pools as some jobs have them: allocated, idle and unhealthy devices, readings and waiting devices are those of the
-    /// devices that `holds` says and the jobs that `waits` says. Nodes, all and free devices stay the pool's.
+    /// The pools within a scope: allocated, idle and unhealthy devices, readings and waiting devices are those of the
+    /// devices matched by `holds` and the jobs matched by `waits`. Nodes, all devices and free devices stay the pool's.
     pub fn pools_of(
         &self,
         at: Moment,
@@ -207,7 +207,7 @@ fn bare(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy) -> Poo
     }
 }
 
-/// As our own label says.
+/// The mode in the Stokehold label.
 fn said_mode(labels: &Labels) -> Option<PoolMode> {
     match labels.get("stokehold.dev/pool-mode").map(Name::as_str) {
         Some("static") => Some(PoolMode::Static),
@@ -216,7 +216,7 @@ fn said_mode(labels: &Labels) -> Option<PoolMode> {
     }
 }
 
-/// Scaled where an autoscaler's label says so, fixed where no managed group owns the nodes.
+/// Scaled if an autoscaler's label is set, fixed if no managed group owns the nodes.
 fn mode(labels: &Labels) -> Option<PoolMode> {
     if labels.first(AUTOSCALED.iter().copied()).is_some() {
         return Some(PoolMode::Dynamic);
@@ -291,7 +291,7 @@ struct Means {
     temp_max: Option<f64>,
     power: Option<f64>,
     power_limit: Option<f64>,
-    /// The class asked for last, with its design power: devices of one class stand together.
+    /// The class of the last lookup, with its design power: devices of one class are adjacent.
     tdp: Option<(Name, Option<f64>)>,
 }
 
@@ -366,13 +366,13 @@ impl Sum {
     }
 }
 
-/// A selector and the resources asked for: jobs that wish the same go to the same pool.
+/// A selector and the requested resources: jobs with the same ones belong to the same pool.
 type RequestShape = (Vec<(Name, Name)>, Vec<Name>);
 
-/// Which pool could serve such a job; `None` where none could.
+/// The pool that could serve a job of each shape; `None` where none could.
 type Serves = BTreeMap<RequestShape, Option<Name>>;
 
-/// Devices that waiting jobs want, each given to one pool: the largest that could serve the job.
+/// Devices that pending jobs request, each counted in one pool: the largest that could serve the job.
 fn waiting<'j>(
     members: &BTreeMap<&Name, Vec<&Node>>,
     jobs: impl Iterator<Item = &'j Job>,
@@ -384,7 +384,7 @@ fn waiting<'j>(
     let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
     for job in jobs.filter(|job| job.state == JobState::Waiting) {
         let missing = job.devices_requested.saturating_sub(job.devices_allocated);
-        let Some((request, selector)) = wish(job) else {
+        let Some((request, selector)) = pool_request(job) else {
             continue;
         };
         let key = (
@@ -415,9 +415,9 @@ fn waiting<'j>(
     waiting
 }
 
-fn wish(job: &Job) -> Option<(&Resources, &Labels)> {
+fn pool_request(job: &Job) -> Option<(&Resources, &Labels)> {
     if let Some(pod) = job.pods.iter().find(|pod| pod.seen.node.is_none()) {
         return Some((&pod.seen.requests, &pod.seen.node_selector));
     }
-    job.wish.as_ref().map(|wish| (&wish.0, &wish.1))
+    job.pod_request.as_ref().map(|wish| (&wish.0, &wish.1))
 }

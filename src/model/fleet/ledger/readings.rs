@@ -1,4 +1,4 @@
-//! The last readings of one node's devices, by device and by dialect, held over flicker.
+//! The last readings of one node's devices, by device and dialect, kept over short gaps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,22 +13,25 @@ use crate::fleet::signal::Signals;
 use super::Ledger;
 use super::limits::MOST;
 
-/// More hosts than this that are no node are mistakes or malice.
-const MOST_HOMELESS: usize = 4096;
+/// Maximum number of unmatched hosts; more are a mistake or an attack.
+const MOST_UNMATCHED: usize = 4096;
 
-/// A reading that is older by less than this came late; by more, the clock went back.
+/// Maximum number of exporters per host, far more than a node has.
+const MOST_PAGES: usize = 8;
+
+/// A reading that is older by less than this is late; by more, the clock was set back.
 const WAVER: Age = Age::from_seconds(900);
 
-/// What one dialect last said of a device or slice.
+/// Last readings of one dialect for a device or slice.
 #[derive(Clone, Serialize, Deserialize)]
-struct Said {
+struct DialectReading {
     dialect: Name,
     at: Moment,
     interval: Duration,
     signals: Signals,
 }
 
-/// A pod that an exporter named, and when it last did.
+/// A pod that an exporter named, with the time of the last mention.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Named {
     pub(super) pod: ObjectKey,
@@ -37,8 +40,8 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Exporters drop labels between scrapes now and then: a name holds for two of their intervals.
-    fn holds(&self, now: Moment) -> bool {
+    /// Exporters sometimes drop labels between scrapes: a name is valid for two of their intervals.
+    fn is_current(&self, now: Moment) -> bool {
         now.since(self.at) <= Age::from(self.interval.saturating_mul(2))
     }
 }
@@ -47,7 +50,7 @@ impl Named {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SliceReadings {
-    said: Vec<Said>,
+    said: Vec<DialectReading>,
     named: Option<Named>,
 }
 
@@ -64,28 +67,34 @@ pub(super) struct DeviceReadings {
     pub(super) idle_since: Option<Moment>,
     /// See [`Device::idle_first_seen`](crate::fleet::device::Device::idle_first_seen).
     pub(super) idle_first_seen: bool,
-    /// When it was first read.
+    /// Time of the first reading.
     pub(super) first_read: Option<Moment>,
-    /// It was seen at work.
+    /// True once it was seen busy.
     pub(super) seen_busy: bool,
-    said: Vec<Said>,
+    said: Vec<DialectReading>,
     named: Option<Named>,
-    /// Pods of a time-shared device, each named by a row of its own.
+    /// Pods of a time-sliced device, each named by its own row.
     sharers: Vec<Named>,
-    /// No exporter gave its index: it was given the next one that was free.
+    /// True when no exporter gave its index: it got the next free one.
     guessed: bool,
 }
 
-fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, signals: &Signals) {
+fn store_reading(
+    said: &mut Vec<DialectReading>,
+    dialect: &Name,
+    at: Moment,
+    interval: Duration,
+    signals: &Signals,
+) {
     match said.iter_mut().find(|said| said.dialect == *dialect) {
-        // One exporter may be read on two roads: what is older says nothing new, unless the clock went back.
+        // One exporter may be read over two paths: an older reading is ignored, unless the clock was set back.
         Some(known) if at < known.at && known.at.since(at) < WAVER => {}
         Some(known) => {
             known.at = at;
             known.interval = interval;
             known.signals = signals.clone();
         }
-        None => said.push(Said {
+        None => said.push(DialectReading {
             dialect: dialect.clone(),
             at,
             interval,
@@ -94,12 +103,12 @@ fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, sig
     }
 }
 
-/// One value a signal: the dialect that says most first, the others where it is silent.
-fn merged(said: &[Said]) -> Signals {
+/// One value per signal: from the dialect with most signals, else from the others.
+fn merged(said: &[DialectReading]) -> Signals {
     if let [only] = said {
         return only.signals.clone();
     }
-    let mut order: Vec<&Said> = said.iter().collect();
+    let mut order: Vec<&DialectReading> = said.iter().collect();
     order.sort_by(|a, b| {
         b.signals
             .len()
@@ -123,7 +132,7 @@ impl SliceReadings {
     pub(super) fn pod(&self, now: Moment) -> Option<&ObjectKey> {
         self.named
             .as_ref()
-            .filter(|named| named.holds(now))
+            .filter(|named| named.is_current(now))
             .map(|named| &named.pod)
     }
 }
@@ -151,14 +160,14 @@ impl DeviceReadings {
     pub(super) fn pod(&self, now: Moment) -> Option<&ObjectKey> {
         self.named
             .as_ref()
-            .filter(|named| named.holds(now))
+            .filter(|named| named.is_current(now))
             .map(|named| &named.pod)
     }
 
     pub(super) fn sharers(&self, now: Moment) -> impl Iterator<Item = &ObjectKey> {
         self.sharers
             .iter()
-            .filter(move |named| named.holds(now))
+            .filter(move |named| named.is_current(now))
             .map(|named| &named.pod)
     }
 
@@ -177,7 +186,7 @@ impl DeviceReadings {
     }
 }
 
-/// A claim of an exporter beyond [`MOST`].
+/// An exporter's device or slice index beyond [`MOST`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Beyond {
     pub(super) count: u32,
@@ -191,15 +200,15 @@ pub(super) struct Beyond {
 pub(super) struct NodeReadings {
     /// By device index.
     pub(super) devices: BTreeMap<u32, DeviceReadings>,
-    /// What exporters say of the node as a whole.
+    /// Readings of the node as a whole.
     pub(super) node: Vec<(Name, Signals)>,
-    /// Devices or slices that an exporter claims beyond [`MOST`], whose rows are ignored.
+    /// Devices or slices beyond [`MOST`] that an exporter reports; their rows are ignored.
     pub(super) ignored: Option<Beyond>,
 }
 
-/// The slot of a reading: of its index, else the device of its uuid or address, else a new one. An error for a device
-/// that the node's own exporter, which gives indices, does not know: it cannot be a further one; with the number of
-/// devices that it claims where that is beyond [`MOST`].
+/// The slot of a reading: by index, else the device with its uuid or PCI address, else a new one. Returns an error for a device
+/// that the node's indexed exporter does not list, as it cannot be an additional one; the error has the device count where
+/// that is beyond [`MOST`].
 fn slot(
     devices: &mut BTreeMap<u32, DeviceReadings>,
     reading: &Reading,
@@ -208,7 +217,7 @@ fn slot(
         if index >= MOST {
             return Err(Some(index.saturating_add(1)));
         }
-        // Now that indices are known, those that were only guessed hold no longer.
+        // Indices are known now: drop the slots with guessed ones.
         devices.retain(|_, device| !device.guessed);
         return Ok(index);
     }
@@ -233,12 +242,12 @@ fn slot(
 }
 
 impl NodeReadings {
-    /// True while no exporter has said anything of the node.
+    /// True while no exporter has reported for the node.
     pub(super) fn is_empty(&self) -> bool {
         self.devices.is_empty() && self.node.is_empty() && self.ignored.is_none()
     }
 
-    /// Hands over the values of every row, always in the same order.
+    /// Passes the signals of every row to `take`, in a fixed order.
     pub(super) fn visit(&mut self, take: &mut dyn FnMut(&mut Signals)) {
         for (_, signals) in &mut self.node {
             take(signals);
@@ -252,7 +261,7 @@ impl NodeReadings {
         }
     }
 
-    /// The slot of a reading of a device that is known.
+    /// The slot of a reading of a known device.
     fn known_slot(&self, reading: &Reading) -> Option<u32> {
         let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
         reading.index.or_else(|| {
@@ -263,7 +272,7 @@ impl NodeReadings {
         })
     }
 
-    /// Takes one page's readings in. Devices that the page does not mention keep what they had.
+    /// Takes one page's readings. Devices that the page omits keep their readings.
     pub(super) fn take(&mut self, at: Moment, interval: Duration, readings: &[Reading]) {
         // Sorted, so that devices without an index get the same slots on every run.
         let mut readings: Vec<&Reading> = readings.iter().collect();
@@ -294,7 +303,7 @@ impl NodeReadings {
                 }
             };
             let device = self.devices.entry(slot).or_default();
-            // Another board in the same slot: nothing that was said of the old one holds.
+            // Another board in the same slot: the old readings are void.
             if let (Some(old), Some(new)) = (&device.uuid, &reading.uuid)
                 && old != new
             {
@@ -314,7 +323,7 @@ impl NodeReadings {
                 }
                 (Scope::Slice, Some(slice)) => {
                     let slice = device.slices.entry(slice.clone()).or_default();
-                    say(
+                    store_reading(
                         &mut slice.said,
                         &reading.dialect,
                         at,
@@ -329,12 +338,12 @@ impl NodeReadings {
                     if let Some(named) = named {
                         device
                             .sharers
-                            .retain(|known| known.pod != named.pod && known.holds(at));
+                            .retain(|known| known.pod != named.pod && known.is_current(at));
                         device.sharers.push(named);
                     }
                 }
                 _ => {
-                    say(
+                    store_reading(
                         &mut device.said,
                         &reading.dialect,
                         at,
@@ -350,7 +359,7 @@ impl NodeReadings {
         self.ignored = self
             .ignored
             .filter(|beyond| at.since(beyond.at) <= Age::from(beyond.interval.saturating_mul(10)));
-        // A repartitioned device no longer has the slices it had.
+        // A repartitioned device no longer has its old slices.
         for device in self.devices.values_mut() {
             device.slices.retain(|_, slice| {
                 slice
@@ -373,11 +382,11 @@ impl Ledger {
             if listed || self.unseen_node(&node).as_ref() == Some(&node) {
                 self.take_page(&node, &page);
             } else {
-                self.keep_homeless(node, page);
+                self.keep_unmatched(node, page);
             }
             return;
         }
-        // No pod tells the node: the rows' own hosts do, as far as they can be matched.
+        // No pod identifies the node: match the rows' own hosts, where possible.
         let mut by_host: BTreeMap<Option<Name>, Vec<Reading>> = BTreeMap::new();
         for reading in page.readings {
             by_host
@@ -393,7 +402,7 @@ impl Ledger {
                 readings,
             };
             let Some(host) = host else {
-                // Nor do they: whoever they say holds a device is bound to some node.
+                // The hosts do not match either: use the node of the pods that the rows name.
                 if let Some(node) = self.node_of_holders(&part.readings) {
                     self.take_page(&node, &part);
                 }
@@ -401,12 +410,12 @@ impl Ledger {
             };
             match self.node_of_host(&host) {
                 Some(node) => self.take_page(&node, &part),
-                None => self.keep_homeless(host, part),
+                None => self.keep_unmatched(host, part),
             }
         }
     }
 
-    /// The devices that a page speaks of, as far as they are known.
+    /// The known devices that a page has readings for.
     pub fn devices_of<'p>(&self, page: &'p Page) -> Vec<(Name, &'p Reading)> {
         let of_host = |host: &Name| self.node_of_host(host);
         let mut all = Vec::new();
@@ -431,19 +440,33 @@ impl Ledger {
         all
     }
 
-    /// Keeps the last page of a host that is no node yet. Bounded, for a page can name any host it likes.
-    fn keep_homeless(&mut self, host: Name, page: Page) {
-        if self.unmatched_pages.len() < MOST_HOMELESS || self.unmatched_pages.contains_key(&host) {
-            self.unmatched_pages.insert(host, page);
+    /// Stores the last page of each exporter of a host that matches no node yet. Bounded, since a page can name any host.
+    fn keep_unmatched(&mut self, host: Name, page: Page) {
+        // Readings of model servers belong to their pods and were processed already.
+        let mut rows = page.readings.iter();
+        let Some(first) = rows.find(|row| row.scope != Scope::Serving) else {
+            return;
+        };
+        let full = self.unmatched_pages.len() >= MOST_UNMATCHED;
+        if full && !self.unmatched_pages.contains_key(&host) {
+            return;
         }
+        let pages = self.unmatched_pages.entry(host).or_default();
+        pages.retain(|old| !old.readings.iter().any(|row| is_same_row(row, first)));
+        if pages.len() >= MOST_PAGES {
+            pages.remove(0);
+        }
+        pages.push(page);
     }
 
-    pub(super) fn house_the_homeless(&mut self) {
+    pub(super) fn match_pages(&mut self) {
         for host in self.unmatched_pages.keys().cloned().collect::<Vec<_>>() {
             if let Some(node) = self.node_of_host(&host)
-                && let Some(page) = self.unmatched_pages.remove(&host)
+                && let Some(pages) = self.unmatched_pages.remove(&host)
             {
-                self.take_page(&node, &page);
+                for page in &pages {
+                    self.take_page(&node, page);
+                }
             }
         }
     }
@@ -454,8 +477,8 @@ impl Ledger {
         self.read_nodes.insert(node.clone());
     }
 
-    /// The node that calls itself `host`: by name, by the first part of its name, or by the tail of its
-    /// provider id (`aws:///us-east-1c/i-0abc`).
+    /// The node for `host`: by name, by the first part of its name, or by the tail of its provider id
+    /// (`aws:///us-east-1c/i-0abc`).
     fn node_of_host(&self, host: &Name) -> Option<Name> {
         if self
             .nodes
@@ -473,6 +496,12 @@ impl Ledger {
             _ => self.unseen_node(host),
         }
     }
+}
+
+/// True when two rows describe the same thing in the same dialect, so that their pages come from one exporter.
+fn is_same_row(one: &Reading, other: &Reading) -> bool {
+    (&one.dialect, one.scope, one.index) == (&other.dialect, other.scope, other.index)
+        && (&one.uuid, &one.pci, &one.slice) == (&other.uuid, &other.pci, &other.slice)
 }
 
 fn is_called(node: &NodeSeen, host: &str) -> bool {

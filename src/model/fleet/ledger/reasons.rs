@@ -51,7 +51,7 @@ fn kueue(word: &str, sentence: &str) -> &'static str {
         "OnHold" => "on-hold",
         "UnsatisfiedAdmissionChecks" => "admission-checks",
         "BlockedOnPreemptionGates" | "PreemptionGated" => "preemption-gated",
-        // Before 0.19 the sentence alone tells them apart.
+        // Before 0.19 only the message distinguishes them.
         _ if says("is inactive") || says("is stopped") => "queue-stopped",
         _ if says("doesn't exist") || says("not found") => "no-queue",
         _ if says("doesn't match") && says("namespace") => "namespace-refused",

@@ -1,4 +1,4 @@
-//! Nodes and jobs made anew where an observation touched them.
+//! Rebuilds the nodes and jobs that an observation affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::base::{Moment, ObjectKey};
-use crate::fleet::device::Pod;
+use crate::fleet::device::{Device, Pod};
 use crate::fleet::node::Node;
 use crate::fleet::observe::{NodeSeen, PodSeen};
 
@@ -16,21 +16,33 @@ use super::join::OnNode;
 use super::readings::NodeReadings;
 use super::{Ledger, jobs, join, unseen};
 
-/// One node's facts and what hangs on it.
+/// One node's facts and everything that depends on it.
 #[derive(Default)]
 pub(super) struct NodeState {
-    /// Absent while only pods or readings speak of the node.
+    /// Absent while only pods or readings name the node.
     pub(super) seen: Option<Arc<NodeSeen>>,
-    /// What `seen` says by itself.
-    pub(super) said: NodeLabels,
+    /// The labels of `seen` itself.
+    pub(super) labels: NodeLabels,
     /// Every pod bound to it, over or not.
     pub(super) pods: BTreeSet<ObjectKey>,
     pub(super) readings: NodeReadings,
     pub(super) built: Option<Arc<Node>>,
-    /// As of when that was put together.
+    /// When it was built.
     pub(super) built_at: Moment,
-    /// Devices of slices that several nodes reach, of which this node has them.
+    /// The last moment at which no reading of its allocated devices has become stale since its jobs were built.
+    fresh_until: Option<Moment>,
+    /// This node's devices in slices that several nodes reach.
     pub(super) wide: Vec<Spot>,
+}
+
+impl NodeState {
+    /// The last moment after `at` until which all readings of its allocated devices that are fresh stay so.
+    fn fresh_after(&self, at: Moment) -> Option<Moment> {
+        let devices = self.built.iter().flat_map(|node| &node.devices);
+        let allocated = devices.filter(|device| device.first_holder().is_some());
+        let ends = allocated.filter_map(Device::fresh_until);
+        ends.filter(|until| *until >= at).min()
+    }
 }
 
 fn on_node(
@@ -81,10 +93,10 @@ impl Ledger {
                 _ => on_node(&state.pods, &self.pods, &self.joined),
             };
             let seen = unseen::with_wants(&state.seen, seen, &pods.holders);
-            let chips = self.claims.chips(name, &state.wide, withheld);
+            let chips = self.claims.devices_of_node(name, &state.wide, withheld);
             let unlisted;
             let said = match state.seen {
-                Some(_) => &state.said,
+                Some(_) => &state.labels,
                 None => {
                     let mut said = NodeLabels::of(&seen, &self.policy, &mut self.names);
                     said.product = given.get(name).cloned();
@@ -109,8 +121,9 @@ impl Ledger {
             state.built_at = at;
             let built = unseen::shown(&state.seen, node);
             self.changed.shapes |= is_reshaped(state.built.as_deref(), built.as_deref());
-            // A job's places and utilization hang on its devices, those of the old picture included.
+            // A job's places and utilization depend on its devices, those of the old state included.
             let old = std::mem::replace(&mut state.built, built);
+            state.fresh_until = state.fresh_after(at);
             let old = old.iter().filter(|_| !only_read);
             let pods = old.chain(&state.built).flat_map(|node| &node.pods);
             let mut last = None;
@@ -121,6 +134,18 @@ impl Ledger {
                 };
             }
             self.changed.nodes = true;
+        }
+    }
+
+    /// Marks the jobs of devices whose readings have become stale: nothing else says that their utilization is unknown now.
+    pub(super) fn age_readings(&mut self, at: Moment) {
+        for state in self.nodes.values_mut() {
+            if state.fresh_until.is_none_or(|until| until >= at) {
+                continue;
+            }
+            state.fresh_until = state.fresh_after(at);
+            let pods = state.built.iter().flat_map(|node| &node.pods);
+            self.read_jobs.extend(pods.map(|pod| pod.job.clone()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the pods of a node still have to be given, by resource.
+//! Unserved requests of a node's pods, by resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::base::ObjectKey;
 use crate::fleet::device::Pod;
 
-/// What each pod still has to be given, by resource.
+/// Unserved requests of each pod, by resource.
 pub(super) struct PodRequests<'a> {
     pods: BTreeMap<&'a ObjectKey, (&'a Arc<Pod>, BTreeMap<&'a str, u32>)>,
 }
 
 impl<'a> PodRequests<'a> {
-    /// Of these pods; those that claims have served want nothing more.
+    /// The requests of these pods, without those in `served`, whose claims are allocated already.
     pub(super) fn of(pods: &'a [Arc<Pod>], served: &BTreeSet<ObjectKey>) -> Self {
         let wants = |pod: &'a Arc<Pod>| {
             let by_resource = pod
@@ -30,8 +30,8 @@ impl<'a> PodRequests<'a> {
         }
     }
 
-    /// One device or slice of a resource that `fits` for the pod of this key, when it is here at all. A
-    /// pod that is named beyond what it asks for is believed: the exporter sees the process.
+    /// Takes one device or slice of a resource that `fits` for the pod of this key, if it is in the list. A pod that is named
+    /// for more than it requests is accepted: the exporter sees the process.
     pub(super) fn take(
         &mut self,
         key: &ObjectKey,
@@ -48,15 +48,15 @@ impl<'a> PodRequests<'a> {
         Some(Arc::clone(pod))
     }
 
-    /// True while the pod of this key still wants something that `fits`.
-    pub(super) fn asks(&self, key: &ObjectKey, fits: impl Fn(&str) -> bool) -> bool {
+    /// True while the pod of this key has an unserved request that `fits`.
+    pub(super) fn has_unserved(&self, key: &ObjectKey, fits: impl Fn(&str) -> bool) -> bool {
         self.pods.get(key).is_some_and(|(_, left)| {
             left.iter()
                 .any(|(resource, count)| *count > 0 && fits(resource))
         })
     }
 
-    /// The next pod, oldest binding first, that still wants something that `fits`.
+    /// The next pod, oldest binding first, with an unserved request that `fits`.
     pub(super) fn next(&mut self, fits: impl Fn(&str) -> bool) -> Option<Arc<Pod>> {
         let (pod, left) = self
             .pods

@@ -1,4 +1,4 @@
-//! What decides who is admitted, besides queues and their doors: flavors, topologies, budgets and configurations.
+//! Rules of admission besides queues: flavors, topologies, budgets and configurations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fleet::queue::{Queue, QueueKey, QueueKind, QueueSystem};
 use super::Ledger;
 
 impl Ledger {
-    /// Folds an observation of a rule; every other observation is none of this.
+    /// Folds an observation of a rule; ignores every other observation.
     pub(super) fn see_rule(&mut self, observation: Observation) {
         match observation {
             Observation::Flavor(flavor) => {
@@ -45,7 +45,7 @@ impl Ledger {
         }
     }
 
-    /// The queues of `govern` with what their admitted jobs hold: no object of the cluster says it.
+    /// The queues of `govern` with the devices allocated to their admitted jobs, which no object of the cluster has.
     pub(super) fn with_govern_usage(
         &self,
         queues: Arc<[Arc<Queue>]>,

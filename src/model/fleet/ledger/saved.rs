@@ -1,11 +1,11 @@
-//! What a ledger knows that the last observation of each object does not say, as a value that can be written to a file.
+//! The state of a ledger beyond the last observation of each object, as a value that can be written to a file.
 //!
-//! Objects are not in it: a keyframe has them as observations. This is what the ledger adds up or remembers: the last
-//! readings by dialect, since when a device idles, whom its exporter named, how long past jobs ran.
+//! Objects are not in it: a keyframe has them as observations. It has what the ledger adds up or remembers: the last
+//! readings by dialect, since when a device idles, the pod that its exporter named, how long past jobs ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::base::{Moment, Name};
 use crate::fleet::job::JobKey;
@@ -22,21 +22,49 @@ use super::serving::Servers;
 #[serde(default)]
 pub struct SavedLedger {
     nodes: BTreeMap<Name, NodeReadings>,
-    unmatched_pages: BTreeMap<Name, Page>,
+    #[serde(deserialize_with = "pages_of_each")]
+    unmatched_pages: BTreeMap<Name, Vec<Page>>,
     serving: Servers,
     runs: Runs,
-    /// As of when each node was put together: what its exporters said may have been too old since.
+    /// When each node was built: its exporters' readings may have become too old since.
     nodes_at: BTreeMap<Name, Moment>,
     jobs_at: BTreeMap<JobKey, Moment>,
 }
 
+/// Files of before keep one page a host.
+fn pages_of_each<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<Name, Vec<Page>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Pages {
+        Several(Vec<Page>),
+        One(Box<Page>),
+    }
+    let read = BTreeMap::<Name, Pages>::deserialize(from)?;
+    let all = read.into_iter().map(|(host, pages)| match pages {
+        Pages::Several(pages) => (host, pages),
+        Pages::One(page) => (host, vec![*page]),
+    });
+    Ok(all.collect())
+}
+
 impl SavedLedger {
+    /// The part that the next program takes over: runtimes of past jobs. The rest is read again.
+    #[must_use]
+    pub fn handed_on(self) -> Self {
+        Self {
+            runs: self.runs.handed_on(),
+            ..Self::default()
+        }
+    }
+
     /// Hands over the values of every row of readings, always in the same order: a file keeps them in columns.
     pub fn visit_signals(&mut self, mut take: impl FnMut(&mut Signals)) {
         for readings in self.nodes.values_mut() {
             readings.visit(&mut take);
         }
-        for page in self.unmatched_pages.values_mut() {
+        for page in self.unmatched_pages.values_mut().flatten() {
             for reading in &mut page.readings {
                 take(&mut reading.signals);
             }
@@ -76,7 +104,7 @@ impl Ledger {
     /// Takes back what was saved. The objects that it is about have been applied before.
     pub fn restore(&mut self, saved: SavedLedger) {
         for (name, readings) in saved.nodes {
-            // A node that has gone since holds no readings.
+            // A node deleted since has no readings.
             if let Some(state) = self.nodes.get_mut(&name) {
                 state.readings = readings;
                 self.dirty_nodes.insert(name);
@@ -86,7 +114,7 @@ impl Ledger {
         self.serving = saved.serving;
         self.runs = saved.runs;
         self.settle_claims();
-        // Each is put together as of when it was, and not as of the next picture.
+        // Each is built as of its own time, and not as of the next snapshot.
         let mut nodes: BTreeMap<Moment, BTreeSet<Name>> = BTreeMap::new();
         for (name, at) in saved.nodes_at {
             if self.dirty_nodes.remove(&name) {

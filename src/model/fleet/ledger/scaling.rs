@@ -1,8 +1,7 @@
-//! What makes nodes and pods come and go: kept as it is told, and joined to the pools that its nodes are in.
+//! Autoscaling objects: stored as observed, and joined to the pools of their nodes.
 //!
-//! Karpenter writes the name of the NodePool on each node. The cluster autoscaler knows a node group by the name that its cloud gave
-//! it, which stands on no node: it is found by what each cloud makes of a pool's or a node's name, and where that finds nothing,
-//! nothing is guessed.
+//! Karpenter sets the NodePool's name on each node. The cluster autoscaler knows a node group by its cloud name, which is on no
+//! node: it is matched by how each cloud derives it from a pool's or a node's name; without a match there is no join.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::fleet::siting::Operator;
 
 use super::{Ledger, tables, wide};
 
-/// Everything of it, as last told.
+/// All autoscaling objects, as last observed.
 #[derive(Default)]
 pub(super) struct ScalingTables {
     node_pools: BTreeMap<Name, Scaler>,
@@ -35,7 +34,7 @@ pub(super) struct ScalingTables {
 }
 
 impl Ledger {
-    /// Takes in one observation of this part; true when something visible may have changed.
+    /// Folds one observation of an autoscaling object; true when something visible may have changed.
     pub(super) fn see_scaling(&mut self, observation: Observation) -> bool {
         match observation {
             Observation::NodePool(pool) => {
@@ -119,7 +118,7 @@ impl ScalingTables {
         }
     }
 
-    /// Everything as it stands now, scalers with the pools that these nodes are in.
+    /// All objects as of now, scalers with the pools of these nodes.
     pub(super) fn publish(&mut self, nodes: &[Arc<Node>], nodes_changed: bool) -> (Scaling, bool) {
         let claims_changed = self.claims.is_changed();
         self.published.claims = self.claims.publish();
@@ -127,7 +126,7 @@ impl ScalingTables {
         self.published.pod_scalers = self.pod_scalers.publish();
         self.published.scaled_objects = self.scaled_objects.publish();
         let changed = std::mem::take(&mut self.changed);
-        // Nodes change with every reading: where nothing scales them there is nothing to join.
+        // Nodes change with every reading: without scalers there is nothing to join.
         let any = !self.node_pools.is_empty() || !self.groups.is_empty();
         let moved = any && nodes_changed && self.have_moved(nodes);
         let joins = changed || (any && claims_changed) || moved;
@@ -149,8 +148,8 @@ impl ScalingTables {
         (self.published.clone(), joins)
     }
 
-    /// Whether a node has come, gone, or is another object or in another pool than when this was last asked: most that changes is
-    /// a reading.
+    /// Whether a node was added, deleted, replaced or moved to another pool since the last call: most changes are
+    /// readings.
     fn have_moved(&mut self, nodes: &[Arc<Node>]) -> bool {
         let now = || nodes.iter().filter(|node| !node.devices.is_empty());
         let is_same = |(node, (seen, pool)): (&Arc<Node>, &(Arc<NodeSeen>, Name))| {
@@ -165,7 +164,7 @@ impl ScalingTables {
         true
     }
 
-    /// What only the claims of a node pool tell: how many nodes it is to have, and that it is adding some.
+    /// Facts that only the claims of a node pool have: its desired node count, and whether it is adding nodes.
     fn complete(&self, scaler: &mut Scaler) {
         if scaler.kind != ScalerKind::NodePool {
             return;
@@ -187,7 +186,7 @@ impl ScalingTables {
     }
 }
 
-/// Labels of a node that name its group as the autoscaler may call it.
+/// Node labels with the group's name as the autoscaler may report it.
 const GROUP_LABELS: [&str; 12] = [
     "stokehold.dev/pool",
     "cloud.google.com/gke-nodepool",
@@ -223,7 +222,7 @@ impl<'a> Index<'a> {
             if let Some(pool) = labels.get(NODE_POOL) {
                 let pools = index.node_pools.entry(pool).or_default();
                 pools.insert(&node.pool);
-                // Karpenter's nodes are nobody else's.
+                // Nodes of Karpenter belong to no other scaler.
                 continue;
             }
             for machine in machines(node) {
@@ -291,13 +290,13 @@ fn machines(node: &Node) -> Vec<String> {
     all
 }
 
-/// A way to look a node group up.
+/// A key for the lookup of a node group.
 enum Handle<'a> {
     Machine(String),
     Label(&'a str),
 }
 
-/// The ways to look a node group up by the name that its cloud gave it, the surest first.
+/// The keys for the lookup of a node group by its cloud name, the most certain first.
 ///
 /// Sources: names that EKS, eksctl, kOps, GKE, AKS and Cluster API give to groups.
 fn handles(name: &str) -> Vec<Handle<'_>> {
@@ -343,14 +342,14 @@ fn handles(name: &str) -> Vec<Handle<'_>> {
 }
 
 /// How far a pool's size may go by itself.
-pub(super) struct Bounds {
+pub(super) struct PoolSizeBounds {
     pub(super) min: Option<u32>,
     pub(super) max: Option<u32>,
     pub(super) mode: PoolMode,
 }
 
 /// The bounds of a pool whose nodes all belong to scalers of this pool alone.
-pub(super) fn bounds(pool: &Name, nodes: &[&Node], scaling: &Scaling) -> Option<Bounds> {
+pub(super) fn bounds(pool: &Name, nodes: &[&Node], scaling: &Scaling) -> Option<PoolSizeBounds> {
     let scalers: Vec<&Scaler> = scaling.of_pool(pool).collect();
     let kind = scalers.first()?.kind;
     let fixed = |scaler: &&Scaler| {
@@ -371,7 +370,7 @@ pub(super) fn bounds(pool: &Name, nodes: &[&Node], scaling: &Scaling) -> Option<
             .iter()
             .all(|node| karpenters(node) == (kind == ScalerKind::NodePool));
     if !whole {
-        return Some(Bounds {
+        return Some(PoolSizeBounds {
             min: None,
             max: None,
             mode,
@@ -383,14 +382,14 @@ pub(super) fn bounds(pool: &Name, nodes: &[&Node], scaling: &Scaling) -> Option<
             .map(|scaler| of(scaler))
             .try_fold(0u32, |sum, one| Some(sum.saturating_add(one?)))
     };
-    Some(Bounds {
+    Some(PoolSizeBounds {
         min: sum(&|scaler| scaler.min),
         max: sum(&|scaler| scaler.max.or_else(|| by_devices(scaler, nodes))),
         mode,
     })
 }
 
-/// The most nodes that a bound on devices leaves, where the node pool makes one kind of machine only.
+/// The most nodes within a bound on devices, where the node pool creates one kind of machine only.
 fn by_devices(scaler: &Scaler, nodes: &[&Node]) -> Option<u32> {
     let machine = scaler.requirements.iter().any(|wanted| {
         wanted.key.as_str() == "node.kubernetes.io/instance-type"

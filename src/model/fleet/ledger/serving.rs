@@ -16,7 +16,7 @@ use crate::fleet::signal::{Kind, Signal, Signals};
 
 use super::Ledger;
 
-/// A page can name any pod it likes: those beyond this many that nobody knows are left out.
+/// Maximum number of unknown pods that pages may name; more are ignored.
 const MOST_UNKNOWN: usize = 4096;
 
 /// Words older than this many of their intervals are no longer the server's.
@@ -26,12 +26,12 @@ const HOLDS_INTERVALS: u32 = 10;
 /// long.
 const HALF_WINDOW: Duration = Duration::from_secs(150);
 
-/// A queue grows over so many readings.
+/// Number of readings over which a queue must grow.
 const TREND: usize = 3;
 
-/// What one dialect last said of a pod's models.
+/// The latest metrics of a pod's models in one dialect.
 #[derive(Clone, Serialize, Deserialize)]
-struct Said {
+struct ServingReading {
     dialect: Name,
     at: Moment,
     interval: Duration,
@@ -61,8 +61,8 @@ struct Mark {
     histograms: Vec<Histogram>,
 }
 
-impl Said {
-    /// Remembers what came before this page. A server that was restarted begins anew: what it counted before is no part of a window.
+impl ServingReading {
+    /// Keeps the marks of the previous page. After a restart a server begins again: its counts from before are in no window.
     fn remember(&mut self, before: &mut Self) {
         for ((model, now), kept) in self.models.iter().zip(&mut self.kept) {
             let place = before.models.iter().position(|(old, _)| old == model);
@@ -72,7 +72,7 @@ impl Said {
             };
             let old = std::mem::take(old);
             if self.at <= before.at {
-                // Nothing newer: what is remembered stands.
+                // Nothing newer: the previous marks are kept.
                 kept.marks = old.marks;
                 kept.waiting = old.waiting;
                 continue;
@@ -121,9 +121,9 @@ fn restarted_histograms(then: &[Histogram], now: &[Histogram]) -> bool {
     })
 }
 
-/// What every serving pod last said.
+/// The latest metrics of every serving pod.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct Servers(BTreeMap<ObjectKey, Vec<Said>>);
+pub(super) struct Servers(BTreeMap<ObjectKey, Vec<ServingReading>>);
 
 impl Servers {
     /// Hands over the values of every model, always in the same order.
@@ -147,7 +147,7 @@ impl Servers {
         self.0.remove(pod);
     }
 
-    /// What the pods of one job say together; `None` when none of them said anything lately.
+    /// The merged metrics of a job's pods; `None` when none of them has recent ones.
     pub(super) fn of<'p>(
         &self,
         policy: &Policy,
@@ -210,10 +210,10 @@ impl Servers {
     }
 }
 
-/// What the servers of one model said.
+/// The metrics of the servers of one model.
 struct Gathered<'s> {
     model: Option<&'s Name>,
-    parts: Vec<(&'s Said, usize, &'s Signals)>,
+    parts: Vec<(&'s ServingReading, usize, &'s Signals)>,
 }
 
 impl Gathered<'_> {
@@ -232,7 +232,7 @@ impl Gathered<'_> {
     }
 
     /// What is remembered of each server, with the totals that its window begins with.
-    fn windows(&self) -> impl Iterator<Item = (&Said, &Signals, &Kept, &Mark)> {
+    fn windows(&self) -> impl Iterator<Item = (&ServingReading, &Signals, &Kept, &Mark)> {
         self.parts.iter().filter_map(|(said, at, signals)| {
             let kept = said.kept.get(*at)?;
             let from = kept.marks.first().filter(|mark| mark.at < said.at)?;
@@ -311,7 +311,7 @@ impl Gathered<'_> {
 }
 
 impl Ledger {
-    /// Takes what a page says of servers of models.
+    /// Takes the metrics of model servers from a page.
     pub(super) fn read_servers(&mut self, page: &Page) {
         let served = page
             .readings
@@ -332,7 +332,7 @@ impl Ledger {
             if !bounded && !self.pods.contains_key(pod) {
                 continue;
             }
-            let mut said = Said {
+            let mut said = ServingReading {
                 dialect: dialect.clone(),
                 at: page.at,
                 interval: page.interval,
@@ -364,7 +364,7 @@ impl Ledger {
                 if ahead.millis() == 0 {
                     said.remember(old);
                 }
-                // (A clock that went far back: what was counted by it is no part of a window.)
+                // (After a clock was set far back, its counts are in no window.)
             }
             match old {
                 Some(old) => *old = said,

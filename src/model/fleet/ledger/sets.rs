@@ -1,4 +1,4 @@
-//! Pod sets of jobs, and one copy of what many pods say alike.
+//! Pod sets of jobs, and sharing of equal values between pods.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::fleet::device::Pod;
 use crate::fleet::observe::{Resources, WorkloadSeen};
 use crate::fleet::siting::{PodSet, Siting, TopologyConstraint};
 
-/// Sitings in use. Those that nobody holds any more are dropped now and then.
+/// Sitings in use. Unreferenced ones are dropped from time to time.
 #[derive(Default)]
 pub(super) struct Shared {
     sitings: FxHashSet<Arc<Siting>>,
@@ -18,7 +18,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The one copy of this siting.
+    /// The shared copy of this siting.
     pub(super) fn siting(&mut self, siting: Arc<Siting>) -> Arc<Siting> {
         if let Some(known) = self.sitings.get(&siting) {
             return Arc::clone(known);
@@ -28,7 +28,7 @@ impl Shared {
         siting
     }
 
-    /// The one copy of these pod sets.
+    /// The shared copy of these pod sets.
     pub(super) fn sets(&mut self, sets: Arc<[PodSet]>) -> Arc<[PodSet]> {
         if let Some(known) = self.sets.get(&sets) {
             return Arc::clone(known);
@@ -47,7 +47,7 @@ impl Shared {
     }
 }
 
-/// The pod sets of pods that have nobody else to tell them: those that ask for the same, together.
+/// Pod sets of pods without a workload: pods with equal requests form a set.
 pub(super) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
     let mut sets: Vec<PodSet> = Vec::new();
     for pod in pods.iter().filter(|pod| !pod.seen.phase.is_over()) {
@@ -75,8 +75,7 @@ pub(super) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
     sets.into()
 }
 
-/// The pod sets of the highest workloads that say them, in name order; one that says none counts by its
-/// largest pod.
+/// The pod sets of the highest workloads, in name order; a workload without pod sets counts by its largest pod.
 pub(super) fn of_workloads<'a>(
     workloads: impl Iterator<Item = &'a Arc<WorkloadSeen>>,
 ) -> Arc<[PodSet]> {
@@ -106,7 +105,7 @@ pub(super) fn of_workloads<'a>(
     sets.into()
 }
 
-/// The same sets, with this wish where they have none.
+/// The same sets, with this topology request where they have none.
 pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyConstraint) -> Arc<[PodSet]> {
     sets.iter()
         .cloned()
@@ -117,7 +116,7 @@ pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyConstraint) -> 
         .collect()
 }
 
-/// How many of `min` pods ask for devices, when the sets' pods come up evenly.
+/// Number of `min` pods that request devices, when the sets' pods start evenly.
 pub(super) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
     let all = u64::from(pods(sets));
     let asking: u64 = sets
@@ -132,21 +131,21 @@ pub(super) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
     u32::try_from(part).unwrap_or(u32::MAX)
 }
 
-/// Devices that these pod sets ask for in all.
+/// Devices that these pod sets request in total.
 pub(super) fn devices(sets: &[PodSet]) -> u32 {
     sets.iter()
         .map(|set| set.request.device_count().saturating_mul(set.count))
         .fold(0, u32::saturating_add)
 }
 
-/// Pods in all.
+/// Pods in total.
 pub(super) fn pods(sets: &[PodSet]) -> u32 {
     sets.iter()
         .map(|set| set.count)
         .fold(0, u32::saturating_add)
 }
 
-/// What one pod of the set that asks for most asks for, and its node selector.
+/// The pod set with the largest request per pod.
 pub(super) fn largest(sets: &[PodSet]) -> Option<&PodSet> {
     let weight = |request: &Resources| (request.device_count(), request.cpu_milli);
     sets.iter()

@@ -9,8 +9,8 @@ use super::offer::{Offer, Offered};
 /// More slices than this on one node are a mistake.
 const MOST: usize = 4096;
 
-/// Cuts devices into the slices that no exporter shows, and says of each slice which resource asks for it. Of the devices that are
-/// offered whole, or that pods ask for whole, the first stay whole.
+/// Adds the slices that no exporter shows to devices, each with its resource. Of the devices that are
+/// offered as a whole, or that pods request as a whole, the first are not sliced.
 pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names: &mut Names) {
     if offer.replicas > 1 {
         for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
@@ -21,9 +21,9 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
         return;
     }
     let Some(grid) = &offer.grid else { return };
-    let mut left = tell(devices, &offer.slices);
-    // Without exporters first, since what is read of a device is all that it has. Then in what room is left, and last
-    // beyond it: what the node offers is there, wherever it is.
+    let mut left = assign_resources(devices, &offer.slices);
+    // Devices without exporter readings first, since a read device has all its slices. Then in the remaining room, and last
+    // beyond it: every offered slice is shown on some device.
     let single = offer
         .slices
         .iter()
@@ -51,8 +51,8 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
     share(devices, &offer.slices, names);
 }
 
-/// Says of each slice that is read which resource asks for it, and counts what is offered besides.
-fn tell(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile, u32)> {
+/// Sets the resource of each slice that an exporter reports, and counts the remaining offered slices.
+fn assign_resources(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile, u32)> {
     let mut left: Vec<(Profile, u32)> = offered
         .iter()
         .map(|one| (one.profile.clone(), one.count))
@@ -81,7 +81,7 @@ fn tell(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile, u32)> {
     left
 }
 
-/// Lays the instances that are left out on these devices, as far as they have room.
+/// Places the remaining instances on these devices, where they fit.
 fn lay_in(
     devices: &mut [Device],
     at: &[usize],

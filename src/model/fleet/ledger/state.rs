@@ -1,4 +1,4 @@
-//! Where a job stands, why it waits, how it failed: judged from its workloads, pods and its queueing system.
+//! State, reason for waiting and failure of a job, from its workloads, pods and queueing system.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
 use crate::fleet::govern::{KUEUE_QUEUE, QUEUE, is_hold};
 use crate::fleet::job::{Gang, JobState};
-use crate::fleet::observe::{Failure, Phase, WorkloadSeen};
+use crate::fleet::observe::{Phase, WorkloadFailure, WorkloadSeen};
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::siting::PodSet;
 
 use super::{reasons, sets};
 
-/// Everything that a job is judged by.
+/// The inputs for a job's state.
 pub(super) struct JobFacts<'a> {
     /// The job's own object, where it is known.
     pub(super) top: Option<&'a Arc<WorkloadSeen>>,
@@ -22,7 +22,7 @@ pub(super) struct JobFacts<'a> {
     pub(super) workloads: &'a [&'a Arc<WorkloadSeen>],
     /// Its pods that ask for devices.
     pub(super) pods: &'a [&'a Arc<Pod>],
-    /// Its queueing system's word.
+    /// Its state in its queueing system.
     pub(super) admission: Option<&'a Admission>,
     /// Its gang.
     pub(super) gang: Option<Gang>,
@@ -40,13 +40,13 @@ impl<'a> JobFacts<'a> {
                 && self.workloads.iter().all(|workload| workload.suspended))
     }
 
-    /// A pod of it ran, or runs.
+    /// True when one of its pods has started.
     pub(super) fn has_run(&self) -> bool {
         self.top.is_some_and(|top| top.failed_pods > 0)
             || self.pods.iter().any(|pod| pod.seen.started.is_some())
     }
 
-    /// A queueing system that has not admitted it.
+    /// The queueing system that has not admitted it, if any.
     fn held_back(&self) -> Option<&'a Admission> {
         self.admission.filter(|admission| {
             let seen = &admission.seen;
@@ -55,12 +55,12 @@ impl<'a> JobFacts<'a> {
         })
     }
 
-    /// In a queue of Kueue, which has made no Workload for it (yet).
+    /// True in a Kueue queue while Kueue has created no Workload for it.
     fn is_unseen(&self) -> bool {
         self.queue_system == QueueSystem::Kueue && self.admission.is_none()
     }
 
-    /// In a queue of Kueue, whose Workload says nothing yet: neither admitted nor why not.
+    /// True in a Kueue queue while its Workload has no condition: neither admitted nor a reason.
     fn is_undecided(&self) -> bool {
         let says_nothing = self.admission.is_none_or(|admission| {
             let seen = &admission.seen;
@@ -69,7 +69,7 @@ impl<'a> JobFacts<'a> {
         self.queue_system == QueueSystem::Kueue && says_nothing
     }
 
-    /// Held by a queueing system rather than by a person.
+    /// True when a queueing system, rather than a user, suspends it.
     fn is_queued(&self) -> bool {
         const QUEUES: [&str; 2] = [KUEUE_QUEUE, QUEUE];
         if let Some(admission) = self.admission
@@ -107,7 +107,7 @@ pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
         .filter(|pod| pod.seen.phase == Phase::Running && pod.seen.deleted.is_none())
         .count();
     let leaving = live.iter().filter(|pod| pod.seen.deleted.is_some()).count();
-    // Where the job's own object is not known, its queueing system may still say that it has ended.
+    // Without the job's own object, its queueing system may still report the outcome.
     let outcome = match top {
         Some(top) => top.outcome,
         None => admission.and_then(|admission| admission.seen.outcome),
@@ -127,7 +127,7 @@ pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
     if standing.suspended() {
         return match (bound > 0, standing.is_queued()) {
             (true, _) => JobState::Finishing,
-            // A queueing system holds what it has not admitted: to its owner that is waiting.
+            // Suspended by a queueing system until admission: pending.
             (false, true) => JobState::Waiting,
             (false, false) => JobState::Suspended,
         };
@@ -161,13 +161,13 @@ pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
     }
 }
 
-/// How long after a job began its first pods may be made: those of later are made anew.
+/// How long after a job's start its first pods may be created: later pods are recreated ones.
 const FIRST_PODS: Duration = Duration::from_secs(300);
-/// Within this time of its making, what a controller says of a job was so from the start.
+/// A condition set within this time after the job's creation counts as set at creation.
 const SAME_TIME: Duration = Duration::from_secs(10);
 
-/// When the first pod of a job ran, where its pods are the first that it has had since it `said` that it started: they may have
-/// waited for nodes long since. `None` where pods came before them.
+/// When the first pod of a job ran, where its pods are the first since its start in `said`: they may have waited for nodes
+/// before. `None` where earlier pods existed.
 pub(super) fn first_run(said: Moment, pods: &[&Arc<Pod>]) -> Option<Moment> {
     let made = pods.iter().map(|pod| pod.seen.created).min()?;
     let ran = pods.iter().filter_map(|pod| pod.seen.started).min()?;
@@ -185,8 +185,10 @@ pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
         let failure = pod.seen.failure.as_ref();
         failure.and_then(|failure| failure.last_eviction)
     });
-    // What Kueue starts was suspended from the first: its going on tells nothing.
-    let by_kueue = standing.admission.is_some();
+    // A job of Kueue is suspended at creation: its resumption proves no earlier run.
+    let by_kueue = standing
+        .admission
+        .is_some_and(|admission| admission.system() == QueueSystem::Kueue);
     let suspended = standing.top.and_then(|top| {
         let mut conditions = top.conditions.iter();
         conditions
@@ -212,13 +214,13 @@ pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
     let anew = pending
         .or(queued)
         .filter(|made| standing.has_run() || *made > begun.plus(FIRST_PODS));
-    // What was made suspended says so from its first seconds on.
+    // A job created as suspended has the condition from its first seconds.
     let suspended = suspended.filter(|since| *since > created.plus(SAME_TIME));
     let lost = evictions.chain(of_pods).chain(suspended).chain(anew).max();
     lost.unwrap_or(created).max(created)
 }
 
-/// Why it waits or is held: our word and a sentence.
+/// Reason why it waits or is suspended: code and sentence.
 pub(super) fn reason(
     standing: &JobFacts<'_>,
     state: JobState,
@@ -298,20 +300,23 @@ pub(super) fn reason(
     if pods.iter().all(|pod| pod.seen.phase.is_over()) {
         return (
             Some("no-pods"),
-            Name::new("its controller has made no pods"),
+            Name::new("its controller has created no pods"),
         );
     }
-    (Some("incomplete"), Name::new("not all of its gang runs"))
+    (
+        Some("incomplete"),
+        Name::new("not all pods of its gang run"),
+    )
 }
 
-/// The worst that its pods tell: what stands before what is over, then an exit code before a restart; else what its own object or
-/// its last eviction says.
-pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
+/// The worst failure of its pods: a present one before a past one, then an exit code before a restart; else that of its own
+/// object or its last eviction.
+pub(super) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
     let JobFacts { top, pods, .. } = *standing;
     let eviction = standing
         .admission
         .and_then(|admission| admission.seen.evictions.first());
-    let mut told: Vec<&Failure> = pods
+    let mut told: Vec<&WorkloadFailure> = pods
         .iter()
         .filter_map(|pod| pod.seen.failure.as_ref())
         .collect();
@@ -333,7 +338,7 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
         )
     });
     if let Some(worst) = told.first() {
-        return Some(Failure {
+        return Some(WorkloadFailure {
             restarts,
             last_eviction,
             ..(*worst).clone()
@@ -343,21 +348,21 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
         let condition = top.conditions.iter().find(|condition| {
             condition.kind.as_str() == "Failed" && condition.status == Some(true)
         });
-        return Some(Failure {
+        return Some(WorkloadFailure {
             message: condition.map_or_else(
                 || Name::from(format!("{} of its pods failed", top.failed_pods)),
                 |condition| condition.message.clone(),
             ),
             last_eviction,
-            ..Failure::default()
+            ..WorkloadFailure::default()
         });
     }
-    eviction.map(|eviction| Failure {
+    eviction.map(|eviction| WorkloadFailure {
         message: match eviction.message.is_empty() {
             true => eviction.reason.clone(),
             false => Name::from(format!("{}: {}", eviction.reason, eviction.message)),
         },
         last_eviction,
-        ..Failure::default()
+        ..WorkloadFailure::default()
     })
 }

@@ -1,4 +1,4 @@
-//! Lists of a table, from their first object to their last: what a whole list does not mention has gone.
+//! Lists of a table, from their first object to their last: an object missing from a complete list was deleted.
 
 use crate::base::{Name, ObjectKey};
 use crate::fleet::fleet::Known;

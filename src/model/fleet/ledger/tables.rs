@@ -1,4 +1,4 @@
-//! Small tables that the fleet shows as they are, and the tree of queues with their doors.
+//! Small tables that are published unchanged, and the tree of queues with their LocalQueues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fleet::queue::{
 };
 use crate::fleet::scheduling::KueueConfig;
 
-/// Rows of one kind in key order, published as they stand.
+/// Rows of one kind in key order, published without a copy.
 pub(super) struct RowTable<K, T> {
     rows: BTreeMap<K, Arc<T>>,
     published: Arc<[Arc<T>]>,
@@ -94,7 +94,7 @@ pub(super) struct Published {
     pub(super) govern: Option<Arc<GovernState>>,
 }
 
-/// What a row of a table of queues is called in the tree.
+/// The key in the queue tree of a row of a table of queues.
 fn queue_key(table: Table, name: &Name) -> Option<QueueKey> {
     let (system, kind) = match table {
         Table::ClusterQueues => (QueueSystem::Kueue, QueueKind::Queue),
@@ -110,7 +110,7 @@ fn queue_key(table: Table, name: &Name) -> Option<QueueKey> {
     })
 }
 
-/// The cluster queue of this name: what Kueue's doors lead to.
+/// The ClusterQueue of this name: the target of Kueue's LocalQueues.
 fn behind(door: &Name) -> QueueKey {
     QueueKey {
         system: QueueSystem::Kueue,
@@ -135,7 +135,7 @@ impl Tables {
         is_new
     }
 
-    /// The door's old and new state; `None` when nothing changed.
+    /// Stores a LocalQueue; true when it is new or has another ClusterQueue.
     pub(super) fn see_door(&mut self, door: Door) -> bool {
         let key = door.key.clone();
         let old = self.doors.get(&key).cloned();
@@ -166,7 +166,7 @@ impl Tables {
         self.dirty.insert(behind(&door.queue));
     }
 
-    /// The queue behind a namespace's door.
+    /// The ClusterQueue of a LocalQueue.
     pub(super) fn behind_door(&self, key: &ObjectKey) -> Option<&Name> {
         self.doors.get(key).map(|door| &door.queue)
     }
@@ -241,19 +241,19 @@ impl Tables {
         changed
     }
 
-    /// True when a priority changed by which jobs may be ordered.
+    /// Stores a priority class; true when it changed.
     pub(super) fn see_class(&mut self, class: PriorityClass) -> bool {
         self.classes.see((class.kind, class.name.clone()), class)
     }
 
-    /// The priority that a class of pods stands for.
+    /// The priority value of a priority class.
     pub(super) fn priority(&self, kind: PriorityKind, class: &Name) -> Option<i32> {
         self.classes
             .get(&(kind, class.clone()))
             .map(|class| class.value)
     }
 
-    /// The table that an observed row of this shelf belongs to, with its key there.
+    /// The keys of a table's rows.
     pub(super) fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
         let wide = |name: &Name| ObjectKey {
             namespace: Name::default(),
@@ -329,7 +329,7 @@ impl Tables {
         }
     }
 
-    /// Everything as it stands now.
+    /// Publishes the current state.
     pub(super) fn publish(&mut self) -> Published {
         for key in std::mem::take(&mut self.dirty) {
             match self.build(&key) {
@@ -352,7 +352,7 @@ impl Tables {
         }
     }
 
-    /// A queue with its doors. A cohort that queues name exists, whether it has an object or not.
+    /// A queue with its LocalQueues. A cohort that queues name exists, with or without an object.
     fn build(&self, key: &QueueKey) -> Option<Queue> {
         let mut queue = match self.queues.get(key) {
             Some(seen) => (**seen).clone(),

@@ -8,7 +8,6 @@ use crate::fleet::device::{Attribution, TeamSource};
 use crate::fleet::job::JobState;
 use crate::fleet::observe::{Lost, LostKind, Phase};
 use crate::fleet::reading::Scope;
-use crate::fleet::signal::{Signal, Signals};
 
 fn holders(fleet: &Fleet, node: &str) -> Vec<(Option<String>, Attribution)> {
     let node = fleet.node(node).expect("there");
@@ -251,7 +250,7 @@ fn a_time_sliced_node_has_its_boards_and_their_shares() {
 }
 
 #[test]
-fn idle_means_held_long_enough_and_seen_doing_nothing() {
+fn idle_means_allocated_beyond_grace_with_readings_of_no_work() {
     let base = [
         node("a", &[("nvidia.com/gpu", 3)], &[]),
         pod("p", Some("a"), &[("nvidia.com/gpu", 2)]),
@@ -491,68 +490,4 @@ fn a_node_knows_its_pods_without_devices() {
     over.phase = Phase::Succeeded;
     ledger.apply(Observation::Pod(Box::new(over)));
     assert_eq!(others(&ledger.publish(NOW)), []);
-}
-
-#[test]
-fn a_host_is_found_by_name_short_name_or_provider_id() {
-    let host = |host: &str| {
-        let mut row = reading(0, 0.5, None);
-        row.host = Some(Name::new(host));
-        let page = Page {
-            node: None,
-            at: NOW,
-            interval: Duration::from_secs(30),
-            readings: vec![row],
-        };
-        Observation::Page(Box::new(page))
-    };
-    for name in ["ip-10-0-0-1.ec2.internal", "ip-10-0-0-1", "i-0abc"] {
-        let mut seen = NodeSeen {
-            name: Name::new("ip-10-0-0-1.ec2.internal"),
-            provider_id: Some(Name::new("aws:///us-east-1c/i-0abc")),
-            capacity: devices(&[("nvidia.com/gpu", 1)]),
-            ..NodeSeen::default()
-        };
-        // The page may come before the node does.
-        let mut ledger = fold([host(name)]);
-        ledger.apply(Observation::Node(Box::new(seen.clone())));
-        assert_eq!(
-            ledger
-                .publish(NOW)
-                .node("ip-10-0-0-1.ec2.internal")
-                .expect("there")
-                .devices[0]
-                .util(),
-            Some(0.5),
-            "{name}"
-        );
-        seen.uid = Name::new("reborn");
-        ledger.apply(Observation::Node(Box::new(seen)));
-        assert_eq!(
-            ledger
-                .publish(NOW)
-                .node("ip-10-0-0-1.ec2.internal")
-                .expect("there")
-                .devices[0]
-                .util(),
-            None
-        );
-    }
-}
-
-#[test]
-fn signals_of_two_dialects_are_merged_not_added() {
-    let mut other = reading(0, 0.9, None);
-    other.dialect = Name::new("triton");
-    let mut rich = reading(0, 0.5, None);
-    rich.signals = [(Signal::Util, 0.5), (Signal::Temp, 60.0)]
-        .into_iter()
-        .collect::<Signals>();
-    let mut ledger = fold([
-        node("a", &[("nvidia.com/gpu", 1)], &[]),
-        page("a", NOW, vec![other]),
-        page("a", NOW, vec![rich]),
-    ]);
-    let fleet = ledger.publish(NOW);
-    assert_eq!(fleet.node("a").expect("there").devices[0].util(), Some(0.5));
 }

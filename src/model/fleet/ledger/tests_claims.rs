@@ -472,7 +472,7 @@ fn network_attached_devices_are_each_on_one_node() {
 }
 
 #[test]
-fn taints_of_devices_are_told_and_keep_pods_away() {
+fn device_taints_are_listed_and_repel_pods() {
     let taint = |effect: &str| Taint {
         key: Name::new("gpu.nvidia.com/xid"),
         value: Name::new("79"),

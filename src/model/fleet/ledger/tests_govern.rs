@@ -55,7 +55,7 @@ fn the_queues_of_a_document_stay_until_a_good_one_replaces_them() {
 }
 
 #[test]
-fn a_governed_job_whose_queue_is_not_there_says_so() {
+fn a_governed_job_with_a_missing_queue_gives_that_reason() {
     let mut ledger = Ledger::new(Arc::default());
     ledger.apply(suspended_job("j", "c"));
     let reason = |ledger: &mut Ledger| {

@@ -149,7 +149,7 @@ fn a_workload_decorates_the_job_that_owns_it() {
         (Some(1), Some(0))
     );
     assert!(!admission.has_quota());
-    // The cohort that only its queue names is there, and the queue knows its door.
+    // The cohort that only its queue names exists, and the queue has its LocalQueue.
     let names: Vec<(&str, &str)> = fleet
         .queues
         .iter()
@@ -164,7 +164,7 @@ fn a_workload_decorates_the_job_that_owns_it() {
 }
 
 #[test]
-fn what_kueue_took_out_of_its_queue_is_held() {
+fn a_job_that_kueue_deactivated_is_on_hold() {
     let mut taken = kueue("w", Some(owner_ref("Job", "train")), Some(("Pending", "")));
     taken.active = false;
     taken.evictions = Box::from([Eviction {
@@ -339,7 +339,7 @@ fn a_controller_named_without_an_id_is_found() {
         }),
     );
     core.gang_min = Some(2);
-    // Its PodGroup stands below the Workload.
+    // Its PodGroup is below the Workload.
     let runtime = group(
         Table::PodGroups,
         QueueSystem::None,
@@ -468,8 +468,30 @@ fn classes_give_their_priority_to_jobs_without_pods() {
     assert!(fleet.priority_classes.is_empty());
 }
 
+/// A class that is changed in the queueing system orders the job by itself, whatever priority its pods were created with.
 #[test]
-fn what_an_owner_says_of_a_job_is_known() {
+fn the_class_of_a_pod_group_counts_before_its_pods() {
+    let job = workload(Table::Jobs, "Job", "j", 1, 8, None);
+    let mut one = owned("j-0", None, 8, "Job", "j");
+    if let Observation::Pod(pod) = &mut one {
+        pod.priority = 20;
+    }
+    let owner = Some(owner_ref("Job", "j"));
+    let mut kai = group(Table::KaiPodGroups, QueueSystem::Kai, "j", owner);
+    kai.priority_class = Some(Name::new("high"));
+    let class = Observation::Priority(Box::new(PriorityClass {
+        kind: PriorityKind::Pod,
+        name: Name::new("high"),
+        value: 40,
+        ..PriorityClass::default()
+    }));
+    let fleet = fold([Observation::Workload(Box::new(job)), one, seen(kai), class]).publish(NOW);
+    assert_eq!(fleet.jobs.len(), 1);
+    assert_eq!(fleet.jobs[0].priority, Some(40));
+}
+
+#[test]
+fn the_labels_and_annotations_of_a_job_are_read() {
     let mut job = workload(Table::Jobs, "Job", "j", 1, 8, None);
     job.annotations = labels(&[
         ("stokehold.dev/runtime-estimate", "2h30m"),
@@ -550,7 +572,7 @@ fn a_label_of_ours_that_names_a_queue_of_kueue_is_kueues() {
 }
 
 #[test]
-fn a_job_that_kueue_has_not_seen_says_so() {
+fn a_job_without_a_workload_is_reported_as_unknown_to_kueue() {
     let mut job = workload(Table::Jobs, "Job", "train", 1, 8, None);
     job.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
     job.suspended = true;
@@ -558,10 +580,10 @@ fn a_job_that_kueue_has_not_seen_says_so() {
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.jobs[0].state, JobState::Waiting);
     assert!(fleet.jobs[0].reason.contains("not yet seen by Kueue"));
-    // Its Workload is there and says nothing.
+    // Its Workload exists and has no condition.
     let mut silent = kueue("train", Some(owner_ref("Job", "train")), None);
     (silent.reserved_at, silent.admitted_at) = (None, None);
     ledger.apply(seen(silent));
     let reason = ledger.publish(NOW).jobs[0].reason.clone();
-    assert!(!reason.contains("made no pods"), "{reason}");
+    assert!(!reason.contains("created no pods"), "{reason}");
 }

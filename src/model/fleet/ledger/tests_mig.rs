@@ -1,5 +1,5 @@
-//! What a node offers: every MIG slice is shown, on GPUs that it fits on, a pod holds what it asks for, and classes come from
-//! what the node says without an exporter.
+//! A node's offer: every MIG slice is shown, on GPUs that it fits on, a pod has its requested slices, and classes come from
+//! the node's labels without an exporter.
 
 use super::support::{NOW, node, page, pod, pod_seen, reading};
 use super::*;
@@ -187,7 +187,7 @@ fn row(device: u32, slice: &str, util: f64, holder: Option<&str>) -> Reading {
     row
 }
 
-/// Under the single strategy the plain resource asks for an instance, to the exporter's pass as to the count.
+/// Under the single strategy the plain resource is one instance, for the exporter's pass as for the count.
 #[test]
 fn a_pod_that_asks_for_one_instance_holds_one() {
     let mut ledger = fold([
@@ -241,7 +241,7 @@ fn a_pod_that_asks_for_one_instance_holds_one() {
     assert_eq!(devices[0].slices[0].signals.get(Signal::Util), Some(0.885));
 }
 
-/// An id from the API is one of those that the pod asks for, not one more.
+/// An id from the API is one of the pod's requested devices, not an additional one.
 #[test]
 fn an_id_that_the_api_gives_is_counted_once() {
     let mut seen = pod_seen("p", Some("a"), &[("nvidia.com/mig-1g.10gb", 1)]);

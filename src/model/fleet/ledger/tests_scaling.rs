@@ -175,7 +175,7 @@ fn node_groups_are_found_by_what_clouds_make_of_names() {
             ("a3-mega", Some(PoolMode::Dynamic), Some(1), Some(7)),
             ("gpu", Some(PoolMode::Static), Some(1), Some(1)),
             ("p5-train", Some(PoolMode::Dynamic), Some(2), Some(9)),
-            // Nobody's that we can tell: nothing is guessed.
+            // No known owner: nothing is guessed.
             ("plain", Some(PoolMode::Static), None, None),
         ]
     );
@@ -200,7 +200,7 @@ fn node_groups_are_found_by_what_clouds_make_of_names() {
 }
 
 #[test]
-fn a_pool_of_several_hands_has_no_bounds_of_one() {
+fn a_pool_with_several_scalers_has_no_bounds() {
     let mut ledger = fold(vec![
         node(
             "a",

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::support::*;
-use super::tests_groups::{kueue, seen};
+use super::tests_groups::{group, kueue, seen};
 use super::*;
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::observe::Condition;
+use crate::fleet::queue::QueueSystem;
 
 /// A Job made two and a half hours ago, whose controller knows it since then.
 fn made_long_ago(name: &str) -> WorkloadSeen {
@@ -15,7 +16,7 @@ fn made_long_ago(name: &str) -> WorkloadSeen {
     job
 }
 
-/// A pod of it that no node has, made so long before now.
+/// A pending pod of job `of`, created `seconds` before now.
 fn pending(of: &str, seconds: u64) -> Observation {
     let mut pod = pod_seen(&format!("{of}-{seconds}"), None, &[("nvidia.com/gpu", 8)]);
     pod.owner = Some(owner_ref("Job", of));
@@ -71,7 +72,7 @@ fn a_job_that_lost_its_devices_waits_since_then() {
     top.failed_pods = 1;
     let job = only_job([Observation::Workload(Box::new(top)), pending("train", 49)]);
     assert_eq!(job.waiting_since, Some(NOW.minus(Duration::from_secs(49))));
-    // Nothing says that it ran but that its pods are much younger than it is.
+    // The only sign of an earlier run is that its pods are much younger than the job.
     let old = Observation::Workload(Box::new(made_long_ago("serve")));
     let job = only_job([old, pending("serve", 60)]);
     assert_eq!(job.waiting_since, Some(NOW.minus(Duration::from_secs(60))));
@@ -129,9 +130,27 @@ fn a_suspended_job_waits_since_it_was_suspended() {
         message: Name::default(),
         since: Some(suspended),
     }];
-    let job = only_job([Observation::Workload(Box::new(top)), pending("train", 89)]);
+    let resumed = [
+        Observation::Workload(Box::new(top.clone())),
+        pending("train", 89),
+    ];
+    let job = only_job(resumed.clone());
     assert_eq!(job.state, JobState::Waiting);
     assert_eq!(job.waiting_since, Some(suspended));
+    // KAI never starts a suspended job: its operator resumes it. Kueue does.
+    for (system, since) in [
+        (QueueSystem::Kai, suspended),
+        (QueueSystem::Kueue, top.created),
+    ] {
+        let table = match system {
+            QueueSystem::Kai => Table::KaiPodGroups,
+            _ => Table::KueueWorkloads,
+        };
+        let of = Some(owner_ref("Job", "train"));
+        let group = seen(group(table, system, "of-train", of));
+        let job = only_job([resumed[0].clone(), group]);
+        assert_eq!(job.waiting_since, Some(since), "{system:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Nodes that may not be listed: whoever is bound to namespaces still sees what their own pods hold there.
+//! Nodes that may not be listed: an operator limited to namespaces still sees the devices of their own pods.
 //!
-//! Only devices that a pod in sight holds are shown of such a node: the others may be anybody's, and calling them
-//! free would be a guess.
+//! Such a node shows only devices allocated to visible pods: the others may be allocated to invisible pods, so calling them free
+//! would be a guess.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::fleet::reading::Reading;
 use super::{Ledger, NodeState};
 
 impl Ledger {
-    /// True when nodes are refused to us and never were listed.
+    /// True when listing nodes is forbidden and they were never listed.
     pub(super) fn nodes_are_refused(&self) -> bool {
         let known = self.known.get(&Table::Nodes);
         known.is_some_and(Known::is_hidden)
     }
 
-    /// What devices nodes have that may not be listed: as the flavors say that their pods were given, or the labels that the
-    /// pods ask for. Nothing where pods of one node disagree.
+    /// Device class of nodes that may not be listed: from the flavors of their pods, or the pods' node selectors. Omitted where
+    /// the pods of one node disagree.
     pub(super) fn given_products(&self) -> BTreeMap<Name, Name> {
         let mut found: BTreeMap<Name, Option<Name>> = BTreeMap::new();
         for (name, state) in &self.nodes {
@@ -49,7 +49,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The class of the devices that a pod was given, as its Workload's flavor or its own node selector names it.
+    /// The class of the pod's devices, from its Workload's flavor or its own node selector.
     fn given_to(&self, pod: &Pod) -> Option<Name> {
         let admission = self.admission(&pod.job);
         let assigned = admission
@@ -67,7 +67,7 @@ impl Ledger {
             .map(|model| model.class.clone())
     }
 
-    /// What a queueing system gave to jobs has changed: nodes that may not be listed show it.
+    /// Marks nodes that may not be listed as changed after a job's admission changed.
     pub(super) fn look_at_given(&mut self, job: &JobKey) {
         if !self.nodes_are_refused() {
             return;
@@ -77,7 +77,7 @@ impl Ledger {
         self.dirty_nodes.extend(nodes);
     }
 
-    /// After it has become known whether nodes may be listed.
+    /// Updates nodes after it became known whether they may be listed.
     pub(super) fn look_at_unseen(&mut self, table: Table) {
         if table == Table::ResourceSlices {
             self.dirty_nodes.extend(self.nodes.keys().cloned());
@@ -86,11 +86,11 @@ impl Ledger {
             let unseen = self.nodes.iter().filter(|(_, state)| state.seen.is_none());
             self.dirty_nodes
                 .extend(unseen.map(|(name, _)| name.clone()));
-            self.house_the_homeless();
+            self.match_pages();
         }
     }
 
-    /// The node, among those that only pods speak of, that calls itself `host`.
+    /// The node matching `host` among those known only from pods.
     pub(super) fn unseen_node(&self, host: &Name) -> Option<Name> {
         if !self.nodes_are_refused() {
             return None;
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// The node of the pods that a page names as holders, where nothing else says which node it is about.
+    /// The node of the pods that a page names, where nothing else identifies it.
     pub(super) fn node_of_holders(&self, readings: &[Reading]) -> Option<Name> {
         let holders = readings.iter().filter_map(|reading| reading.pod.as_ref());
         holders
@@ -116,7 +116,7 @@ impl Ledger {
     }
 }
 
-/// The node as it was listed; where nodes are refused, its name, when pods are bound to it.
+/// The node as listed; where listing is forbidden, its name alone, when pods are scheduled on it.
 pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<NodeSeen>> {
     state.seen.clone().or_else(|| {
         (refused && !state.pods.is_empty()).then(|| {
@@ -128,7 +128,7 @@ pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<
     })
 }
 
-/// A node that was not listed has at least what the pods in sight ask for.
+/// A node that was not listed has at least what its visible pods request.
 pub(super) fn with_wants(
     listed: &Option<Arc<NodeSeen>>,
     seen: Arc<NodeSeen>,
@@ -148,8 +148,7 @@ pub(super) fn with_wants(
     Arc::new(seen)
 }
 
-/// The node as it is shown: of one that was not listed only the devices that pods in sight hold; nothing when they
-/// hold none.
+/// The node as shown: an unlisted one with only the devices allocated to visible pods; `None` when there are none.
 pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Arc<Node>> {
     if listed.is_none() {
         let devices = std::mem::take(&mut node.devices).into_vec();
@@ -157,7 +156,7 @@ pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Ar
             .into_iter()
             .filter(|device| device.is_allocated())
             .collect();
-        // What the node has and offers is not known: as much as is seen of it, or all would look unhealthy.
+        // Capacity is not known: use the visible devices, or all would look unhealthy.
         node.device_capacity = u32::try_from(node.devices.len()).unwrap_or(u32::MAX);
         node.device_allocatable = node.device_capacity;
         node.pool = hidden_pool();

@@ -8,7 +8,7 @@ use super::super::World;
 use super::super::catalog::MIG;
 use super::super::node::{Node, NodeId};
 use super::super::noise::{mix, unit, uuid};
-use super::super::physics::{Activity, Sample};
+use super::super::physics::{PodActivity, Sample};
 use super::super::render::NVIDIA_DRIVER;
 use super::{Family, escape, head, number};
 
@@ -18,7 +18,7 @@ struct Row {
     pod: String,
     sample: Sample,
     /// Set for an instance: what it does and its memory in MiB.
-    slice: Option<(Activity, f64)>,
+    slice: Option<(PodActivity, f64)>,
     gpu: usize,
 }
 
@@ -393,7 +393,7 @@ impl World {
                 &none,
             );
         }
-        let share = |r: &Row, of_device: f64, of_slice: fn(&Activity) -> f64| {
+        let share = |r: &Row, of_device: f64, of_slice: fn(&PodActivity) -> f64| {
             r.slice
                 .map_or(of_device, |(activity, _)| of_slice(&activity))
         };

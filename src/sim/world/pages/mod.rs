@@ -34,7 +34,7 @@ fn head(out: &mut String, family: Family) {
     out.push('\n');
 }
 
-/// A label value, escaped as the text format asks.
+/// A label value, escaped for the text format.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -53,10 +53,10 @@ fn number(value: f64) -> String {
 }
 
 impl World {
-    /// The page at a path of a pod's port at a moment; `None` when nothing listens or the node is dead.
+    /// The page at a path of a pod's port at a time; `None` when nothing listens or the node is dead.
     ///
-    /// The past is worked out from the present: a device reads as its holder of now made it read then, and as idle
-    /// before that holder began. Who held it earlier is not kept.
+    /// Past readings are computed from the present state: a device reads as its current pod made it read then, and as idle
+    /// before that pod began. Earlier allocations are not kept.
     pub(super) fn exposition(
         &self,
         key: &ObjectKey,
@@ -111,7 +111,7 @@ impl World {
         })
     }
 
-    /// When the exporter on a node had last collected: it keeps its values for `interval` milliseconds.
+    /// When the exporter on a node last collected: it keeps its values for `interval` milliseconds.
     fn collected(&self, node: NodeId, interval: i64, at: Moment) -> Moment {
         let phase = (mix(self.nodes[node].uid, 77) % interval as u64) as i64;
         let now = at.millis();
@@ -149,9 +149,9 @@ impl World {
         all
     }
 
-    /// The pod and container that an exporter names for a unit.
+    /// The pod and container that a unit is allocated to, as an exporter reports them.
     fn holder(&self, node: NodeId, unit: usize) -> Option<(&Pod, String)> {
-        let id: PodId = self.nodes[node].held[unit]?;
+        let id: PodId = self.nodes[node].unit_pods[unit]?;
         let pod = self.pods.get(&id)?;
         let work: &Work = self.works.get(&pod.work)?;
         Some((pod, self.container_name(pod, work)))

@@ -38,7 +38,7 @@ impl World {
                 spec.model
             )
         };
-        type Value<'a> = &'a dyn Fn(&super::super::physics::Activity) -> f64;
+        type Value<'a> = &'a dyn Fn(&super::super::physics::PodActivity) -> f64;
         let ratio = |value: f64| (value * 1e4).round() / 100.0;
         let families: [(Family, Family, bool, Value<'_>); 5] = [
             (

@@ -54,7 +54,7 @@ impl World {
                         "architecture": {"string": "Ada Lovelace"},
                         "cudaComputeCapability": {"version": "8.9.0"},
                         "cudaDriverVersion": {"version": "13.0.0"},
-                        // Versions of the API know no leading zero.
+                        // Versions in the API have no leading zeros.
                         "driverVersion": {"version": NVIDIA_DRIVER.replace(".0", ".")},
                         "resource.kubernetes.io/pciBusID": {"string": address},
                     },
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// The spec of a claim for so many whole devices.
+/// The spec of a claim for this many whole devices.
 pub(in super::super) fn request(count: u32) -> Value {
     json!({"devices": {"requests": [{
         "name": POD_CLAIM,

@@ -12,11 +12,11 @@ use super::super::kai::kai_reason;
 use super::super::noise::{mix, uuid};
 use super::super::pod::{Phase, Pod};
 use super::super::volcano::{BOUNDED, ROOT};
-use super::super::work::{Group, Scheduler, State, Work};
+use super::super::work::{ReplicaGroup, Scheduler, State, Work};
 use super::{metadata, owner};
 
 /// The labels that Volcano's controller gives a pod.
-pub(super) fn volcano_labels(work: &Work, group: &Group) -> Vec<(String, Value)> {
+pub(super) fn volcano_labels(work: &Work, group: &ReplicaGroup) -> Vec<(String, Value)> {
     let queue = match &work.scheduler {
         Scheduler::Volcano(queue) => queue.to_string(),
         _ => String::new(),
@@ -32,8 +32,12 @@ pub(super) fn volcano_labels(work: &Work, group: &Group) -> Vec<(String, Value)>
     .collect()
 }
 
-/// The annotations by which a scheduler knows a pod's group.
-pub(super) fn group_annotations(pod: &Pod, work: &Work, group: &Group) -> Vec<(String, Value)> {
+/// The annotations with a pod's group, for a scheduler.
+pub(super) fn group_annotations(
+    pod: &Pod,
+    work: &Work,
+    group: &ReplicaGroup,
+) -> Vec<(String, Value)> {
     let name = work.children().into_iter().next().map(|(_, name)| name);
     let name = name.unwrap_or_default().to_string();
     let all = match &work.scheduler {
@@ -68,7 +72,7 @@ fn amounts(cpu_milli: i64, memory_mib: i64, devices: u32, pods: u32) -> Value {
 }
 
 impl World {
-    /// Why a gang's pods are not placed, as the scheduler last said, and since when it says so.
+    /// Why a gang's pods are not placed, in the scheduler's last message, and since when.
     fn unplaced(&self, work: &Work) -> Option<(Name, Moment)> {
         let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
         let waiting = pods.filter(|pod| pod.node.is_none() && pod.is_active());
@@ -84,7 +88,7 @@ impl World {
             .max()
     }
 
-    /// What Volcano says of a gang that it cannot place.
+    /// Volcano's message for a gang that it cannot place.
     pub(in super::super) fn volcano_verdict(&self, work: &Work) -> String {
         let all = work.width();
         let waiting = all - self.placed(work).min(all);

@@ -24,7 +24,7 @@ impl World {
         let queue = self.queues.clusters.get(at).filter(|queue| !queue.gone)?;
         let mut meta = metadata("", &queue.name, queue.uid, queue.created);
         meta["generation"] = json!(queue.edit.generation());
-        // A flavor stands in one resource group only, with everything that the group covers.
+        // A flavor is in one resource group only, with all resources that the group covers.
         let mut groups: Vec<(Vec<&Name>, Vec<Value>)> = Vec::new();
         for (_, quotas) in by_flavor(queue) {
             let covered: Vec<&Name> = quotas.iter().map(|quota| &quota.resource).collect();
@@ -359,8 +359,7 @@ impl World {
     }
 }
 
-/// A queue's quotas, flavor by flavor.
-/// That it stands in its queue again, since it was evicted or made active again.
+/// The `Requeued` condition of a workload that was evicted or activated again.
 fn requeued(workload: &Workload) -> Value {
     let evicted = workload.evicted.as_ref().map(|(reason, ..)| &**reason);
     let (reason, message) = match evicted {

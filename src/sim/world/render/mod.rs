@@ -17,14 +17,14 @@ pub(super) use template::{port_of, template_of};
 
 use model::base::{Moment, Name, ObjectKey};
 
-use super::super::change::{Change, Resource};
+use super::super::change::{Resource, WorldChange};
 use super::noise::uuid;
 use super::work::VOLCANO_JOB;
 use super::{Ref, World};
 
 impl World {
-    /// The object as it is now; `None` when it has gone.
-    pub(super) fn render(&self, object: &Ref) -> Option<Change> {
+    /// The object as it is now; `None` when it was deleted.
+    pub(super) fn render(&self, object: &Ref) -> Option<WorldChange> {
         let (resource, value) = match object {
             Ref::Plain(resource, key) => (
                 *resource,
@@ -62,10 +62,10 @@ impl World {
                 self.render_budget(key, self.budgets.get(key)?),
             ),
         };
-        Some(Change::Put(resource, value))
+        Some(WorldChange::Put(resource, value))
     }
 
-    /// `Some` while the name still stands for a living object.
+    /// `Some` while the name belongs to an existing object.
     fn alive(&self, resource: Resource, namespace: &Name, name: &Name) -> Option<()> {
         self.names
             .contains_key(&(resource, ObjectKey::new(namespace.clone(), name.clone())))

@@ -174,7 +174,8 @@ impl World {
         spec["serviceAccount"] = json!("default");
         spec["serviceAccountName"] = json!("default");
         spec["enableServiceLinks"] = json!(true);
-        spec["preemptionPolicy"] = json!("PreemptLowerPriority");
+        // The simulated kube-scheduler preempts no pods; Kueue and KAI preempt by their queues.
+        spec["preemptionPolicy"] = json!("Never");
         spec["priority"] = json!(work.priority);
         if work.kind.is_indexed() {
             let group = work

@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 
 use model::base::ObjectKey;
 
-use super::super::work::{Bound, Group, Kind, State, Work};
+use super::super::work::{DisruptionBound, Kind, ReplicaGroup, State, Work};
 use super::super::{Budget, World};
 use super::{condition, metadata};
 
 /// Pods of a group by what they do.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Count {
+pub(super) struct PodCounts {
     pub(super) active: u32,
     pub(super) ready: u32,
     pub(super) terminating: u32,
@@ -254,8 +254,8 @@ impl World {
         })
     }
 
-    pub(super) fn count(&self, work: &Work, group: u32) -> Count {
-        let mut count = Count::default();
+    pub(super) fn count(&self, work: &Work, group: u32) -> PodCounts {
+        let mut count = PodCounts::default();
         for pod in work.pods.iter().filter_map(|id| self.pods.get(id)) {
             if pod.group != group {
                 continue;
@@ -290,8 +290,8 @@ impl World {
             }
             None => {
                 let (field, value) = match &budget.bound {
-                    Bound::MinAvailable(value) => ("minAvailable", value),
-                    Bound::MaxUnavailable(value) => ("maxUnavailable", value),
+                    DisruptionBound::MinAvailable(value) => ("minAvailable", value),
+                    DisruptionBound::MaxUnavailable(value) => ("maxUnavailable", value),
                 };
                 let selector: Map<String, Value> = budget
                     .selector
@@ -359,7 +359,7 @@ impl World {
                 let node_ready = pod.node.is_none_or(|node| self.nodes[node].ready);
                 healthy += u32::from(pod.is_ready() && node_ready);
             }
-            // The disruption controller asks the owner for its scale.
+            // The disruption controller reads the owner's scale.
             expected += match work.kind {
                 Kind::Pod => present,
                 _ if work.is_over() || work.suspended => 0,
@@ -375,15 +375,15 @@ impl World {
             other => other.as_u64().unwrap_or(0) as u32,
         };
         let needed = match &budget.bound {
-            Bound::MinAvailable(value) => share(value, true),
-            Bound::MaxUnavailable(value) => expected.saturating_sub(share(value, true)),
+            DisruptionBound::MinAvailable(value) => share(value, true),
+            DisruptionBound::MaxUnavailable(value) => expected.saturating_sub(share(value, true)),
         };
         (expected, healthy, needed)
     }
 }
 
 /// `completedIndexes`: `0-3,5`.
-fn ranges(group: &Group) -> String {
+fn ranges(group: &ReplicaGroup) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &index in &group.done {
         match parts.last_mut() {

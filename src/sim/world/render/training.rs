@@ -8,22 +8,22 @@ use serde_json::{Map, Value, json};
 use super::super::World;
 use super::super::noise::{hex, mix, suffix};
 use super::super::pod::Pod;
-use super::super::work::{Group, Kind, State, Work};
+use super::super::work::{Kind, ReplicaGroup, State, Work};
 use super::{condition, metadata, owner};
 
 /// The port of Ray's dashboard.
 const DASHBOARD: u16 = 8265;
 
-/// The role's word in a PyTorchJob's maps.
-fn role(group: &Group) -> &'static str {
+/// The role's key in a PyTorchJob's maps.
+fn role(group: &ReplicaGroup) -> &'static str {
     match &*group.name {
         "master" => "Master",
         _ => "Worker",
     }
 }
 
-/// The labels that a pod's controller gives it.
-pub(super) fn pod_labels(pod: &Pod, work: &Work, group: &Group) -> Vec<(String, Value)> {
+/// The labels that the controller sets on a pod.
+pub(super) fn pod_labels(pod: &Pod, work: &Work, group: &ReplicaGroup) -> Vec<(String, Value)> {
     let index = pod.index.to_string();
     let mut all: Vec<(&str, String)> = Vec::new();
     match work.kind {
@@ -148,7 +148,7 @@ impl World {
         object
     }
 
-    /// What the world knows better than whoever wrote the object.
+    /// Fields that the world overrides in a client's object.
     pub(super) fn fill_training(&self, object: &mut Value, work: &Work) {
         match work.kind {
             Kind::PyTorchJob => {
@@ -194,7 +194,7 @@ impl World {
                 ));
             }
             _ => {
-                // One that never was suspended has no word of it.
+                // Without a suspension there is no such condition.
                 if work.suspended_since > work.created {
                     let since = work.suspended_since;
                     rows.push(row("Suspended", "False", "is resumed.", since));
@@ -271,7 +271,7 @@ impl World {
             "jobDeploymentStatus": deployment,
             "observedGeneration": work.edit.generation(),
         });
-        // While it is suspended KubeRay forgets the cluster that was.
+        // While it is suspended, KubeRay clears the name of the last cluster.
         if !work.suspended && !work.is_over() {
             status["rayClusterName"] = json!(&*cluster);
             status["jobId"] = json!(format!("{}-{}", work.name, suffix(mix(work.uid, 0x1d), 5)));
@@ -300,7 +300,7 @@ impl World {
         status
     }
 
-    /// A job's RayCluster of now.
+    /// A job's current RayCluster.
     pub(super) fn ray_cluster(&self, work: &Work) -> Value {
         let (name, uid) = work.cluster(work.clusters);
         let created = work
@@ -491,8 +491,8 @@ impl World {
     }
 }
 
-/// The groups that a LeaderWorkerSet should have.
+/// Desired number of groups of a LeaderWorkerSet.
 fn replicas(work: &Work) -> usize {
-    let wanted = |group: &&Group| group.parallelism > 0;
+    let wanted = |group: &&ReplicaGroup| group.parallelism > 0;
     work.groups.iter().filter(wanted).count()
 }

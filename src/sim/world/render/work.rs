@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::World;
 use super::super::noise::uuid;
-use super::super::work::{Group, Kind, Work, WorkId};
+use super::super::work::{Kind, ReplicaGroup, Work, WorkId};
 use super::pod::{group_uid, template_hash};
 use super::{metadata, object, owner};
 
@@ -15,7 +15,7 @@ impl World {
         object
     }
 
-    /// The controller without what clients wrote over it.
+    /// The controller without clients' changes.
     pub(in super::super) fn render_work_base(&self, _id: WorkId, work: &Work) -> Value {
         let mut object = match &work.foreign {
             Some(written) => (**written).clone(),
@@ -61,7 +61,7 @@ impl World {
         object
     }
 
-    /// What the world knows better than whoever wrote the object: identity, suspension, scale, status.
+    /// Sets the fields that the world overrides in a client's object: identity, suspension, scale, status.
     fn fill_controller(&self, object: &mut Value, work: &Work) {
         let meta = metadata(&work.namespace, &work.name, work.uid, work.created);
         for field in ["uid", "creationTimestamp", "namespace", "name"] {
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// What a Job's defaulting adds to one that a client wrote.
+    /// Adds the defaults of a Job to a client's object.
     fn fill_job(&self, object: &mut Value, work: &Work) {
         let uid = uuid(work.uid);
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
@@ -160,7 +160,7 @@ impl World {
         ])
     }
 
-    fn job_spec(&self, work: &Work, group: &Group, uid: u64, _at: u32) -> Value {
+    fn job_spec(&self, work: &Work, group: &ReplicaGroup, uid: u64, _at: u32) -> Value {
         let uid = uuid(uid);
         let mut template = self.template(
             work,
@@ -253,7 +253,7 @@ impl World {
         Some(object)
     }
 
-    /// A child without what clients wrote over it.
+    /// A child without clients' changes.
     pub(in super::super) fn render_child_base(&self, work: &Work, at: u32) -> Option<Value> {
         match work.kind {
             Kind::JobSet | Kind::Deployment => Some(self.render_group_base(work, at)),
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// A child Job or ReplicaSet without what clients wrote over it.
+    /// A child Job or ReplicaSet without clients' changes.
     fn render_group_base(&self, work: &Work, at: u32) -> Value {
         let group = &work.groups[at as usize];
         let uid = group_uid(work, at);

@@ -1,20 +1,20 @@
-//! What clients do, and what becomes of it.
+//! Tests of clients' requests and their effects.
 
 use serde_json::{Value, json};
 
-use super::super::super::change::{Change, Request, Resource, Scene};
+use super::super::super::change::{Request, Resource, SimBackend, WorldChange};
 use super::super::{Options, World};
 use super::laws::laws;
 use super::{Store, begin, fold, noon, same, snapshot};
 use model::base::ObjectKey;
 
-/// A world with what its API would hold.
-pub(super) struct Cluster {
+/// A world with the objects that its API would serve.
+pub(super) struct WorldObjects {
     pub(super) world: World,
     pub(super) store: Store,
 }
 
-impl Cluster {
+impl WorldObjects {
     fn new() -> Self {
         let (world, store) = begin(Options {
             devices: Some(900),
@@ -31,7 +31,7 @@ impl Cluster {
 
     pub(super) fn ask(&mut self, request: Request) {
         let changes = self.world.request(request);
-        if let Some(Change::Put(_, object)) = changes.first() {
+        if let Some(WorldChange::Put(_, object)) = changes.first() {
             assert!(object["metadata"]["uid"].is_string());
         }
         fold(&mut self.store, changes);
@@ -88,7 +88,7 @@ pub(super) fn live(pods: &[Value]) -> usize {
 
 #[test]
 fn a_cordon_taints_and_an_uncordon_heals() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     cluster.edit(Resource::Nodes, "", "a100-2", |node| {
         node["spec"]["unschedulable"] = json!(true)
     });
@@ -126,7 +126,7 @@ fn a_cordon_taints_and_an_uncordon_heals() {
 
 #[test]
 fn a_no_execute_taint_empties_the_node() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     cluster.edit(Resource::Nodes, "", "h100-1", |node| {
         node["spec"]["taints"] = json!([{"key": "repair", "effect": "NoExecute"}]);
     });
@@ -153,7 +153,7 @@ fn a_no_execute_taint_empties_the_node() {
 
 #[test]
 fn an_evicted_replica_comes_back_elsewhere_and_the_budget_counts() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     let before = cluster
         .get(Resource::PodDisruptionBudgets, "prod", "search-embed")
         .expect("the budget");
@@ -191,7 +191,7 @@ fn an_evicted_replica_comes_back_elsewhere_and_the_budget_counts() {
 
 #[test]
 fn a_gang_that_loses_a_pod_restarts_whole() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     let gang = cluster
         .world
         .works
@@ -233,7 +233,7 @@ fn a_gang_that_loses_a_pod_restarts_whole() {
 
 #[test]
 fn a_job_is_suspended_and_resumed() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "mine", "namespace": "nlp", "annotations": {"stokehold.dev/runtime-estimate": "2h"}},
@@ -282,7 +282,7 @@ fn a_job_is_suspended_and_resumed() {
 
 #[test]
 fn kueue_has_the_last_word_on_what_it_manages() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     let (namespace, workload, job) = cluster
         .world
         .works
@@ -304,7 +304,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
             )
         })
         .expect("an admitted job");
-    // Suspending the job itself is undone.
+    // Suspending the job itself is reverted by Kueue.
     cluster.edit(Resource::Jobs, &namespace, &job, |job| {
         job["spec"]["suspend"] = json!(true)
     });
@@ -314,12 +314,12 @@ fn kueue_has_the_last_word_on_what_it_manages() {
             .expect("the job")["spec"]["suspend"],
         false
     );
-    // Deactivating its Workload is the lever.
+    // Deactivating its Workload works.
     cluster.edit(Resource::Workloads, &namespace, &workload, |object| {
         object["spec"]["active"] = json!(false)
     });
     cluster.wait(60);
-    let condition = |cluster: &Cluster, kind: &str| {
+    let condition = |cluster: &WorldObjects, kind: &str| {
         let object = cluster.get(Resource::Workloads, &namespace, &workload);
         let object = object.expect("the workload");
         let rows = object["status"]["conditions"].as_array();
@@ -341,7 +341,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
     cluster.edit(Resource::Workloads, &namespace, &workload, |object| {
         object["spec"]["active"] = json!(true)
     });
-    // Since when it waits again stays on it, as with Kueue.
+    // The condition keeps the time since which it is pending, as with Kueue.
     let requeued = condition(&cluster, "Requeued");
     assert_eq!(
         (&requeued["status"], &requeued["reason"]),
@@ -367,7 +367,7 @@ fn kueue_has_the_last_word_on_what_it_manages() {
 
 #[test]
 fn a_service_is_scaled_and_labels_stay() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     cluster.edit(Resource::Deployments, "prod", "moderation", |object| {
         object["spec"]["replicas"] = json!(3);
         object["metadata"]["labels"]["note"] = json!("small");
@@ -388,7 +388,7 @@ fn a_service_is_scaled_and_labels_stay() {
 
 #[test]
 fn pods_budgets_and_plain_objects_come_and_go() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "shell", "namespace": "lab", "labels": {"app": "shell"}},
@@ -454,7 +454,7 @@ fn pods_budgets_and_plain_objects_come_and_go() {
 
 #[test]
 fn a_stopped_queue_is_drained_and_a_deleted_node_is_cleared() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     cluster.edit(Resource::ClusterQueues, "", "research", |queue| {
         queue["spec"]["stopPolicy"] = json!("HoldAndDrain")
     });
@@ -526,13 +526,13 @@ fn queued_job(name: &str, queue: &str, pods: u32) -> Value {
 
 #[test]
 fn an_owner_reclaims_what_its_cohort_borrowed() {
-    let mut cluster = Cluster::new();
+    let mut cluster = WorldObjects::new();
     for name in ["left", "right"] {
         let [cluster_queue, local] = queue(name);
         cluster.ask(Request::Write(Resource::ClusterQueues, cluster_queue));
         cluster.ask(Request::Write(Resource::LocalQueues, local));
     }
-    let suspended = |cluster: &Cluster, name: &str| {
+    let suspended = |cluster: &WorldObjects, name: &str| {
         cluster.get(Resource::Jobs, "nlp", name).expect("the job")["spec"]["suspend"].clone()
     };
     cluster.ask(Request::Write(Resource::Jobs, queued_job("own", "left", 4)));
@@ -546,7 +546,7 @@ fn an_owner_reclaims_what_its_cohort_borrowed() {
         (suspended(&cluster, "own"), suspended(&cluster, "lent")),
         (json!(false), json!(false))
     );
-    let status = |cluster: &Cluster| {
+    let status = |cluster: &WorldObjects| {
         cluster
             .get(Resource::ClusterQueues, "", "left")
             .expect("the queue")["status"]
@@ -556,14 +556,14 @@ fn an_owner_reclaims_what_its_cohort_borrowed() {
         status(&cluster)["flavorsUsage"][0]["resources"][0]["borrowed"],
         "3"
     );
-    // More than the cohort has left, and beyond its own nominal: it waits.
+    // More than the cohort has left, and above its own nominal quota: it stays pending.
     cluster.ask(Request::Write(
         Resource::Jobs,
         queued_job("greedy", "left", 2),
     ));
     cluster.wait(5);
     assert_eq!(suspended(&cluster, "greedy"), json!(true));
-    // The other queue wants its own back: the newest borrower goes, and does not come straight back.
+    // The other queue reclaims its nominal quota: the newest borrower is preempted, and is not readmitted immediately.
     cluster.ask(Request::Write(
         Resource::Jobs,
         queued_job("owner", "right", 4),

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::super::change::{Request, Resource, Scene};
+use super::super::super::change::{Request, Resource, SimBackend};
 use super::super::catalog::{DRAWN, POOLS};
 use super::super::{Options, World};
-use super::clients::{Cluster, live, name};
+use super::clients::{WorldObjects, live, name};
 use super::laws::laws;
 use super::{Store, begin, noon, of, same, snapshot};
 use model::base::ObjectKey;
@@ -21,12 +21,12 @@ static FLEET: LazyLock<(World, Store)> = LazyLock::new(|| {
     })
 });
 
-fn fleet() -> Cluster {
+fn fleet() -> WorldObjects {
     let (world, store) = FLEET.clone();
-    Cluster { world, store }
+    WorldObjects { world, store }
 }
 
-impl Cluster {
+impl WorldObjects {
     fn one(&self, resource: Resource) -> Value {
         let found = of(&self.store, resource).next();
         found.expect("an object of the kind").clone()
@@ -128,7 +128,7 @@ fn a_pytorch_job_under_kueue_is_evicted_and_comes_back() {
     assert_eq!(other["spec"]["runPolicy"]["suspend"], false);
     cluster.activate(&workload, true);
     cluster.settle(60);
-    // Of 20 devices 8 are the other's now and 4 the RayJob's: it waits, and says why.
+    // Of 20 devices 8 are allocated to the other job now and 4 to the RayJob: it waits, with a reason.
     let workload = cluster.workload(&job);
     assert!(has(&workload, "QuotaReserved", "False"));
     let other = cluster.workload(&other);
@@ -160,7 +160,7 @@ fn a_ray_job_has_a_cluster_while_it_runs() {
     let after = cluster.one(Resource::RayClusters);
     assert_ne!(after["metadata"]["name"], before["metadata"]["name"]);
     assert_eq!(live(&cluster.pods("research", "rlhf-ppo-")), 2);
-    // One of its pods goes: the job goes on in the same cluster.
+    // One of its pods is deleted: the job continues in the same cluster.
     let pod = cluster.pods("research", "rlhf-ppo-").remove(0);
     cluster.delete(Resource::Pods, "research", name(&pod));
     cluster.settle(90);
@@ -176,7 +176,7 @@ fn a_leader_worker_set_is_scaled_and_recreates_its_groups_whole() {
     let mut cluster = fleet();
     let set = cluster.one(Resource::LeaderWorkerSets);
     assert_eq!(set["status"]["readyReplicas"], 2);
-    let owned = |cluster: &Cluster| {
+    let owned = |cluster: &WorldObjects| {
         let sets = of(&cluster.store, Resource::StatefulSets);
         sets.filter(|set| name(set).starts_with("chat-70b")).count()
     };
@@ -237,7 +237,7 @@ fn devices_are_allocated_by_claim_and_given_back() {
     );
     assert_eq!(of(&cluster.store, Resource::ResourceSlices).count(), 2);
     assert_eq!(live(&cluster.pods("speech", "asr-distill-")), 2);
-    // The running job is suspended: its claims go, and the waiting pod has what it asks for.
+    // The running job is suspended: its claims are deleted, and the waiting pod gets its devices.
     cluster.edit(Resource::Jobs, "speech", "asr-distill", |job| {
         job["spec"]["suspend"] = json!(true)
     });
@@ -252,7 +252,13 @@ fn devices_are_allocated_by_claim_and_given_back() {
 }
 
 /// What Stokehold sends to Volcano: a command about an object.
-fn command(cluster: &mut Cluster, resource: Resource, namespace: &str, target: &str, action: &str) {
+fn command(
+    cluster: &mut WorldObjects,
+    resource: Resource,
+    namespace: &str,
+    target: &str,
+    action: &str,
+) {
     let place = if resource == Resource::VolcanoJobs {
         namespace
     } else {
@@ -282,7 +288,7 @@ fn command(cluster: &mut Cluster, resource: Resource, namespace: &str, target: &
     );
 }
 
-fn group_of(cluster: &Cluster, resource: Resource, job: &str) -> Option<Value> {
+fn group_of(cluster: &WorldObjects, resource: Resource, job: &str) -> Option<Value> {
     of(&cluster.store, resource)
         .find(|group| group["metadata"]["ownerReferences"][0]["name"] == job)
         .cloned()
@@ -291,11 +297,11 @@ fn group_of(cluster: &Cluster, resource: Resource, job: &str) -> Option<Value> {
 #[test]
 fn volcano_admits_places_aborts_and_resumes() {
     let mut cluster = fleet();
-    let phase = |cluster: &Cluster, job: &str| {
+    let phase = |cluster: &WorldObjects, job: &str| {
         let job = cluster.get(Resource::VolcanoJobs, "lab", job);
         job.expect("the job")["status"]["state"]["phase"].clone()
     };
-    let group = |cluster: &Cluster, job| group_of(cluster, Resource::VolcanoPodGroups, job);
+    let group = |cluster: &WorldObjects, job| group_of(cluster, Resource::VolcanoPodGroups, job);
     assert_eq!(phase(&cluster, "render-sim"), "Running");
     assert_eq!(phase(&cluster, "nerf-bake"), "Pending");
     let waiting = group(&cluster, "nerf-bake").expect("a PodGroup");
@@ -357,7 +363,7 @@ fn volcano_admits_places_aborts_and_resumes() {
         "rendering",
         "CloseQueue",
     );
-    let state = |cluster: &Cluster| {
+    let state = |cluster: &WorldObjects| {
         let queue = cluster.get(Resource::VolcanoQueues, "", "rendering");
         queue.expect("the queue")["status"]["state"].clone()
     };
@@ -402,7 +408,7 @@ fn volcano_admits_places_aborts_and_resumes() {
 #[test]
 fn kai_keeps_to_the_limits_of_its_queues() {
     let mut cluster = fleet();
-    let group = |cluster: &Cluster, job| {
+    let group = |cluster: &WorldObjects, job| {
         group_of(cluster, Resource::KaiPodGroups, job).expect("a PodGroup")
     };
     let waiting = group(&cluster, "diarize-l");
@@ -410,7 +416,7 @@ fn kai_keeps_to_the_limits_of_its_queues() {
     assert_eq!(told["reason"], "OverLimit");
     assert_eq!(waiting["status"]["pending"], 2);
     assert_eq!(group(&cluster, "wav2vec-ft")["status"]["running"], 2);
-    let held = |cluster: &Cluster, queue: &str| {
+    let held = |cluster: &WorldObjects, queue: &str| {
         let queue = cluster
             .get(Resource::KaiQueues, "", queue)
             .expect("the queue");
@@ -468,7 +474,7 @@ proptest! {
 }
 
 /// Something that a client may do to one of the kinds that only large fleets have.
-fn some_request(cluster: &Cluster, verb: u8, at: &prop::sample::Index) -> Option<Request> {
+fn some_request(cluster: &WorldObjects, verb: u8, at: &prop::sample::Index) -> Option<Request> {
     let guest = |name: &str| {
         let known = |pool: &usize| POOLS[*pool].prefix;
         (DRAWN..POOLS.len()).any(|pool| name.starts_with(known(&pool)))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::super::change::{Resource, Scene};
+use super::super::super::change::{Resource, SimBackend};
 use super::super::World;
 use super::super::{catalog, kueue};
 use super::{Store, of};
@@ -26,7 +26,7 @@ pub(super) fn laws(world: &World, store: &Store) {
         )
     };
 
-    // Every owner exists, is the controller, and has the uid that the reference says, unless the pod is ending.
+    // Every owner exists, is the controller, and has the uid in the reference, unless the pod is ending.
     let mut uids: BTreeSet<String> = BTreeSet::new();
     for object in store.values() {
         let uid = text(&object["metadata"]["uid"]);
@@ -94,7 +94,7 @@ pub(super) fn laws(world: &World, store: &Store) {
         assert!(Some(milli) <= has, "{node} has too much CPU asked of it");
     }
 
-    // No device is held twice, and what a pod holds is what it asked for.
+    // No device is allocated twice, and each pod has the devices that it requested.
     let mut held = BTreeSet::new();
     for pod in world.pods.values().filter(|pod| !pod.phase.is_over()) {
         let work = &world.works[&pod.work];
@@ -107,7 +107,7 @@ pub(super) fn laws(world: &World, store: &Store) {
                 pod.key
             );
             assert_eq!(
-                world.nodes[node].held[usize::from(*unit)].map(|id| &world.pods[&id].key),
+                world.nodes[node].unit_pods[usize::from(*unit)].map(|id| &world.pods[&id].key),
                 Some(&pod.key)
             );
         }
@@ -115,7 +115,7 @@ pub(super) fn laws(world: &World, store: &Store) {
     let books: usize = world
         .nodes
         .iter()
-        .map(|node| node.held.iter().flatten().count())
+        .map(|node| node.unit_pods.iter().flatten().count())
         .sum();
     assert_eq!(books, held.len(), "a device is held by nobody that lives");
 
@@ -306,8 +306,8 @@ pub(super) fn laws(world: &World, store: &Store) {
     }
 }
 
-/// Each pod that asks by claim has its claim, allocated when it has a node, to devices that its node publishes; no device is
-/// allocated twice, and no node of theirs offers them by a device plugin as well.
+/// Each pod with a claim template has its claim, allocated when the pod has a node, to devices that its node publishes; no device
+/// is allocated twice, and no such node offers them through a device plugin as well.
 fn claims(store: &Store) {
     let mut given = BTreeSet::new();
     let mut owned = 0;

@@ -1,4 +1,4 @@
-//! The world's own tests: what is told is what there is, one step or many, laws at every moment.
+//! The world's own tests: the reported state is the true state, in one step or many, and laws hold at every moment.
 
 mod clients;
 mod guests;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::change::{Change, Request, Resource, Scene};
+use super::super::change::{Request, Resource, SimBackend, WorldChange};
 
 use super::{Options, World};
 use laws::laws;
@@ -33,13 +33,13 @@ fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(part("namespace"), part("name"))
 }
 
-fn fold(store: &mut Store, changes: Vec<Change>) {
+fn fold(store: &mut Store, changes: Vec<WorldChange>) {
     for change in changes {
         match change {
-            Change::Put(resource, object) => {
+            WorldChange::Put(resource, object) => {
                 store.insert((resource, key_of(&object)), object);
             }
-            Change::Remove(resource, key) => {
+            WorldChange::Remove(resource, key) => {
                 assert!(
                     store.remove(&(resource, key.clone())).is_some(),
                     "{resource:?} {key} was never there"
@@ -84,7 +84,7 @@ fn same(left: &Store, right: &Store) {
 }
 
 #[test]
-fn what_was_told_is_what_there_is_and_the_laws_hold() {
+fn reported_changes_equal_the_objects_and_the_laws_hold() {
     let (mut world, mut store) = begin(Options::new(noon()));
     laws(&world, &store);
     for minutes in [1, 4, 25] {
@@ -96,9 +96,9 @@ fn what_was_told_is_what_there_is_and_the_laws_hold() {
     }
 }
 
-/// A pod larger than any node of its pool keeps none of the others there from nodes with room.
+/// A pod larger than any node of its pool does not block the other pending pods from nodes with enough free devices.
 #[test]
-fn nobody_waits_for_a_node_beside_one_with_room() {
+fn no_pod_waits_while_a_node_fits_it() {
     let mut waiting = 0;
     let morning = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
     for seed in 1..6 {
@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// Something that a client may do to something that is there.
+/// A request that a client may make on an existing object.
 fn some_request(
     _world: &World,
     store: &Store,
@@ -254,9 +254,9 @@ fn a_name_that_is_drawn_twice_is_of_two_jobs() {
     laws(&world, &store);
 }
 
-/// A taint reaches pods that leave already with the rest of their gang: what it writes on them is told too.
+/// A taint reaches pods that are being deleted with the rest of their gang: its changes to them are reported too.
 #[test]
-fn a_taint_that_reaches_a_leaving_pod_is_told() {
+fn a_taint_on_a_terminating_pod_is_reported() {
     let (mut world, mut store) = begin(Options {
         seed: 68,
         devices: Some(240),
@@ -270,4 +270,20 @@ fn a_taint_that_reaches_a_leaving_pod_is_told() {
         fold(&mut store, changes);
         same(&snapshot(&world), &store);
     }
+}
+
+/// Its ranks wait for one another, and reach no step that they could save.
+#[test]
+fn a_stalled_gang_saves_no_checkpoint() {
+    let mut world = World::new(Options::new(noon()));
+    let id = world.scenes.broken_gang.expect("a gang has lost a rank");
+    let gang = |world: &World| world.works.get(&id).expect("it is there").clone();
+    let before = gang(&world);
+    assert!(before.stalled.is_some() && before.checkpoint_every > 0);
+    // Longer than it takes from one checkpoint to the next, and less than until it gives up.
+    let long = u64::try_from(before.checkpoint_every).expect("a time") + 60_000;
+    world.advance(noon().plus(Duration::from_millis(long)));
+    let after = gang(&world);
+    assert!(after.stalled.is_some(), "it hangs still");
+    assert_eq!(after.last_checkpoint, before.last_checkpoint);
 }

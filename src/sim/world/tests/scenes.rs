@@ -1,16 +1,16 @@
-//! Every scene that the demo promises is there when the fleet is first seen.
+//! Tests that every scene of the demo exists at the start.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::super::super::change::{Resource, Scene};
+use super::super::super::change::{Resource, SimBackend};
 use super::super::{Options, World};
 use super::{Store, begin, noon, of};
 use model::base::{Moment, ObjectKey};
 
-/// The demo as it is first seen, drawn once for all tests that only look.
+/// The demo at its start, drawn once for all read-only tests.
 static DEMO: LazyLock<(World, Store)> = LazyLock::new(|| begin(Options::new(noon())));
 
 fn demo() -> (World, Store) {
@@ -65,7 +65,7 @@ fn the_fleet_has_the_pools_of_the_picture() {
         8
     );
     assert_eq!(with("nvidia.com/mig.strategy", "mixed"), 5);
-    // A multi-host slice is a node pool of its own: 16 hosts of four chips.
+    // A multi-host slice is a node pool: 16 hosts with four chips each.
     assert_eq!(with("cloud.google.com/gke-nodepool", "tpu-v5p-s3"), 16);
     let mig = nodes
         .iter()
@@ -216,7 +216,7 @@ fn jobs_wait_for_reasons_of_their_own() {
 #[test]
 fn devices_tell_the_stories() {
     let (world, _) = &*DEMO;
-    // The broken gang: one device off the bus, its peers waiting with their memory held.
+    // The broken gang: one device off the bus, its peers idle with their memory allocated.
     let page = page_of(world, "a100-17");
     assert_eq!(
         value(&page, "DCGM_FI_DEV_XID_ERRORS", &["gpu=\"3\""]),
@@ -226,7 +226,7 @@ fn devices_tell_the_stories() {
     assert!(value(&page, "DCGM_FI_DEV_GPU_UTIL", &["gpu=\"2\""]).is_some_and(|util| util < 8.0));
     assert!(value(&page, "DCGM_FI_DEV_FB_USED", &["gpu=\"2\""]).is_some_and(|mib| mib > 60_000.0));
 
-    // The hot rack: devices above 85 degrees that slow down for it.
+    // The hot rack: devices above 85 degrees with thermal slowdown.
     let hot: Vec<(f64, f64)> = (21..=23)
         .flat_map(|serial| {
             let page = page_of(world, &format!("a100-{serial}"));
@@ -251,7 +251,7 @@ fn devices_tell_the_stories() {
     );
     assert!(throttled >= 8);
 
-    // The straggler: slower clocks than every peer, and busier.
+    // The straggler: lower clocks than every peer, and higher utilization.
     let gang = world
         .works
         .values()
@@ -278,7 +278,7 @@ fn devices_tell_the_stories() {
             > of_gpu("DCGM_FI_DEV_GPU_UTIL", (device + 1) % 8) + 10.0
     );
 
-    // The hoarder: eight A100 held for three hours by a notebook that does nothing.
+    // The hoarder: eight A100 allocated to an idle notebook for three hours.
     let hoarder = world
         .works
         .values()
@@ -446,7 +446,7 @@ fn the_exporter_of_one_node_cannot_name_pods() {
     let name = world.nodes[node].name.to_string();
     let page = page_of(world, &name);
     assert!(page.contains("DCGM_FI_DEV_GPU_UTIL") && !page.contains("pod=\""));
-    // Others do, for whatever is held.
+    // Other exporters do, for every allocated device.
     assert!(page_of(world, "a100-21").contains("pod=\"detr-xl-workers-0-"));
 }
 
@@ -569,7 +569,7 @@ fn autoscalers_tell_what_the_world_does() {
     let made =
         of(&store, Resource::PodAutoscalers).any(|one| one["metadata"]["name"] == autoscaler);
     assert!(made, "{autoscaler}");
-    // Each of Karpenter's nodes has its claim; a spot machine that goes has one that takes its place.
+    // Each of Karpenter's nodes has its NodeClaim; a reclaimed spot node's claim is replaced.
     let mut replaced = 0;
     for _ in 0..240 {
         let to = world.now().plus(Duration::from_secs(30));

@@ -12,12 +12,12 @@ fn at(millis: i64) -> Moment {
     Moment::from_millis(millis)
 }
 
-/// Runs the machine for `span` ms; each target ends after what `life` says. Returns (moment, id) of each request.
+/// Runs the machine for `span` ms; each target ends after the result of `life`. Returns (moment, id) of each request.
 fn drive(
     schedule: &mut Schedule,
     from: i64,
     span: i64,
-    life: impl Fn(u64) -> (i64, Ended),
+    life: impl Fn(u64) -> (i64, ScrapeEnd),
 ) -> Vec<(i64, u64)> {
     let mut asked = Vec::new();
     let mut ends: BTreeSet<(i64, u64)> = BTreeSet::new();
@@ -74,7 +74,7 @@ fn most_in_a_second(asked: &[(i64, u64)]) -> usize {
 #[test]
 fn the_budget_is_kept_and_used() {
     let mut schedule = full(2000, 20.0, 32);
-    let asked = drive(&mut schedule, 0, 60_000, |_| (40, Ended::Well));
+    let asked = drive(&mut schedule, 0, 60_000, |_| (40, ScrapeEnd::Well));
     assert!(most_in_a_second(&asked) <= 20);
     assert_eq!(asked.len(), 1200, "all of the budget is used");
     let round: BTreeSet<u64> = asked.iter().map(|(_, id)| *id).collect();
@@ -84,7 +84,7 @@ fn the_budget_is_kept_and_used() {
 #[test]
 fn no_target_is_asked_within_its_interval() {
     let mut schedule = full(50, 20.0, 32);
-    let asked = drive(&mut schedule, 0, 300_000, |_| (20, Ended::Well));
+    let asked = drive(&mut schedule, 0, 300_000, |_| (20, ScrapeEnd::Well));
     let mut last: BTreeMap<u64, i64> = BTreeMap::new();
     for (when, id) in &asked {
         if let Some(before) = last.insert(*id, *when) {
@@ -104,7 +104,7 @@ fn no_target_is_asked_within_its_interval() {
 #[test]
 fn a_failing_target_is_asked_less_and_less() {
     let mut schedule = full(1, 20.0, 4);
-    let asked = drive(&mut schedule, 0, 3_600_000, |_| (20, Ended::Badly));
+    let asked = drive(&mut schedule, 0, 3_600_000, |_| (20, ScrapeEnd::Badly));
     let gaps: Vec<i64> = asked.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert_eq!(gaps[..5], [30_000, 60_000, 120_000, 240_000, 480_000]);
     assert!(gaps[5..].iter().all(|gap| *gap == 600_000), "{gaps:?}");
@@ -114,11 +114,11 @@ fn a_failing_target_is_asked_less_and_less() {
 fn what_fails_is_asked_again_when_everything_is_to_be_read_again() {
     let mut schedule = full(3, 20.0, 4);
     let life = |id: u64| match id {
-        0 => (20, Ended::Badly),
-        _ => (20, Ended::Well),
+        0 => (20, ScrapeEnd::Badly),
+        _ => (20, ScrapeEnd::Well),
     };
     let mut all = drive(&mut schedule, 0, 1_000_000, life);
-    // However often it is asked for, nobody is asked sooner than its exporter has new values.
+    // However often a refresh is requested, no target is scraped before its exporter has new values.
     for step in 0..20 {
         schedule.hasten();
         all.extend(drive(&mut schedule, 1_000_000 + step * 5_000, 5_000, life));
@@ -132,14 +132,14 @@ fn what_fails_is_asked_again_when_everything_is_to_be_read_again() {
 }
 
 #[test]
-fn hung_targets_hold_nobody_up() {
+fn hung_targets_delay_no_other_target() {
     let mut schedule = full(100, 20.0, 8);
     // Three in four never answer; each takes the whole timeout of 10 s.
     let life = |id: u64| {
         if id.is_multiple_of(4) {
-            (50, Ended::Well)
+            (50, ScrapeEnd::Well)
         } else {
-            (10_000, Ended::Badly)
+            (10_000, ScrapeEnd::Badly)
         }
     };
     drive(&mut schedule, 0, 600_000, life);
@@ -154,14 +154,14 @@ fn hung_targets_hold_nobody_up() {
 fn what_is_on_screen_goes_first_but_not_alone() {
     let mut schedule = full(4000, 20.0, 32);
     schedule.look_at((3000..3500).map(|id| Name::from(format!("n{id}"))));
-    let asked = drive(&mut schedule, 0, 20_000, |_| (20, Ended::Well));
+    let asked = drive(&mut schedule, 0, 20_000, |_| (20, ScrapeEnd::Well));
     let near = asked
         .iter()
         .filter(|(_, id)| (3000..3500).contains(id))
         .count();
     assert_eq!((asked.len(), near), (400, 300));
     schedule.look_at([]);
-    let after = drive(&mut schedule, 20_000, 5_000, |_| (20, Ended::Well));
+    let after = drive(&mut schedule, 20_000, 5_000, |_| (20, ScrapeEnd::Well));
     assert!(
         after.iter().all(|(_, id)| *id < 3000),
         "the oldest come first again"
@@ -175,15 +175,19 @@ fn throttling_is_obeyed_and_halves_the_rate() {
     let Next::Ask(id) = first else {
         panic!("{first:?}")
     };
-    schedule.ended(id, Ended::Throttled(Some(Duration::from_secs(7))), at(10));
+    schedule.ended(
+        id,
+        ScrapeEnd::Throttled(Some(Duration::from_secs(7))),
+        at(10),
+    );
     assert_eq!(schedule.next(at(20)), Next::Wait(at(7010)));
-    let asked = drive(&mut schedule, 7010, 60_000, |_| (20, Ended::Well));
+    let asked = drive(&mut schedule, 7010, 60_000, |_| (20, ScrapeEnd::Well));
     assert!(
         most_in_a_second(&asked) <= 10,
         "{}",
         most_in_a_second(&asked)
     );
-    let later = drive(&mut schedule, 300_000, 10_000, |_| (20, Ended::Well));
+    let later = drive(&mut schedule, 300_000, 10_000, |_| (20, ScrapeEnd::Well));
     assert_eq!(most_in_a_second(&later), 20, "forgiven after a while");
 }
 
@@ -193,7 +197,7 @@ fn direct_targets_need_no_budget() {
     for id in 100..110 {
         schedule.add(id, None, INTERVAL, Way::Direct, at(0));
     }
-    let asked = drive(&mut schedule, 0, 2000, |_| (20, Ended::Well));
+    let asked = drive(&mut schedule, 0, 2000, |_| (20, ScrapeEnd::Well));
     assert_eq!(asked.iter().filter(|(_, id)| *id >= 100).count(), 10);
     assert_eq!(asked.iter().filter(|(_, id)| *id < 100).count(), 2);
 }
@@ -202,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_laws_hold(
+    fn the_laws_hold_over_random_events(
         targets in 1u64..60,
         per_second in 1u32..40,
         places in 1usize..20,
@@ -212,9 +216,9 @@ proptest! {
         let asked = drive(&mut schedule, 0, 120_000, |id| {
             let (life, how) = lives[usize::try_from(id).unwrap_or(0) % lives.len()];
             let how = match how {
-                0 => Ended::Badly,
-                1 => Ended::Throttled(None),
-                _ => Ended::Well,
+                0 => ScrapeEnd::Badly,
+                1 => ScrapeEnd::Throttled(None),
+                _ => ScrapeEnd::Well,
             };
             (life, how)
         });

@@ -64,7 +64,7 @@ fn only(ledger: &mut Ledger, seconds: u64) -> ServedModel {
 }
 
 #[test]
-fn the_first_page_tells_no_rates_and_no_latencies() {
+fn the_first_page_gives_no_rates_and_no_latencies() {
     let mut ledger = two();
     ledger.apply(said("a", 0, 50, 1.0));
     ledger.apply(said("b", 1, 30, 2.0));

@@ -1,17 +1,17 @@
-//! Pacing of frames: input at once, data coalesced. Pure: moments come in.
+//! Frame pacing: input is drawn at once, data is coalesced. Pure: time is an argument.
 
 use std::time::Duration;
 
-/// When the next frame may be drawn, in milliseconds on any steady clock.
+/// When the next frame may be drawn, in milliseconds of a monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct FramePacer {
     floor_ms: u64,
     last: Option<u64>,
     cost_ms: u64,
 }
 
-impl Pace {
-    /// Data is drawn at most once in `floor`.
+impl FramePacer {
+    /// Data is drawn at most once per `floor`.
     pub fn new(floor: Duration) -> Self {
         Self {
             floor_ms: floor.as_millis() as u64,
@@ -20,14 +20,14 @@ impl Pace {
         }
     }
 
-    /// Takes note of a frame drawn at `at` that cost `cost`.
+    /// Records a frame drawn at `at` that took `cost`.
     pub fn drawn(&mut self, at: u64, cost: Duration) {
         self.last = Some(at);
         self.cost_ms = cost.as_millis() as u64;
     }
 
-    /// How long a frame for new data must wait at `now`: the floor, or twice what the last one cost, so that
-    /// a slow screen never takes more than a third of the time.
+    /// How long a frame for new data must wait at `now`: the floor, or twice the cost of the last frame, so that drawing takes at
+    /// most a third of the time.
     pub fn wait(&self, now: u64) -> Duration {
         let Some(last) = self.last else {
             return Duration::ZERO;
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn data_waits_and_a_costly_screen_waits_longer() {
-        let mut pace = Pace::new(Duration::from_millis(100));
+        let mut pace = FramePacer::new(Duration::from_millis(100));
         assert_eq!(pace.wait(5), Duration::ZERO);
         pace.drawn(1000, Duration::from_millis(1));
         assert_eq!(pace.wait(1000), Duration::from_millis(100));

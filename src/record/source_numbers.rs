@@ -1,8 +1,8 @@
-//! How a source fares, as numbers: what changes with each answer, and nothing else.
+//! Source health as numbers: only the fields that change with each answer.
 
 use model::fleet::observe::SourceHealth;
 
-/// Numbers of a source that change with each answer; -1 where there is none.
+/// The numbers of a source that change with each answer; -1 for an absent one.
 pub(crate) fn numbers_of(health: &SourceHealth) -> [i64; 5] {
     let or = |value: Option<u32>| value.map_or(-1, i64::from);
     [
@@ -23,7 +23,7 @@ pub(crate) fn set_numbers(health: &mut SourceHealth, numbers: [i64; 5]) {
     health.calls_per_minute = or(numbers[4]);
 }
 
-/// True when only numbers differ, and these can be written as numbers.
+/// True when only these numbers differ and they can be written as numbers.
 pub(crate) fn differs_in_numbers(known: &SourceHealth, now: &SourceHealth) -> bool {
     let whole = now.last_ok.is_some_and(|at| at.millis() % 1000 == 0);
     let mut alike = known.clone();

@@ -9,8 +9,8 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The wait before try number `attempt` (from 1): doubling from half a second to half a minute, of which up to
-/// half is taken off by `salt`, so that many clients of a server that comes back do not all call at once.
+/// The wait before try number `attempt` (from 1): doubling from half a second to half a minute, of which `salt` removes up to
+/// half, so that many clients of a restarted server do not all connect at once.
 pub fn backoff(attempt: u32, salt: impl Hash) -> Duration {
     let full = FIRST
         .saturating_mul(1 << attempt.saturating_sub(1).min(10))

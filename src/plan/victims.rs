@@ -1,4 +1,4 @@
-//! Who leaves so that a waiting job starts now: one answer for the plan that starts it and for what is said of it before.
+//! The jobs that are evicted so that a waiting job starts now: one answer for the plan and for the explanation before it.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,22 @@ use model::base::SmallSort;
 use super::planner_context;
 use super::raise::above_all;
 
-/// The sets of jobs that may leave for one that is put first.
+/// The sets of jobs that may be evicted for a job that is first in its queue.
 pub(super) struct Sets {
     /// As its cluster would choose.
     pub(super) cluster: Result<Victims, preempt::Refusal>,
     /// With the least work lost.
     pub(super) least: Result<Victims, preempt::Refusal>,
-    /// Who stands behind it, where nodes alone are short.
+    /// Jobs behind it in the order, where only nodes are short.
     pub(super) by_hand: Option<Victims>,
 }
 
 impl Sets {
-    /// `None` where it finds room once it is first.
+    /// `None` where the job fits once it is first.
     pub(super) fn of(state: &mut State<'_>, work: WorkloadId) -> Option<Self> {
         let snapshot = &state.compiled().snapshot;
         let own = snapshot.workloads[work].priority;
-        // First in its queue, it may be that it fits, or that its own scheduler makes room for it.
+        // First in its queue, it may fit, or its own scheduler may preempt for it.
         state.set_priority(work, above_all(snapshot));
         if state.find(work, &Relaxation::default()).is_ok() {
             return None;
@@ -47,12 +47,12 @@ impl Sets {
         })
     }
 
-    /// The set that a plan takes: of those that can be stopped the one that loses least.
+    /// The set that a plan takes: the one with the least lost work whose jobs can be stopped.
     pub(super) fn picked(&self, snapshot: &Snapshot) -> Option<&Victims> {
         self.all(snapshot).into_iter().next()
     }
 
-    /// Every set whose jobs can be stopped: the one that loses least first, the one that no queue would preempt last.
+    /// Every set whose jobs can be stopped: the least lost work first, the one that no queue would preempt last.
     pub(super) fn all(&self, snapshot: &Snapshot) -> Vec<&Victims> {
         let can_stop = |victims: &&Victims| {
             let mut all = victims.list.iter();
@@ -74,30 +74,40 @@ impl Sets {
     }
 }
 
-/// Who leaves so that a waiting job starts now, as the plan that admits it has it; `None` where nobody need leave, or nobody
-/// may. The state stays as it is.
-pub fn leavers(state: &mut State<'_>, work: WorkloadId) -> Option<Victims> {
+/// The jobs that the plan to admit a waiting job evicts: the first set with which it starts, by `helps`. `None` where no eviction
+/// is needed or none is possible. The state is restored afterwards.
+pub fn leavers(
+    state: &mut State<'_>,
+    work: WorkloadId,
+    helps: &dyn Fn(&Victims) -> bool,
+) -> Option<Victims> {
     let snapshot = &state.compiled().snapshot;
     let mark = state.mark();
     let sets = Sets::of(state, work);
     state.undo_to(mark);
-    sets?.picked(snapshot).cloned()
+    let sets = sets?;
+    let mut all = sets.all(snapshot).into_iter();
+    all.find(|victims| helps(victims)).cloned()
 }
 
-/// The same for one that has its quota, in a state of [`explanations::past_queues`].
-pub fn leavers_of_nodes(state: &mut State<'_>, work: WorkloadId) -> Option<Victims> {
+/// As [`leavers`], for a job with quota reserved, in a state of [`explanations::past_queues`].
+pub fn leavers_of_nodes(
+    state: &mut State<'_>,
+    work: WorkloadId,
+    helps: &dyn Fn(&Victims) -> bool,
+) -> Option<Victims> {
     let mark = state.mark();
     let found = seat_victims(state, work);
     state.undo_to(mark);
-    found.ok()
+    found.ok().filter(helps)
 }
 
-/// Who leaves its nodes for one that has its quota.
+/// The jobs that are evicted from their nodes for a job with quota reserved.
 pub(super) fn seat_victims(
     state: &mut State<'_>,
     work: WorkloadId,
 ) -> Result<Victims, preempt::Refusal> {
-    // Those that are admitted and find room take it first.
+    // Other admitted jobs that fit take free devices first.
     let options = cycle::Options {
         spare_all: true,
         ..cycle::Options::default()
@@ -107,7 +117,7 @@ pub(super) fn seat_victims(
     state.victims_but(work, Mode::ByHand, &|other| fresh.contains(&other))
 }
 
-/// Where the quota suffices and nodes alone are short: who stands behind it and may be requeued, so that it finds room.
+/// Where quota suffices and only nodes are short: jobs behind it that may be requeued so that it fits.
 fn for_nodes(state: &mut State<'_>, work: WorkloadId, priority: i32) -> Option<Victims> {
     let blind = Relaxation {
         no_nodes: true,

@@ -31,7 +31,7 @@ pub struct Weather {
 }
 
 /// A listening road. Ends with the value.
-pub struct Road {
+pub struct LossyProxy {
     /// Where it begins.
     pub address: SocketAddr,
     open: Arc<AtomicBool>,
@@ -40,9 +40,9 @@ pub struct Road {
 }
 
 /// The same sequence at every run.
-struct Dice(u64);
+struct LossRng(u64);
 
-impl Dice {
+impl LossRng {
     fn percent(&mut self) -> u64 {
         self.0 = self
             .0
@@ -52,7 +52,7 @@ impl Dice {
     }
 }
 
-impl Road {
+impl LossyProxy {
     /// Opens a road to `end`.
     pub fn to(end: &str, weather: Weather) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -67,7 +67,7 @@ impl Road {
                 }
                 let (end, count) = (end.clone(), count.clone());
                 spawn(move || {
-                    let mut dice = Dice(number as u64 + 1);
+                    let mut dice = LossRng(number as u64 + 1);
                     sleep(weather.round_trip);
                     if dice.percent() < weather.loss_percent {
                         sleep(Duration::from_secs(1));
@@ -83,10 +83,10 @@ impl Road {
                             date_shift: 0,
                             ..weather
                         },
-                        Dice(dice.0 ^ 1),
+                        LossRng(dice.0 ^ 1),
                         count.clone(),
                     );
-                    lane(to, from, weather, Dice(dice.0 ^ 2), count);
+                    lane(to, from, weather, LossRng(dice.0 ^ 2), count);
                 });
             }
         });
@@ -98,7 +98,7 @@ impl Road {
     }
 }
 
-impl Drop for Road {
+impl Drop for LossyProxy {
     fn drop(&mut self) {
         self.open.store(false, Ordering::Relaxed);
         // (Wakes the listener.)
@@ -126,7 +126,7 @@ fn lane(
     mut from: TcpStream,
     mut to: TcpStream,
     weather: Weather,
-    mut dice: Dice,
+    mut dice: LossRng,
     lost: Arc<AtomicU64>,
 ) {
     let lane = Arc::new(Lane::default());

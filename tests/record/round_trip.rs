@@ -1,7 +1,7 @@
 //! What was said comes back: every observation, every value, in its order, at any moment.
 
 use model::fleet::histogram::Histogram;
-use model::fleet::observe::{Extent, Failure, Lost, LostKind, Pending};
+use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Pending, WorkloadFailure};
 use model::fleet::signal::Signals;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 
 #[test]
-fn what_was_said_comes_back_in_its_order() {
+fn recorded_events_are_read_back_in_order() {
     let folder = TempDir::new().expect("a folder");
     let mut recorder = recorder(folder.path(), START);
     let lost = Lost {
@@ -18,7 +18,7 @@ fn what_was_said_comes_back_in_its_order() {
         message: "pods are refused".to_owned(),
     };
     let all = vec![
-        (1, Observation::Covers(Extent::All)),
+        (1, Observation::Covers(ListedNamespaces::All)),
         (1, node("a", false)),
         (1, Observation::End(Table::Nodes)),
         (2, pod("train-0", Phase::Running)),
@@ -164,11 +164,11 @@ fn what_a_container_wrote_last_is_not_written() {
     let mut recorder = recorder(folder.path(), START);
     let mut failed = pod("train-0", Phase::Failed);
     if let Observation::Pod(pod) = &mut failed {
-        pod.failure = Some(Failure {
+        pod.failure = Some(WorkloadFailure {
             exit_code: Some(1),
             message: Name::new("Error: login with token hunter2 failed"),
             own_words: true,
-            ..Failure::default()
+            ..WorkloadFailure::default()
         });
     }
     recorder.see(at(1), &failed);
@@ -226,7 +226,7 @@ fn observation() -> impl Strategy<Value = Observation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn whatever_readings_say_comes_back(all in proptest::collection::vec((0..5u64, observation()), 1..60)) {
+    fn any_readings_are_read_back(all in proptest::collection::vec((0..5u64, observation()), 1..60)) {
         let folder = TempDir::new().expect("a folder");
         let mut recorder = recorder(folder.path(), START);
         let mut second = 0;

@@ -1,4 +1,4 @@
-//! What a table's task tells: losses, recoveries, its row under `sources`.
+//! Reports of a table's task: losses, recoveries and its row under `sources`.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceSta
 
 use super::{ChannelClosed, Follower, Phase};
 use crate::api_error::{ApiError, What};
-use crate::pace::backoff;
+use crate::backoff::backoff;
 
 /// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A health row goes out at least this often.
+/// A health row is sent at least this often.
 pub(super) const ROW_EVERY: Duration = Duration::from_secs(10);
 
-/// A table that is not served is looked for again after this time.
+/// A table that is not served is looked up again after this time.
 const ABSENT_EVERY: Duration = Duration::from_secs(120);
 
-/// A table that is refused is asked for again after this time.
+/// A table that is forbidden is requested again after this time.
 const REFUSED_EVERY: Duration = Duration::from_secs(60);
 
-/// A failure this long ago is forgiven: the next one waits shortly again.
+/// After this time without a failure, the back-off starts from the beginning.
 const FORGIVEN: Duration = Duration::from_secs(60);
 
-/// Where only one namespace may be seen, all of them are tried again after this time.
+/// Where only one namespace may be listed, all of them are tried again after this time.
 const WIDEN_EVERY: Duration = Duration::from_secs(300);
 
 impl Follower<'_> {
-    /// How long to wait before the next try: longer with each that comes soon after the last.
+    /// The wait before the next try; grows with each failure that follows soon after the last.
     pub(super) fn again(&mut self) -> Duration {
         let now = self.shared.stats.local();
         let forgiven = self
@@ -43,15 +43,15 @@ impl Follower<'_> {
         backoff(self.attempt, (self.table, now.millis()))
     }
 
-    /// Counts a failure, tells of it where it is time to, and says how long to wait.
+    /// Counts a failure, reports it when due, and returns how long to wait.
     pub(super) async fn fail(&mut self, trouble: &ApiError) -> Result<Duration, ChannelClosed> {
-        // Another trouble than the last is met afresh.
+        // A different failure than the last starts its own back-off.
         if self.met.replace(trouble.what) != Some(trouble.what) {
             self.attempt = 0;
         }
         let own = self.again();
         self.errors += 1;
-        // A busy server mostly answers the second or third time: until then nothing is lost.
+        // A busy server mostly answers the second or third time: until then no loss is reported.
         let told = trouble.what != What::Busy || self.attempt > 2;
         if told {
             let since = self
@@ -63,7 +63,7 @@ impl Follower<'_> {
                 message = format!("{message} (in namespace {only}, as all namespaces are refused)");
             }
             let lost = Lost {
-                kind: trouble.what.lost(),
+                kind: trouble.what.lost_kind(),
                 since,
                 message,
             };
@@ -84,14 +84,14 @@ impl Follower<'_> {
             .max();
         self.awaits_return = trouble.what == What::Unreachable;
         let own = match trouble.what {
-            // A server that has just started refuses everybody until it has read its roles.
+            // A server that has just started refuses everyone until it has loaded its roles.
             What::Forbidden if self.attempt > 5 => REFUSED_EVERY,
             _ => own,
         };
         Ok(asked.map_or(own, |asked| asked.max(own)))
     }
 
-    /// The watch goes on from where it broke off: nothing was missed.
+    /// The watch continued from its last revision: no event was missed.
     pub(super) fn back(&mut self) {
         self.lost = None;
         self.batch.push(Observation::Back(self.table));
@@ -104,13 +104,13 @@ impl Follower<'_> {
         let absent = Observation::Absent(self.table);
         self.note(&absent);
         self.batch.push(absent);
-        // A row for each of the many kinds that a cluster does not have would hide those that it has.
+        // Rows for the many kinds that a cluster does not serve would hide the rows of those that it serves.
         self.batch.push(Observation::SourceGone(self.row_name()));
         self.flush().await?;
         self.pause(ABSENT_EVERY).await
     }
 
-    /// Waits; after no answer at all only until the server answers anybody again. Ends early when nobody listens.
+    /// Waits; after no answer at all, only until the server answers any request again. Ends early when the receiver is closed.
     pub(super) async fn pause(&mut self, wait: Duration) -> Result<(), ChannelClosed> {
         let awaits = std::mem::take(&mut self.awaits_return);
         let returned = async {
@@ -122,10 +122,10 @@ impl Follower<'_> {
         tokio::select! {
             () = tokio::time::sleep(wait) => return Ok(()),
             () = returned => {}
-            () = self.again.asked() => {
+            () = self.again.requested() => {
                 self.attempt = 0;
                 self.afresh = true;
-                // A server that asked for time gets it.
+                // Respects the server's Retry-After.
                 if let Some(left) = self.shared.stats.asked_to_wait(self.class) {
                     tokio::time::sleep(left.min(wait)).await;
                 }
@@ -133,7 +133,7 @@ impl Follower<'_> {
             }
             () = self.shared.out.closed() => return Err(ChannelClosed),
         }
-        // Not all at once, and afresh: what comes now is another trouble.
+        // Spread the retries, and start a new back-off: the next failure is a different one.
         self.attempt = 0;
         let now = self.shared.stats.local().millis();
         tokio::time::sleep(backoff(2, (self.table, now))).await;
@@ -160,7 +160,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Once in a while, where only one namespace is shown: may we see all of them by now?
+    /// Where only one namespace is listed: checks from time to time whether all may be listed now.
     pub(super) async fn may_widen(&mut self, all: &str) -> bool {
         let now = self.shared.stats.local();
         let due = self.narrowed.is_some() && self.widen_at.is_none_or(|at| now >= at);

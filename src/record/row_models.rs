@@ -1,38 +1,38 @@
-//! Rows of readings as numbers: each value against what the same row had before.
+//! Rows of readings as numbers: each value relative to the row's previous value.
 
 use model::fleet::histogram::Histogram;
 use model::fleet::signal::{Kind, Signal, Signals};
 
-use super::coder::{Flag, Number, Road, raw};
+use super::coder::{BitCoder, BitModel, Number, raw};
 use super::grid;
 
 /// The signals of a row, in order.
 pub(crate) type SignalList = Vec<Signal>;
 
-/// What one signal of one row had last.
+/// Previous value of one signal in one row.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     known: bool,
-    /// It is on no step: its bits.
+    /// The value is not on a step: its bits.
     odd: Option<u64>,
-    /// Number of its step.
+    /// Step number of the value.
     last: i64,
-    /// By how much that was more than the one before, for totals.
+    /// Last increase, for counters.
     slope: i64,
-    /// It was as expected last time.
+    /// The last value was as predicted.
     quiet: bool,
 }
 
-/// What one row had last.
+/// Previous values of one row.
 #[derive(Clone, Default)]
 pub(crate) struct Row {
     cells: Vec<Cell>,
-    /// Observations in each bucket of its histograms, one after the other.
+    /// Counts of each histogram bucket, one histogram after the other.
     buckets: Vec<i64>,
 }
 
 impl Row {
-    /// The same row with other signals: what it had of those that stay is kept.
+    /// The row with a new signal list; signals in both lists keep their state.
     pub(crate) fn moved(&self, from: &[Signal], to: &[Signal]) -> Self {
         let cells = to.iter().map(|signal| {
             let place = from.iter().position(|old| old == signal);
@@ -52,29 +52,29 @@ impl Row {
     }
 }
 
-/// What is learned of one signal.
+/// Models of one signal.
 #[derive(Clone, Default)]
 struct Field {
-    same: [Flag; 4],
-    odd: Flag,
+    same: [BitModel; 4],
+    odd: BitModel,
     by: Number,
-    /// A row that is new begins from what another row had.
+    /// Last first value of a new row, from which the next new row is predicted.
     first: i64,
     begin: Number,
 }
 
-/// What is learned of all signals.
-pub(crate) struct Rows {
+/// Models of all signals.
+pub(crate) struct RowModels {
     fields: Vec<Field>,
-    /// All quiet cells of a row stay quiet.
-    still: [Flag; 2],
+    /// Whether all quiet cells of a row stay quiet.
+    still: [BitModel; 2],
     was_still: usize,
-    /// Buckets in which nothing came; apart for those after one in which something did.
-    empty: [Flag; 2],
+    /// Whether a bucket is unchanged; separate models after an unchanged and a changed bucket.
+    empty: [BitModel; 2],
     came: Number,
 }
 
-impl Default for Rows {
+impl Default for RowModels {
     fn default() -> Self {
         Self {
             fields: vec![Field::default(); Signal::ALL.len()],
@@ -86,7 +86,7 @@ impl Default for Rows {
     }
 }
 
-/// What a cell is expected to say. Memory that is used is not free.
+/// Predicted value of a cell. Free memory decreases by the increase of used memory.
 fn expected(cell: &Cell, signal: Signal, used: i64) -> i64 {
     match signal {
         Signal::MemFree => cell.last.wrapping_sub(used),
@@ -95,19 +95,19 @@ fn expected(cell: &Cell, signal: Signal, used: i64) -> i64 {
     }
 }
 
-impl Rows {
-    /// Writes or reads one row. Writing, `values` are its signals in the order of `list`; what comes back is what was
-    /// written.
+impl RowModels {
+    /// Writes or reads one row. When writing, `values` are its signals in the order of `list`. Returns the values that were
+    /// written or read.
     pub(crate) fn code(
         &mut self,
-        road: &mut impl Road,
+        road: &mut impl BitCoder,
         list: &[Signal],
         row: &mut Row,
         values: &[f64],
     ) -> Signals {
         row.fit(list.len());
         let value = |at: usize| values.get(at).copied().unwrap_or_default();
-        // By how much memory in use has grown comes before how much is free (Signal's order).
+        // In the order of signals, used memory comes before free memory, so its increase is known.
         let mut used = 0;
         let mut still = true;
         for (at, (signal, cell)) in list.iter().zip(&row.cells).enumerate() {
@@ -150,12 +150,12 @@ impl Rows {
     }
 }
 
-impl Rows {
-    /// Writes or reads the counts of a row's histograms. Writing, `histograms` have them; reading, they are set. Bounds are known to
-    /// both sides.
+impl RowModels {
+    /// Writes or reads the bucket counts of a row's histograms. When writing, `histograms` contain them; when reading, they are
+    /// set. Both sides know the bounds.
     pub(crate) fn code_buckets(
         &mut self,
-        road: &mut impl Road,
+        road: &mut impl BitCoder,
         row: &mut Row,
         histograms: &mut [Histogram],
     ) {
@@ -189,9 +189,9 @@ fn is_same(cell: &Cell, signal: Signal, used: i64, value: f64, number: Option<i6
     }
 }
 
-/// Writes or reads one cell; true when it was as expected.
+/// Writes or reads one cell; true when it was as predicted.
 fn code_cell(
-    road: &mut impl Road,
+    road: &mut impl BitCoder,
     field: &mut Field,
     cell: &mut Cell,
     signal: Signal,
@@ -252,14 +252,14 @@ mod tests {
             let list = [Signal::Util, Signal::MemUsed, Signal::MemFree, Signal::Energy, Signal::PcieTx];
             let finite = |value: f64| if value.is_finite() { value } else { 1.0 };
             let mut states = vec![Row::default(); 3];
-            let (mut road, mut coder) = (Encoder::new(), Rows::default());
+            let (mut road, mut coder) = (Encoder::new(), RowModels::default());
             for (at, values) in &rows {
                 let values: Vec<f64> = values.iter().copied().map(finite).collect();
                 coder.code(&mut road, &list, &mut states[*at], &values);
             }
             let bytes = road.finish();
             let mut states = vec![Row::default(); 3];
-            let (mut road, mut coder) = (Decoder::new(&bytes), Rows::default());
+            let (mut road, mut coder) = (Decoder::new(&bytes), RowModels::default());
             for (at, values) in &rows {
                 let got = coder.code(&mut road, &list, &mut states[*at], &[]);
                 for (signal, value) in list.iter().zip(values) {

@@ -1,7 +1,7 @@
 //! Bodies in protocol buffers, which kubectl's typed clients send, read into the same JSON that others send.
 //!
-//! A body is the four bytes `k8s\0` and an envelope that names version and kind and holds the message. Field
-//! numbers stand in `messages.txt`. Only reading is offered: answers are JSON, which the same clients accept.
+//! A body is the four bytes `k8s\0` and an envelope with version, kind and the message. Field numbers are in `messages.txt`.
+//! Only reading is offered: answers are JSON, which the same clients accept.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ const DEPTH: usize = 32;
 
 #[derive(Clone, Debug)]
 struct Field {
-    /// Empty when it stands inline.
+    /// Empty for an inlined field.
     name: &'static str,
     /// Zero and empty are values, not absence.
     pointer: bool,
@@ -65,7 +65,7 @@ fn read_table(text: &'static str) -> HashMap<&'static str, Message> {
 }
 
 /// One value off the wire.
-enum Wire<'a> {
+enum FieldValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
@@ -102,19 +102,19 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field; `None` at the end.
-    fn field(&mut self) -> Result<Option<(u64, Wire<'a>)>, String> {
+    fn field(&mut self) -> Result<Option<(u64, FieldValue<'a>)>, String> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Wire::Number(self.varint()?),
-            1 => Wire::Bytes(self.bytes(8)?),
+            0 => FieldValue::Number(self.varint()?),
+            1 => FieldValue::Bytes(self.bytes(8)?),
             2 => {
                 let count = usize::try_from(self.varint()?).map_err(|_| BROKEN)?;
-                Wire::Bytes(self.bytes(count)?)
+                FieldValue::Bytes(self.bytes(count)?)
             }
-            5 => Wire::Bytes(self.bytes(4)?),
+            5 => FieldValue::Bytes(self.bytes(4)?),
             _ => return Err(BROKEN.into()),
         };
         Ok(Some((tag >> 3, value)))
@@ -129,7 +129,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
 /// The object in a protocol buffer body.
 ///
 /// # Errors
-/// Says what is wrong: no envelope, an unknown kind, a malformed message.
+/// A message for a missing envelope, an unknown kind or a malformed message.
 pub fn object(body: &[u8]) -> Result<Value, String> {
     let inside = body.strip_prefix(b"k8s\0").ok_or(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
@@ -138,17 +138,17 @@ pub fn object(body: &[u8]) -> Result<Value, String> {
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
-            (1, Wire::Bytes(bytes)) => {
+            (1, FieldValue::Bytes(bytes)) => {
                 let mut meta = Reader(bytes);
                 while let Some((number, value)) = meta.field()? {
                     match (number, value) {
-                        (1, Wire::Bytes(bytes)) => version = text(bytes)?,
-                        (2, Wire::Bytes(bytes)) => kind = text(bytes)?,
+                        (1, FieldValue::Bytes(bytes)) => version = text(bytes)?,
+                        (2, FieldValue::Bytes(bytes)) => kind = text(bytes)?,
                         _ => {}
                     }
                 }
             }
-            (2, Wire::Bytes(bytes)) => raw = bytes,
+            (2, FieldValue::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
@@ -179,7 +179,7 @@ fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
             };
             match (inner, wire) {
                 // Numbers may be packed.
-                ("i", Wire::Bytes(packed)) => {
+                ("i", FieldValue::Bytes(packed)) => {
                     let mut packed = Reader(packed);
                     while !packed.0.is_empty() {
                         items.push(packed.varint()?.cast_signed().into());
@@ -188,14 +188,14 @@ fn message(kind: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>,
                 (inner, wire) => items.push(value(inner, wire, depth)?),
             }
         } else if let Some(inner) = field.kind.strip_prefix('%') {
-            let Wire::Bytes(entry) = wire else {
+            let FieldValue::Bytes(entry) = wire else {
                 return Err(BROKEN.into());
             };
             let (mut key, mut found) = (String::new(), None);
             let mut entry = Reader(entry);
             while let Some((number, wire)) = entry.field()? {
                 match (number, wire) {
-                    (1, Wire::Bytes(bytes)) => key = text(bytes)?,
+                    (1, FieldValue::Bytes(bytes)) => key = text(bytes)?,
                     (2, wire) => found = Some(value(inner, wire, depth)?),
                     _ => {}
                 }
@@ -230,12 +230,12 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-fn value(kind: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
+fn value(kind: &str, wire: FieldValue<'_>, depth: usize) -> Result<Value, String> {
     let bytes = match (kind, wire) {
-        ("b", Wire::Number(number)) => return Ok((number != 0).into()),
-        ("i", Wire::Number(number)) => return Ok(number.cast_signed().into()),
-        (_, Wire::Number(_)) => return Err(BROKEN.into()),
-        (_, Wire::Bytes(bytes)) => bytes,
+        ("b", FieldValue::Number(number)) => return Ok((number != 0).into()),
+        ("i", FieldValue::Number(number)) => return Ok(number.cast_signed().into()),
+        (_, FieldValue::Number(_)) => return Err(BROKEN.into()),
+        (_, FieldValue::Bytes(bytes)) => bytes,
     };
     // The numbers and the last text or bytes of a small message, by field number.
     let small = || -> Result<Small<'_>, String> {
@@ -244,8 +244,8 @@ fn value(kind: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
         while let Some((number, wire)) = reader.field()? {
             let at = usize::try_from(number).unwrap_or(usize::MAX).min(3);
             match wire {
-                Wire::Number(value) => numbers[at] = value.cast_signed(),
-                Wire::Bytes(value) => texts[at] = Some(value),
+                FieldValue::Number(value) => numbers[at] = value.cast_signed(),
+                FieldValue::Bytes(value) => texts[at] = Some(value),
             }
         }
         Ok((numbers, texts))

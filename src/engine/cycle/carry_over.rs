@@ -1,5 +1,5 @@
-//! Reservations that are carried from one cycle into the next. While what runs ends when it was believed to, the earliest moment at
-//! which somebody can start stays what it was, and so does the fleet of that moment but for what started since: that is told it.
+//! Reservations that are carried from one cycle into the next. While running workloads end as expected, the earliest start of a
+//! waiting workload stays the same, and so does the fleet at that time, except for workloads started since, which are added.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use model::base::Moment;
 use super::reservation::{PlannedStart, Reservations};
 
 impl Reservations {
-    /// A cycle begins, in which what has ended since a moment is free: reservations of those before it are there for those who are
-    /// still due one.
+    /// Starts a cycle in which resources released since `since` are free. Reservations of the previous cycle become candidates
+    /// for workloads that are still due one.
     pub(super) fn begin(&mut self, state: &mut State<'_>, since: Moment) {
         let mut all = std::mem::take(&mut self.made);
         all.append(&mut self.carried);
@@ -24,15 +24,15 @@ impl Reservations {
         }
     }
 
-    /// Whether there is no room that could be kept for one, as far as is known.
+    /// Whether it is already known that no reservation can be made for a workload.
     pub(super) fn is_in_vain(&self, state: &State<'_>, work: WorkloadId) -> bool {
-        let shape = state.compiled().works[work].shape;
+        let shape = state.compiled().workloads[work].shape;
         let until = self.in_vain.get(&work);
         self.never.contains(&shape) || until.is_some_and(|until| state.now() < *until)
     }
 
-    /// Whether one that starts now would lack quota when another begins for which room is kept: then it cannot start. Where that
-    /// is not sure it says no.
+    /// Whether a workload that starts now would lack quota at the start of a reservation, so that it cannot start. False where
+    /// that is uncertain.
     pub(super) fn lacks_quota(
         &mut self,
         state: &mut State<'_>,
@@ -40,7 +40,7 @@ impl Reservations {
         work: WorkloadId,
     ) -> bool {
         let compiled = state.compiled();
-        if compiled.works[work].choices.is_some() {
+        if compiled.workloads[work].choices.is_some() {
             return false;
         }
         let now = state.now().millis();
@@ -51,7 +51,7 @@ impl Reservations {
             {
                 continue;
             }
-            // Whose turn is to come has no say yet.
+            // Reservations not processed yet in this cycle do not count.
             for carried in &self.carried {
                 take_from(state, &mut made.then, carried.work);
             }
@@ -62,7 +62,7 @@ impl Reservations {
         false
     }
 
-    /// Forgets all that is kept.
+    /// Drops all reservations.
     pub(super) fn forget(&mut self) {
         self.made.clear();
         self.carried.clear();
@@ -71,26 +71,26 @@ impl Reservations {
         self.in_vain.clear();
     }
 
-    /// Whether one holds a reservation from the cycle before.
+    /// Whether a workload has a reservation from the previous cycle.
     pub(super) fn is_carried(&self, work: WorkloadId) -> bool {
         self.carried.iter().any(|it| it.work == work)
     }
 
-    /// Drops a reservation that does not hold.
+    /// Drops an invalid reservation.
     fn give_up(&mut self, state: &mut State<'_>, place: usize) {
         let work = self.carried.remove(place).work;
-        self.leave(state, work);
+        self.forget_workload(state, work);
         self.surprises += 1;
     }
 
-    /// One is no longer there when others begin: it ends, perhaps sooner than believed, or its own room is given up.
-    pub(super) fn leave(&mut self, state: &mut State<'_>, work: WorkloadId) {
+    /// Removes a workload from the states at other reservations' starts: it ended, perhaps early, or lost its own reservation.
+    pub(super) fn forget_workload(&mut self, state: &mut State<'_>, work: WorkloadId) {
         for it in self.made.iter_mut().chain(&mut self.carried) {
             take_from(state, &mut it.then, work);
         }
     }
 
-    /// Takes out what was kept for one in the cycle before: it is its turn.
+    /// Removes and returns a workload's reservation from the previous cycle, to process it now.
     pub(super) fn take_carried(
         &mut self,
         state: &mut State<'_>,
@@ -98,29 +98,32 @@ impl Reservations {
     ) -> Option<PlannedStart> {
         let place = self.carried.iter().position(|it| it.work == work)?;
         let own = self.carried.remove(place);
-        self.leave(state, work);
+        self.forget_workload(state, work);
         Some(own)
     }
 
-    /// One for which room was kept has started: where that is sooner than it was to, all others may start sooner too.
+    /// A workload with a reservation has started: if it started early, all others may start earlier too.
     pub(super) fn started(&mut self, state: &State<'_>, own: &PlannedStart) {
         if own.at > state.now() {
             self.surprises += 1;
         }
     }
 
-    /// Keeps what was kept for one in the cycle before, if nothing speaks against it.
+    /// Keeps a workload's reservation from the previous cycle if it is still valid.
     pub(super) fn carry_on(&mut self, state: &mut State<'_>, mut own: PlannedStart) -> bool {
         let mut holds = own.at > state.now();
         for made in &mut self.made {
             if !holds {
                 break;
             }
-            // Those that begin while the other runs must find what they were promised, and it beside them.
+            // Reservations that start while this one runs must still find their allocation free with this one in place.
             if made.at > own.at && own.is_there(made.at) {
                 made.moved.extend(own.allocation.nodes());
                 holds = made.make_room_for(state, own.work, &own.allocation);
-            } else if made.at <= own.at && made.is_there(own.at) && !own.then.holds(made.work) {
+            } else if made.at <= own.at
+                && made.is_there(own.at)
+                && !own.then.is_allocated(made.work)
+            {
                 own.moved.extend(made.allocation.nodes());
                 holds = own.make_room_for(state, made.work, &made.allocation);
             }
@@ -129,13 +132,13 @@ impl Reservations {
             self.made.push(own);
             self.nodes_told = false;
         } else {
-            self.leave(state, own.work);
+            self.forget_workload(state, own.work);
             self.surprises += 1;
         }
         holds
     }
 
-    /// A workload starts now: those that are carried begin beside it, or are looked for anew.
+    /// A workload starts now: carried reservations must fit beside it, or they are recomputed.
     pub(super) fn keep_carried(
         &mut self,
         state: &mut State<'_>,
@@ -157,9 +160,9 @@ impl Reservations {
     }
 }
 
-/// Takes from one all that it holds in some other state of the fleet, if it holds anything there.
+/// Removes a workload's allocation, if any, from another state of the fleet.
 pub(super) fn take_from(state: &mut State<'_>, then: &mut Occupancy, work: WorkloadId) {
-    if !then.holds(work) {
+    if !then.is_allocated(work) {
         return;
     }
     state.exchange(then);

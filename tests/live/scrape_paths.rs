@@ -2,12 +2,11 @@
 //! honorLabels and one that scrapes without. The readings and whose a device is are the same.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::thread::scope;
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, calm, stokehold};
+use super::plane::{HttpAnswer, calm, home, stokehold};
 use super::truth::text;
 
 /// The readings that are compared: those that the exporter's page and a Prometheus' present value both give.
@@ -39,10 +38,8 @@ const POOLS: [&str; 4] = ["h100", "gb200", "a100", "l4"];
 
 /// Rows of the small fleet's devices and slices as these settings read them: identity, holder and the listed readings.
 fn read(settings: &str) -> BTreeMap<String, Value> {
-    let home = tempfile::tempdir().expect("a folder");
-    fs::create_dir(home.path().join("stokehold")).expect("a folder");
-    fs::write(home.path().join("stokehold/stokehold.toml"), settings).expect("written");
-    let answer = Answer::of(
+    let home = home(settings);
+    let answer = HttpAnswer::of(
         stokehold("live-viewer", &["get", "devices", "-o", "json"])
             .env("XDG_CONFIG_HOME", home.path()),
     );
@@ -68,7 +65,7 @@ fn read(settings: &str) -> BTreeMap<String, Value> {
 
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn every_road_gives_the_same_readings() {
+fn every_scrape_path_gives_the_same_readings() {
     let _plane = calm();
     let prometheus = |job: &str| {
         format!(

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::snapshot::{Snapshot, Status, Stop, System, Workload};
 use model::base::ObjectKey;
-use model::plan::Effect;
+use model::plan::PlanEffect;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -150,7 +150,7 @@ fn choices(action: &str, fleet: &Snapshot, dice: &mut Pcg64Mcg) -> Vec<Intent> {
 
 /// What came of one case.
 #[derive(Debug, Default)]
-struct Told {
+struct CaseResult {
     /// What was compared.
     compared: usize,
     /// Jobs of which the plan says that it hangs on who comes first.
@@ -161,7 +161,7 @@ struct Told {
     broken: Vec<String>,
 }
 
-impl Told {
+impl CaseResult {
     /// Of the objects that the plan itself changes.
     fn must(&mut self, so: bool, words: impl FnOnce() -> String) {
         self.compared += 1;
@@ -181,7 +181,7 @@ impl Told {
 
 /// One fleet and its twin, on one clock.
 struct Case {
-    road: Road,
+    road: FaultyService,
     operator: Operator,
     twin: Service,
 }
@@ -189,7 +189,7 @@ struct Case {
 impl Case {
     fn new(seed: u64, arrivals: bool) -> Self {
         let clock = stage::ticking();
-        let road = Road::new(stage::cluster(world(seed, NODES, arrivals), clock.clone()));
+        let road = FaultyService::new(stage::cluster(world(seed, NODES, arrivals), clock.clone()));
         let twin = stage::cluster(world(seed, NODES, arrivals), clock.clone());
         let operator = Operator::at(&road, clock);
         Self {
@@ -200,12 +200,12 @@ impl Case {
     }
 
     /// Carries out the first of these intents that has a plan; what was said, and what came of it.
-    async fn act(&self, intents: Vec<Intent>, fleet: &Snapshot) -> Option<(Plan, Told)> {
+    async fn act(&self, intents: Vec<Intent>, fleet: &Snapshot) -> Option<(Plan, CaseResult)> {
         let mut plans = intents.iter().map(|intent| planned(fleet, intent));
         let plan = plans.find_map(Result::ok)?;
         let (_, end) = self.operator.carry_out(plan.clone()).await;
-        let mut told = Told::default();
-        told.must(matches!(end, Ok(End::Done)), || format!("{end:?}"));
+        let mut told = CaseResult::default();
+        told.must(matches!(end, Ok(RunEnd::Done)), || format!("{end:?}"));
         stage::pass(SOON).await;
         let soon = stage::snapshot(&self.road.inner);
         stage::pass(AFTER).await;
@@ -231,9 +231,9 @@ fn is_whole(work: &Workload) -> bool {
 }
 
 /// Holds the forecast of a plan against the fleet: before, soon after it, and later.
-fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told) {
+fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut CaseResult) {
     let [before, soon, after] = looks;
-    let Effect::Forecast(said) = &plan.effect else {
+    let PlanEffect::Forecast(said) = &plan.effect else {
         return told.must(false, || String::from("nothing was forecast"));
     };
     let (was, is, else_is) = (by_name(before), by_name(after), by_name(twin));
@@ -327,11 +327,11 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told)
 }
 
 /// A scaled workload has as many pods on nodes as the plan said.
-fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut Told) {
+fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut CaseResult) {
     let (Intent::Scale { replicas, .. }, Some(job)) = (&plan.intent, &plan.steps[0].job) else {
         return;
     };
-    let Effect::Forecast(said) = &plan.effect else {
+    let PlanEffect::Forecast(said) = &plan.effect else {
         return;
     };
     let placed = |fleet: &Snapshot| {
@@ -357,7 +357,7 @@ fn replicas(plan: &Plan, [before, after]: [&Snapshot; 2], told: &mut Told) {
 }
 
 /// What an intent is about is as it was asked for.
-fn object(intent: &Intent, after: &Snapshot, told: &mut Told) {
+fn object(intent: &Intent, after: &Snapshot, told: &mut CaseResult) {
     let node = |name: &Name| after.nodes.iter().find(|node| node.name == *name);
     match intent {
         Intent::Drain { nodes, .. } => {
@@ -440,7 +440,7 @@ fn object(intent: &Intent, after: &Snapshot, told: &mut Told) {
 }
 
 /// One action on one fleet; what was planned and what differs, or nothing where no choice has a plan.
-async fn one(seed: u64, action: &str, arrivals: bool) -> Option<(Plan, Told)> {
+async fn one(seed: u64, action: &str, arrivals: bool) -> Option<(Plan, CaseResult)> {
     let place = ACTIONS.iter().position(|known| *known == action);
     let mixed = (seed * 100 + place.unwrap_or(0) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut dice = Pcg64Mcg::seed_from_u64(mixed);
@@ -525,7 +525,7 @@ fn fleets() -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_arrivals_paused_what_plans_said_is_what_happened() {
+async fn without_arrivals_the_outcome_equals_the_forecast_of_the_plan() {
     let sum = all(3..3 + fleets(), false).await;
     let never: Vec<&&str> = ACTIONS
         .iter()

@@ -1,0 +1,199 @@
+//! The fleet's current spend rate. Estimates from list prices, never a bill.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::{Name, Rate};
+use crate::fleet::job::JobKey;
+use crate::fleet::node::Billing;
+
+use super::prices::Price;
+
+/// Name of the row for what no other row of its scope covers.
+pub const UNATTRIBUTED: &str = "unattributed";
+
+/// Spend rates. No device counts in both `idle_allocated` and `free`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spend {
+    /// All devices, allocated or not.
+    pub rate: Rate,
+    /// Unallocated devices; `None` where not all nodes and pods are visible, so that free devices are not known.
+    pub free: Option<Rate>,
+    /// Allocated devices that are idle; `None` where no allocated device has a usable reading.
+    pub idle_allocated: Option<Rate>,
+}
+
+impl Default for Spend {
+    fn default() -> Self {
+        Self {
+            rate: Rate::ZERO,
+            free: Some(Rate::ZERO),
+            idle_allocated: None,
+        }
+    }
+}
+
+impl Spend {
+    /// Free plus idle-allocated spend; `None` where either is not known.
+    pub fn idle(&self) -> Option<Rate> {
+        (self.free.zip(self.idle_allocated)).map(|(free, idle)| free + idle)
+    }
+
+    /// True when some of it is spent on allocated devices, or when free devices are not known.
+    fn may_be_allocated(&self) -> bool {
+        self.free != Some(self.rate)
+    }
+
+    /// The share of `part` units that start at `before`, of spend that is spread over `all` units. Cut from a running sum, so
+    /// that parts add up to the micro-dollar.
+    pub fn cut(&self, before: u64, part: u64, all: u64) -> Self {
+        let cut = |rate: Rate| rate.share(before + part, all) - rate.share(before, all);
+        Self {
+            rate: cut(self.rate),
+            free: self.free.map(cut),
+            idle_allocated: self.idle_allocated.map(cut),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Spend {
+    fn add_assign(&mut self, other: Self) {
+        let allocated = (self.may_be_allocated(), other.may_be_allocated());
+        self.rate += other.rate;
+        // Unknown in one part makes the sum unknown.
+        self.free = self.free.zip(other.free).map(|(a, b)| a + b);
+        self.idle_allocated = match (allocated, self.idle_allocated, other.idle_allocated) {
+            // A zero of free devices is no reading of the allocated ones.
+            ((true, false), idle, _) | ((false, true), _, idle) => idle,
+            (_, Some(a), Some(b)) => Some(a + b),
+            // Devices without a reading are omitted from the sum, as are those without a price.
+            (_, a, b) => a.or(b),
+        };
+    }
+}
+
+/// What a row is grouped by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scope {
+    /// A pool.
+    Pool,
+    /// A queue.
+    Queue,
+    /// A team.
+    Team,
+    /// A job.
+    Job,
+    /// A device class.
+    Class,
+}
+
+impl Scope {
+    /// Every scope, in the order of the JSON contract.
+    pub const ALL: [Self; 5] = [Self::Pool, Self::Queue, Self::Team, Self::Job, Self::Class];
+
+    /// Name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Queue => "queue",
+            Self::Team => "team",
+            Self::Job => "job",
+            Self::Class => "class",
+        }
+    }
+}
+
+/// One row of one scope.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RateRow {
+    /// Scope.
+    pub scope: Scope,
+    /// Name; `unattributed` for what no row of the scope covers.
+    pub name: Name,
+    /// Devices of the row; each device counts in one row of a scope.
+    pub devices: u32,
+    /// Devices among these that are shared in slices: each counts in the row of its first holder.
+    pub shared: u32,
+    /// Spend rates, without devices that have no price.
+    pub spend: Spend,
+    /// Devices of the row without a price.
+    pub unpriced: u32,
+    /// Price book and row of the price; `mixed` for several.
+    pub price_source: Option<Name>,
+    /// Date of that price, `2026-07-20`.
+    pub price_as_of: Option<Name>,
+}
+
+/// Devices with the same price.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PriceGroup {
+    /// Pool.
+    pub pool: Name,
+    /// Class.
+    pub class: Name,
+    /// Machine type.
+    pub instance_type: Option<Name>,
+    /// Region.
+    pub region: Option<Name>,
+    /// Billing mode.
+    pub billing: Option<Billing>,
+    /// Price of one device; `None` when not known.
+    pub price: Option<Arc<Price>>,
+}
+
+/// The fleet's spend rate by every scope. In each scope the rows add up to `total`, to the micro-dollar.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SpendRates {
+    /// The fleet total.
+    pub total: Spend,
+    /// Devices in total.
+    pub devices: u32,
+    /// Devices without a price.
+    pub unpriced: u32,
+    /// Rows by scope, in name order, `unattributed` last.
+    pub rows: BTreeMap<Scope, Vec<RateRow>>,
+    /// Price of one device for each group of equally priced devices.
+    pub prices: Vec<PriceGroup>,
+    /// Spend rate of each node (all its devices); nodes without a priced device are omitted.
+    pub nodes: BTreeMap<Name, Rate>,
+    /// Spend rate and cost so far (micro-USD) of each job with at least one priced device allocated.
+    pub jobs: BTreeMap<JobKey, (Spend, Rate)>,
+}
+
+impl RateRow {
+    /// True when the row has only parts of shared devices, so that a device count would be wrong.
+    pub fn is_part(&self) -> bool {
+        self.devices <= self.shared && self.spend.rate > Rate::ZERO
+    }
+
+    /// The row's spend; `None` when it has devices and none has a price: unknown, not zero.
+    pub fn known(&self) -> Option<Spend> {
+        (self.unpriced == 0 || self.unpriced < self.devices || self.spend.rate > Rate::ZERO)
+            .then_some(self.spend)
+    }
+}
+
+impl SpendRates {
+    /// The total; `None` when there are devices and none has a price, and when no device is visible and visibility is limited.
+    pub fn known(&self) -> Option<Spend> {
+        let known = match self.devices {
+            0 => self.total.free.is_some(),
+            devices => self.unpriced < devices,
+        };
+        known.then_some(self.total)
+    }
+
+    /// The row of this scope and name.
+    pub fn row(&self, scope: Scope, name: &str) -> Option<&RateRow> {
+        let rows = self.rows.get(&scope)?;
+        let (last, sorted) = rows.split_last()?;
+        if last.name.as_str() == name {
+            return Some(last);
+        }
+        // Only the last row, `unattributed`, may be out of order.
+        sorted
+            .binary_search_by(|row| row.name.as_str().cmp(name))
+            .ok()
+            .map(|at| &sorted[at])
+    }
+}

@@ -1,0 +1,130 @@
+//! Gangs: the devices that slow down the others.
+
+use model::base::SmallSort;
+use model::fleet::checks::GANG_WORKS;
+use model::fleet::device::{Device, Pod};
+use model::fleet::job::Job;
+use model::fleet::node::Node;
+
+use super::Facts;
+
+/// With fewer devices read than this, a gang's median is not meaningful.
+const FEW: usize = 4;
+
+/// A device counts as slow where its utilization is this far below its gang's median, 0 to 1.
+const APART: f64 = 0.3;
+
+/// The stragglers of a gang from its findings: node, device, pod.
+pub fn stragglers<'a>(facts: &'a Facts, job: &Job) -> Vec<(&'a Node, &'a Device, &'a Pod)> {
+    if !job.is_gang() || job.devices_allocated == 0 {
+        return Vec::new();
+    }
+    let findings = facts.fleet.findings.iter();
+    let of_devices =
+        findings.filter(|one| one.code.as_str() == "straggler" && one.subject.kind == "Device");
+    let found = of_devices.filter_map(|one| {
+        let (node, _) = one.subject.key.name.rsplit_once('/')?;
+        let node = facts.fleet.node(node)?;
+        let mut devices = node.devices.iter();
+        let device = devices.find(|device| device.id == one.subject.key.name)?;
+        let holder = device.holder.as_deref()?;
+        (holder.job == job.id).then_some((&**node, device, holder))
+    });
+    found.collect()
+}
+
+/// The slowest device of a gang, far below the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Slowest<'a> {
+    /// Its node.
+    pub node: &'a Node,
+    /// The device.
+    pub device: &'a Device,
+    /// The pod that it is allocated to.
+    pub pod: &'a Pod,
+    /// Its utilization, 0 to 1.
+    pub util: f64,
+    /// The gang's median utilization, 0 to 1.
+    pub median: f64,
+}
+
+/// The slowest device of a working gang at this moment, which need not be a straggler yet. `None` where no device is far
+/// below the median, and where too few are read.
+pub fn slowest<'a>(facts: &'a Facts, job: &Job) -> Option<Slowest<'a>> {
+    if !job.is_gang() {
+        return None;
+    }
+    let places = job.places.iter().filter_map(|place| {
+        let node = facts.fleet.node(&place.node)?;
+        let device = node.device(place.device)?;
+        let pod = device.holder.as_deref()?;
+        let util = device.util().filter(|_| device.is_fresh(facts.now))?;
+        Some((util, &**node, device, pod))
+    });
+    let mut read: Vec<_> = places.collect();
+    read.small_sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (util, node, device, pod) = *read.first()?;
+    let median = read[read.len() / 2].0;
+    let is_apart = read.len() >= FEW && median >= GANG_WORKS && median - util >= APART;
+    is_apart.then_some(Slowest {
+        node,
+        device,
+        pod,
+        util,
+        median,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::fleet::job::{Gang, HeldDevice};
+    use model::fleet::signal::Signal;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_pod_far_below_its_gang_is_reported() {
+        let mut facts = sample::facts();
+        let mut jobs = facts.fleet.jobs.iter();
+        let job = jobs.find(|job| !job.pods.is_empty()).expect("has pods");
+        let mut job = (**job).clone();
+        job.gang = Some(Gang { size: 4, min: 4 });
+        let pod = Arc::clone(&job.pods[0]);
+        let held = facts
+            .fleet
+            .devices()
+            .take(5)
+            .map(|(node, device)| HeldDevice {
+                node: node.name().clone(),
+                device: device.index,
+                slice: None,
+            });
+        job.places = held.collect();
+        let mut nodes = facts.fleet.nodes.to_vec();
+        let mut all = Vec::new();
+        let mut utils = |least: f64, others: f64| {
+            all.clear();
+            for node in &mut nodes {
+                for device in &mut Arc::make_mut(node).devices {
+                    if all.len() < 5 {
+                        device.holder = Some(Arc::clone(&pod));
+                        let util = if all.is_empty() { least } else { others };
+                        let more = [(Signal::Util, util)];
+                        device.signals = device.signals.iter().chain(more).collect();
+                        device.read_at = Some(facts.now);
+                        all.push(device.id.clone());
+                    }
+                }
+            }
+            Arc::make_mut(&mut facts.fleet).nodes = nodes.clone().into();
+            let found = slowest(&facts, &job);
+            found.map(|one| (one.device.id == all[0], one.util, one.median))
+        };
+        assert_eq!(utils(0.2, 0.8), Some((true, 0.2, 0.8)));
+        assert_eq!(utils(0.7, 0.8), None, "a little less");
+        assert_eq!(utils(0.0, 0.3), None, "the gang does not work");
+    }
+}
