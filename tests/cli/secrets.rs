@@ -57,11 +57,12 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
         r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{}"}}}}"#,
         tokens[0]
     );
-    let plugin = home.write("plugin", format!("#!/bin/sh\necho '{credential}'\n"));
-    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("can be run");
+    // The shell reads it: a file that was just written cannot be executed while a process that another test started
+    // meanwhile still has it open for writing.
+    let plugin = home.write("plugin", format!("echo '{credential}'\n"));
     let direct = fs::read_to_string(&sim.kubeconfig).expect("is there");
     let exec = format!(
-        "exec:\n      apiVersion: client.authentication.k8s.io/v1\n      interactiveMode: Never\n      command: {}\n      env:\n      - name: CLOUD_SECRET\n        value: {}",
+        "exec:\n      apiVersion: client.authentication.k8s.io/v1\n      interactiveMode: Never\n      command: /bin/sh\n      args: [\"{}\"]\n      env:\n      - name: CLOUD_SECRET\n        value: {}",
         plugin.display(),
         PLANTED[2]
     );

@@ -1,7 +1,7 @@
 //! Shells and port-forwards on a terminal, with a kubectl of our own in front of PATH that writes down how it is called.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,23 +13,9 @@ use super::link::Link;
 use super::simulated::Sim;
 use super::{Home, text};
 
-/// Writes down its arguments, a line each. Then it is a shell that reads a line, leaves the terminal raw and fails; a
-/// port-forward that runs, or ends at once for port 81; anything else does nothing.
-const KUBECTL: &str = r#"#!/bin/sh
-for word in "$@"; do printf '%s\n' "$word"; done > "$FAKE/call.$$"
-mv "$FAKE/call.$$" "$FAKE/called.$$"
-case " $* " in
-*" port-forward "*":81 "*) echo 'error: lost connection to pod' >&2; exit 1 ;;
-*" port-forward "*) echo $$ > "$FAKE/pid"; echo 'Forwarding from 127.0.0.1:8080 -> 80'; exec sleep 600 ;;
-*" exec "* | *" run "*)
-  echo "the shell of the fake"
-  read -r line
-  printf '%s' "$line" > "$FAKE/typed"
-  stty raw -echo
-  echo "error: the fake has failed" >&2
-  exit 7 ;;
-esac
-"#;
+/// A kubectl that writes down how it is called. It is no file of a test's own: one that was just written cannot be executed
+/// while a process that another test started meanwhile still has it open for writing.
+const KUBECTL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/fake_kubectl");
 
 /// A home with that kubectl, and a cluster.
 struct Fake {
@@ -40,8 +26,8 @@ struct Fake {
 impl Fake {
     fn new() -> Self {
         let home = Home::new();
-        let program = home.write("bin/kubectl", KUBECTL);
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("can be run");
+        fs::create_dir_all(home.path("bin")).expect("can be made");
+        symlink(KUBECTL, home.path("bin/kubectl")).expect("can be made");
         fs::create_dir_all(home.path("fake")).expect("can be made");
         let sim = Sim::start(&home, "a config.yaml");
         Self { home, sim }
