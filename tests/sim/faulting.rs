@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use sim::{InjectedFaults, Service, User};
 
-use super::{as_user, cluster, get, send};
+use super::{as_user, cluster, get, send, within};
 
 fn set(service: &Service, faults: InjectedFaults) {
     service.cluster().set_faults(faults);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn errors_come_as_often_as_asked_for() {
     let service = cluster();
     set(
@@ -39,7 +39,7 @@ async fn errors_come_as_often_as_asked_for() {
     assert_eq!(get(&service, "/api/v1/nodes").await.code, 200);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tokens_expire_and_come_back() {
     let service = cluster();
     set(
@@ -58,7 +58,7 @@ async fn tokens_expire_and_come_back() {
     assert_eq!(get(&service, "/api/v1/nodes").await.code, 200);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn faults_are_set_over_the_wire_by_the_admin_only() {
     let service = cluster();
     let set = send(
@@ -93,7 +93,7 @@ async fn faults_are_set_over_the_wire_by_the_admin_only() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hung_server_responds_after_the_fault_ends() {
     let service = cluster();
     set(
@@ -107,13 +107,15 @@ async fn a_hung_server_responds_after_the_fault_ends() {
         let service = service.clone();
         async move { get(&service, "/api/v1/nodes").await.code }
     });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    // The clock is paused: an hour passes when nothing is left to do.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(!waiting.is_finished());
     set(&service, InjectedFaults::default());
-    assert_eq!(waiting.await.expect("no panic"), 200);
+    let answered = within("the answer", waiting).await;
+    assert_eq!(answered.expect("no panic"), 200);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn watches_drop_and_expire_on_request() {
     let service = cluster();
     let list = get(&service, "/api/v1/pods").await.json();
@@ -126,12 +128,14 @@ async fn watches_drop_and_expire_on_request() {
         let (service, path) = (service.clone(), path.clone());
         async move { get(&service, &path).await }
     });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    // The watch is open once nothing is left to do.
+    tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(!dropped.is_finished());
     let mut faults = service.cluster().faults();
     faults.watch_drops += 1;
     set(&service, faults);
-    assert_eq!(dropped.await.expect("no panic").text, "");
+    let dropped = within("the end of the watch", dropped).await;
+    assert_eq!(dropped.expect("no panic").text, "");
     set(
         &service,
         InjectedFaults {

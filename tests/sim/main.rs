@@ -21,6 +21,14 @@ use serde_json::Value;
 use sim::api::Body;
 use sim::{Service, User, embed};
 
+/// Waits for `wait`; panics with `what` was waited for when nothing is left to happen: the clocks of these tests are paused.
+async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(std::time::Duration::from_secs(60), wait).await {
+        Ok(found) => found,
+        Err(_) => panic!("waited for {what}"),
+    }
+}
+
 /// What a client is told.
 struct TestResponse {
     code: u16,

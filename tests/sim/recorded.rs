@@ -21,6 +21,7 @@ fn compare(group: &str) {
     assert!(!recordings.is_empty(), "no recordings in {group}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .start_paused(true)
         .build()
         .expect("a runtime");
     let answers = runtime.block_on(replay::replay(group, &recordings));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sim::Service;
 use sim::api::Body;
 
-use super::{cluster, get, open, pass, patch, send};
+use super::{cluster, get, open, pass, patch, send, within};
 
 /// A watch that reads event by event.
 struct Watcher {
@@ -42,9 +42,7 @@ impl Watcher {
                 let line: Vec<u8> = self.left.drain(..=at).collect();
                 return Some(serde_json::from_slice(&line).expect("an event"));
             }
-            let frame = tokio::time::timeout(Duration::from_secs(5), self.body.frame())
-                .await
-                .expect("an event within five seconds")?;
+            let frame = within("an event", self.body.frame()).await?;
             self.left
                 .extend_from_slice(&frame.expect("a frame").into_data().expect("data"));
         }
@@ -59,10 +57,10 @@ impl Watcher {
         (event["type"].as_str().unwrap_or("").to_owned(), name)
     }
 
-    /// True when nothing comes for a little while.
+    /// True when nothing comes: the clock is paused, so this time passes when nothing is left to do.
     async fn quiet(&mut self) -> bool {
         self.left.is_empty()
-            && tokio::time::timeout(Duration::from_millis(30), self.body.frame())
+            && tokio::time::timeout(Duration::from_secs(30), self.body.frame())
                 .await
                 .is_err()
     }
@@ -92,7 +90,7 @@ fn pair(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_sends_each_change_once_from_any_revision() {
     let service = cluster();
     let from = newest(&service).await;
@@ -138,7 +136,7 @@ async fn a_watch_sends_each_change_once_from_any_revision() {
     assert_eq!(Watcher::open(&service, &resumed).await.told().await, all[2]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_without_a_revision_begins_with_what_there_is() {
     let service = cluster();
     for query in ["watch=1", "watch=1&resourceVersion=0"] {
@@ -167,7 +165,7 @@ async fn a_watch_without_a_revision_begins_with_what_there_is() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_that_leaves_the_selector_is_deleted_for_its_watcher() {
     let service = cluster();
     let from = newest(&service).await;
@@ -192,7 +190,7 @@ async fn an_object_that_leaves_the_selector_is_deleted_for_its_watcher() {
     assert!(watcher.quiet().await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_table_watch_sends_its_columns_once() {
     let service = cluster();
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -209,7 +207,7 @@ async fn a_table_watch_sends_its_columns_once() {
     assert_eq!(second["object"]["rows"][0]["cells"][0], "gpu-b");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_revision_beyond_retention_is_an_error_event() {
     let service = cluster();
     let mut watcher = Watcher::open(&service, "/api/v1/pods?watch=1&resourceVersion=1").await;
@@ -225,7 +223,7 @@ async fn a_revision_beyond_retention_is_an_error_event() {
     assert!(watcher.next().await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn fifty_watchers_of_different_speed_see_the_same() {
     let service = cluster();
     let from = newest(&service).await;
@@ -266,7 +264,7 @@ async fn fifty_watchers_of_different_speed_see_the_same() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn watches_end_when_their_time_is_up_and_when_the_server_closes() {
     let service = cluster();
     let from = newest(&service).await;
@@ -285,7 +283,7 @@ async fn watches_end_when_their_time_is_up_and_when_the_server_closes() {
     assert!(open.next().await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bookmarks_come_in_time_and_carry_the_newest_revision() {
     let service = cluster();
     assert_eq!(service.cluster().bookmark_every(), Duration::from_secs(60));
@@ -320,16 +318,14 @@ async fn bookmarks_come_in_time_and_carry_the_newest_revision() {
     assert_eq!(event["object"]["kind"], "Pod");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn logs_are_followed_until_the_pod_ends() {
     let service = cluster();
     let path = "/api/v1/namespaces/nlp/pods/serve-0/log?follow=true&tailLines=1";
     let request = Request::get(path).body(Full::default()).expect("a request");
     let mut body = open(&service, request).await.into_body();
     let mut next = async || {
-        let frame = tokio::time::timeout(Duration::from_secs(5), body.frame())
-            .await
-            .expect("in time");
+        let frame = within("a part of the log", body.frame()).await;
         frame.map(|f| f.expect("a frame").into_data().expect("data"))
     };
     assert_eq!(next().await.expect("a line"), "step 6\n");
@@ -346,7 +342,7 @@ async fn logs_are_followed_until_the_pod_ends() {
     assert!(next().await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn kube_rs_watches_lists_and_resumes() {
     use kube::runtime::watcher::{Config, Event, watcher};
     let service = cluster();
@@ -363,9 +359,7 @@ async fn kube_rs_watches_lists_and_resumes() {
     for config in [Config::default(), Config::default().streaming_lists()] {
         let mut stream = std::pin::pin!(watcher(api.clone(), config));
         let mut next = async || {
-            let event = tokio::time::timeout(Duration::from_secs(5), stream.next())
-                .await
-                .expect("in time");
+            let event = within("an event", stream.next()).await;
             event.expect("open").expect("no error")
         };
         assert!(matches!(next().await, Event::Init));

@@ -132,7 +132,7 @@ impl Replay {
 
     /// What the recorder did while a watch ran.
     async fn life(&self, name: &str) {
-        // The watch comes first.
+        // The watch comes first: the clock is paused, so time passes when the watch waits for events.
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let maps = "/api/v1/namespaces/recorded/configmaps";
         let (own, steps): (&str, &[&str]) = match name {
