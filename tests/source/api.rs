@@ -26,6 +26,39 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tower::BoxError;
 
+/// The longest that a test waits for anything, so that it ends with the name of what did not come. It measures no speed:
+/// in paused time it passes at once when nothing is left to happen.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for `wait`; panics with `what` was waited for when it does not end.
+pub async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, wait).await {
+        Ok(found) => found,
+        Err(_) => panic!("waited {} s for {what}", PATIENCE.as_secs()),
+    }
+}
+
+/// Lets a time pass at once, in a test that otherwise runs in real time because it has sockets or processes.
+pub async fn skip(span: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(span).await;
+    tokio::time::resume();
+}
+
+/// Waits for something over sockets while no time passes, so that no limit of the program's can end it; when it does not
+/// end by itself, time goes on.
+pub async fn with_stopped_clock<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::pause();
+    // A paused clock stands still while a blocking task runs.
+    let (done, until_done) = std::sync::mpsc::channel::<()>();
+    let holder = tokio::task::spawn_blocking(move || until_done.recv_timeout(PATIENCE));
+    let found = wait.await;
+    drop(done);
+    let _ = holder.await;
+    tokio::time::resume();
+    found
+}
+
 /// What a request is answered with.
 pub enum Reply {
     /// Status and body.
@@ -163,6 +196,8 @@ struct Inner {
     page: usize,
     revision: u64,
     watches: Vec<mpsc::UnboundedSender<Result<Bytes, std::io::Error>>>,
+    /// How many watches were opened so far.
+    opened: watch::Sender<usize>,
     /// Answers that come before the ordinary one, for lists and for watches.
     lists: VecDeque<Reply>,
     opens: VecDeque<Reply>,
@@ -229,10 +264,13 @@ impl ServedTable {
         self.0.lock().unwrap().watches.clear();
     }
 
-    pub fn open_watches(&self) -> usize {
-        let mut inner = self.0.lock().unwrap();
-        inner.watches.retain(|watch| !watch.is_closed());
-        inner.watches.len()
+    /// Waits until this many watches were opened in all, those included that have ended since.
+    pub async fn watched(&self, times: usize) {
+        let mut opened = self.0.lock().unwrap().opened.subscribe();
+        let all = opened.wait_for(|count| *count >= times);
+        within(&format!("watch number {times}"), all)
+            .await
+            .expect("the table is there");
     }
 
     pub fn answer(&self, asked: &SeenRequest) -> Reply {
@@ -243,6 +281,7 @@ impl ServedTable {
             }
             let (send, receive) = mpsc::unbounded_channel();
             inner.watches.push(send);
+            inner.opened.send_modify(|count| *count += 1);
             return Reply::Stream(receive);
         }
         if let Some(reply) = inner.lists.pop_front() {
@@ -349,19 +388,20 @@ pub fn run_all(
 }
 
 impl Bench {
-    /// Takes in observations until `enough` says so of the new ones; panics after ten seconds.
+    /// Takes in observations until `enough` says so of the new ones; panics when that does not happen.
     pub async fn until(
         &mut self,
         what: &str,
         mut enough: impl FnMut(&Observation) -> bool,
     ) -> Observation {
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + PATIENCE;
         loop {
             let batch = match tokio::time::timeout_at(limit, self.seen.recv()).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => panic!("the sources ended before {what}"),
                 Err(_) => panic!(
-                    "no {what} within ten seconds; told: {:#?}",
+                    "waited {} s for {what}; told: {:#?}",
+                    PATIENCE.as_secs(),
                     self.observations
                 ),
             };

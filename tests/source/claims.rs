@@ -156,7 +156,7 @@ async fn fleet(version: &'static str, refuses: Option<&'static str>) -> Fleet {
     ledger.publish(Moment::from_seconds(1_800_000_000))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn claims_are_joined_in_every_version() {
     for version in ["v1", "v1beta2", "v1beta1"] {
         let fleet = fleet(version, None).await;
@@ -186,7 +186,7 @@ async fn claims_are_joined_in_every_version() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn slices_that_may_not_be_listed_leave_the_node_unknown() {
     let fleet = fleet("v1", Some("resourceslices")).await;
     assert!(fleet.nodes[0].withheld, "its pods hold devices by claim");

@@ -68,7 +68,7 @@ async fn a_kind_that_is_installed_later_is_found_and_one_removed_is_absent() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tables_that_are_not_there_share_one_question() {
     let server = Server::new(|asked| match asked.path.as_str() {
         "/apis" => groups(&[("apps", "v1", "deployments")]),
@@ -97,7 +97,7 @@ async fn tables_that_are_not_there_share_one_question() {
     assert!(asked.iter().all(|asked| !asked.path.starts_with("/apis/")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_order_of_pending_work_is_asked_for_where_it_is_served() {
     let shelf = ServedTable::new(
         vec![

@@ -12,7 +12,7 @@ use source::client::connect;
 use source::kubeconfig::ContextChoice;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::api::clock;
+use super::api::{clock, skip, within};
 
 /// A plain HTTP server that accepts one token and notes the ones it is shown.
 struct Gatekeeper {
@@ -93,17 +93,23 @@ fn write_config(folder: &Path, port: u16, user: &str) -> ContextChoice {
 }
 
 fn script(folder: &Path, body: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let path = folder.join("plugin.sh");
-    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&path, format!("{body}\n")).unwrap();
     path
 }
 
-fn exec(plugin: &Path, more: &str) -> String {
+/// A user whose plugin is this script. The shell reads it: a file that was just written cannot be executed while another
+/// test's process, started meanwhile, still has it open for writing.
+fn exec(script: &Path, more: &str) -> String {
+    command(
+        "/bin/sh",
+        &format!("      args: [\"{}\"]\n{more}", script.display()),
+    )
+}
+
+fn command(command: &str, more: &str) -> String {
     format!(
-        "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: {}\n{more}",
-        plugin.display()
+        "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: {command}\n{more}"
     )
 }
 
@@ -114,16 +120,11 @@ async fn version(choice: &ContextChoice) -> Result<String, String> {
 
 async fn ask(client: &kube::Client) -> Result<String, String> {
     let request = Request::get("/version").body(Vec::new()).unwrap();
-    match tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await {
-        Ok(Ok(text)) => Ok(text),
-        Ok(Err(error)) => Err(source::api_error::ApiError::of_client(
-            model::fleet::observe::Table::Nodes,
-            "list",
-            &error,
-        )
-        .message),
-        Err(_) => Err("it hangs".into()),
-    }
+    let answer = within("an answer to /version", client.request_text(request)).await;
+    answer.map_err(|error| {
+        let table = model::fleet::observe::Table::Nodes;
+        source::api_error::ApiError::of_client(table, "list", &error).message
+    })
 }
 
 const GIVES: &str = r#"echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'$TOKEN'"}}'"#;
@@ -167,7 +168,7 @@ async fn a_plugin_has_no_terminal_and_its_words_go_into_the_error() {
     let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
     let error = version(&choice).await.expect_err("it fails");
     for words in [
-        "plugin.sh",
+        "credential plugin /bin/sh failed",
         "exit status: 7",
         "please run corp-login",
         "in a shell",
@@ -206,8 +207,8 @@ async fn plugin_faults_are_reported() {
     let choice = write_config(
         folder.path(),
         server.port,
-        &exec(
-            Path::new("no-such-plugin"),
+        &command(
+            "no-such-plugin",
             "      installHint: brew install no-such-plugin",
         ),
     );
@@ -262,15 +263,22 @@ async fn a_plugin_that_fails_is_started_once_and_then_ever_more_rarely() {
 async fn a_plugin_that_leaves_a_helper_behind_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = gatekeeper("one").await;
-    let plugin = script(folder.path(), &format!("TOKEN=one\n{GIVES}\nsleep 30 &"));
-    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
-    let start = tokio::time::Instant::now();
-    assert!(version(&choice).await.is_ok());
-    assert!(
-        start.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        start.elapsed()
+    // The helper keeps the plugin's output open for as long as this test has its folder.
+    let (folder_name, helper) = (folder.path().display(), folder.path().join("helper"));
+    let body = format!(
+        "TOKEN=one\n{GIVES}\n(while [ -d {folder_name} ]; do sleep 0.1; done) &\necho $! > {}",
+        helper.display()
     );
+    let plugin = script(folder.path(), &body);
+    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
+    assert!(version(&choice).await.is_ok());
+    let helper: i32 = std::fs::read_to_string(helper)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let helper = rustix::process::Pid::from_raw(helper).unwrap();
+    rustix::process::test_kill_process(helper).expect("the helper is still there");
 }
 
 #[tokio::test]
@@ -383,13 +391,7 @@ async fn a_kubeconfig_that_changes_is_followed_to_its_new_server() {
         .expect("the new token is found");
     // The cluster moves to another port.
     let second = gatekeeper("two").await;
-    let gone = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    write_config(folder.path(), gone, "    token: two");
+    write_config(folder.path(), 1, "    token: two");
     *first.accepts.lock().unwrap() = "nobody".into();
     seconds.fetch_add(11, Ordering::SeqCst);
     assert!(
@@ -428,15 +430,17 @@ async fn a_server_that_says_nothing_is_known_by_it() {
 async fn a_busy_server_gets_one_request_and_the_caller_retries() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked = Arc::new(AtomicI64::new(0));
-    let count = Arc::clone(&asked);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
-            let count = Arc::clone(&count);
+            let log = Arc::clone(&log);
             tokio::spawn(async move {
                 let mut buffer = [0; 4096];
-                while socket.read(&mut buffer).await.is_ok_and(|read| read > 0) {
-                    count.fetch_add(1, Ordering::SeqCst);
+                while let Ok(read @ 1..) = socket.read(&mut buffer).await {
+                    let head = String::from_utf8_lossy(&buffer[..read]);
+                    let path = head.split(' ').nth(1).unwrap_or_default();
+                    log.lock().unwrap().push(path.to_owned());
                     let busy = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
                     if socket.write_all(busy.as_bytes()).await.is_err() {
                         return;
@@ -447,9 +451,18 @@ async fn a_busy_server_gets_one_request_and_the_caller_retries() {
     });
     let folder = tempfile::tempdir().unwrap();
     let choice = write_config(folder.path(), port, "    token: t");
-    assert!(version(&choice).await.is_err());
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let connection = connect(choice, clock(), [], false).expect("a config");
+    assert!(ask(&connection.client).await.is_err());
+    // Whatever would ask again later has done so before the marker.
+    skip(Duration::from_secs(3600)).await;
+    let marker = Request::get("/apis/marker").body(Vec::new()).unwrap();
+    let answer = within(
+        "an answer to the marker",
+        connection.client.request_text(marker),
+    )
+    .await;
+    assert!(answer.is_err());
+    assert_eq!(*asked.lock().unwrap(), ["/version", "/apis/marker"]);
 }
 
 /// A server whose every answer is this body, compressed.

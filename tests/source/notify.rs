@@ -1,8 +1,5 @@
 //! Messages to receivers in this process, which answer, fail, redirect and hang.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use source::notify::{Notifier, NotifyEndpoint};
@@ -10,16 +7,18 @@ use source::post::PostOutcome;
 use source::scrape::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::api::{PATIENCE, skip, within};
 
 /// The head and the body of each request that came.
-type Came = Arc<Mutex<Vec<String>>>;
+type Came = watch::Receiver<Vec<String>>;
 
 /// A receiver that always gives this answer; none where it is empty: then it hangs.
 async fn receiver(answer: &'static str) -> (String, Came) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("has one");
-    let came = Came::default();
-    let seen = Arc::clone(&came);
+    let (seen, came) = watch::channel(Vec::new());
     tokio::spawn(async move {
         let mut hung = Vec::new();
         loop {
@@ -28,9 +27,10 @@ async fn receiver(answer: &'static str) -> (String, Came) {
             while !text.ends_with('}') {
                 let mut part = [0; 4096];
                 let read = stream.read(&mut part).await.expect("is read");
+                assert!(read > 0, "the request ends early: {text}");
                 text.push_str(&String::from_utf8_lossy(&part[..read]));
             }
-            seen.lock().expect("no panic").push(text);
+            seen.send_modify(|came| came.push(text));
             if answer.is_empty() {
                 hung.push(stream);
                 continue;
@@ -52,7 +52,7 @@ fn to(url: &str) -> NotifyEndpoint {
         },
         url_file: None,
         path: "",
-        timeout: Duration::from_secs(5),
+        timeout: PATIENCE,
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_message_is_json_with_a_token_at_the_path_of_the_protocol() {
     assert_eq!(send(&options).await, PostOutcome::Taken);
     options.endpoint.url = format!("{url}/api/v2/alerts?x=1");
     assert_eq!(send(&options).await, PostOutcome::Taken);
-    let came = came.lock().expect("no panic").clone();
+    let came = came.borrow().clone();
     let lower = came[0].to_ascii_lowercase();
     assert!(
         lower.starts_with("post /am/api/v2/alerts http/1.1\r\n"),
@@ -119,7 +119,7 @@ async fn an_answer_says_whether_it_may_be_sent_again() {
             other => panic!("{answer}: {other:?}"),
         };
         assert!(why.contains(said), "{answer}: {why}");
-        assert_eq!(came.lock().expect("no panic").len(), 1, "sent once");
+        assert_eq!(came.borrow().len(), 1, "sent once");
     }
     let (url, _) = receiver("429 Too Many Requests\r\nRetry-After: 7").await;
     let outcome = send(&to(&url)).await;
@@ -136,17 +136,26 @@ async fn a_redirect_is_not_followed() {
         panic!("is refused");
     };
     assert!(why.contains("redirects are not followed"), "{why}");
-    assert!(came.lock().expect("no panic").is_empty());
+    assert!(came.borrow().is_empty());
 }
 
 #[tokio::test]
 async fn a_receiver_that_hangs_is_left() {
-    let (url, came) = receiver("").await;
+    let (url, mut came) = receiver("").await;
     let mut options = to(&url);
-    options.timeout = Duration::from_millis(300);
-    let why = again(send(&options).await);
-    assert!(why.starts_with("no answer within"), "{why}");
-    assert_eq!(came.lock().expect("no panic").len(), 1);
+    options.timeout = 10 * PATIENCE;
+    let limit = options.timeout;
+    let sent = tokio::spawn(async move { send(&options).await });
+    within("the message", came.wait_for(|came| came.len() == 1))
+        .await
+        .expect("the receiver goes on");
+    skip(limit).await;
+    let outcome = within("the end of the limit", sent)
+        .await
+        .expect("no panic");
+    let why = again(outcome);
+    assert!(why.starts_with("no answer within 600 s"), "{why}");
+    assert_eq!(came.borrow().len(), 1);
 }
 
 #[tokio::test]
@@ -190,18 +199,14 @@ async fn an_address_of_a_file_is_read_each_time_and_never_repeated() {
     let why = again(send(&options).await);
     assert!(why.contains("must hold one address"), "{why}");
     assert!(!why.contains("very-secret"), "{why}");
-    // Nothing listens on a port that was just given back.
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let gone = listener.local_addr().expect("has one");
-    drop(listener);
-    std::fs::write(&file, format!("http://{gone}/services/very-secret")).expect("is written");
+    std::fs::write(&file, "http://127.0.0.1:1/services/very-secret").expect("is written");
     let why = again(send(&options).await);
     assert!(why.contains("nothing listens there"), "{why}");
     assert!(!why.contains("very-secret"), "{why}");
     let (url, came) = receiver("200 OK").await;
     std::fs::write(&file, format!("{url}/services/very-secret\n")).expect("is written");
     assert_eq!(send(&options).await, PostOutcome::Taken);
-    let came = came.lock().expect("no panic");
+    let came = came.borrow();
     assert!(
         came[0].starts_with("POST /services/very-secret "),
         "{}",

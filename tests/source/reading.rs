@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::{Reply, SeenRequest, Server, clock};
+use super::api::{Reply, SeenRequest, Server, clock, within};
 use model::base::{Moment, Name, ObjectKey};
 use model::object::{LogWant, ObjectNews, ObjectRef};
 use serde_json::json;
@@ -40,7 +40,7 @@ fn key(pod: &serde_json::Value) -> ObjectKey {
     ObjectKey::new(text("namespace"), text("name"))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn an_object_reads_as_yaml_without_noise() {
     let connection = fleet();
     let pods = running(&connection).await;
@@ -74,36 +74,37 @@ async fn an_object_reads_as_yaml_without_noise() {
     assert_eq!(why, "the cluster does not serve Zeppelin");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn events_about_an_object_come_latest_first() {
     let connection = fleet();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    loop {
-        let pods = running(&connection).await;
-        let things: Vec<ObjectRef> = pods
-            .iter()
-            .map(|pod| ObjectRef::new("Pod", key(pod)))
-            .collect();
-        let (events, more) = fetch::events(&connection.client, &things).await.unwrap();
-        if events.is_empty() {
-            assert!(tokio::time::Instant::now() < deadline, "no pod was started");
+    let first = async {
+        loop {
+            let pods = running(&connection).await;
+            let things: Vec<ObjectRef> = pods
+                .iter()
+                .map(|pod| ObjectRef::new("Pod", key(pod)))
+                .collect();
+            let (events, more) = fetch::events(&connection.client, &things).await.unwrap();
+            if !events.is_empty() {
+                return (events, more);
+            }
+            // A minute of the fleet.
             tokio::time::sleep(Duration::from_millis(300)).await;
-            continue;
         }
-        assert!(!more);
-        assert!(events.is_sorted_by(|a, b| a.last >= b.last));
-        for event in &events {
-            assert!(
-                event.about.starts_with("Pod ") && !event.reason.is_empty(),
-                "{event:?}"
-            );
-            assert!(event.last.is_some() && event.count >= 1, "{event:?}");
-        }
-        return;
+    };
+    let (events, more) = within("a pod that is started", first).await;
+    assert!(!more);
+    assert!(events.is_sorted_by(|a, b| a.last >= b.last));
+    for event in &events {
+        assert!(
+            event.about.starts_with("Pod ") && !event.reason.is_empty(),
+            "{event:?}"
+        );
+        assert!(event.last.is_some() && event.count >= 1, "{event:?}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn logs_of_a_gang_come_as_they_are_written() {
     let connection = fleet();
     let pods = running(&connection).await;
@@ -132,8 +133,7 @@ async fn logs_of_a_gang_come_as_they_are_written() {
     let task = tokio::spawn(logs::follow(connection.client.clone(), want, out));
     let mut containers = None;
     let mut lines = [0, 0];
-    let deadline = Duration::from_secs(20);
-    let heard = tokio::time::timeout(deadline, async {
+    let heard = async {
         while let Some(piece) = news.recv().await {
             match piece {
                 ObjectNews::Containers(all, shown) => {
@@ -153,14 +153,13 @@ async fn logs_of_a_gang_come_as_they_are_written() {
                 other => panic!("{other:?}"),
             }
         }
-    });
-    heard
-        .await
-        .unwrap_or_else(|_| panic!("only {lines:?} lines came"));
+        panic!("the log ends: {lines:?} lines came");
+    };
+    within("six lines of each pod", heard).await;
     assert!(containers.is_some());
     // Nobody listens any more: the requests end.
     drop(news);
-    tokio::time::timeout(deadline, task).await.unwrap().unwrap();
+    within("the end of the requests", task).await.unwrap();
 }
 
 /// A pod whose log never ends, in one line or in many, and which as an object never ends.
@@ -183,7 +182,7 @@ fn endless(asked: &SeenRequest, line: &'static [u8]) -> Reply {
     Reply::Stream(stream)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn logs_and_objects_without_an_end_are_cut() {
     const LINES: [&[u8]; 2] = [
         b"\x1b]52;c;aGk=\x07\xff evil \xe2\x80\xae ",
@@ -218,8 +217,8 @@ async fn logs_and_objects_without_an_end_are_cut() {
         }
         assert!(lines > 0);
         drop(news);
-        let ends = tokio::time::timeout(Duration::from_secs(20), task).await;
-        ends.expect("nobody listens: it ends").expect("no panic");
+        let ends = within("the end of a log that nobody reads", task).await;
+        ends.expect("no panic");
         let thing = ObjectRef::new("Pod", ObjectKey::new("ml", "endless"));
         let said = fetch::yaml(&connection.client, &thing).await;
         let said = said.expect_err("has no end");
@@ -227,7 +226,7 @@ async fn logs_and_objects_without_an_end_are_cut() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_container_without_a_previous_run_gives_a_message() {
     let server = Server::new(|asked: &SeenRequest| match asked.path.ends_with("/log") {
         true => Reply::Json(

@@ -13,6 +13,8 @@ use source::scrape::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use super::api::{PATIENCE, skip, with_stopped_clock, within};
+
 /// What came: the head of the request, and its decoded body.
 type Came = Arc<Mutex<Vec<(String, WriteRequest)>>>;
 
@@ -30,6 +32,7 @@ async fn receiver(answers: &[&'static str]) -> (String, Came) {
             let (head, body) = loop {
                 let mut part = [0; 4096];
                 let read = stream.read(&mut part).await.expect("is read");
+                assert!(read > 0, "the request ends early");
                 bytes.extend_from_slice(&part[..read]);
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 let Some(end) = text.find("\r\n\r\n") else {
@@ -76,7 +79,7 @@ fn options(url: String) -> RemoteWriteOptions {
         },
         username: None,
         password_file: None,
-        timeout: Duration::from_secs(5),
+        timeout: PATIENCE,
         queue: 4,
     }
 }
@@ -97,11 +100,12 @@ fn values(value: f64) -> Vec<SeriesValue> {
 
 async fn until(
     write: &RemoteWrite,
+    what: &str,
     wanted: impl FnMut(&RemoteWriteState) -> bool,
 ) -> RemoteWriteState {
     let mut state = write.state();
-    let found = tokio::time::timeout(Duration::from_secs(30), state.wait_for(wanted)).await;
-    found.expect("comes to it").expect("goes on").clone()
+    let found = within(what, state.wait_for(wanted)).await;
+    found.expect("goes on").clone()
 }
 
 #[tokio::test]
@@ -114,9 +118,9 @@ async fn what_is_sent_is_what_a_receiver_reads() {
     options.endpoint.bearer_file = Some(file);
     let mut write = RemoteWrite::start(options);
     write.send(Moment::from_seconds(100), values(2.5));
-    until(&write, |state| state.sent == 1).await;
+    until(&write, "the first sample", |state| state.sent == 1).await;
     write.send(Moment::from_seconds(115), values(3.5));
-    let state = write.close().await;
+    let state = with_stopped_clock(write.close()).await;
     assert_eq!((state.sent, state.rejected, state.overflowed), (2, 0, 0));
     let came = came.lock().expect("no panic");
     let (head, request) = &came[0];
@@ -159,18 +163,23 @@ async fn a_failure_is_tried_again_and_a_refusal_is_not() {
     let (url, came) = receiver(&answers).await;
     let mut write = RemoteWrite::start(options(url));
     write.send(Moment::from_seconds(1), values(1.0));
-    let state = until(&write, |state| state.sent == 1).await;
+    // After one second, and after two more: Retry-After asks for no more.
+    for (retries, wait) in [(1, 1), (2, 2)] {
+        until(&write, "the next failure", |state| state.retries == retries).await;
+        skip(Duration::from_secs(wait)).await;
+    }
+    let state = until(&write, "the sample", |state| state.sent == 1).await;
     assert_eq!(state.retries, 2, "by what Retry-After says");
     write.send(Moment::from_seconds(2), values(2.0));
-    let state = until(&write, |state| state.rejected == 1).await;
+    let state = until(&write, "the 400", |state| state.rejected == 1).await;
     let why = state.fault.expect("says why");
     assert!(why.starts_with("the receiver answered 400"), "{why}");
     write.send(Moment::from_seconds(3), values(3.0));
-    let state = until(&write, |state| state.rejected == 2).await;
+    let state = until(&write, "the 307", |state| state.rejected == 2).await;
     let why = state.fault.expect("says why");
     assert!(why.contains("307; redirects are not followed"), "{why}");
     write.send(Moment::from_seconds(4), values(4.0));
-    let state = until(&write, |state| state.sent == 2).await;
+    let state = until(&write, "the last sample", |state| state.sent == 2).await;
     assert_eq!(state.fault, None);
     let came = came.lock().expect("no panic");
     let sent: Vec<f64> = came
@@ -182,16 +191,13 @@ async fn a_failure_is_tried_again_and_a_refusal_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_absent_receiver_delays_no_other() {
-    // Nothing listens on a port that was just given back.
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}/", listener.local_addr().expect("has one"));
-    drop(listener);
-    let mut write = RemoteWrite::start(options(url));
+    let mut write = RemoteWrite::start(options("http://127.0.0.1:1/".to_owned()));
     for second in 1..=20 {
         write.send(Moment::from_seconds(second), values(second as f64));
         tokio::task::yield_now().await;
     }
-    let state = until(&write, |state| state.overflowed > 0 && state.retries > 0).await;
+    let full = |state: &RemoteWriteState| state.overflowed > 0 && state.retries > 0;
+    let state = until(&write, "a full queue", full).await;
     assert!(state.waiting <= 4, "the queue is bounded: {state:?}");
     assert!(state.fault.is_some());
     let state = write.close().await;

@@ -20,7 +20,7 @@ use source::scrape_coverage::Reach;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 
-use super::api::Bench;
+use super::api::{Bench, PATIENCE};
 
 const START: &str = "2026-11-21T08:00:00Z";
 
@@ -124,6 +124,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
         dialects: Arc::new(Dialects::builtin()),
         scrape: Some(ScrapeOptions {
             mode: Mode::Proxy,
+            timeout: PATIENCE,
             ..ScrapeOptions::default()
         }),
         prometheus: None,
@@ -282,7 +283,7 @@ async fn a_team_sees_its_namespace_and_a_list_of_missing_rights() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_fault_passes_and_nothing_is_lost() {
     let faults: [Fault; 5] = [
         ("drop", |_| {}),
@@ -312,6 +313,7 @@ async fn passes(name: &str, change: fn(&mut InjectedFaults)) {
     };
     change(&mut faults);
     cluster.set_faults(faults);
+    // The clock is paused: time passes when the watch is dropped, has met the fault and waits.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut changed = pod("nlp", "clip-0", "clip", "4");
     changed["metadata"]["labels"]["seen"] = name.into();
@@ -328,7 +330,7 @@ async fn passes(name: &str, change: fn(&mut InjectedFaults)) {
     assert!(!gone, "{name}: nothing is taken for gone");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_token_is_a_lack_of_rights_and_recovered_from() {
     let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
     let cluster = Arc::clone(service.cluster());
