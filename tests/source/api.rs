@@ -28,7 +28,7 @@ use tower::BoxError;
 
 /// The longest that a test waits for anything, so that it ends with the name of what did not come. It measures no speed:
 /// in paused time it passes at once when nothing is left to happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits for `wait`; panics with `what` was waited for when it does not end.
 pub async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
