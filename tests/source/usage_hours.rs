@@ -172,7 +172,10 @@ async fn the_current_hour_ends_now() {
     let [before, current] = &hours[..] else {
         panic!("two hours: {hours:#?}")
     };
-    assert_eq!((before.hour + 1, current.hour), (current.hour, hour_of(now)));
+    assert_eq!(
+        (before.hour + 1, current.hour),
+        (current.hour, hour_of(now))
+    );
     assert_eq!((before.closed, current.closed), (false, false));
     assert_eq!((before.until_ms, current.until_ms), (3_600_000, 13_345));
     let later = read(&address, moment("2026-11-24T07:02:00Z")).await;
