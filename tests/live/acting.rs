@@ -384,7 +384,11 @@ fn a_queue_on_hold_lets_nothing_in() {
             !holds(&stage.object(kind, name), "Active")
         });
         stage.job(&late, 1, true);
-        stage.until("who comes waits", || stage.waits(&late));
+        stage.until("Kueue judges who comes: the queue is stopped", || {
+            let workload = stage.workload(&late);
+            let mut all = list(&workload, "/status/conditions").iter();
+            all.any(|c| c["type"] == "QuotaReserved" && text(c, "/message").contains("is stopped"))
+        });
         stage.stays("nothing is let in", || stage.waits(&late));
         assert!(stage.admitted("before"), "what runs goes on");
         stage.act(&["undo", &run]);
