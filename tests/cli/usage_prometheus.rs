@@ -82,7 +82,8 @@ fn prometheus(clusters: &'static [&'static str]) -> String {
                 let found = pairs.find(|(known, _)| *known == name);
                 decoded(found.map_or("", |(_, value)| value))
             };
-            let [from, to] = ["start", "end"].map(|name| parameter(name).parse().expect("a time"));
+            let second = |name: &str| parameter(name).parse::<f64>().expect("a time") as i64;
+            let [from, to] = ["start", "end"].map(second);
             let found = series(&parameter("query"), from, to, clusters);
             let body = format!(
                 "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{found}]}}}}"

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::plane::{HttpAnswer, PATIENCE, acts, kubectl, stokehold};
+use super::plane::{HttpAnswer, PATIENCE, acts, kubectl, stokehold, undo};
 use super::truth::{holds, list, text};
 use super::turns::PlaneTurn;
 
@@ -31,11 +31,27 @@ pub struct Stage {
 impl Stage {
     /// A namespace and a node with eight devices, on which only this test's pods run.
     pub fn new(name: &'static str) -> Self {
+        Self::on(acts(), name)
+    }
+
+    /// The same for a test that has this turn.
+    pub fn on(plane: PlaneTurn, name: &'static str) -> Self {
         let stage = Self {
             name,
-            _plane: acts(),
+            _plane: plane,
             journal: tempfile::tempdir().expect("a folder"),
         };
+        // What a try that was killed has left.
+        let there = [
+            "get",
+            "namespace,node",
+            name,
+            "--ignore-not-found",
+            "-o=name",
+        ];
+        if !kubectl(&there).is_empty() {
+            stage.remove();
+        }
         // (The fleet's own nodes have addresses below these.)
         let block = 230 + STAGES.fetch_add(1, Ordering::Relaxed);
         let block = format!("10.244.{block}.0/24");
@@ -128,7 +144,7 @@ impl Stage {
         })]);
     }
 
-    fn object(&self, kind: &str, name: &str) -> Value {
+    pub fn object(&self, kind: &str, name: &str) -> Value {
         let got = kubectl(&["-n", self.name, "get", kind, name, "-o", "json"]);
         serde_json::from_str(&got).expect("an object")
     }
@@ -223,18 +239,17 @@ fn done(arguments: &[&str], answer: &HttpAnswer) -> String {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Stage {
+    fn remove(&self) {
         let name = self.name;
         let on = format!("--field-selector=spec.nodeName={name}");
         let gone = |arguments: &[&str]| {
-            let done = Command::new("kubectl")
-                .args(["--context=live-admin", "delete", "--timeout=180s"])
-                .arg("--ignore-not-found")
-                .args(arguments)
-                .stdout(Stdio::null())
-                .status();
-            if !done.is_ok_and(|done| done.success()) {
-                eprintln!("{arguments:?} of {name} could not be deleted");
-            }
+            let delete = ["delete", "--timeout=180s", "--ignore-not-found"];
+            undo(&[&delete, arguments].concat());
         };
         // A job that Kueue keeps is let go by Kueue: before its queue goes.
         gone(&["-n", name, "jobs,pdb,deployments", "--all"]);
@@ -369,7 +384,16 @@ fn a_queue_on_hold_lets_nothing_in() {
             !holds(&stage.object(kind, name), "Active")
         });
         stage.job(&late, 1, true);
-        stage.until("who comes waits", || stage.waits(&late));
+        stage.until("Kueue judges who comes: the queue is stopped", || {
+            let workload = stage.workload(&late);
+            let mut all = list(&workload, "/status/conditions").iter();
+            // (Which of the two it writes depends on which of its controllers comes to it first.)
+            let says = |c: &Value| {
+                let message = text(c, "/message");
+                message.ends_with("is stopped") || message.ends_with("is inactive")
+            };
+            all.any(|c| c["type"] == "QuotaReserved" && says(c))
+        });
         stage.stays("nothing is let in", || stage.waits(&late));
         assert!(stage.admitted("before"), "what runs goes on");
         stage.act(&["undo", &run]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::plane::{PATIENCE, alone, apply, items, kubectl, rows};
+use super::plane::{PATIENCE, Undo, alone, apply, items, rows, undo};
 use super::truth::{Truth, list, text};
 
 /// The ConfigMap of the cluster autoscaler, as YAML and as the text of older ones: the same group, grown by two in between.
@@ -74,6 +74,18 @@ fn said(truth: &Truth) -> BTreeMap<String, (Value, Value, Value)> {
 #[ignore = "needs the plane of tests/live/up"]
 fn pools_go_as_far_as_their_autoscalers_say() {
     let _plane = alone();
+    let forget = || {
+        let map = ["configmap", "cluster-autoscaler-status"];
+        undo(
+            &[
+                &["-n", "kube-system", "delete", "--ignore-not-found"],
+                &map[..],
+            ]
+            .concat(),
+        );
+    };
+    forget();
+    let forgotten = Undo(forget);
     let truth = Truth::now();
     let said = said(&truth);
     assert!(said.contains_key("l40s"), "the fleet that up makes");
@@ -100,13 +112,7 @@ fn pools_go_as_far_as_their_autoscalers_say() {
             );
         }
     }
-    kubectl(&[
-        "-n",
-        "kube-system",
-        "delete",
-        "configmap",
-        "cluster-autoscaler-status",
-    ]);
+    drop(forgotten);
     assert_eq!(
         shown("live-admin").get("p4d"),
         Some(&(Value::Null, Value::Null, Value::Null))

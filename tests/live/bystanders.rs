@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::lossy_proxy::{LossyProxy, Weather};
 use super::plane::{
-    HttpAnswer, PATIENCE, Watch, apply, beside, calm, folder, kubectl, own_kubeconfig, parts, rows,
-    stokehold,
+    Ends, HttpAnswer, PATIENCE, Undo, Watch, apply, at_rest, beside, calm, folder, kubectl,
+    own_kubeconfig, parts, rows, stokehold, undo,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::text;
@@ -29,16 +29,6 @@ fn at(path: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .stdin(Stdio::null());
     command
-}
-
-/// A process that ends with the value.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// 5 % loss and 300 ms to the server and back: the whole fleet comes, the same as without, keys are answered at once, and the
@@ -365,6 +355,8 @@ const KIND: &str = "tfjobs.kubeflow.org";
 #[ignore = "needs the plane of tests/live/up"]
 fn a_kind_goes_and_comes_back() {
     let _plane = beside();
+    // A console at rest that is counted would list the kind again.
+    let _one = at_rest();
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": KIND},
         "spec": {
@@ -383,7 +375,9 @@ fn a_kind_goes_and_comes_back() {
             &format!("crd/{KIND}"),
         ]);
     };
-    kubectl(&["delete", "crd", KIND, "--ignore-not-found"]);
+    let remove = || undo(&["delete", "crd", KIND, "--ignore-not-found"]);
+    remove();
+    let _removed = Undo(remove);
     serve();
     // (It may take a moment until discovery names it.)
     sleep(Duration::from_secs(2));
@@ -408,5 +402,4 @@ fn a_kind_goes_and_comes_back() {
         .filter(|line| line["object"]["state"] == "lost" && !own(line))
         .count();
     assert_eq!(lost, 0, "no other source was lost");
-    kubectl(&["delete", "crd", KIND]);
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::outages::{Program, server_is_ready};
 use super::plane::{
-    HttpAnswer, PATIENCE, Watch, alone, beside, home, kubeconfig, kubectl, place, placement,
-    stokehold,
+    HttpAnswer, PATIENCE, Undo, Watch, alone, beside, home, kubeconfig, kubectl, place, placement,
+    stokehold, undo,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
@@ -40,21 +40,19 @@ fn exporter(node: &str) -> (String, String) {
     )
 }
 
-fn silence(pod: &str, off: bool) {
-    let note = if off {
-        "live.stokehold.dev/exporter=off"
-    } else {
-        "live.stokehold.dev/exporter-"
+/// Silences exporters; they answer again when the value ends.
+fn silence<'a>(pods: [&'a str; 2]) -> Undo<impl FnMut() + 'a> {
+    let write = move |note: &'static str| {
+        let how = ["annotate", "pod", "-n", "gpu-operator", "--overwrite"];
+        [&how[..], &pods[..], &[note]].concat()
     };
-    kubectl(&[
-        "annotate",
-        "pod",
-        "-n",
-        "gpu-operator",
-        pod,
-        note,
-        "--overwrite",
-    ]);
+    let silenced = Undo(move || {
+        undo(&write("live.stokehold.dev/exporter-"));
+        place();
+    });
+    kubectl(&write("live.stokehold.dev/exporter=off"));
+    place();
+    silenced
 }
 
 /// The API server is killed and comes back: nothing leaves the screen, the outage is said, the watch goes on.
@@ -93,6 +91,7 @@ fn the_api_server_dies_and_comes_back() {
     server_is_ready();
     terminal.wait("the recovery", PATIENCE, is_live);
     // What happens now is seen, by a watch that never ended.
+    let _uncordoned = Undo(|| undo(&["uncordon", "l4-3"]));
     kubectl(&["cordon", "l4-3"]);
     let is_cordoned =
         |line: &Value| line["object"]["name"] == "l4-3" && line["object"]["cordoned"].is_object();
@@ -150,9 +149,7 @@ fn exporters_fail() {
         sources.now()
     );
 
-    silence(&stopped, true);
-    silence(&hung, true);
-    place();
+    let silenced = silence([&stopped, &hung]);
     let held = AtomicBool::new(true);
     // (The exposition server looks at its placement twice a second.)
     let end = Instant::now() + PATIENCE;
@@ -165,6 +162,8 @@ fn exporters_fail() {
     };
     scope(|scope| {
         let held = &held;
+        // Also after a failure: the scope waits for the thread.
+        let _free = Undo(|| held.store(false, Ordering::Relaxed));
         scope.spawn(move || {
             listener.set_nonblocking(true).expect("a listener");
             let mut silent = Vec::new();
@@ -194,11 +193,8 @@ fn exporters_fail() {
             !header(text).ends_with("live")
         });
         assert!(shows_the_fleet(&text), "what was known stays: {text}");
-        held.store(false, Ordering::Relaxed);
     });
-    silence(&stopped, false);
-    silence(&hung, false);
-    place();
+    drop(silenced);
     sources.wait_all("the recovery of every source", PATIENCE, |object| {
         object["state"] == "live"
     });
@@ -248,9 +244,9 @@ fn a_token_ends() {
             "secret/stoker-two",
             "serviceaccount/stoker",
         ] {
-            kubectl(&["delete", what, "-n", "default", "--ignore-not-found"]);
+            undo(&["delete", what, "-n", "default", "--ignore-not-found"]);
         }
-        kubectl(&[
+        undo(&[
             "delete",
             "clusterrolebinding",
             "stoker",
@@ -258,6 +254,7 @@ fn a_token_ends() {
         ]);
     };
     forget();
+    let _forgotten = Undo(forget);
     kubectl(&["create", "serviceaccount", "stoker", "-n", "default"]);
     kubectl(&[
         "create",
@@ -292,5 +289,4 @@ fn a_token_ends() {
     terminal.wait("the recovery with a new token", PATIENCE, is_live);
     terminal.keys("q");
     assert!(terminal.end(PATIENCE).success());
-    forget();
 }

@@ -1,22 +1,29 @@
 //! `govern` on a real control plane, seen through kubectl alone: who waits and why, who starts, and what its policies refuse.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::plane::{HttpAnswer, PATIENCE, alone, apply, items, kubectl, rows, stokehold};
+use super::plane::{
+    Ends, HttpAnswer, PATIENCE, Undo, alone, apply, items, kubectl, rows, stokehold, undo,
+};
 use super::truth::text;
 
-/// A process that ends with the test, whatever becomes of that.
-struct Governing(Child);
+/// The policies that only let `govern` start jobs: in this test the administrator governs.
+const POLICIES: [&str; 2] = ["stokehold-admission", "stokehold-queue-exists"];
 
-impl Drop for Governing {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Deletes what the test makes.
+fn forget() {
+    let delete = |what: &[&str]| undo(&[&["delete", "--ignore-not-found"], what].concat());
+    for policy in POLICIES {
+        delete(&["validatingadmissionpolicybinding", policy]);
+        delete(&["validatingadmissionpolicy", policy]);
     }
+    delete(&["namespace", "governed"]);
+    delete(&["-n", "stokehold", "deployment", "stokehold-govern"]);
+    delete(&["-n", "stokehold", "configmap", "stokehold-queues"]);
 }
 
 /// The ConfigMap with one queue of so many devices.
@@ -125,6 +132,8 @@ fn comes_to_refuse(object: &str, words: &str) {
 #[ignore = "needs a control plane: tests/live/run"]
 fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     let _turn = alone();
+    forget();
+    let _forgotten = Undo(forget);
     let pools = rows("live-admin", "pools");
     let free = |row: &Value| row["devices"]["free"].as_u64().unwrap_or(0);
     let plain =
@@ -155,13 +164,19 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         json!({"stokehold.dev/admitted-at": "2026-11-21T06:00:00Z"});
     comes_to_refuse(&forged.to_string(), "written by stokehold govern alone");
     // The test governs as the administrator.
-    for policy in ["stokehold-admission", "stokehold-queue-exists"] {
+    for policy in POLICIES {
         kubectl(&["delete", "validatingadmissionpolicybinding", policy]);
         kubectl(&["delete", "validatingadmissionpolicy", policy]);
     }
 
     // Jobs of the fleet carry the label for what it shows: they are not to be governed here.
     let labelled = others();
+    let _labelled = Undo(|| {
+        for (namespace, name, queue) in &labelled {
+            let label = format!("stokehold.dev/queue={queue}");
+            undo(&["-n", namespace, "label", "--overwrite", "job", name, &label]);
+        }
+    });
     for (namespace, name, _) in &labelled {
         kubectl(&[
             "-n",
@@ -175,7 +190,7 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let mut govern = stokehold("live-admin", &["govern", "--write"]);
     let govern = govern.stdout(Stdio::from(log.reopen().expect("a file")));
-    let mut govern = Governing(govern.spawn().expect("it starts"));
+    let mut govern = Ends(govern.spawn().expect("it starts"));
 
     for (name, queue) in [("first", Some("live-a")), ("other", None)] {
         apply(&job(name, queue));
@@ -218,10 +233,4 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         2,
         "{said}"
     );
-    for (namespace, name, queue) in &labelled {
-        let label = format!("stokehold.dev/queue={queue}");
-        kubectl(&["-n", namespace, "label", "job", name, &label]);
-    }
-    kubectl(&["delete", "namespace", "governed", "--wait=false"]);
-    kubectl(&["-n", "stokehold", "delete", "configmap", "stokehold-queues"]);
 }

@@ -132,6 +132,8 @@ impl TestNamespace {
             journal: tempfile::tempdir().expect("a folder"),
             _plane: plane,
         };
+        // (An earlier try may have left it, or it is still being deleted.)
+        kubectl(&["delete", "namespace", name, "--ignore-not-found"]);
         kubectl(&["create", "namespace", name]);
         place
     }

@@ -1,5 +1,6 @@
 //! Programs of the plane that stop, hang or end, and what the operator sees of it.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,20 +12,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::plane::{
-    HttpAnswer, PATIENCE, Wait, Watch, alone, folder, home, kubeconfig, kubectl, stokehold,
+    HttpAnswer, PATIENCE, Undo, Wait, Watch, alone, folder, home, kubeconfig, kubectl, stokehold,
+    undo,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
 
 const WIDE: (u16, u16) = (170, 44);
 
-/// A program of the plane as it was started, to be started again.
+/// A program of the plane as it was started, to be started again: at the latest when the value ends.
 pub struct Program {
     name: &'static str,
     pid: i32,
     arguments: Vec<String>,
     root: PathBuf,
     folder: PathBuf,
+    has_ended: Cell<bool>,
 }
 
 impl Program {
@@ -44,6 +47,7 @@ impl Program {
                 .collect(),
             root: link("root"),
             folder: link("cwd"),
+            has_ended: Cell::new(false),
         }
     }
 
@@ -56,6 +60,7 @@ impl Program {
     /// Ends it with a signal and waits until it is gone.
     pub fn end(&self, signal: Signal) {
         self.signal(signal);
+        self.has_ended.set(true);
         let gone = Instant::now() + PATIENCE;
         while Path::new(&format!("/proc/{}/fd", self.pid))
             .read_dir()
@@ -77,6 +82,7 @@ impl Program {
         reason = "it outlives this test; down ends it"
     )]
     pub fn start(&self) {
+        self.has_ended.set(false);
         let log = folder().join(format!("logs/{}.log", self.name));
         let log = fs::OpenOptions::new()
             .append(true)
@@ -104,6 +110,14 @@ impl Program {
             format!("{}\n", child.id()),
         )
         .expect("written");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.has_ended.get() {
+            self.start();
+        }
     }
 }
 
@@ -206,6 +220,7 @@ fn etcd_pauses() {
         other => panic!("{other:?}: {answer:?}"),
     }
     terminal.wait("the recovery", PATIENCE, is_live);
+    let _uncordoned = Undo(|| undo(&["uncordon", "l4-1"]));
     kubectl(&["cordon", "l4-1"]);
     nodes.wait("the cordon", PATIENCE, |line| {
         line["object"]["name"] == "l4-1" && line["object"]["cordoned"].is_object()
@@ -283,11 +298,9 @@ fn a_fleet_of_exporters_hangs() {
         );
     }
     drop(stopped);
-    sources.wait_all(
-        "the recovery of every source",
-        Duration::from_secs(180),
-        |object| object["state"] == "live",
-    );
+    sources.wait_all("the recovery of every source", PATIENCE, |object| {
+        object["state"] == "live"
+    });
     terminal.wait("the recovery", PATIENCE, is_live);
     terminal.keys("q");
     assert!(terminal.end(PATIENCE).success());

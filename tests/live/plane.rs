@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-pub use super::turns::{Wait, acts, acts_for_long, alone, beside, calm};
+pub use super::turns::{Wait, acts, acts_for_long, alone, at_rest, beside, calm};
 
 /// How long anything is waited for that is not held to a time: tests say what comes, and on a machine that is busy with other
 /// things all of it comes late.
@@ -60,6 +60,37 @@ pub fn kubectl(arguments: &[&str]) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "kubectl {arguments:?}: {error}");
     String::from_utf8(output.stdout).expect("a text")
+}
+
+/// `kubectl`, for what is undone when a test ends: a failure is printed, because the test may have failed already.
+pub fn undo(arguments: &[&str]) {
+    let done = Command::new("kubectl")
+        .args(["--context=live-admin", "--request-timeout=180s"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .status();
+    if !done.is_ok_and(|done| done.success()) {
+        eprintln!("not undone: kubectl {arguments:?}");
+    }
+}
+
+/// Undoes what a test has changed when the value ends, whatever becomes of the test.
+pub struct Undo<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for Undo<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A process that is killed when the value ends.
+pub struct Ends(pub Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A configuration home (`XDG_CONFIG_HOME`) with these settings.
@@ -141,10 +172,15 @@ pub fn items(what: &str) -> Vec<Value> {
 
 /// Our program with these arguments, as this context, without its progress on standard error.
 pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
+    stokehold_at(&kubeconfig(), context, arguments)
+}
+
+/// The same with another kubeconfig.
+pub fn stokehold_at(kubeconfig: &Path, context: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"));
     command
         .arg("--kubeconfig")
-        .arg(kubeconfig())
+        .arg(kubeconfig)
         .args(["--context", context, "--quiet"])
         .args(arguments)
         .stdin(Stdio::null());

@@ -176,6 +176,7 @@ fn a_user_without_rights_sees_every_missing_right() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn the_manifests_of_the_services_are_valid() {
+    let _plane = calm();
     let record = include_str!("../../config/kubernetes/record.yaml");
     let watch = include_str!("../../config/kubernetes/watch.yaml");
     let objects = |name: &str, config: &[&str]| {

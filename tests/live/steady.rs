@@ -3,21 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::plane::{PATIENCE, audit, beside, home, items, kubeconfig, listed_role};
+use super::plane::{PATIENCE, at_rest, audit, beside, home, items, kubeconfig, listed_role};
 use super::terminal::{Terminal, is_live};
 use super::truth::text;
 
 /// How long is looked.
 const WINDOW: Duration = Duration::from_secs(120);
-
-/// Both tests look at what one user asked for: one at a time.
-static ONE: Mutex<()> = Mutex::new(());
 
 /// `[scrape] per_second`, by default.
 const PER_SECOND: usize = 20;
@@ -67,7 +63,7 @@ fn second(entry: &Value) -> &str {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_console_at_rest_asks_for_little() {
     let _plane = beside();
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = at_rest();
     listed_role("live-steady");
     let begin = fs::metadata(audit()).expect("an audit log").len();
     let mut terminal = Terminal::start(&kubeconfig(), "live-steady", (170, 44));
@@ -153,7 +149,7 @@ fn a_console_at_rest_asks_for_little() {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_fleet_of_exporters_is_read_within_the_budget() {
     let _plane = beside();
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = at_rest();
     listed_role("live-steady");
     let settings =
         "[prometheus]\ndiscover = false\n[scrape]\nper_second = 10\nburst = 0\nmode = \"proxy\"\n";

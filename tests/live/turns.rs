@@ -92,6 +92,12 @@ fn take(sort: Sort, is_long: bool) -> PlaneTurn {
     }
 }
 
+/// Held by tests that watch a program at rest, and by those that change which kinds the API server serves: one at a time.
+pub fn at_rest() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The plane beside those that look or act.
 pub fn beside() -> PlaneTurn {
     let asked = Instant::now();

@@ -18,3 +18,4 @@ mod remote_write;
 mod scrape;
 mod simulated;
 mod tables;
+mod usage_hours;

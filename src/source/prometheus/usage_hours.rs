@@ -21,9 +21,6 @@ use super::prometheus_client::{PrometheusClient, Urgency};
 const STEP: i64 = 24;
 /// An hour is final this long after its end: its last samples have arrived by then.
 const SETTLED_MS: i64 = 120_000;
-/// Shortest window of the current hour in seconds: an increase takes two samples.
-const SHORTEST: i64 = 60;
-
 /// Labels that distinguish the series of one recorder, over one path, from another's.
 type Copy = [String; 3];
 
@@ -54,7 +51,7 @@ impl UsageHours {
         let query = format!(
             "group by (cluster) (last_over_time(stokehold_usage_observed_seconds_total{selector}[{seconds}s]))"
         );
-        let body = ask(&client, &query, now.millis() / 1_000, now.millis() / 1_000).await?;
+        let body = ask(&client, &query, now.millis(), now.millis()).await?;
         let mut clusters: Vec<String> = parse(&body)?
             .into_iter()
             .map(|series| series.label("cluster").to_owned())
@@ -89,35 +86,20 @@ impl UsageHours {
     /// # Errors
     /// Prometheus does not answer, or its answer is invalid.
     pub async fn read(&self, span: Span, now: Moment) -> Result<Vec<HourUsage>, String> {
-        let current = hour_of(now);
         let mut hours = Vec::new();
-        let mut from = span.from;
-        let over = span.to.min(current);
-        while from < over {
-            let to = over.min(from + STEP);
-            let ends = [start_of(from + 1), start_of(to)].map(|at| at.millis() / 1_000);
-            hours.extend(self.window(3_600, ends, now).await?);
-            from = to;
-        }
-        let passed = (now.millis() - start_of(current).millis()) / 1_000;
-        if (span.from..span.to).contains(&current) && passed >= SHORTEST {
-            let at = start_of(current).millis() / 1_000 + passed;
-            hours.extend(self.window(passed, [at, at], now).await?);
+        for window in windows(span, now) {
+            hours.extend(self.window(window, now).await?);
         }
         Ok(hours)
     }
 
-    /// Increases of counters over windows of `seconds` that end at each hour between two times.
-    async fn window(
-        &self,
-        seconds: i64,
-        ends: [i64; 2],
-        now: Moment,
-    ) -> Result<Vec<HourUsage>, String> {
+    /// The hours of a query.
+    async fn window(&self, window: Window, now: Moment) -> Result<Vec<HourUsage>, String> {
+        let Window { length_ms, ends } = window;
         let cluster = quoted(&self.cluster);
         let selector = self.matchers.with(&format!("cluster={cluster}"));
         let question = |name: &str, by: &str| {
-            format!("sum by ({by}) (increase({name}{selector}[{seconds}s]))")
+            format!("sum by ({by}) (increase({name}{selector}[{length_ms}ms]))")
         };
         const OF: &str = "recorder, job, instance";
         const ROW: &str = "recorder, job, instance, pool, class, billing, namespace, exported_namespace, team, queue, priced, part";
@@ -132,7 +114,7 @@ impl UsageHours {
         let parts = &CostPart::ALL[..UsageClass::ALL.len()];
         let mut hours: BTreeMap<i64, Hour> = BTreeMap::new();
         for (at, (_, seen)) in &best {
-            hours.entry(*at).or_default().observed = seen.min(seconds as f64);
+            hours.entry(*at).or_default().observed = seen.min(length_ms as f64 / 1e3);
         }
         for (series, is_cost) in [(parse(&time)?, false), (parse(&cost)?, true)] {
             for series in series {
@@ -156,9 +138,42 @@ impl UsageHours {
         }
         let hours = hours
             .into_iter()
-            .map(|(at, hour)| hour.usage(at, seconds, now));
+            .map(|(at, hour)| hour.usage(at, length_ms, now));
         Ok(hours.filter(|hour| hour.observed_ms > 0).collect())
     }
+}
+
+/// One query: `increase()` over windows of this length that end at each hour between two moments, which are milliseconds since
+/// the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Window {
+    length_ms: i64,
+    ends: [i64; 2],
+}
+
+/// The queries for the part of a span before `now`. The window of the current hour ends at `now` to the millisecond: counters of
+/// a large fleet grow in steps of several seconds, and a window that ended at the last full second would lack the last step.
+fn windows(span: Span, now: Moment) -> Vec<Window> {
+    let current = hour_of(now);
+    let mut windows = Vec::new();
+    let mut from = span.from;
+    let over = span.to.min(current);
+    while from < over {
+        let to = over.min(from + STEP);
+        windows.push(Window {
+            length_ms: HOUR_MS,
+            ends: [start_of(from + 1), start_of(to)].map(Moment::millis),
+        });
+        from = to;
+    }
+    let passed = now.millis() - start_of(current).millis();
+    if (span.from..span.to).contains(&current) && passed > 0 {
+        windows.push(Window {
+            length_ms: passed,
+            ends: [now.millis(); 2],
+        });
+    }
+    windows
 }
 
 /// An hour under construction, in seconds.
@@ -170,11 +185,12 @@ struct Hour {
 }
 
 impl Hour {
-    fn usage(self, at: i64, seconds: i64, now: Moment) -> HourUsage {
+    /// `at` is the end of its window, milliseconds since the Unix epoch.
+    fn usage(self, at: i64, length_ms: i64, now: Moment) -> HourUsage {
         // A window ends at the end of its hour, or now.
-        let hour = (at - seconds).div_euclid(3_600);
+        let hour = (at - length_ms).div_euclid(HOUR_MS);
         let whole = |value: f64, unit: f64| (value * unit).round().max(0.0);
-        let missing = (seconds as f64 - self.observed).max(0.0);
+        let missing = (length_ms as f64 / 1e3 - self.observed).max(0.0);
         let rows = self.rows.into_iter().map(|(key, (time, cost))| {
             let devices = time.iter().sum::<f64>() / self.observed.max(1.0);
             UsageRow {
@@ -191,7 +207,7 @@ impl Hour {
             hour,
             closed: now.millis() - start_of(hour + 1).millis() >= SETTLED_MS,
             observed_ms: whole(self.observed, 1e3) as u64,
-            until_ms: (seconds * 1_000).min(HOUR_MS) as u64,
+            until_ms: length_ms.min(HOUR_MS) as u64,
             rows: rows.collect(),
             losses: Vec::new(),
             finished: Vec::new(),
@@ -274,12 +290,12 @@ impl Series<'_> {
         }
     }
 
-    /// Times in seconds, and the values that are numbers.
+    /// Times in milliseconds since the Unix epoch, and the values that are numbers.
     fn values(&self) -> impl Iterator<Item = (i64, f64)> {
         let values = self.values.iter();
         values.filter_map(|(at, value)| {
             let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite())?;
-            Some((*at as i64, value))
+            Some(((*at * 1e3).round() as i64, value))
         })
     }
 }
@@ -291,13 +307,14 @@ fn parse(body: &[u8]) -> Result<Vec<Series<'_>>, String> {
         .map_err(|error| format!("its answer is not that of Prometheus ({error})"))
 }
 
+/// Asks for a value an hour between two moments, milliseconds since the Unix epoch.
 async fn ask(
     client: &PrometheusClient,
     query: &str,
     from: i64,
     to: i64,
 ) -> Result<Vec<u8>, String> {
-    let (from, to) = (from.to_string(), to.to_string());
+    let [from, to] = [from, to].map(|at| format!("{}.{:03}", at / 1_000, at % 1_000));
     let parameters = [
         ("query", query),
         ("start", &from),
@@ -333,7 +350,7 @@ mod tests {
 
     #[test]
     fn of_two_recorders_the_one_that_saw_more_counts() {
-        let end = (hour() + 1) * 3_600;
+        let end = start_of(hour() + 1).millis() / 1_000;
         let body = format!(
             r#"{{"status":"success","data":{{"resultType":"matrix","result":[
             {{"metric":{{"recorder":"b"}},"values":[[{end},"3599.5"],[{},"3600"]]}},
@@ -368,7 +385,7 @@ mod tests {
             .rows
             .insert(key, (parts, [0.0, 0.0, 0.0, 0.0, 2.5, 0.0]));
         found.rows.insert(unpriced, (parts, [0.0; 6]));
-        let usage = found.usage((hour() + 1) * 3_600, 3_600, start_of(hour() + 2));
+        let usage = found.usage(start_of(hour() + 1).millis(), HOUR_MS, start_of(hour() + 2));
         assert_eq!((usage.hour, usage.closed), (hour(), true));
         assert_eq!((usage.observed_ms, usage.until_ms), (1_800_000, 3_600_000));
         let [none, priced] = &usage.rows[..] else {
