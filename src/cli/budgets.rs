@@ -5,7 +5,7 @@ use std::io::Write;
 use model::base::{Exit, Failure};
 use model::usage::{Span, hour_of};
 
-use crate::runtime::{budgets, clock};
+use crate::runtime::budgets;
 
 use super::get::{FormatName, Get, Output};
 use super::record::failed;
@@ -58,7 +58,7 @@ pub(super) fn get(
     }
     // Without a budget no ledger is needed to say so.
     let (states, now) = match all.is_empty() {
-        true => (Vec::new(), clock::now()),
+        true => (Vec::new(), at.host.now()),
         false => {
             let (file, _) = ledger(at, |now| {
                 let now = back_from(get.past.at, now);
@@ -71,7 +71,7 @@ pub(super) fn get(
             })?;
             let now = match (get.past.at, ends(&file)?) {
                 (Some(when), Some((start, end))) => when.in_record(start, end),
-                _ => clock::now(),
+                _ => at.host.now(),
             };
             let states = budgets::states(&file, &all, now).map_err(failed)?;
             (states, now)

@@ -30,7 +30,7 @@ pub enum Config {
 pub(super) fn run(config: &Config, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     match config {
         Config::Path => {
-            let lines: Vec<String> = load::places()
+            let lines: Vec<String> = load::places(&global.host)
                 .into_iter()
                 .map(|(_, path)| {
                     let state = if path.is_file() { "" } else { "  (none)" };

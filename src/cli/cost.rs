@@ -11,7 +11,6 @@ use model::usage::{Dimension, Period, Span, UsageSum, month, start_of};
 use table::spend::{self, IdleShare, PeriodCost, Report};
 
 use crate::runtime::budgets::cost_basis;
-use crate::runtime::clock;
 use crate::runtime::usage::seen;
 
 use super::out;
@@ -138,7 +137,7 @@ pub(super) fn run(
     let bounds = ends(&file)?;
     let now = match (cost.at, bounds) {
         (Some(when), Some((start, end))) => when.in_record(start, end),
-        _ => clock::now(),
+        _ => at.host.now(),
     };
     let (this, before) = cost.period.spans(now, &basis.zone.zone);
     let by = cost.by;
@@ -221,7 +220,7 @@ fn report(
     let (file, context) = ledger(at, |_| span)?;
     // A month that is not over is observed up to now.
     let bounds = ends(&file)?;
-    let now = bounds.map_or_else(clock::now, |(_, end)| end.max(clock::now()));
+    let now = bounds.map_or(at.host.now(), |(_, end)| end.max(at.host.now()));
     let (seen, open) = seen(&file, span, now).map_err(failed)?;
     if !seen.is_observed() {
         say_unobserved(err, span, bounds);

@@ -79,6 +79,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         rulebook,
         target: FactsSource::Cluster(global.choice()),
         quiet: global.quiet,
+        host: global.host.clone(),
     };
     (points, Some(situation))
 }

@@ -49,7 +49,7 @@ pub(super) fn run(
         let message = "export: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    setup::block_on(async {
+    at.host.block_on(async {
         let setup = at.setup(true);
         let listener = status_server::listen(flags.listen).await?;
         let (session, _) = session::watch(&setup, at.target()?, tape::PACE).await?;

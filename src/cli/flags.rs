@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::runtime::host::Host;
 use model::base::time::parse_span;
 use settings::ColorChoice;
 use source::kubeconfig::ContextChoice;
@@ -81,6 +82,9 @@ pub struct Global {
     /// Where to log; nothing is logged without it
     #[arg(long, global = true, value_name = "FILE", help_heading = "Look")]
     pub log_file: Option<PathBuf>,
+    /// The host that the command runs on.
+    #[arg(skip)]
+    pub host: Host,
 }
 
 impl Global {
@@ -128,7 +132,8 @@ impl Global {
             context: self.context.clone(),
             impersonate: self.impersonate.clone(),
             impersonate_groups: self.impersonate_groups.clone(),
-            ..ContextChoice::default()
+            environment: self.host.environment(),
+            transport: self.host.transport.clone(),
         }
     }
 }

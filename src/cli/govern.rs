@@ -90,7 +90,7 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    setup::block_on(async {
+    at.host.block_on(async {
         let setup = at.setup(true);
         let listener = match flags.listen {
             Some(address) => Some(status_server::listen(address).await?),
@@ -106,7 +106,8 @@ pub(super) fn run(
                     .parse()
                     .map_err(|why| Failure::new(Exit::Usage, why))?;
                 let context = &session.context.as_str().into();
-                let held = election::elector(&at.settings, choice.clone(), context, lease)?;
+                let held =
+                    election::elector(&at.host, &at.settings, choice.clone(), context, lease)?;
                 governor = governor.led(held.lead());
                 let status = governor.status();
                 Some(held.unless(move || status.borrow().stuck()))

@@ -1,5 +1,6 @@
 //! Reads the files and variables of the settings. The `settings` crate merges and checks them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,16 +11,17 @@ use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
 use source::{kubeconfig, local};
 
 use super::flags::Global;
+use crate::runtime::host::Host;
 use crate::runtime::telemetry;
 
 /// The file for everybody on this machine.
 const MACHINE: &str = "/etc/stokehold/stokehold.toml";
 
 /// The places of settings files, weakest first.
-pub(super) fn places() -> Vec<(Layer, PathBuf)> {
+pub(super) fn places(host: &Host) -> Vec<(Layer, PathBuf)> {
     let mut all = vec![(Layer::Machine, PathBuf::from(MACHINE))];
-    if let Some(own) = directories::ProjectDirs::from("", "", "stokehold") {
-        all.push((Layer::User, own.config_dir().join("stokehold.toml")));
+    if let Some(own) = &host.folders.config {
+        all.push((Layer::User, own.join("stokehold.toml")));
     }
     all
 }
@@ -27,7 +29,7 @@ pub(super) fn places() -> Vec<(Layer, PathBuf)> {
 /// All inputs of the settings on this machine.
 pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     let mut files = Vec::new();
-    for (layer, path) in places() {
+    for (layer, path) in places(&global.host) {
         if let Some(text) = read(&path)? {
             files.push(Text {
                 layer,
@@ -45,19 +47,20 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     Ok(Inputs {
         files,
         context,
-        variables: variables(),
+        variables: variables(&global.host),
         flags: global.settings(),
-        home: directories::BaseDirs::new().map(|base| base.home_dir().to_path_buf()),
+        home: global.host.folders.home.clone(),
+        state: global.host.folders.state.clone(),
     })
 }
 
 /// Our environment variables, in name order. Invalid UTF-8 in one is replaced, so that it is refused and not skipped.
-fn variables() -> Vec<(String, String)> {
-    let mut all: Vec<(String, String)> = std::env::vars_os()
-        .map(|(name, value)| {
-            let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
-            (text(name), text(value))
-        })
+fn variables(host: &Host) -> Vec<(String, String)> {
+    let text = |word: &OsStr| word.to_string_lossy().into_owned();
+    let mut all: Vec<(String, String)> = host
+        .variables
+        .iter()
+        .map(|(name, value)| (text(name), text(value)))
         .filter(|(name, _)| name.starts_with("STOKEHOLD_"))
         .collect();
     all.small_sort();

@@ -46,6 +46,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use model::base::{Exit, Failure};
 
+use crate::runtime::host::Host;
 use flags::{ConsoleFlags, Global};
 use setup::{FactsSource, Situation};
 use simulated::{FleetFlags, ServeFlags};
@@ -155,31 +156,46 @@ enum Command {
 
 /// Runs the program with these arguments, the program's own name first; returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let (mut out, mut err) = (io::stdout(), io::stderr());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    run_on(
+        Host::default(),
+        &arguments,
+        &mut io::stdout(),
+        &mut io::stderr(),
+    )
+}
+
+/// The same on a host and with streams of the caller's.
+pub fn run_on(host: Host, arguments: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     if let Some((_, words)) = arguments.get(1..).and_then(<[OsString]>::split_first)
         && arguments[1] == complete::COMMAND
     {
         // Read by hand: the words are those of another command, flags and all.
-        let answer = complete::answer(Cli::command(), words);
-        return out::write(&mut out, &answer)
+        let answer = complete::answer(host, Cli::command(), words);
+        return out::write(out, &answer)
             .map_or_else(|failure| failure.exit.code(), |()| Exit::Done.code());
     }
-    let cli = match parse(&arguments) {
-        Ok(cli) => cli,
+    let cli = match parse(arguments) {
+        Ok(mut cli) => {
+            cli.global.host = host;
+            cli
+        }
         Err(error) => {
             // Help and version go to standard output and are no mistake.
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            }
-            .code();
+            let (stream, terminal, exit): (&mut dyn Write, bool, Exit) = match error.use_stderr() {
+                true => (err, host.terminal.error, Exit::Usage),
+                false => (out, host.terminal.output, Exit::Done),
+            };
+            let text = error.render();
+            let _ = match terminal && host.variable("NO_COLOR").is_none() {
+                true => write!(stream, "{}", text.ansi()),
+                false => write!(stream, "{text}"),
+            };
+            return exit.code();
         }
     };
-    let exit = run(&cli, &mut out, &mut err).unwrap_or_else(|failure| {
-        out::print_message(&mut err, &failure.message);
+    let exit = run(&cli, out, err).unwrap_or_else(|failure| {
+        out::print_message(err, &failure.message);
         failure.exit
     });
     exit.code()
@@ -212,14 +228,14 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             rulebook,
             target,
             quiet: cli.global.quiet,
+            host: cli.global.host.clone(),
         })
     };
     let cluster = || settle(FactsSource::Cluster(cli.global.choice()));
     let past = |flags: record::PastFlags, speed: f64| {
         settle(FactsSource::Record(record::RecordMoment {
             flags,
-            choice_context: cli.global.context.clone(),
-            kubeconfig: cli.global.kubeconfig.clone(),
+            choice: cli.global.choice(),
             speed,
         }))
     };
@@ -238,9 +254,13 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             let demo = settle(FactsSource::Demo(*fleet))?;
             setup::console(&demo, &cli.global, console, out)
         }
-        Some(Command::Sim { fleet, serve }) => {
-            setup::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
-        }
+        Some(Command::Sim { fleet, serve }) => setup::sim(
+            &cli.global.host,
+            fleet,
+            serve,
+            cli.global.kubeconfig.as_deref(),
+            out,
+        ),
         Some(Command::Get(get)) if get.kind == get::KindName::Usage => {
             usage::get(&past(get.past.clone(), 0.0)?, get, out, err)
         }

@@ -12,7 +12,6 @@ use tokio::time::MissedTickBehavior;
 use ::record::Archive;
 use model::base::{Age, Exit, Failure, Moment, When};
 
-use crate::runtime::clock;
 use crate::runtime::past;
 use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
@@ -110,14 +109,12 @@ impl PastFlags {
 }
 
 /// A moment of a record, in the place of a cluster.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecordMoment {
     /// Which record, and when.
     pub flags: PastFlags,
     /// Whose record, where no directory is given.
-    pub choice_context: Option<String>,
-    /// The kubeconfig with the current context.
-    pub kubeconfig: Option<PathBuf>,
+    pub choice: ContextChoice,
     /// Playback speed; 0 pauses.
     pub speed: f64,
 }
@@ -161,7 +158,7 @@ pub(super) fn run(
     if record.notify {
         watch::has_receiver(at, "leave --notify out")?;
     }
-    let own = RecordSettings::of(&at.settings.record);
+    let own = RecordSettings::of(&at.settings);
     // The simulated fleet is not what the settings have a receiver for.
     let given = record.remote_write.as_deref();
     let remote = record_metrics::remote_write(&at.settings, given)
@@ -174,8 +171,9 @@ pub(super) fn run(
         keep: record.keep.unwrap_or(own.keep),
         max_bytes: record.max_size.unwrap_or(own.max_bytes),
         counts: counts.then_some(per_job),
+        state_dir: own.state_dir,
     };
-    setup::block_on(async {
+    at.host.block_on(async {
         let setup = at.setup(true);
         let listener = match record.listen {
             Some(address) => Some(status_server::listen(address).await?),
@@ -325,7 +323,7 @@ pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBu
     }
     context(moment)
         .as_deref()
-        .and_then(tape::place)
+        .and_then(|context| tape::place(settings, context))
         .ok_or_else(|| {
             let message = "which record? name its directory, or a context (--context)";
             Failure::new(Exit::Usage, message)
@@ -334,14 +332,9 @@ pub(super) fn place(moment: &RecordMoment, settings: &Settings) -> Result<PathBu
 
 /// The name of the chosen context: the named one, or the current one.
 pub(super) fn context(moment: &RecordMoment) -> Option<String> {
-    let choice = ContextChoice {
-        kubeconfig: moment.kubeconfig.clone(),
-        context: moment.choice_context.clone(),
-        ..ContextChoice::default()
-    };
-    match &choice.context {
+    match &moment.choice.context {
         Some(context) => Some(context.clone()),
-        None => kubeconfig::contexts(&choice)
+        None => kubeconfig::contexts(&moment.choice)
             .ok()
             .and_then(|(_, current)| current),
     }
@@ -442,14 +435,13 @@ pub(super) fn half_hour_so_far(
 ) -> Option<Facts> {
     let moment = RecordMoment {
         flags: PastFlags::default(),
-        choice_context: choice.context.clone(),
-        kubeconfig: choice.kubeconfig.clone(),
+        choice: choice.clone(),
         speed: 0.0,
     };
     let path = place(&moment, &setup.settings).ok()?;
     let archive = Archive::open(&path).ok()?;
     let at = archive.end();
-    if clock::now().since(at) > LATE {
+    if setup.host.now().since(at) > LATE {
         return None;
     }
     let rules = session::past_rules(setup, &archive);

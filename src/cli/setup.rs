@@ -1,18 +1,18 @@
 //! Entry points from commands into the runtime: sessions, the console, the simulated fleet's server.
 
-use std::future::Future;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::runtime::clock::Stopwatch;
 use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
+use crate::runtime::host::Host;
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::simulated::KeptFleets;
 use crate::runtime::ui::{ConsoleEnd, Ui};
 use crate::runtime::usage_facts::UsageReader;
-use crate::runtime::{clock, doctor, explanation_task, silence, ui};
+use crate::runtime::{doctor, explanation_task, silence, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
 use model::object::{ObjectNews, ObjectRequest};
@@ -59,6 +59,8 @@ pub struct Situation {
     pub every_namespace: bool,
     /// No progress output.
     pub quiet: bool,
+    /// The host: its clock, its runtime.
+    pub host: Host,
 }
 
 impl Situation {
@@ -68,6 +70,7 @@ impl Situation {
             rulebook: self.rulebook.clone(),
             interactive,
             every_namespace: self.every_namespace,
+            host: self.host.clone(),
         }
     }
 
@@ -79,7 +82,7 @@ impl Situation {
         match &self.target {
             FactsSource::Cluster(choice) => Ok(session::ClusterTarget::Cluster(choice.clone())),
             FactsSource::Demo(fleet) => Ok(session::ClusterTarget::Demo(Demo {
-                world: world(fleet),
+                world: world(&self.host, fleet),
                 speed: fleet.speed,
             })),
             FactsSource::Record(_) => {
@@ -90,12 +93,12 @@ impl Situation {
     }
 }
 
-fn world(fleet: &FleetFlags) -> sim::world::Options {
+fn world(host: &Host, fleet: &FleetFlags) -> sim::world::Options {
     sim::world::Options {
         seed: fleet.seed,
         nodes: fleet.nodes,
         devices: fleet.devices,
-        at: fleet.at.unwrap_or_else(clock::now),
+        at: fleet.at.unwrap_or_else(|| host.now()),
         past: true,
     }
 }
@@ -110,8 +113,8 @@ pub(super) fn console(
     flags: &ConsoleFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let both = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let both = at.host.terminal.output && at.host.terminal.input;
+    let dumb = at.host.variable("TERM").is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
     let mut app = App::new(look::options(&at.settings, terminal)?);
     if !terminal {
@@ -140,18 +143,18 @@ pub(super) fn console(
         return Ok(Exit::Done);
     }
     let open = opener(at.clone(), global.clone());
-    block_on(async {
+    at.host.block_on(async {
         let running = Ui {
             app,
             mouse: at.settings.mouse,
             end_after: flags.end_after,
             silences: match at.target {
-                FactsSource::Cluster(_) => silence::place(),
+                FactsSource::Cluster(_) => silence::place(&at.settings),
                 FactsSource::Demo(_) | FactsSource::Record(_) => None,
             },
             pictures: std::path::PathBuf::from("."),
         };
-        Ok(match ui::run(running, open).await? {
+        Ok(match ui::run(&at.host, running, open).await? {
             ConsoleEnd::Quit | ConsoleEnd::Gone => Exit::Done,
             ConsoleEnd::Interrupted => Exit::Interrupted,
         })
@@ -180,12 +183,13 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                     settings,
                     interactive: false,
                     every_namespace: false,
+                    host: at.host.clone(),
                 };
                 (setup, Ok(session::ClusterTarget::Cluster(global.choice())))
             }
             ClusterChoice::Demo => {
                 let fleet = Demo {
-                    world: world(&FleetFlags::default()),
+                    world: world(&at.host, &FleetFlags::default()),
                     speed: 1.0,
                 };
                 let mut setup = at.setup(false);
@@ -199,9 +203,11 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
         let target = match target {
             Ok(session::ClusterTarget::Demo(demo)) => {
                 let is_asked_for = wish.place == ClusterChoice::Demo;
-                Ok(session::ClusterTarget::Begun(
-                    begun.of(is_asked_for, &demo)?,
-                ))
+                Ok(session::ClusterTarget::Begun(begun.of(
+                    is_asked_for,
+                    &demo,
+                    at.host.clock.clone(),
+                )?))
             }
             target => target,
         };
@@ -233,13 +239,13 @@ pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> 
 /// The same within a time limit and without progress; `None` on a timeout or failure.
 pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
     let look = async { Ok(tokio::time::timeout(most, read(at, needs)).await.ok()) };
-    block_on(look).ok()??.ok()
+    at.host.block_on(look).ok()??.ok()
 }
 
 /// The facts with the findings that the operator muted on this machine.
 fn with_silences(at: &Situation, facts: Facts) -> Facts {
     let place = match at.target {
-        FactsSource::Cluster(_) => silence::place(),
+        FactsSource::Cluster(_) => silence::place(&at.settings),
         FactsSource::Demo(_) => None,
         // It brings what had been done with its findings by then.
         FactsSource::Record(_) => return facts,
@@ -283,7 +289,7 @@ fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let target = at.target()?;
     let mut looking = out::LookProgress::new(at.quiet);
     let mut told = |coming| looking.at(coming);
-    block_on(async {
+    at.host.block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, target, needs, &mut told) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
@@ -313,7 +319,7 @@ pub(super) fn half_hour(
     {
         return Ok(with_silences(at, facts));
     }
-    let facts = block_on(async {
+    let facts = at.host.block_on(async {
         let mut session = session::open(&setup, at.target()?)?;
         let look = async {
             let mut looking = out::LookProgress::new(at.quiet);
@@ -356,7 +362,7 @@ pub(super) fn page(
     let target = at.target()?;
     let mut looking = out::LookProgress::new(at.quiet);
     let mut told = |coming| looking.at(coming);
-    let (facts, news) = block_on(async {
+    let (facts, news) = at.host.block_on(async {
         tokio::select! {
             page = session::page(&setup, target, needs, &mut told, wanted) => page,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
@@ -373,7 +379,7 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     };
     let mut looking = out::LookProgress::new(at.quiet);
     let mut told = |coming| looking.at(coming);
-    block_on(async {
+    at.host.block_on(async {
         tokio::select! {
             points = patiently(|line| out::print_message(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
@@ -385,7 +391,7 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
 /// Two calls are at least `refresh` apart.
 pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
     let refresh = at.settings.refresh.duration();
-    block_on(async {
+    at.host.block_on(async {
         let mut session = session::open(&at.setup(true), at.target()?)?;
         let follow = async {
             let first = {
@@ -426,13 +432,14 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
 
 /// Serves the simulated fleet until the process is stopped; writes a kubeconfig if one is requested.
 pub(super) fn sim(
+    host: &Host,
     fleet: &FleetFlags,
     serve: &ServeFlags,
     kubeconfig: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    block_on(async {
-        let world = world(fleet);
+    host.block_on(async {
+        let world = world(host, fleet);
         let options = sim::Options {
             listen: serve.listen,
             kubeconfig: kubeconfig.map(Path::to_path_buf),
@@ -444,7 +451,7 @@ pub(super) fn sim(
         };
         let scene = sim::world::World::new(world).identified(session::identity());
         let scene = Box::new(scene);
-        let running = Server::start(options, scene, clock::shared())
+        let running = Server::start(options, scene, host.clock.clone())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
         out::write(out, &format!("ready {}\n", running.url))?;
@@ -470,20 +477,6 @@ pub(super) fn sim(
         running.until(ended()).await;
         Ok(Exit::Done)
     })
-}
-
-/// Runs async work on a runtime of its own.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
-    let end = runtime.block_on(work);
-    // The process ends now. Shutting the runtime down would drop timers of running tasks, whose
-    // panics would appear on the screen.
-    std::mem::forget(runtime);
-    end
 }
 
 /// Completes when the operator interrupts.

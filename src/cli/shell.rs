@@ -55,7 +55,9 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
     // Checked first: without a grant nothing is looked up.
-    let service = setup::block_on(async { ActionService::open(&at.settings, choice, true) })?;
+    let service = at
+        .host
+        .block_on(async { ActionService::open(&at.host, &at.settings, choice, true) })?;
     let granted = service.kubectl().map_err(refused)?;
     let target = match &shell.target {
         Target::Node { node } => ShellTarget::Node(Name::new(node)),
@@ -81,7 +83,9 @@ pub(super) fn run(
     let command = granted
         .shell(&target, identity())
         .map_err(|why| Failure::new(Exit::Usage, why))?;
-    let end = setup::block_on(async { Ok(runner::run(&command).await) })?;
+    let end = at
+        .host
+        .block_on(async { Ok(runner::run(&command).await) })?;
     match end {
         Ok(ShellEnd::Ended(ended)) if ended.status.success() => Ok(Exit::Done),
         // kubectl has printed the reason.

@@ -12,7 +12,7 @@ use model::base::{Exit, Failure, Moment, When};
 use model::usage::{Span, UsageFilter, hour_of, start_of};
 use table::spend;
 
-use crate::runtime::clock::{self, Stopwatch};
+use crate::runtime::clock::Stopwatch;
 use crate::runtime::session;
 use crate::runtime::usage;
 use crate::runtime::usage_prometheus::PrometheusUsage;
@@ -108,7 +108,7 @@ fn from_prometheus(
     let Some(usage) = PrometheusUsage::of(&at.settings, context.as_deref()) else {
         return Ok(None);
     };
-    let now = clock::now();
+    let now = at.host.now();
     let read = usage.into_file(looks_at(now), now);
     let read = read.map_err(|why| {
         failed(format!(

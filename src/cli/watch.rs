@@ -74,7 +74,7 @@ pub(super) fn run(
     if !prints {
         has_receiver(at, "see with --dry-run what would be sent")?;
     }
-    setup::block_on(async {
+    at.host.block_on(async {
         let setup = at.setup(true);
         let listener = match flags.listen {
             Some(address) => Some(status_server::listen(address).await?),
@@ -92,7 +92,7 @@ pub(super) fn run(
             true => (None, Vec::new(), None),
             false => {
                 let folder = flags.dir.clone();
-                let folder = folder.or_else(|| watch_state::place(&session.context));
+                let folder = folder.or_else(|| watch_state::place(&at.settings, &session.context));
                 let folder = folder.ok_or_else(|| {
                     let message =
                         "there is no home directory for the list of sent messages: give one (--dir)";
@@ -139,7 +139,7 @@ pub(super) fn run(
             (Some(lease), FactsSource::Cluster(choice)) => {
                 let context = &session.context.as_str().into();
                 let choice = choice.clone();
-                let held = election::elector(&at.settings, choice, context, lease.clone())?;
+                let held = election::elector(&at.host, &at.settings, choice, context, lease.clone())?;
                 watcher = watcher.led(held.lead());
                 Some(held)
             }
@@ -225,7 +225,7 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
         clock: session.clock.clone(),
         scope: look::scope(&at.settings),
         thresholds: Arc::clone(&at.rulebook.thresholds),
-        silences: silence::place().filter(|_| is_cluster),
+        silences: silence::place(&at.settings).filter(|_| is_cluster),
     }
 }
 

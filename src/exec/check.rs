@@ -39,9 +39,9 @@ pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec
 async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
     let wanted: BTreeSet<_> = plan.steps.iter().flat_map(mutations::rights).collect();
     let (mut lacking, mut unsaid) = (Vec::new(), false);
-    let mut asked = stream::iter(&wanted)
-        .map(|right| async move { (right, may(reading, right).await) })
-        .buffered(AT_ONCE);
+    let ask = |right| async move { (right, may(reading, right).await) };
+    let asks: Vec<_> = wanted.iter().map(ask).collect();
+    let mut asked = stream::iter(asks).buffered(AT_ONCE);
     while let Some((right, allowed)) = asked.next().await {
         match allowed {
             Some(true) => {}
@@ -76,12 +76,12 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
     let steps = plan.steps.iter().enumerate();
     let (tried, rest): (Vec<_>, Vec<_>) = steps.partition(|(at, step)| checkable(*at, step));
     let mut later = rest.len();
-    let mut answers = stream::iter(tried)
-        .map(|(at, step)| async move {
-            let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-            (number, step, try_dry(number, step, reading, probe).await)
-        })
-        .buffered(AT_ONCE);
+    let tries = tried.into_iter().map(|(at, step)| async move {
+        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        (number, step, try_dry(number, step, reading, probe).await)
+    });
+    let tries: Vec<_> = tries.collect();
+    let mut answers = stream::iter(tries).buffered(AT_ONCE);
     while let Some((number, step, answer)) = answers.next().await {
         match answer {
             Ok(Verdict::Accepted) => {}

@@ -142,13 +142,6 @@ impl Journal {
         self
     }
 
-    /// The platform's state directory for Stokehold; `None` for a user without a home directory.
-    pub fn place() -> Option<PathBuf> {
-        let own = directories::ProjectDirs::from("", "", "stokehold")?;
-        let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
-        Some(folder.to_owned())
-    }
-
     /// The file to which lines are appended.
     pub fn path(&self) -> PathBuf {
         self.folder.join("journal.jsonl")

@@ -130,10 +130,9 @@ pub async fn may(client: &Client, right: &Right) -> Option<bool> {
 
 /// The rights that the API server reports as denied.
 pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
-    let answers = stream::iter(rights)
-        .map(
-            |right| async move { (may(client, right).await == Some(false)).then(|| right.clone()) },
-        )
-        .buffered(AT_ONCE);
-    answers.filter_map(std::future::ready).collect().await
+    let ask = |right| async move { (may(client, right).await == Some(false)).then_some(right) };
+    let asked: Vec<_> = rights.iter().map(ask).collect();
+    let answers = stream::iter(asked).buffered(AT_ONCE);
+    let lacking: Vec<Option<&Right>> = answers.collect().await;
+    lacking.into_iter().flatten().cloned().collect()
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
-use model::plan::{Plan, Step};
+use model::plan::{Object, Plan, Step};
 use plan::grant::{Approved, Confirmation, Confirmed, Grant};
 
 use super::history::{Run, runs, undone_by};
@@ -108,7 +108,9 @@ impl RunContext<'_> {
         let objects = plan.steps.iter().flat_map(|step| {
             std::iter::once(&step.object).chain(step.guards.iter().map(|fact| &fact.object))
         });
-        for object in objects.filter(|object| object.place.version.is_empty()) {
+        let unsettled = objects.filter(|object| object.place.version.is_empty());
+        let unsettled: Vec<&Object> = unsettled.collect();
+        for object in unsettled {
             let (group, plural) = (object.place.group.as_str(), object.place.plural.as_str());
             if !versions.contains_key(group)
                 && let Some(version) = self.writer.version_of(group, plural).await

@@ -22,6 +22,7 @@ use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
 use sim;
+use source::api_stats::Clock;
 use source::client::{self, Connection};
 use source::kubeconfig::ContextChoice;
 use table::actions::opens_faulty;
@@ -29,7 +30,7 @@ use table::{self, Facts};
 
 use super::action_task::no_picture;
 use super::aftermath::{self, FleetLook, Outcome};
-use super::clock;
+use super::host::{Host, blocking};
 use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 
@@ -42,6 +43,10 @@ pub struct ActionService {
     right: Result<(Grant, WritingClient), Denied>,
     /// Opens shells and port-forwards; `None` on a simulated cluster, which has no containers.
     kubectl: Option<Kubectl>,
+    /// The host's clock.
+    clock: Clock,
+    /// User name on this host.
+    local: String,
     journal: Option<Journal>,
     /// The cluster's identity (UID), and the epoch of the connection that it was read in.
     identity: Mutex<Option<(u64, String)>>,
@@ -61,6 +66,7 @@ impl ActionService {
     /// # Errors
     /// The kubeconfig cannot be used.
     pub fn open(
+        host: &Host,
         settings: &Settings,
         choice: ContextChoice,
         interactive: bool,
@@ -68,7 +74,7 @@ impl ActionService {
         let usage =
             |fault: source::kubeconfig::ConfigFault| Failure::new(Exit::Usage, fault.to_string());
         let connection =
-            client::connect(choice.clone(), clock::shared(), [], interactive).map_err(usage)?;
+            client::connect(choice.clone(), host.clock.clone(), [], interactive).map_err(usage)?;
         let right = match Grant::from_settings(settings, &connection.context, false) {
             Ok(grant) => {
                 let stats = Arc::clone(&connection.stats);
@@ -86,6 +92,8 @@ impl ActionService {
             connection,
             right,
             kubectl,
+            clock: host.clock.clone(),
+            local: local_name(host),
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
@@ -93,8 +101,13 @@ impl ActionService {
         })
     }
 
-    /// The simulated cluster in this process. Writing is granted unless the settings deny it.
-    pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
+    /// A simulated cluster in this process. Writing is granted unless the settings deny it.
+    pub fn on_simulated(
+        host: &Host,
+        settings: &Settings,
+        context: &str,
+        service: sim::Service,
+    ) -> Self {
         let clock = service.cluster().machine_clock();
         let connection = client::client_for(service.clone(), context, clock, []);
         let right = Grant::from_settings(settings, &connection.context, true).map(|grant| {
@@ -106,6 +119,8 @@ impl ActionService {
             connection,
             right,
             kubectl: None,
+            clock: host.clock.clone(),
+            local: local_name(host),
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
@@ -163,6 +178,11 @@ impl ActionService {
         self.connection.stats.now()
     }
 
+    /// The host's clock.
+    pub fn local_now(&self) -> Moment {
+        (self.clock)()
+    }
+
     /// Reads the objects that an action changes.
     pub fn looker(&self) -> Looker {
         let connection = &self.connection;
@@ -193,9 +213,13 @@ impl ActionService {
         match &self.right {
             Ok((grant, client)) => {
                 let told = Writer::new(grant, client.clone()).user().await;
-                if told.is_empty() { local_name() } else { told }
+                if told.is_empty() {
+                    self.local.clone()
+                } else {
+                    told
+                }
             }
-            Err(_) => local_name(),
+            Err(_) => self.local.clone(),
         }
     }
 
@@ -400,11 +424,13 @@ impl ActionService {
                     by: self.user().await,
                     ..Author::default()
                 };
-                return plan_on(facts, intent, known, &author);
+                return blocking(|| plan_on(facts, intent, known, &author));
             }
         };
         if let Some(facts) = facts {
-            plan::foretell(&live::snapshot(&facts.fleet, &facts.spend_rates), &mut plan);
+            blocking(|| {
+                plan::foretell(&live::snapshot(&facts.fleet, &facts.spend_rates), &mut plan);
+            });
         }
         Ok(plan)
     }
@@ -442,7 +468,7 @@ impl ActionService {
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
     ) -> Result<Outcome, Failure> {
-        let run = name_of_run(clock::now());
+        let run = name_of_run((self.clock)());
         let end = self
             .with_hands(progress, stop, async |hands, _| {
                 hands.carry_out(approved, &run).await
@@ -479,8 +505,8 @@ impl ActionService {
         if let Some(record) = &aftermath
             && let Ok(journal) = self.journal()
             && let Err(fault) = journal
-                .open(run, clock::now())
-                .and_then(|mut pen| pen.write(clock::now(), record.clone()))
+                .open(run, (self.clock)())
+                .and_then(|mut pen| pen.write((self.clock)(), record.clone()))
         {
             tracing::warn!(%fault, "the result of the run is not written to the journal");
         }
@@ -509,8 +535,8 @@ impl ActionService {
         let hands = RunContext {
             writer: &writer,
             journal,
-            local: local_name(),
-            clock: &clock::now,
+            local: self.local.clone(),
+            clock: &*self.clock,
             progress,
             stop,
         };
@@ -553,11 +579,11 @@ fn doubt(why: Option<&str>) -> String {
     )
 }
 
-/// User name on this machine, from the environment; `unknown` where it has none.
-fn local_name() -> String {
+/// User name on the host, from the environment; `unknown` where it has none.
+fn local_name(host: &Host) -> String {
     ["USER", "LOGNAME", "USERNAME"]
         .iter()
-        .find_map(|name| std::env::var(name).ok())
+        .find_map(|name| host.variable(name)?.into_string().ok())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "unknown".to_owned())
 }

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -22,6 +21,7 @@ use table::what_if::Supposed;
 
 use super::action_service::ActionService;
 use super::aftermath::{FleetLook, Outcome};
+use super::host::blocking;
 use super::kubectl::Kubectl;
 
 /// Capacity of the event channel to the screen.
@@ -111,21 +111,14 @@ impl ActionTask {
         }
     }
 
-    /// Runs `work` on its own thread until the session ends.
-    fn spawn<F, T>(&self, work: T)
-    where
-        F: Future<Output = ()>,
-        T: FnOnce() -> F + Send + 'static,
-    {
+    /// Runs `work` until the session ends.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut gone = self.gone.subscribe();
-        let handle = Handle::current();
-        tokio::task::spawn_blocking(move || {
-            handle.block_on(async move {
-                tokio::select! {
-                    () = work() => {}
-                    _ = gone.changed() => {}
-                }
-            });
+        tokio::spawn(async move {
+            tokio::select! {
+                () = work => {}
+                _ = gone.changed() => {}
+            }
         });
     }
 
@@ -141,7 +134,7 @@ impl ActionTask {
     pub fn look(&self) {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let lacks = Arc::clone(&self.lacks);
-        self.spawn(move || async move {
+        self.spawn(async move {
             let first = acts(&action_service, &lacks).await;
             let granted = first.may == May::Yes;
             let _ = out.send(ActionEvent::ActionState(Arc::new(first))).await;
@@ -160,7 +153,7 @@ impl ActionTask {
     fn follow(&self) {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let lacks = Arc::clone(&self.lacks);
-        self.spawn(move || async move {
+        self.spawn(async move {
             let stamp = || action_service.journal().ok().and_then(Journal::stamp);
             let mut known = stamp();
             loop {
@@ -181,7 +174,7 @@ impl ActionTask {
     pub fn plan(&self, ask: PlanRequest) {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let facts = self.facts.borrow().clone();
-        self.spawn(move || async move {
+        self.spawn(async move {
             let made = match make_plan(&action_service, &ask, facts.as_deref()).await {
                 Ok(mut plan) => {
                     action_service.settle(&mut plan).await;
@@ -199,9 +192,9 @@ impl ActionTask {
     pub fn suppose(&self, changes: Name) {
         let out = self.out.clone();
         let facts = self.facts.borrow().clone();
-        self.spawn(move || async move {
+        self.spawn(async move {
             let supposed = match facts {
-                Some(facts) => Supposed::of(&facts, &changes),
+                Some(facts) => blocking(|| Supposed::of(&facts, &changes)),
                 None => Supposed::Failed(NO_PICTURE.to_owned()),
             };
             let _ = out.send(ActionEvent::Supposed(changes, supposed)).await;
@@ -211,7 +204,7 @@ impl ActionTask {
     /// Carries out a confirmed plan.
     pub fn carry_out(&mut self, order: ConfirmedPlan) {
         let (number, plan, consent) = (order.number, order.plan, order.confirmation);
-        self.run(number, async move |action_service, progress, stop| {
+        self.run(number, |action_service, progress, stop| async move {
             let approved = action_service.approve(plan, consent)?;
             whole(action_service.carry_out(&approved, progress, stop).await?)
         });
@@ -219,20 +212,21 @@ impl ActionTask {
 
     /// Resumes a stopped run.
     pub fn go_on(&mut self, run: String) {
-        self.run(0, async move |action_service, progress, stop| {
+        self.run(0, |action_service, progress, stop| async move {
             whole(action_service.take_up(&run, progress, stop).await?)
         });
     }
 
-    fn run<W>(&mut self, number: u64, work: W)
-    where
-        W: AsyncFnOnce(
-                &ActionService,
-                watch::Sender<Option<Progress>>,
-                watch::Receiver<bool>,
-            ) -> Result<(), Failure>
-            + Send
-            + 'static,
+    fn run<F>(
+        &mut self,
+        number: u64,
+        work: impl FnOnce(
+            Arc<ActionService>,
+            watch::Sender<Option<Progress>>,
+            watch::Receiver<bool>,
+        ) -> F,
+    ) where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let (progress, seen) = watch::channel(None);
         let (stop, stopped) = watch::channel(false);
@@ -244,7 +238,8 @@ impl ActionTask {
         let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
         let lacks = Arc::clone(&self.lacks);
         let acted = self.acted.clone();
-        self.spawn(move || async move {
+        let work = work(Arc::clone(&action_service), progress, stopped);
+        self.spawn(async move {
             let mut seen = seen;
             let told = async {
                 let mut begun = false;
@@ -259,7 +254,7 @@ impl ActionTask {
                     let _ = out.send(news(&action_service, &lacks).await).await;
                 }
             };
-            let (end, ()) = tokio::join!(work(&action_service, progress, stopped), told);
+            let (end, ()) = tokio::join!(work, told);
             if let Err(failure) = end {
                 let _ = out
                     .send(ActionEvent::Began(number, Err(failure.message)))

@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Reads the current facts of the fleet; `None` where they cannot be read.
 pub type FleetLook =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Arc<Facts>>>>> + Send + Sync>;
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Arc<Facts>>> + Send>> + Send + Sync>;
 
 /// Outcome of a run: its name and how it ended.
 #[derive(Clone, PartialEq, Debug)]

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use console::msg::{self, Rewind, Switch};
 use model::base::{Exit, Failure, Moment, Name};
 use model::object::{self, ObjectRequest};
+use source::api_stats::Clock;
 use table::Facts;
 use table::actions::ActionState;
 use table::explanations::JobExplanations;
@@ -15,7 +16,6 @@ use table::spend::UsageFacts;
 use table::timeline::Timeline;
 
 use super::action_task::{ActionEvent, ActionTask};
-use super::clock;
 use super::past_plans::PastPlans;
 use super::playback::{ReplayControl, ReplayEvent};
 use super::session::Session;
@@ -107,6 +107,8 @@ pub type Open = dyn Fn(&ConnectionRequest) -> Result<Opened, Failure> + Send + S
 /// The running session, if any, and the one that is being opened.
 pub struct Connections {
     open: Arc<Open>,
+    /// The host's clock, until there is a session.
+    clock: Clock,
     wish: ConnectionRequest,
     /// The running session.
     pub session: Option<Session>,
@@ -127,9 +129,10 @@ pub struct Connections {
 
 impl Connections {
     /// No session, and none is being opened.
-    pub fn idle(open: Arc<Open>) -> Self {
+    pub fn idle(open: Arc<Open>, clock: Clock) -> Self {
         Self {
             open,
+            clock,
             wish: ConnectionRequest::default(),
             session: None,
             opening: None,
@@ -143,8 +146,8 @@ impl Connections {
     }
 
     /// Begins to open the session of the command line.
-    pub fn begin(open: Arc<Open>) -> Self {
-        let mut connections = Self::idle(open);
+    pub fn begin(open: Arc<Open>, clock: Clock) -> Self {
+        let mut connections = Self::idle(open, clock);
         connections.switch(&Switch::Again);
         connections
     }
@@ -290,7 +293,7 @@ impl Connections {
     pub fn now(&self) -> Moment {
         match self.shown() {
             Some(session) => session.clock.now(),
-            None => clock::now(),
+            None => (self.clock)(),
         }
     }
 }

@@ -19,7 +19,7 @@ use source::server::{Api, Served};
 use table::Needs;
 use table::checkup::{Point, of_facts};
 
-use super::clock::{self, Stopwatch};
+use super::clock::Stopwatch;
 use super::session::{self, ClusterTarget, Coming, Setup};
 use super::source_options;
 
@@ -36,12 +36,12 @@ const AT_ONCE: usize = 8;
 pub async fn examine(
     setup: &Setup,
     choice: ContextChoice,
-    told: &mut dyn FnMut(Coming),
+    told: &mut (dyn FnMut(Coming) + Send),
 ) -> Vec<Point> {
     let mut points = Vec::new();
     let connection = match connect(
         choice.clone(),
-        clock::shared(),
+        setup.host.clock.clone(),
         source_options::proxied(setup),
         setup.interactive,
     ) {
@@ -62,7 +62,7 @@ pub async fn examine(
         connection.context, connection.server, connection.namespace
     );
     points.push(Point::ok("kubeconfig", message));
-    let api = Api::new(connection.client.clone(), clock::shared());
+    let api = Api::new(connection.client.clone(), setup.host.clock.clone());
     let watch = Stopwatch::start();
     match tokio::time::timeout(PATIENCE, api.version()).await {
         Ok(Ok(version)) => {

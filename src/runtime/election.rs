@@ -9,7 +9,8 @@ use settings::Settings;
 use source::api_stats::ApiStats;
 use source::kubeconfig::ContextChoice;
 
-use super::{clock, session};
+use super::host::Host;
+use super::session;
 
 /// An elector for a Lease on a cluster of the kubeconfig. Nothing is sent yet.
 ///
@@ -20,6 +21,7 @@ use super::{clock, session};
     reason = "the composition root asks settings for a grant"
 )]
 pub fn elector(
+    host: &Host,
     settings: &Settings,
     choice: ContextChoice,
     context: &Name,
@@ -29,10 +31,10 @@ pub fn elector(
         let message = format!("holding the Lease {lease} needs writing: {denied}");
         Failure::new(Exit::Refused, message)
     })?;
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy().into_owned();
-    let identity = format!("{host}_{:016x}", session::identity());
-    let stats = ApiStats::new(clock::shared());
+    let machine = rustix::system::uname();
+    let machine = machine.nodename().to_string_lossy().into_owned();
+    let identity = format!("{machine}_{:016x}", session::identity());
+    let stats = ApiStats::new(host.clock.clone());
     Elector::connect(&grant, choice, stats, lease, identity)
         .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))
 }

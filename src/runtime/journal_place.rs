@@ -4,12 +4,12 @@ use exec::Journal;
 use model::base::{Exit, Failure};
 use settings::Settings;
 
-/// The journal of the settings or of the platform; `None` without a home directory.
+/// The journal in `journal_dir`, else in the user's state directory; `None` without a home directory.
 pub(super) fn journal(settings: &Settings) -> Option<Journal> {
     settings
         .journal_dir
         .clone()
-        .or_else(Journal::place)
+        .or_else(|| settings.state_dir.clone())
         .map(Journal::new)
 }
 

@@ -17,6 +17,7 @@ pub mod export;
 mod first_look;
 pub mod frame_pacer;
 pub mod govern;
+pub mod host;
 pub mod journal_place;
 pub mod kubectl;
 pub mod past;

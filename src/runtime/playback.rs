@@ -15,6 +15,7 @@ use table::changes::FleetChanges;
 use table::timeline::{Playback, Timeline};
 
 use super::clock::ClockHands;
+use super::host::blocking;
 use super::past::{Replay, changes, facts_at};
 use super::scanner::{Aim, Marks, ScannedPart, Scanner, Search, windows};
 use super::store::Rules;
@@ -155,14 +156,13 @@ impl PlaybackTask {
             aim: self.aim.subscribe(),
             found,
         };
-        let handle = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || scanner.run(&handle));
+        tokio::spawn(scanner.run());
         marks
     }
 
     /// Reads what was appended to the record; true where there is more.
     fn grow(&mut self) -> bool {
-        let grown = tokio::task::block_in_place(|| self.archive.grown());
+        let grown = blocking(|| self.archive.grown());
         let archive = match grown {
             Ok(Some(archive)) => archive,
             Ok(None) => return false,
@@ -353,7 +353,7 @@ impl PlaybackTask {
     fn show(&mut self, at: Moment) {
         let near = at >= self.at && at.since(self.at) <= KEYFRAMES.into();
         let replay = self.replay.take().filter(|_| near);
-        let shown = tokio::task::block_in_place(|| {
+        let shown = blocking(|| {
             let mut replay = match replay {
                 Some(mut replay) => {
                     replay.go(at)?;

@@ -44,7 +44,7 @@ pub(super) struct Aim {
 /// Index of a part, with its marks or why it cannot be read.
 pub(super) type ScannedPart = (usize, Result<Vec<Mark>, RecordFault>);
 
-/// Scans the parts of a record on a thread of its own.
+/// Scans the parts of a record, each on a thread that may block.
 pub(super) struct Scanner {
     pub(super) archive: Archive,
     pub(super) rules: Rules,
@@ -57,43 +57,48 @@ pub(super) struct Scanner {
 
 impl Scanner {
     /// Scans until all parts are done or the receiver is dropped.
-    pub(super) fn run(mut self, handle: &tokio::runtime::Handle) {
+    pub(super) async fn run(mut self) {
         let mut done = std::mem::take(&mut self.done);
         while !self.found.is_closed() {
             let aim = *self.aim.borrow_and_update();
             let Some(next) = next_window(&self.windows, &done, aim) else {
-                if done.len() == self.windows.len() || handle.block_on(self.aim.changed()).is_err()
-                {
+                if done.len() == self.windows.len() || self.aim.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
             let begun = Instant::now();
-            let marks = self.marks(self.windows[next]);
+            let (archive, rules) = (self.archive.clone(), self.rules.clone());
+            let window = self.windows[next];
+            let marks = tokio::task::spawn_blocking(move || marks(&archive, rules, window));
+            let Ok(marks) = marks.await else { return };
             done.insert(next);
-            if self.found.blocking_send((next, marks)).is_err() {
+            if self.found.send((next, marks)).await.is_err() {
                 return;
             }
             // A background scan uses at most half of one core.
             if aim.search.is_none() {
                 let (pause, changed) = (begun.elapsed(), self.aim.changed());
-                let paused = async { tokio::time::timeout(pause, changed).await };
-                if let Ok(Err(_)) = handle.block_on(paused) {
+                if let Ok(Err(_)) = tokio::time::timeout(pause, changed).await {
                     return;
                 }
             }
         }
     }
+}
 
-    fn marks(&self, (from, to): (Moment, Moment)) -> Result<Vec<Mark>, RecordFault> {
-        let mut replay = Replay::open(&self.archive, self.rules.clone(), from)?;
-        let (mut last, mut marks) = (replay.facts(from), Vec::new());
-        replay.look(to, |facts| {
-            marks.extend(Mark::of(&FleetChanges::between(&last, &facts)));
-            last = facts;
-        })?;
-        Ok(marks)
-    }
+fn marks(
+    archive: &Archive,
+    rules: Rules,
+    (from, to): (Moment, Moment),
+) -> Result<Vec<Mark>, RecordFault> {
+    let mut replay = Replay::open(archive, rules, from)?;
+    let (mut last, mut marks) = (replay.facts(from), Vec::new());
+    replay.look(to, |facts| {
+        marks.extend(Mark::of(&FleetChanges::between(&last, &facts)));
+        last = facts;
+    })?;
+    Ok(marks)
 }
 
 /// The part to scan next: the nearest unscanned one that `aim` allows.

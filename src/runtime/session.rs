@@ -26,12 +26,13 @@ use table::{Facts, Needs, Readings};
 
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
-use super::clock::{self, SessionClock};
+use super::clock::SessionClock;
 use super::explanation_task;
 use super::first_look::{
     has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
     why_nothing,
 };
+use super::host::Host;
 use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
@@ -76,6 +77,8 @@ pub struct Setup {
     pub interactive: bool,
     /// List all namespaces; the first selected one is the fallback where that is forbidden.
     pub every_namespace: bool,
+    /// The host: its clock.
+    pub host: Host,
 }
 
 /// A running session. Dropping it ends all its tasks.
@@ -143,10 +146,9 @@ pub fn console(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure>
 
 /// Opens a session and records it, where possible.
 fn recorded(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
-    let recording = &setup.settings.record;
     let demo = !matches!(target, ClusterTarget::Cluster(_));
     let (connection, action_service, _) = connected(setup, target, true)?;
-    let settings = RecordSettings::of(recording);
+    let settings = RecordSettings::of(&setup.settings);
     let begun = tokio::runtime::Handle::current().block_on(tape::begin(&connection, &settings));
     let (tape, control, notice) = match begun {
         Ok((tape, control, _)) => (Some(tape), Some(control), None),
@@ -227,27 +229,37 @@ pub(super) fn connected(
     let settings = &setup.settings;
     Ok(match target {
         ClusterTarget::Cluster(choice) => {
-            let connection = connect(choice.clone(), clock::shared(), proxied, setup.interactive)
-                .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+            let connection = connect(
+                choice.clone(),
+                setup.host.clock.clone(),
+                proxied,
+                setup.interactive,
+            )
+            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
             let action_service = match acts {
-                true => Some(ActionService::open(settings, choice, setup.interactive)?),
+                true => Some(ActionService::open(
+                    &setup.host,
+                    settings,
+                    choice,
+                    setup.interactive,
+                )?),
                 false => None,
             };
             (connection, action_service, None)
         }
         ClusterTarget::Demo(demo) => {
-            let service = embedded(&demo)?;
+            let service = embedded(&demo, setup.host.clock.clone())?;
             let past = demo.world.past.then(|| KeptFleet::new(service.clone()));
-            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            let (connection, action_service) = simulated(setup, service, proxied, acts);
             (connection, action_service, past)
         }
         ClusterTarget::Begun(fleet) => {
             let service = fleet.service.clone();
-            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            let (connection, action_service) = simulated(setup, service, proxied, acts);
             (connection, action_service, Some(fleet))
         }
         ClusterTarget::Running(service) => {
-            let (connection, action_service) = simulated(settings, service, proxied, acts);
+            let (connection, action_service) = simulated(setup, service, proxied, acts);
             (connection, action_service, None)
         }
     })
@@ -470,7 +482,7 @@ impl Session {
     async fn look(
         &mut self,
         needs: &Needs,
-        told: &mut dyn FnMut(Coming),
+        told: &mut (dyn FnMut(Coming) + Send),
     ) -> Result<Facts, Failure> {
         let facts = self.first(needs, told).await?;
         let mut fleet = (*facts.fleet).clone();
@@ -501,7 +513,7 @@ impl Session {
     pub async fn first(
         &mut self,
         needs: &Needs,
-        told: &mut dyn FnMut(Coming),
+        told: &mut (dyn FnMut(Coming) + Send),
     ) -> Result<Arc<Facts>, Failure> {
         let begun = tokio::time::Instant::now();
         let mut latest: Option<Arc<Facts>> = None;
@@ -571,7 +583,7 @@ pub async fn snapshot(
     setup: &Setup,
     target: ClusterTarget,
     needs: &Needs,
-    told: &mut dyn FnMut(Coming),
+    told: &mut (dyn FnMut(Coming) + Send),
 ) -> Result<Facts, Failure> {
     let mut session = open_as(setup, target, Some(needs))?;
     session.look(needs, told).await
@@ -585,7 +597,7 @@ pub async fn page(
     setup: &Setup,
     target: ClusterTarget,
     needs: &Needs,
-    told: &mut dyn FnMut(Coming),
+    told: &mut (dyn FnMut(Coming) + Send),
     wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
     let mut session = open_as(setup, target, Some(needs))?;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use exec::{ClusterIdentity, Same};
 use model::base::Moment;
 use model::plan::{Intent, Plan};
+use settings::Settings;
 use source::local;
 
 /// A plan that was shown longer ago than this no longer counts.
@@ -28,10 +29,9 @@ struct Showing<'a> {
     plan: &'a Plan,
 }
 
-/// Its file on this machine, in the state directory. One file: only the last plan counts.
-pub fn place() -> Option<PathBuf> {
-    let own = directories::ProjectDirs::from("", "", "stokehold")?;
-    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+/// Its file, in the state directory. One file: only the last plan counts.
+pub fn place(settings: &Settings) -> Option<PathBuf> {
+    let folder = settings.state_dir.as_deref()?;
     Some(folder.join("shown-plan.json"))
 }
 

@@ -4,13 +4,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use model::base::Moment;
+use settings::Settings;
 use source::local;
 use table::silence::{SilenceEntry, Silences};
 
-/// Its path on this machine: in the state directory, never with the settings.
-pub fn place() -> Option<PathBuf> {
-    let own = directories::ProjectDirs::from("", "", "stokehold")?;
-    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+/// Its path: in the state directory, never with the settings.
+pub fn place(settings: &Settings) -> Option<PathBuf> {
+    let folder = settings.state_dir.as_deref()?;
     Some(folder.join("alerts.json"))
 }
 

@@ -10,16 +10,15 @@ use exporter::{Dialects, PageSource};
 use model::base::{Exit, Failure, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, Past};
 use model::fleet::reading::{Page, Scope};
-use settings::Settings;
 use sim::change::Resource;
 use sim::cluster::SimCluster;
+use source::api_stats::Clock;
 use source::client::{Connection, client_for};
 use tokio::sync::mpsc;
 
 use super::action_service::ActionService;
-use super::clock;
 use super::demo_usage::DemoLedger;
-use super::session;
+use super::session::{self, Setup};
 
 /// Length of the past, in steps of [`STEP`].
 const STEPS: u32 = 30;
@@ -92,13 +91,14 @@ fn node_of(cluster: &SimCluster, pod: &ObjectKey) -> Option<Name> {
 
 /// A client of a simulated cluster in this process, and its action service if requested.
 pub(super) fn simulated(
-    settings: &Settings,
+    setup: &Setup,
     service: sim::Service,
     proxied: BTreeSet<String>,
     acts: bool,
 ) -> (Connection, Option<ActionService>) {
-    let action_service =
-        acts.then(|| ActionService::on_simulated(settings, "demo", service.clone()));
+    let action_service = acts.then(|| {
+        ActionService::on_simulated(&setup.host, &setup.settings, "demo", service.clone())
+    });
     let clock = service.cluster().machine_clock();
     let connection = client_for(service, "demo", clock, proxied);
     (connection, action_service)
@@ -148,11 +148,11 @@ impl KeptFleets {
     ///
     /// # Errors
     /// The system provides no random numbers.
-    pub fn of(&self, is_asked_for: bool, demo: &Demo) -> Result<KeptFleet, Failure> {
+    pub fn of(&self, is_asked_for: bool, demo: &Demo, clock: Clock) -> Result<KeptFleet, Failure> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match begun.entry(is_asked_for) {
             Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(none) => none.insert(KeptFleet::new(embedded(demo)?)).clone(),
+            Entry::Vacant(none) => none.insert(KeptFleet::new(embedded(demo, clock)?)).clone(),
         })
     }
 }
@@ -161,10 +161,10 @@ impl KeptFleets {
 ///
 /// # Errors
 /// The system provides no random numbers.
-pub(super) fn embedded(demo: &Demo) -> Result<sim::Service, Failure> {
+pub(super) fn embedded(demo: &Demo, clock: Clock) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
     let world = sim::world::World::new(demo.world).identified(session::identity());
-    sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+    sim::serve::embed(Box::new(world), clock, demo.speed, seed).map_err(|error| {
         let message = format!("cannot start the simulated fleet: {error:#}");
         Failure::new(Exit::Failed, message)
     })
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     /// With other namespaces it is the same fleet: changes to it persist.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_fleet_goes_on_while_it_is_looked_at_in_another_way() {
         let now = model::base::Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
         let demo = Demo {
@@ -186,7 +186,11 @@ mod tests {
             speed: 0.0,
         };
         let fleets = KeptFleets::default();
-        let of = |is_asked_for| fleets.of(is_asked_for, &demo).expect("begins");
+        let of = |is_asked_for| {
+            fleets
+                .of(is_asked_for, &demo, Arc::new(move || now))
+                .expect("begins")
+        };
         let same = |a: &KeptFleet, b: &KeptFleet| {
             Arc::ptr_eq(a.service.cluster(), b.service.cluster())
                 && Arc::ptr_eq(&a.ledger, &b.ledger)

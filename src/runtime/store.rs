@@ -22,6 +22,7 @@ use record::{Keyframe, Saved};
 use table::Facts;
 
 use super::clock::SessionClock;
+use super::host::blocking;
 use super::tape::Tape;
 
 /// Shortest interval between facts during the first lists, so that progress is visible.
@@ -267,7 +268,7 @@ pub async fn run(
         (Some(tape), _) => store.recall(tape.take_recalled()),
         (None, Some(folder)) => {
             let context = store.rules.context.clone();
-            store.recall(apart(|| record::recalled(&folder, Some(&context))));
+            store.recall(blocking(|| record::recalled(&folder, Some(&context))));
         }
         (None, None) => {}
     }
@@ -313,7 +314,7 @@ pub async fn run(
             }
         }
         let begun = Instant::now();
-        let facts = apart(|| {
+        let facts = blocking(|| {
             let now = clock.now();
             let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
             if let Some(tape) = &mut tape {
@@ -335,14 +336,6 @@ pub async fn run(
     }
     if let Some(tape) = &mut tape {
         tape.close();
-    }
-}
-
-/// Runs blocking work without blocking other tasks; on a single-threaded runtime, as under virtual time, there are none.
-fn apart<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
     }
 }
 

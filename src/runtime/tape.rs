@@ -1,9 +1,8 @@
 //! Recorder beside the store: gets every observation before the ledger does, and writes every few seconds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use directories::ProjectDirs;
 use tokio::sync::{oneshot, watch};
 
 use model::base::{Exit, Failure, Moment};
@@ -11,7 +10,7 @@ use model::fleet::observe::Observation;
 use model::fleet::runtimes::Runtimes;
 use model::usage::UsageCounters;
 use record::{RecordFault, RecordOptions, Recorder, Saved, Written};
-use settings::{Recording, Settings};
+use settings::Settings;
 use source::client::Connection;
 use table::Facts;
 
@@ -26,8 +25,10 @@ const IDENTITY: Duration = Duration::from_secs(10);
 /// Where a record is written, and its retention.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordSettings {
-    /// The directory; `None` means [`place`].
+    /// The directory; `None` means that of the context in `state_dir`.
     pub folder: Option<PathBuf>,
+    /// The user's directory for state.
+    pub state_dir: Option<PathBuf>,
     /// Segments that ended longer ago are deleted.
     pub keep: Duration,
     /// The oldest segments are deleted while the total is larger, bytes.
@@ -53,8 +54,11 @@ const COUNTED: [usize; 2] = [800, 8_000];
 
 impl RecordSettings {
     /// From the settings.
-    pub fn of(settings: &Recording) -> Self {
+    pub fn of(settings: &Settings) -> Self {
+        let state_dir = settings.state_dir.clone();
+        let settings = &settings.record;
         Self {
+            state_dir,
             folder: settings.dir.clone(),
             keep: settings.keep.duration(),
             max_bytes: settings.max_size.bytes(),
@@ -63,17 +67,19 @@ impl RecordSettings {
     }
 }
 
-/// Directory of a context's record on this machine, in the state directory. `None` for a user without a home directory.
-pub fn place(context: &str) -> Option<PathBuf> {
-    let own = ProjectDirs::from("", "", "stokehold")?;
-    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
-    Some(folder.join("record").join(folder_of(context)))
+/// Directory of a context's record, in the state directory. `None` for a user without a home directory.
+pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
+    in_state(settings.state_dir.as_deref(), context)
+}
+
+fn in_state(state_dir: Option<&Path>, context: &str) -> Option<PathBuf> {
+    Some(state_dir?.join("record").join(folder_of(context)))
 }
 
 /// Directory of the record of a context: `record.dir` of the settings, else the default of this machine.
 pub(super) fn kept(settings: &Settings, context: &str) -> Option<PathBuf> {
     let named = settings.record.dir.clone();
-    named.or_else(|| place(context))
+    named.or_else(|| place(settings, context))
 }
 
 /// A context's name as a directory name: without separators, and unique.
@@ -121,7 +127,7 @@ pub(super) async fn begin(
     let uid = identity(connection).await;
     let folder = match &settings.folder {
         Some(folder) => folder.clone(),
-        None => place(&connection.context).ok_or_else(|| {
+        None => in_state(settings.state_dir.as_deref(), &connection.context).ok_or_else(|| {
             let message = "there is no home directory to record into: give one (--dir)";
             Failure::new(Exit::Usage, message)
         })?,

@@ -270,6 +270,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt;
     use ratatui::style::Style;
     use std::sync::{Arc, Mutex};
 
@@ -315,6 +316,35 @@ mod tests {
         assert!(text.contains("hello") && text.ends_with("\x1b[?25l\x1b[?2026l"));
         assert!(text.contains("\x1b[2;4H\x1b[?25h"), "the cursor is shown");
         assert!(!text.contains("\x1b[2J"), "nothing is ever cleared");
+    }
+
+    /// A terminal that reads nothing until it is released.
+    #[derive(Clone, Default)]
+    struct Stuck(Sink, Arc<Mutex<()>>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _released = self.1.lock().expect("not poisoned");
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn while_a_terminal_does_not_read_one_frame_is_under_way_and_none_waits() {
+        let stuck = Stuck::default();
+        let held = stuck.1.lock().expect("not poisoned");
+        let mut screen = Screen::new(Rect::new(0, 0, 20, 2), stuck.clone());
+        let first = screen.draw(frame("first"), None).expect("drawn");
+        assert!(!screen.is_ready(), "the next frame is not drawn yet");
+        assert!(screen.ready().now_or_never().is_none());
+        drop(held);
+        screen.ready().await.expect("written");
+        assert!(screen.is_ready());
+        let written = stuck.0.0.lock().expect("not poisoned").len();
+        assert_eq!(written, first);
     }
 
     #[tokio::test]

@@ -9,7 +9,6 @@ use crossterm::event::Event;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 
 use console::msg::{Mouse, Switch};
@@ -22,10 +21,11 @@ use source::local;
 use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
 use super::frame_pacer::FramePacer;
+use super::host::{Host, blocking};
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Keys, Screen};
-use super::{clock, effects, session, silence};
+use super::{effects, session, silence};
 
 /// Shortest interval between frames for new data; keys do not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -119,7 +119,7 @@ struct Outside {
 ///
 /// # Errors
 /// Standard input or output is not a terminal, or no session could be opened before the operator quit.
-pub async fn run(ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
+pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
     leave_when_hung_up().map_err(unusable)?;
@@ -127,7 +127,7 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let mut app = ui.app;
     let mut outside = Outside {
-        connections: Connections::idle(open),
+        connections: Connections::idle(open, host.clock.clone()),
         screen,
         keys: Keys::read(),
         mouse: ui.mouse,
@@ -174,7 +174,7 @@ async fn drive(
     let area = outside.screen.area();
     for msg in [
         Msg::Resize(area.width, area.height),
-        Msg::Tick(clock::now()),
+        Msg::Tick(outside.connections.now()),
     ] {
         effects::deliver(app, msg, |effect| outside.perform(effect))?;
     }
@@ -316,7 +316,7 @@ impl Outside {
         let session = self.connections.session.as_ref();
         if let Some((session, record)) = session.and_then(|it| Some((it, it.record.as_ref().ok()?)))
         {
-            let logged = block_in_place(|| record.log_all(silences, session.clock.now()));
+            let logged = blocking(|| record.log_all(silences, session.clock.now()));
             if let Err(fault) = logged {
                 tracing::warn!(%fault, "muted alerts are not written to the record");
             }
@@ -420,7 +420,7 @@ impl Outside {
                     let now = session.clock.now();
                     let saved = silence::save(path, &session.context, &id, entry, now);
                     let logged = match &session.record {
-                        Ok(record) => block_in_place(|| record.log(&id, entry, now)),
+                        Ok(record) => blocking(|| record.log(&id, entry, now)),
                         Err(_) => Ok(()),
                     };
                     let faults = [saved, logged].into_iter().filter_map(Result::err);

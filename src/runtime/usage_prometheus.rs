@@ -10,7 +10,7 @@ use source::api_stats::ApiStats;
 use source::prometheus::prometheus_client::{PrometheusClient, PrometheusEndpoint};
 use source::prometheus::usage_hours::UsageHours;
 
-use super::{clock, source_options};
+use super::source_options;
 
 /// Reads hours, and caches closed ones.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl PrometheusUsage {
         let road = PrometheusEndpoint::Direct(endpoint);
         // These queries are few and large, and this client has no others.
         let per_minute = 600.0;
-        let stats = ApiStats::new(clock::shared());
+        let stats = ApiStats::new(Arc::new(move || now));
         let client = PrometheusClient::new(None, stats, road, options.timeout, per_minute);
         let client = Arc::new(client);
         let named = self.settings.record.cluster.clone();

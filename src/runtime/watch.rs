@@ -26,6 +26,7 @@ use table::{Facts, Scope};
 
 use super::clock::SessionClock;
 use super::first_look::{has_found_all, readings};
+use super::host::blocking;
 use super::session;
 use super::silence;
 use super::watch_metrics::WatchStatus;
@@ -384,7 +385,7 @@ impl Watcher {
         };
         let all = self.receivers.iter().map(|(delivery, ..)| delivery.saved());
         let saved = all.collect();
-        let fault = tokio::task::block_in_place(|| state.write(saved)).err();
+        let fault = blocking(|| state.write(saved)).err();
         let had = self.status.borrow().state_fault.is_some();
         match &fault {
             Some(why) if !had => say(&format!(

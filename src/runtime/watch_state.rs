@@ -4,9 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use directories::ProjectDirs;
-
 use model::base::{Exit, Failure};
+use settings::Settings;
 use source::local;
 use table::notify::{SavedDelivery, read_saved, saved_text};
 
@@ -15,10 +14,9 @@ use super::tape;
 /// The file in the directory.
 const FILE: &str = "notified.json";
 
-/// Directory of a context on this machine, in the state directory. `None` for a user without a home directory.
-pub fn place(context: &str) -> Option<PathBuf> {
-    let own = ProjectDirs::from("", "", "stokehold")?;
-    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+/// Directory of a context, in the state directory. `None` for a user without a home directory.
+pub fn place(settings: &Settings, context: &str) -> Option<PathBuf> {
+    let folder = settings.state_dir.as_deref()?;
     Some(folder.join("watch").join(tape::folder_of(context)))
 }
 

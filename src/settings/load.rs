@@ -74,6 +74,8 @@ pub struct Inputs {
     pub flags: Vec<(String, String, String)>,
     /// The user's home directory, for `~/`.
     pub home: Option<PathBuf>,
+    /// The user's directory for state.
+    pub state: Option<PathBuf>,
 }
 
 /// Merges the layers. Returns all faults if any layer has one.
@@ -113,7 +115,9 @@ pub fn load(inputs: &Inputs) -> Result<Settings, Vec<DocumentFault>> {
             }
         }
     }
-    merge.finish(inputs.home.as_deref())
+    let mut settings = merge.finish(inputs.home.as_deref())?;
+    settings.state_dir.clone_from(&inputs.state);
+    Ok(settings)
 }
 
 /// All dotted keys that a single value can set, sorted: the keys that a variable or a flag may set.

@@ -115,6 +115,9 @@ section! {
         /// Flavor preferences of jobs; the first matching route applies.
         #[serde(default)]
         route: Vec<RouteSettings>,
+        /// The user's directory for state; `None` for a user without a home directory.
+        #[serde(skip)]
+        state_dir: Option<PathBuf>,
         /// Origin of each value.
         #[serde(skip)]
         origins: Origins,

@@ -8,11 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::users::{User, Users};
 
-/// The kubeconfig text for a server at `url` whose certificate this CA (PEM) has signed.
+/// The kubeconfig text for a server at `url` whose certificate this CA (PEM) has signed; of a server without a certificate, none.
 pub fn render(url: &str, ca_pem: &str, users: &Users) -> String {
-    let ca = STANDARD.encode(ca_pem);
+    let ca = match ca_pem {
+        "" => String::new(),
+        pem => format!("    certificate-authority-data: {}\n", STANDARD.encode(pem)),
+    };
     let mut text = format!(
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: sim\n  cluster:\n    server: {url}\n    certificate-authority-data: {ca}\ncontexts:\n"
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: sim\n  cluster:\n    server: {url}\n{ca}contexts:\n"
     );
     for user in User::ALL {
         let name = user.name();

@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_upgrade_never_passes() {
         use tower::ServiceExt;
         let inner = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) });

@@ -10,6 +10,7 @@ use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig};
 
 use model::base::SmallSort;
 
+use super::login::Transport;
 use super::no_proxy;
 
 /// Reads an environment variable. Handed in, so that tests need not change the process's own.
@@ -28,6 +29,8 @@ pub struct ContextChoice {
     pub impersonate_groups: Vec<String>,
     /// Environment variables.
     pub environment: Environment,
+    /// Sends requests in the place of TCP and TLS: a server in this process.
+    pub transport: Option<Transport>,
 }
 
 impl Default for ContextChoice {
@@ -38,6 +41,7 @@ impl Default for ContextChoice {
             impersonate: None,
             impersonate_groups: Vec::new(),
             environment: Arc::new(|name| std::env::var_os(name)),
+            transport: None,
         }
     }
 }

@@ -252,7 +252,7 @@ mod tests {
 
     static CHUNK: [u8; 1 << 20] = [b' '; 1 << 20];
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_endless_answer_is_read_up_to_its_limit_and_named() {
         for (class, path, watches, limit, words) in [
             (
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_watch_may_last_as_long_as_its_events_are_short() {
         let path = "/api/v1/pods";
         let chunk: &'static [u8] = b"{\"type\":\"BOOKMARK\"}\n{\"type\"";

@@ -8,13 +8,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base64::Engine;
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use kube::Client;
-use kube::client::Body;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config};
 use tokio::sync::Mutex;
-use tower::{BoxError, Service};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder};
 
 use model::base::Moment;
 
@@ -23,6 +26,10 @@ use super::kubeconfig::{ContextChoice, Resolved, resolve};
 use super::local;
 use super::plugin::{self, Credential};
 use super::trust;
+
+/// Sends requests to an API server.
+pub type Transport =
+    BoxCloneSyncService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 /// There is no credential that the server could accept; why, and the repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -228,7 +235,7 @@ impl Shared {
         if state.client.is_none() || has_identity {
             // Several crypto providers may be linked in: select one. A second call fails harmlessly.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            let client = Client::try_from(config).map_err(|error| {
+            let client = client(config, self.choice.transport.clone()).map_err(|error| {
                 LoginFailed(format!(
                     "no client for context \"{}\": {}",
                     state.resolved.context,
@@ -373,6 +380,19 @@ impl Service<Request<Body>> for Login {
             send(&ready, again).await.map_err(Into::into)
         })
     }
+}
+
+/// A client with these credentials; over the transport, if there is one.
+fn client(config: Config, transport: Option<Transport>) -> Result<Client, kube::Error> {
+    let Some(transport) = transport else {
+        return Client::try_from(config);
+    };
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(transport);
+    Ok(Client::new(service, config.default_namespace))
 }
 
 /// A copy of the request, if its body can be cloned.

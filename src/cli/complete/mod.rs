@@ -10,6 +10,7 @@ use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 
 use super::flags::Global;
+use crate::runtime::host::Host;
 use names::CompletionCluster;
 
 /// The command word of a completion script.
@@ -50,7 +51,7 @@ pub(super) fn script(completer: Completer, mut command: Command) -> String {
 }
 
 /// The possible endings of these words, the last of which is unfinished. Nothing, without a message, where there are none.
-pub(super) fn answer(mut command: Command, words: &[OsString]) -> String {
+pub(super) fn answer(host: Host, mut command: Command, words: &[OsString]) -> String {
     // Global flags are part of each subcommand once the command is built.
     command.build();
     let words: Vec<String> = words
@@ -58,7 +59,7 @@ pub(super) fn answer(mut command: Command, words: &[OsString]) -> String {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let line = Line::read(&command, &words);
-    let offers = line.offers(&CompletionCluster::of(&line.global()));
+    let offers = line.offers(&CompletionCluster::of(&line.global(host)));
     let mut text: String = offers
         .all
         .iter()
@@ -228,7 +229,7 @@ impl<'c> Line<'c> {
     }
 
     /// The selected cluster and scope.
-    fn global(&self) -> Global {
+    fn global(&self, host: Host) -> Global {
         let last = |id: &str| self.all_of(id).last().map(str::to_owned);
         let namespaces = self.all_of("namespace").flat_map(|names| names.split(','));
         Global {
@@ -243,6 +244,7 @@ impl<'c> Line<'c> {
             team: last("team"),
             readonly: true,
             quiet: true,
+            host,
             ..Global::default()
         }
     }

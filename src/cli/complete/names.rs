@@ -60,6 +60,7 @@ impl CompletionCluster {
                     target: FactsSource::Cluster(global.choice()),
                     every_namespace: false,
                     quiet: true,
+                    host: global.host.clone(),
                 };
                 let facts = setup::glance(&at, &Needs::of(&query, Format::Name), MOST)?;
                 Some((facts.scoped(&query.scope), query))

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use crate::runtime::clock;
+use crate::runtime::host::Host;
 use crate::runtime::journal_place::journal_of;
 use exec::history::Trace;
 use exec::{Journal, Run, RunEnd, StepResult, runs};
 use model::base::name::printable;
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Moment};
 use serde_json::json;
 use settings::Settings;
 
@@ -18,6 +18,7 @@ use crate::cli::out;
 
 /// Prints past runs.
 pub(super) fn log(
+    host: &Host,
     settings: &Settings,
     flags: &PlanFlags,
     out: &mut dyn Write,
@@ -57,7 +58,7 @@ pub(super) fn log(
         .iter()
         .map(|run| {
             let undone_by = exec::undone_by(&all, &run.name);
-            status_text(run, undone_by, journal.is_running(&run.name))
+            status_text(host.now(), run, undone_by, journal.is_running(&run.name))
         })
         .collect();
     out::write(out, &text)?;
@@ -69,6 +70,7 @@ pub(super) fn log(
 /// # Errors
 /// There is no such run, or its journal cannot be read.
 pub(super) fn print_run(
+    now: Moment,
     journal: &Journal,
     name: &str,
     format: PlanFormat,
@@ -77,7 +79,10 @@ pub(super) fn print_run(
 ) -> Result<Exit, Failure> {
     let run = exec::run::find(journal, name)?;
     if format == PlanFormat::Table {
-        out::write(out, &status_text(&run, None, journal.is_running(&run.name)))?;
+        out::write(
+            out,
+            &status_text(now, &run, None, journal.is_running(&run.name)),
+        )?;
     } else {
         let steps = run.plan.steps.iter().zip(&run.steps).enumerate();
         let steps = steps.map(|(at, (step, trace))| {
@@ -107,7 +112,7 @@ fn standing_of(trace: &Trace) -> &'static str {
     }
 }
 
-fn status_text(run: &Run, undone_by: Option<&Run>, running: bool) -> String {
+fn status_text(now: Moment, run: &Run, undone_by: Option<&Run>, running: bool) -> String {
     let end = match (undone_by, &run.end) {
         (Some(undo), _) => format!("undone by {}", undo.name),
         (None, Some(RunEnd::Done)) => match run.undone() {
@@ -119,7 +124,7 @@ fn status_text(run: &Run, undone_by: Option<&Run>, running: bool) -> String {
         (None, None) if running => "runs".to_owned(),
         (None, None) => "unfinished".to_owned(),
     };
-    let ago = clock::now().since(run.begun);
+    let ago = now.since(run.begun);
     let mut text = format!(
         "{}  {}  {ago} ago  {}  on {}  by {}  {end}",
         run.name,

@@ -26,10 +26,10 @@ use settings::Settings;
 use source::kubeconfig::ContextChoice;
 use table::text::hour;
 
+use super::out;
 use super::patience::patiently;
 use super::record::PastFlags;
 use super::setup::{FactsSource, Situation};
-use super::{out, setup};
 pub(super) use fleet::Seen;
 use show::{document_text, printed};
 
@@ -202,7 +202,7 @@ pub(super) fn run(
         return Err(Failure::new(Exit::Refused, message));
     }
     match (&plan.action, plan.log) {
-        (None, true) => log::log(settings, plan, out, err),
+        (None, true) => log::log(&at.host, settings, plan, out, err),
         (Some(_), true) => {
             let message = "--log takes no action: it lists past runs";
             Err(Failure::new(Exit::Usage, message))
@@ -214,8 +214,8 @@ pub(super) fn run(
         (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out),
         (Some(action), false) => {
             let seen = fleet::look(at, action)?;
-            setup::block_on(async {
-                let action_service = ActionService::open(settings, choice, true)?;
+            at.host.block_on(async {
+                let action_service = ActionService::open(&at.host, settings, choice, true)?;
                 let action_service = action_service.looking(fleet::looking(at));
                 act(
                     settings,
@@ -243,7 +243,14 @@ async fn act(
 ) -> Result<Exit, Failure> {
     if let Action::Continue { run } = action {
         if !flags.apply {
-            return log::print_run(action_service.journal()?, run, flags.output, out, err);
+            return log::print_run(
+                action_service.local_now(),
+                action_service.journal()?,
+                run,
+                flags.output,
+                out,
+                err,
+            );
         }
         if let Some(doubt) = action_service.doubt(run).await? {
             out::print_message(err, &doubt);
@@ -251,7 +258,7 @@ async fn act(
         return carry_out(action_service, None, run, flags, out, err).await;
     }
     let tell = |line: &str| out::print_message(&mut std::io::stderr(), line);
-    let place = shown_plan::place();
+    let place = shown_plan::place(settings);
     let place = place.as_deref();
     // The run matches the plan that the operator read: jobs that the last shown plan evicts are evicted by this one, too.
     let shown = match flags.apply {

@@ -304,7 +304,7 @@ mod tests {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_body_without_end_is_cut() {
         let endless = futures::stream::repeat_with(|| {
             Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 65_536]))

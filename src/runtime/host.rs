@@ -1,0 +1,154 @@
+//! The host of a command: its clock, its environment and folders, and the runtime that its work waits on. Tests give their own,
+//! with a clock that they pause and a simulated cluster in this process.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use directories::{BaseDirs, ProjectDirs};
+use model::base::{Exit, Failure, Moment};
+use source::api_stats::Clock;
+use source::kubeconfig::Environment;
+use source::login::Transport;
+use tokio::runtime::Runtime;
+
+use super::clock;
+
+/// The user's folders for Stokehold. Each is `None` for a user without a home directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Folders {
+    /// The home directory, for `~/`.
+    pub home: Option<PathBuf>,
+    /// Settings.
+    pub config: Option<PathBuf>,
+    /// Journal, records, silences: state that is kept and is no setting.
+    pub state: Option<PathBuf>,
+}
+
+impl Folders {
+    /// Those of the platform.
+    fn of_platform() -> Self {
+        let own = ProjectDirs::from("", "", "stokehold");
+        Self {
+            home: BaseDirs::new().map(|base| base.home_dir().to_path_buf()),
+            config: own.as_ref().map(|own| own.config_dir().to_path_buf()),
+            state: own.map(|own| {
+                let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+                folder.to_path_buf()
+            }),
+        }
+    }
+}
+
+/// Which of the standard streams are a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Terminals {
+    /// Standard input.
+    pub input: bool,
+    /// Standard output.
+    pub output: bool,
+    /// Standard error.
+    pub error: bool,
+}
+
+impl Terminals {
+    fn of_process() -> Self {
+        Self {
+            input: io::stdin().is_terminal(),
+            output: io::stdout().is_terminal(),
+            error: io::stderr().is_terminal(),
+        }
+    }
+}
+
+/// The host of a command.
+#[derive(Clone)]
+pub struct Host {
+    /// The wall clock.
+    pub clock: Clock,
+    /// Environment variables.
+    pub variables: Arc<BTreeMap<OsString, OsString>>,
+    /// The user's folders.
+    pub folders: Folders,
+    /// Which of the standard streams are a terminal.
+    pub terminal: Terminals,
+    /// Sends requests to API servers in the place of TCP and TLS.
+    pub transport: Option<Transport>,
+    /// The runtime of all commands; `None` makes one for each.
+    pub runtime: Option<Arc<Runtime>>,
+}
+
+impl Default for Host {
+    /// This process's own.
+    fn default() -> Self {
+        Self {
+            clock: clock::shared(),
+            variables: Arc::new(std::env::vars_os().collect()),
+            folders: Folders::of_platform(),
+            terminal: Terminals::of_process(),
+            transport: None,
+            runtime: None,
+        }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("folders", &self.folders)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// The current time.
+    pub fn now(&self) -> Moment {
+        (self.clock)()
+    }
+
+    /// An environment variable.
+    pub fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(OsStr::new(name)).cloned()
+    }
+
+    /// The environment, for the kubeconfig.
+    pub fn environment(&self) -> Environment {
+        let variables = Arc::clone(&self.variables);
+        Arc::new(move |name| variables.get(OsStr::new(name)).cloned())
+    }
+
+    /// Runs async work to its end.
+    ///
+    /// # Errors
+    /// Those of the work; no runtime can be made.
+    pub fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        if let Some(runtime) = &self.runtime {
+            return runtime.block_on(work);
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
+        let end = runtime.block_on(work);
+        // The process ends now. Shutting the runtime down would drop timers of running tasks, whose
+        // panics would appear on the screen.
+        std::mem::forget(runtime);
+        end
+    }
+}
+
+/// Runs blocking work without blocking other tasks; on a single-threaded runtime, as under paused time, it just runs.
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
+    }
+}
