@@ -263,3 +263,80 @@ fn effects_are_carried_out_in_one_place() {
     assert_eq!(lost_effects("ui.rs", code).len(), 2);
     assert_eq!(lost_effects("effects.rs", code).len(), 1);
 }
+
+/// Tests of what needs a process, a terminal or a socket: these wait in real time, and say what happened, never how fast.
+const REAL_TIME: &[&str] = &[
+    "src/runtime/terminal.rs",
+    "tests/cli/link.rs",
+    "tests/cli/mod.rs",
+    "tests/cli/shell.rs",
+    "tests/cli/watch.rs",
+    "tests/exec/sigkill.rs",
+    "tests/fuzz/main.rs",
+    "tests/fuzz/runner.rs",
+    "tests/sim/serving.rs",
+    "tests/source/login.rs",
+    "tests/source/notify.rs",
+    "tests/source/prometheus.rs",
+    "tests/source/remote_write.rs",
+    "tests/source/scrape.rs",
+    "tests/source/simulated.rs",
+    "tests/source/usage_hours.rs",
+];
+
+/// Lines with which a test, or the program outside `runtime::clock`, follows this machine's clock.
+fn real_time(file: &str, text: &str) -> Vec<String> {
+    let is_test = file.starts_with("tests/");
+    let reads = |line: &str| {
+        let sleeps = line.contains("thread::sleep") && is_test;
+        let std = line.contains("std::time::") && line.contains("Instant");
+        let wall = line.contains("SystemTime::now") || line.contains("clock::shared(");
+        let paused = !line.contains("#[tokio::test") || line.contains("start_paused = true");
+        sleeps || std || wall || !paused
+    };
+    let lines = text.lines().enumerate();
+    let found = lines.filter(|(_, line)| reads(line.trim_start()) && !line.contains("//"));
+    found
+        .map(|(at, line)| format!("{file}:{}: {}", at + 1, line.trim()))
+        .collect()
+}
+
+#[test]
+fn tests_and_the_program_take_their_time_from_one_clock_that_a_test_pauses() {
+    let mut files = Vec::new();
+    for folder in ["src", "tests"] {
+        rust_files(&root().join(folder), &mut files);
+    }
+    let mut found = Vec::new();
+    for path in files {
+        let file = path.strip_prefix(root()).expect("of this workspace");
+        let file = file.to_string_lossy().into_owned();
+        let may = REAL_TIME.contains(&file.as_str())
+            || file.starts_with("tests/live/")
+            || [
+                "src/runtime/clock.rs",
+                "src/runtime/host.rs",
+                "tests/workspace.rs",
+            ]
+            .contains(&file.as_str());
+        if !may {
+            found.extend(real_time(
+                &file,
+                &fs::read_to_string(&path).expect("a text"),
+            ));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    for planted in [
+        "use std::time::{Duration, Instant};",
+        "    std::thread::sleep(pause);",
+        "let now = SystemTime::now();",
+        "let clock = clock::shared();",
+        "#[tokio::test]",
+        "#[tokio::test(flavor = \"multi_thread\")]",
+    ] {
+        assert_eq!(real_time("tests/a.rs", planted).len(), 1, "{planted}");
+    }
+    let right = "#[tokio::test(start_paused = true)]\nuse tokio::time::Instant;\n";
+    assert!(real_time("tests/a.rs", right).is_empty());
+}

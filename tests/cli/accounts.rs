@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use exporter::{Dialects, PageSource, Rates};
 use model::base::{Moment, Name, Names, ObjectKey, Rate};
@@ -377,17 +377,12 @@ fn a_month_of_3000_devices_is_what_the_world_booked() {
         devices: Some(3_000),
         ..Options::new(begin())
     };
-    let begun = Instant::now();
     let mut lived = Lived::begin(options, false, memory());
     lived.take();
     for day in 1..=30 {
         let end = begin().plus(Duration::from_secs(day * 86_400));
         lived.live(end, Duration::from_secs(120), None);
-        println!(
-            "day {day}: {} pictures, {:?}",
-            lived.pictures,
-            begun.elapsed()
-        );
+        println!("day {day}: {} pictures", lived.pictures);
         for (by, worst) in compared(&mut lived) {
             println!("worst by {by}: {:.4} %", worst * 100.0);
         }

@@ -7,7 +7,7 @@ use model::usage::{HourUsage, UsageKey, UsageRow, hour_of};
 use record::usage::UsageFile;
 use serde_json::Value;
 
-use stokehold::runtime::clock;
+use crate::exec::stage::ticking;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage_facts::UsageReader;
 use table::spend::UsageStatus;
@@ -336,7 +336,7 @@ fn what_a_recorder_may_not_see_is_not_nothing() {
     assert!(rows[2]["forecast"]["mid"].is_null(), "{rows}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_session_of_the_console_reads_the_ledger_of_its_record() {
     let home = Home::new();
     let folder = ledger(&home);
@@ -346,7 +346,7 @@ async fn a_session_of_the_console_reads_the_ledger_of_its_record() {
         ..sim::world::Options::new(begin)
     };
     let world = sim::world::World::new(options).identified(session::identity());
-    let service = sim::serve::embed(Box::new(world), clock::shared(), 1.0, 1).expect("is served");
+    let service = sim::serve::embed(Box::new(world), ticking(), 1.0, 1).expect("is served");
     let mut setup = super::recorded::setup();
     setup.settings.record.enabled = true;
     setup.settings.record.dir = Some(folder.into());

@@ -6,20 +6,12 @@ mod compared;
 mod scoped;
 
 use model::base::Moment;
-use settings::{Inputs, Rulebook, Texts, load};
-use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
+use stokehold::runtime::session::{self, ClusterTarget, Demo};
 use table::Needs;
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
-    let settings = load(&Inputs::default()).expect("the defaults are right");
-    let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
-    let setup = Setup {
-        settings,
-        rulebook,
-        interactive: false,
-        every_namespace: false,
-    };
+    let setup = super::recorded::setup();
     let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
     let world = sim::world::Options {
         nodes: Some(120),

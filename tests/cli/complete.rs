@@ -1,12 +1,13 @@
 //! Completion as shells ask for it: the scripts, names of a cluster, and one that does not answer.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
+use model::base::Age;
 
 use super::simulated::Sim;
 use super::{Home, text};
+use crate::exec::command_line::SILENT;
 
 /// What may stand at the end of these words; nothing is said and it is no failure, whatever comes of it.
 fn offered(home: &Home, words: &[&str]) -> Vec<String> {
@@ -60,28 +61,25 @@ fn names_come_from_the_cluster() {
 #[test]
 fn a_cluster_that_does_not_answer_is_waited_for_two_seconds() {
     let home = Home::new();
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let server = format!("http://{}", silent.local_addr().expect("is bound"));
+    let server = format!("http://{SILENT}");
     let kubeconfig = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
          clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
     );
     let file = home.write("kubeconfig", kubeconfig).display().to_string();
-    let begun = Instant::now();
+    let begun = home.machine.now();
     let none = offered(&home, &["--kubeconfig", &file, "get", "jobs", ""]);
     assert_eq!(none, Vec::<String>::new());
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(2), "it was asked: {took:?}");
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(home.machine.now().since(begun), Age::from_seconds(2));
     // What needs no cluster asks for none, and what is wrong with a file is not said here.
-    let begun = Instant::now();
+    let begun = home.machine.now();
     assert_eq!(
         offered(&home, &["--kubeconfig", &file, "get", "que"]).len(),
         1
     );
     let broken = home.write("broken", "{").display().to_string();
     assert!(offered(&home, &["--kubeconfig", &broken, "get", "jobs", ""]).is_empty());
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert_eq!(home.machine.now(), begun, "nothing was waited for");
 }
 
 #[test]

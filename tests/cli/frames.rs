@@ -12,12 +12,13 @@ use model::plan::{Intent, Plan};
 use record::Archive;
 use settings::{Inputs, load};
 use stokehold::runtime::session::{self, ClusterTarget, Session};
-use stokehold::runtime::{clock, explanation_task, past, past_plans};
+use stokehold::runtime::{explanation_task, past, past_plans};
 use table::Facts;
 use table::timeline::Timeline;
 
 use super::recorded::setup;
 use super::{Home, text};
+use crate::exec::stage::{paused, ticking};
 
 /// Wide enough that nothing of the header gives way to a longer context.
 const SIZE: (u16, u16) = (220, 50);
@@ -210,10 +211,10 @@ fn frames_of_a_record_are_those_of_the_console_that_recorded() {
         nodes: Some(16),
         ..sim::world::Options::new(begin)
     };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let runtime = paused();
     let _within = runtime.enter();
     let world = sim::world::World::new(options).identified(session::identity());
-    let service = sim::serve::embed(Box::new(world), clock::shared(), 10.0, 1).expect("is served");
+    let service = sim::serve::embed(Box::new(world), ticking(), 10.0, 1).expect("is served");
     let home = Home::new();
     let folder: PathBuf = home.path("r");
     let target = ClusterTarget::Running(service);

@@ -8,6 +8,7 @@ mod complete;
 mod empty_root;
 mod engine;
 pub mod frames;
+mod killed_recorder;
 mod link;
 mod profiles;
 mod record_service;
@@ -29,22 +30,35 @@ mod written;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::exec::command_line::Machine;
+
+/// How long another process may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A home of its own, so that nothing of this machine's user counts.
-pub struct Home(TempDir);
+pub struct Home {
+    folder: TempDir,
+    machine: Machine,
+}
 
 impl Home {
     pub fn new() -> Self {
-        Self(TempDir::new().expect("a temporary folder"))
+        let folder = TempDir::new().expect("a temporary folder");
+        let machine = Machine::new(folder.path());
+        Self { folder, machine }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder.path().join(name)
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
@@ -58,20 +72,40 @@ impl Home {
         self.write("config/stokehold/stokehold.toml", text)
     }
 
+    /// The program as a process.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"));
         command
             .args(arguments)
             .env_clear()
-            .env("HOME", self.0.path())
+            .env("HOME", self.folder.path())
             .env("XDG_CONFIG_HOME", self.path("config"))
-            .current_dir(self.0.path());
+            .current_dir(self.folder.path());
         command
     }
 
+    /// Runs the program in this process.
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command(arguments);
-        command.stdin(Stdio::null()).output().expect("can be run")
+        self.run_with(&[], arguments)
+    }
+
+    /// The same with these environment variables.
+    fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+        let ended = self.machine.run_with(variables, arguments);
+        Output {
+            status: ExitStatus::from_raw(i32::from(ended.code) << 8),
+            stdout: ended.out.into_bytes(),
+            stderr: ended.err.into_bytes(),
+        }
+    }
+}
+
+/// Waits for another process; panics after a minute, which is for a process that has failed.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        sleep(Duration::from_millis(50));
     }
 }
 

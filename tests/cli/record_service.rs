@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Home;
+use super::{Home, until};
 
 /// A recorder of a small simulated fleet, and where it answers.
 struct Recorder(Child, String);
@@ -100,11 +99,9 @@ fn it_is_ready_once_it_writes() {
     let arguments: Vec<String> = serde_json::from_value(arguments).expect("are words");
     let recorder = Recorder::start(&home, &arguments);
     assert_eq!(recorder.ask("GET /healthz"), (200, "ok\n".to_owned()));
-    let begun = Instant::now();
-    while recorder.ask("GET /readyz").0 != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "is never ready");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    until("a recorder that is ready", || {
+        recorder.ask("GET /readyz").0 == 200
+    });
     let (code, metrics) = recorder.ask("GET /metrics");
     assert_eq!(code, 200);
     let value = |name: &str| -> f64 {
@@ -116,21 +113,16 @@ fn it_is_ready_once_it_writes() {
     assert!(value("stokehold_record_bytes_total ") > 0.0);
     assert!(value("stokehold_record_last_write_timestamp_seconds ") > 0.0);
     // Beside its own metrics stand those of the fleet, once there is a picture.
-    let begun = Instant::now();
-    loop {
+    until("metrics of the fleet", || {
         let (_, metrics) = recorder.ask("GET /metrics");
         let has = |name: &str| metrics.lines().any(|line| line.starts_with(name));
-        if has("stokehold_usage_cost_usd_total{cluster=\"demo\",recorder=")
+        let is_whole = has("stokehold_usage_cost_usd_total{cluster=\"demo\",recorder=")
             && has("stokehold_devices{cluster=")
-            && has("stokehold_queue_used_devices{cluster=")
-        {
-            let series = metrics.lines().filter(|line| !line.starts_with('#'));
-            assert!(series.count() <= 2_000);
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{metrics}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+            && has("stokehold_queue_used_devices{cluster=");
+        let series = metrics.lines().filter(|line| !line.starts_with('#'));
+        assert!(series.count() <= 2_000);
+        is_whole
+    });
     assert_eq!(recorder.ask("DELETE /metrics").0, 405);
     assert_eq!(recorder.ask("GET /etc/passwd").0, 404);
     let port = recorder.1.rsplit(':').next().expect("a port").to_owned();

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use console::view::ViewId;
 use console::{App, AppOptions, Msg, render_text};
 use model::base::Moment;
-use settings::{Inputs, Rulebook, Texts, load};
 use sim::world::{Options, World};
 use source::kubeconfig::ContextChoice;
-use stokehold::runtime::{clock, explanation_task, session};
+use stokehold::runtime::{explanation_task, session};
 use table::Facts;
+
+use crate::exec::stage::ticking;
 
 /// What must not be said by who cannot know it.
 const FALSE: &[&str] = &[
@@ -45,16 +46,9 @@ async fn seen_by(context: &str) -> Facts {
         speed: 0.0,
         ..sim::Options::default()
     };
-    let server = sim::Server::start(options, Box::new(world), clock::shared());
+    let server = sim::Server::start(options, Box::new(world), ticking());
     let _server = server.await.expect("serves");
-    let settings = load(&Inputs::default()).expect("is right");
-    let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
-    let setup = session::Setup {
-        settings,
-        rulebook,
-        interactive: false,
-        every_namespace: false,
-    };
+    let setup = super::recorded::setup();
     let choice = ContextChoice {
         kubeconfig: Some(kubeconfig),
         context: Some(context.to_owned()),
@@ -90,7 +84,7 @@ fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
     all
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_team_lead_sees_no_false_statement() {
     let facts = seen_by("sim-team").await;
     assert!(
@@ -121,7 +115,7 @@ async fn a_team_lead_sees_no_false_statement() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_user_without_rights_sees_that_nothing_is_visible() {
     let facts = seen_by("sim-nobody").await;
     assert!(

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::link::Link;
-use super::simulated::Sim;
+use super::simulated::SimProcess;
 use super::{Home, text};
 
 /// What stands in the file of a bearer token, in a proxy's address and in the environment of a credential plugin.
@@ -44,7 +44,7 @@ fn tokens(kubeconfig: &str) -> Vec<String> {
 #[test]
 fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
     let home = Home::new();
-    let (sim, prometheus) = Sim::with_prometheus(&home, "kubeconfig");
+    let (sim, prometheus) = SimProcess::with_prometheus(&home, "kubeconfig");
     let tokens = tokens(&sim.kubeconfig);
     assert_eq!(tokens.len(), 4);
     let bearer = home.write("bearer", PLANTED[0]);
@@ -166,7 +166,7 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
         said.extend_from_slice(link.text().as_bytes());
     }
     link.keys("q");
-    assert!(link.end(Duration::from_secs(10)).is_some());
+    link.end();
 
     let mut all = Vec::new();
     files(&home.path(""), &mut all);

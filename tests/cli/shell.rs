@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
 use super::link::Link;
-use super::simulated::Sim;
-use super::{Home, text};
+use super::simulated::SimProcess;
+use super::{Home, PATIENCE, text, until};
 
 /// A kubectl that writes down how it is called. It is no file of a test's own: one that was just written cannot be executed
 /// while a process that another test started meanwhile still has it open for writing.
@@ -20,7 +20,7 @@ const KUBECTL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/fake_kubec
 /// A home with that kubectl, and a cluster.
 struct Fake {
     home: Home,
-    sim: Sim,
+    sim: SimProcess,
 }
 
 impl Fake {
@@ -29,7 +29,7 @@ impl Fake {
         fs::create_dir_all(home.path("bin")).expect("can be made");
         symlink(KUBECTL, home.path("bin/kubectl")).expect("can be made");
         fs::create_dir_all(home.path("fake")).expect("can be made");
-        let sim = Sim::start(&home, "a config.yaml");
+        let sim = SimProcess::start(&home, "a config.yaml");
         Self { home, sim }
     }
 
@@ -77,14 +77,6 @@ fn nodes(link: &mut Link) {
     link.keys("6");
     link.until("NODE↑");
     link.until("▌ ●");
-}
-
-fn eventually(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is() {
-        assert!(Instant::now() < end, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -142,7 +134,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     assert!(run[7].starts_with("stokehold-shell-"), "{run:?}");
     assert_eq!(run[8..11], ["--rm", "-it", "--restart=Never"]);
     // It failed: what it may have left is removed.
-    eventually("the pod is removed", || {
+    until("the pod is removed", || {
         fake.called("delete")
             .is_some_and(|call| call.contains(&run[7]))
     });
@@ -156,7 +148,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     link.until("WAIT/RUN");
     link.keys("q");
     link.read(Duration::from_millis(300), 65_536);
-    assert_eq!(link.end(Duration::from_secs(5)), Some(0));
+    assert_eq!(link.end(), 0);
     assert!(!link.screen.screen().alternate_screen());
     let after = tcgetattr(link.pty()).expect("modes").local_modes;
     assert!(
@@ -175,7 +167,7 @@ fn a_key_at_the_end_of_a_shell_is_not_lost() {
         link.keys("S");
         link.until("the shell of the fake");
         link.keys("\n");
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         while !link.screen.screen().alternate_screen() {
             assert!(Instant::now() < end, "turn {turn}: {}", link.text());
             link.read(Duration::from_millis(1), 4_096);
@@ -194,8 +186,8 @@ fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
     link.until("the shell of the fake");
     let pid = Pid::from_raw(i32::try_from(link.child.id()).expect("a number")).expect("a process");
     kill_process(pid, Signal::TERM).expect("it runs");
-    assert_eq!(link.end(Duration::from_secs(5)), Some(130));
-    eventually("the pod is removed", || fake.called("delete").is_some());
+    assert_eq!(link.end(), 130);
+    until("the pod is removed", || fake.called("delete").is_some());
     let modes = tcgetattr(link.pty()).expect("modes").local_modes;
     assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO));
 }
@@ -261,8 +253,8 @@ fn a_port_forward_is_listed_and_ends_with_the_console() {
             }
         }
         link.read(Duration::from_millis(300), 65_536);
-        assert!(link.end(Duration::from_secs(5)).is_some());
-        eventually("the port-forward ends", || test_kill_process(pid).is_err());
+        link.end();
+        until("the port-forward ends", || test_kill_process(pid).is_err());
     }
 }
 

@@ -3,18 +3,61 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use model::base::Moment;
 use serde_json::Value;
+use sim::world::{Options, World};
 use table::Kind;
 
 use super::{Home, is_progress, text};
+use crate::exec::command_line::Cluster;
 
-/// A running `sim`; ended with the test.
+/// A simulated fleet in this process, which stands still.
 pub(super) struct Sim {
-    child: Child,
+    cluster: Cluster,
     pub(super) kubeconfig: String,
 }
 
 impl Sim {
+    pub(super) fn start(home: &Home, name: &str) -> Self {
+        Self::of_seed(home, name, 3)
+    }
+
+    pub(super) fn of_seed(home: &Home, name: &str, seed: u64) -> Self {
+        let at = Moment::parse("2026-11-21T06:40:00Z").expect("a moment");
+        let world = World::new(Options {
+            seed,
+            nodes: Some(12),
+            ..Options::new(at)
+        });
+        let cluster = home.machine.cluster(name, world, 0.0);
+        let kubeconfig = cluster.kubeconfig.clone();
+        Self {
+            cluster,
+            kubeconfig,
+        }
+    }
+
+    fn run(&self, home: &Home, command: &str, arguments: &[&str]) -> Output {
+        home.run(&[&[command, "--kubeconfig", &self.kubeconfig], arguments].concat())
+    }
+
+    pub(super) fn get(&self, home: &Home, arguments: &[&str]) -> Output {
+        self.run(home, "get", arguments)
+    }
+
+    /// From now on nothing answers.
+    fn end(self) {
+        self.cluster.end();
+    }
+}
+
+/// A running `sim`, a program of its own; ended with the test.
+pub(super) struct SimProcess {
+    child: Child,
+    pub(super) kubeconfig: String,
+}
+
+impl SimProcess {
     pub(super) fn start(home: &Home, name: &str) -> Self {
         Self::start_at(home, name, "12", "0")
     }
@@ -98,7 +141,7 @@ impl Sim {
     }
 }
 
-impl Drop for Sim {
+impl Drop for SimProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -152,7 +195,6 @@ fn every_kind_of_the_simulated_fleet_keeps_to_its_schema_and_adds_up() {
     let one = sim.get(&home, &["nodes", "no-such-node"]);
     assert_eq!(one.status.code(), Some(1));
     assert!(text(&one.stderr).contains("no nodes named `no-such-node`"));
-    assert_eq!(sim.end(), Some(0));
 }
 
 #[test]
@@ -176,7 +218,7 @@ fn rights_and_reach_have_their_codes() {
         text(&context.stderr)
     );
     let kubeconfig = sim.kubeconfig.clone();
-    assert_eq!(sim.end(), Some(0));
+    sim.end();
     let gone = home.run(&["get", "nodes", "--kubeconfig", &kubeconfig]);
     assert_eq!(gone.status.code(), Some(4));
     assert!(
@@ -195,7 +237,7 @@ fn rows(output: &Output) -> Vec<Value> {
 #[test]
 fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
     let home = Home::new();
-    let (sim, prometheus) = Sim::with_prometheus(&home, "kubeconfig");
+    let (sim, prometheus) = SimProcess::with_prometheus(&home, "kubeconfig");
     let team = |kind: &str, more: &[&str]| {
         let all = [&[kind, "--context", "sim-team", "-o", "json"], more].concat();
         sim.get(&home, &all)
@@ -356,7 +398,7 @@ fn doctor_says_what_is_reachable_allowed_and_found() {
         assert_eq!(point["mend"].is_null(), point["level"] == "ok", "{point}");
     }
     let kubeconfig = sim.kubeconfig.clone();
-    assert_eq!(sim.end(), Some(0));
+    sim.end();
     let gone = home.run(&["doctor", "--kubeconfig", &kubeconfig]);
     assert_eq!(gone.status.code(), Some(4));
     assert!(
@@ -397,7 +439,7 @@ fn without_a_terminal_one_frame_is_printed() {
 #[test]
 fn advice_comes_from_the_past_of_a_prometheus() {
     let home = Home::new();
-    let (sim, prometheus) = Sim::with_prometheus(&home, "kubeconfig");
+    let (sim, prometheus) = SimProcess::with_prometheus(&home, "kubeconfig");
     // Nothing is said where nothing is known of the last half hour.
     let blind = sim.get(&home, &["advice"]);
     assert_eq!(blind.status.code(), Some(1), "{}", text(&blind.stdout));

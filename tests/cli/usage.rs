@@ -15,13 +15,14 @@ use model::usage::{CostPart, GAP, HourRow, Span, UsageFilter, UsageFold, UsageSa
 use record::Archive;
 use record::usage::UsageFile;
 use serde_json::Value;
+use stokehold::runtime::past;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage::{UsageLedger, of_record};
-use stokehold::runtime::{clock, past};
 use tempfile::TempDir;
 
 use super::recorded::setup;
 use super::{Home, text};
+use crate::exec::stage::ticking;
 
 fn rows(file: &UsageFile) -> Vec<HourRow> {
     let span = file.extent().expect("can be read").expect("has hours");
@@ -41,7 +42,7 @@ async fn recorded(folder: &Path, span: Duration) {
         ..sim::world::Options::new(begin)
     };
     let world = sim::world::World::new(options).identified(session::identity());
-    let service = sim::serve::embed(Box::new(world), clock::shared(), 20.0, 1).expect("is served");
+    let service = sim::serve::embed(Box::new(world), ticking(), 20.0, 1).expect("is served");
     let mut setup = setup();
     setup.settings.record.enabled = true;
     setup.settings.record.dir = Some(folder.to_owned());
@@ -69,7 +70,7 @@ fn of_the_record(archive: &Archive, file: UsageFile, mut most: usize) -> UsageLe
     ledger
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_recorder_keeps_the_ledger_and_the_record_makes_the_same() {
     let folder = TempDir::new().expect("a folder");
     recorded(folder.path(), Duration::from_secs(40)).await;

@@ -20,7 +20,7 @@ use stokehold::runtime::watch::{Delivers, WatchInputs, Watcher};
 use table::notify::{DeliveryCounts, DeliveryRules};
 use table::{Facts, Scope};
 
-use super::simulated::Sim;
+use super::simulated::SimProcess;
 use super::{Home, text};
 
 /// How long something may take to come on a busy machine.
@@ -332,7 +332,7 @@ fn begun(messages: &[Value]) -> Vec<String> {
 fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
     let home = Home::new();
     // (Findings are judged by the cluster's clock: it must not stand still.)
-    let sim = Sim::start_at(&home, "kubeconfig", "40", "1");
+    let sim = SimProcess::start_at(&home, "kubeconfig", "40", "1");
     let (pager, hook) = (Receiver::new("200 OK"), Receiver::new("200 OK"));
     let (pager_url, hook_url) = (pager.url(), hook.url());
     home.settings(&format!(
@@ -400,7 +400,7 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
 #[test]
 fn a_recorder_sends_findings_as_well() {
     let home = Home::new();
-    let sim = Sim::start_at(&home, "kubeconfig", "40", "1");
+    let sim = SimProcess::start_at(&home, "kubeconfig", "40", "1");
     let hook = Receiver::new("200 OK");
     let url = hook.url();
     let arguments = [

@@ -3,13 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Home;
 use super::record_service::arguments_of;
-use super::simulated::Sim;
+use super::simulated::SimProcess;
+use super::{Home, until};
 
 fn of_the_unit() -> Vec<String> {
     arguments_of(include_str!("../../config/systemd/stokehold-watch.service"))
@@ -38,7 +37,7 @@ fn settings() -> String {
 /// Starts it on a simulated cluster with the manifest's settings and these arguments; gives the first two lines that it prints.
 fn started(arguments: &[String]) -> [String; 2] {
     let home = Home::new();
-    let sim = Sim::start(&home, "kubeconfig");
+    let sim = SimProcess::start(&home, "kubeconfig");
     home.settings(&settings());
     let folder = home.path("state").display().to_string();
     let all = arguments.iter().map(|argument| {
@@ -145,18 +144,13 @@ fn export_serves_the_metrics_of_a_recorder_and_writes_nothing() {
         "stokehold_source_age_seconds{cluster=",
         "stokehold_export_up 1",
     ];
-    let begun = Instant::now();
-    loop {
+    until("metrics of the fleet", || {
         let page = ask("/metrics");
         let has = |start: &&str| page.lines().any(|line| line.starts_with(start));
-        if wanted.iter().all(has) {
-            let samples = page.lines().filter(|line| line.starts_with("stokehold_"));
-            assert!(samples.count() <= 2_000);
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{page}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        let samples = page.lines().filter(|line| line.starts_with("stokehold_"));
+        assert!(samples.count() <= 2_000);
+        wanted.iter().all(has)
+    });
     assert!(ask("/readyz").starts_with("HTTP/1.1 200 "));
     let _ = child.kill();
     let _ = child.wait();

@@ -11,6 +11,8 @@ use plan::{ActionTarget, hold, reprioritise, resume};
 use sim::world::{Options, World};
 use source::client::{Connection, client_for as reading};
 
+use super::stage::ticking;
+
 use super::*;
 
 /// The simulated fleet; its time runs a hundred times as fast.
@@ -19,17 +21,12 @@ fn fleet() -> FaultyService {
     let mut options = Options::new(at);
     options.nodes = Some(24);
     let world = World::new(options);
-    let clock = stokehold::runtime::clock::shared();
+    let clock = ticking();
     FaultyService::new(embed(Box::new(world), clock, 100.0, 1).expect("a cluster"))
 }
 
 fn connection(road: &FaultyService) -> Connection {
-    reading(
-        road.clone(),
-        "tiny",
-        stokehold::runtime::clock::shared(),
-        [],
-    )
+    reading(road.clone(), "tiny", ticking(), [])
 }
 
 /// A job under Kueue that runs, and one that waits: `NAMESPACE/NAME` each.
@@ -71,7 +68,7 @@ fn subject(target: &ActionTarget) -> &plan::Subject {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     let road = fleet();
     let operator = Operator::new(&road);
@@ -105,7 +102,7 @@ async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     assert_eq!(spec(&target)["priority"], 4321);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_queue_is_put_on_hold_and_resumed() {
     let road = fleet();
     let operator = Operator::new(&road);
@@ -133,7 +130,7 @@ async fn a_queue_is_put_on_hold_and_resumed() {
     assert_eq!(stop(&road).await, "None");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn checks_list_what_would_fail_and_what_rbac_hides() {
     let road = fleet();
     let operator = Operator::new(&road);
@@ -178,7 +175,7 @@ async fn checks_list_what_would_fail_and_what_rbac_hides() {
     assert!(failed[1].sentence.starts_with("step 4,"), "{failed:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_read_only_session_sends_nothing_that_changes_anything() {
     let road = fleet();
     let (running, _) = workloads(&road).await;

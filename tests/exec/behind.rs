@@ -4,20 +4,14 @@ use std::collections::BTreeSet;
 
 use exec::behind::left_behind;
 
-use super::stage::{planned, pods, snapshot, world};
+use super::stage::{planned, pods, snapshot, ticking, world};
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_reports_the_remaining_pods() {
-    let clock = stokehold::runtime::clock::shared();
+    let clock = ticking();
     let service = embed(Box::new(world(1, 12, false)), clock, 0.0, 1).expect("a cluster");
-    let reader = source::client::client_for(
-        service.clone(),
-        "demo",
-        stokehold::runtime::clock::shared(),
-        [],
-    )
-    .client;
+    let reader = source::client::client_for(service.clone(), "demo", ticking(), []).client;
     let fleet = snapshot(&service);
     let node = fleet
         .workloads
@@ -55,12 +49,12 @@ async fn a_drain_reports_the_remaining_pods() {
 }
 
 /// A kind that may not be read is passed over while a name is looked for among all kinds, and named where nothing is found.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_may_not_be_read_is_no_kind_of_the_name_that_is_looked_for() {
-    let clock = stokehold::runtime::clock::shared();
+    let clock = ticking();
     let service = embed(Box::new(world(1, 12, false)), clock, 0.0, 1).expect("a cluster");
     let team = service.signed(User::Team);
-    let clock = stokehold::runtime::clock::shared();
+    let clock = ticking();
     let client = source::client::client_for(team, "demo", clock, []).client;
     let looker = exec::Looker::new(client, "nlp");
     // ClusterQueues are not a team's to read.

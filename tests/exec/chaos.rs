@@ -62,14 +62,6 @@ impl Day {
         let clock = ticking();
         let scene = Box::new(world(seed, NODES, true));
         let service = embed(scene, clock.clone(), 0.0, seed).expect("a cluster");
-        // Time stands still for as long as a thread beside the runtime works or waits, as plans and runs do: it is pushed.
-        tokio::spawn(async {
-            loop {
-                let rest = || std::thread::sleep(Duration::from_millis(2));
-                let _ = tokio::task::spawn_blocking(rest).await;
-                tokio::time::advance(Duration::from_millis(250)).await;
-            }
-        });
         let cluster = Arc::downgrade(service.cluster());
         tokio::spawn(async move {
             loop {

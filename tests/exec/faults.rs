@@ -16,7 +16,7 @@ fn failed(end: Result<RunEnd, RunError>) -> (u32, String) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_plan_is_executed_with_events_and_journal_entries() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -56,7 +56,7 @@ async fn a_plan_is_executed_with_events_and_journal_entries() {
     ));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_403_half_way_stops_and_what_was_done_can_be_taken_back() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -89,7 +89,7 @@ async fn a_403_half_way_stops_and_what_was_done_can_be_taken_back() {
     assert!(!is_suspended(&road, "a").await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn conflicts_and_a_busy_server_are_waited_out() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -120,7 +120,7 @@ async fn conflicts_and_a_busy_server_are_waited_out() {
     assert_eq!(road.writes().len(), 1, "{:?}", road.writes());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_that_has_gone_stops_the_run() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -148,7 +148,7 @@ async fn an_object_that_has_gone_stops_the_run() {
     drop(again);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fleet_that_has_changed_since_stops_the_run_where_it_has() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -217,7 +217,7 @@ async fn a_server_that_dies_and_comes_back_is_waited_for_and_nothing_is_done_twi
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_two_concurrent_operators_one_fails_with_a_reason() {
     let road = tiny();
     let (first, second) = (Operator::new(&road), Operator::new(&road));
@@ -271,7 +271,7 @@ fn evictions(names: &[&str]) -> Plan {
     plan
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_blocked_eviction_waits_while_others_go_on() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -312,7 +312,7 @@ async fn a_blocked_eviction_waits_while_others_go_on() {
     assert!(refused >= 1, "the budget has refused");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_journal_that_cannot_be_written_sends_nothing() {
     let road = tiny();
     let operator = Operator::new(&road);
@@ -325,7 +325,7 @@ async fn a_journal_that_cannot_be_written_sends_nothing() {
     assert!(road.writes().is_empty() && !is_suspended(&road, "a").await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stop_comes_after_the_step_under_way_and_the_run_goes_on_later() {
     let road = tiny();
     let operator = Operator::new(&road);

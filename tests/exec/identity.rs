@@ -7,7 +7,7 @@ use model::base::Exit;
 use model::plan::{Intent, RefusalCode};
 use stokehold::runtime::action_service::{ActionService, unwatched};
 
-use super::stage::{begin, settings, world};
+use super::stage::{begin, host, settings, world};
 use super::*;
 
 /// One simulated cluster under the name that all of them have.
@@ -19,7 +19,7 @@ fn action_service(folder: &std::path::Path, identity: u64) -> ActionService {
     let world = world(1, 14, false).identified(identity);
     let clock = Arc::new(begin);
     let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
-    ActionService::on_simulated(&settings, "demo", service)
+    ActionService::on_simulated(&host(), &settings, "demo", service)
 }
 
 /// Writes a run that is over into a journal: it suspended a job.
@@ -65,7 +65,7 @@ async fn names(action_service: &ActionService) -> Vec<String> {
     .collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let journal = Journal::new(folder.path());
@@ -104,7 +104,7 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
     assert!(refused.message.contains("is a run on demo"), "{refused}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_is_taken_back_once() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let journal = Journal::new(folder.path());
@@ -132,7 +132,7 @@ async fn a_run_is_taken_back_once() {
     assert!(again("r3").await.contains("r3 was undone by r4"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_name_that_is_no_run_opens_nothing() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let state = folder.path().join("state");

@@ -10,7 +10,7 @@ use stokehold::runtime::connection::{Connections, Open, Opened};
 use stokehold::runtime::effects::{deliver, message, perform};
 use stokehold::runtime::session::{self, ClusterTarget};
 
-use super::stage::{settings, setup};
+use super::stage::{settings, setup, ticking};
 use super::*;
 
 /// The screen of these tests.
@@ -66,7 +66,7 @@ impl Keyboard {
         app.picture([Msg::Resize(SIZE.0, SIZE.1)]);
         let mut keyboard = Self {
             app,
-            connections: Connections::begin(open),
+            connections: Connections::begin(open, ticking()),
             ahead: Duration::ZERO,
             has_left: false,
             _folder: None,

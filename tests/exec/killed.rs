@@ -13,7 +13,7 @@ fn is_locked(error: &impl std::fmt::Debug) -> bool {
     format!("{error:?}").contains("locked: another process carries out this run")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
     let mut dice = rand_pcg::Pcg64Mcg::seed_from_u64(11);
     for case in 0..100 {

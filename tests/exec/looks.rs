@@ -58,7 +58,7 @@ fn in_cents(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_needs_no_reading_asks_no_exporter_and_prints_the_same() {
     let service = still();
     let (whole, all) = counted(&service, &Needs::everything()).await;
@@ -107,7 +107,7 @@ async fn what_needs_no_reading_asks_no_exporter_and_prints_the_same() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn nodes_alone_are_not_a_list_of_every_kind() {
     let service = still();
     let needs = Needs::of(&query(Kind::Nodes, None), Format::Table);
@@ -120,7 +120,7 @@ async fn nodes_alone_are_not_a_list_of_every_kind() {
     assert!(audit.request_count("WATCH nodes") + audit.request_count("GET nodes") > 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn what_the_engine_decides_by_needs_no_exporter() {
     let service = still();
     let (whole, _) = counted(&service, &Needs::everything()).await;
@@ -139,7 +139,7 @@ async fn what_the_engine_decides_by_needs_no_exporter() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_hung_exporter_holds_no_look_up_and_is_named() {
     let service = still();
     let whole = look(&service, &Needs::everything()).await;
@@ -154,7 +154,7 @@ async fn a_hung_exporter_holds_no_look_up_and_is_named() {
         hung: vec![pod.clone()],
         ..InjectedFaults::default()
     });
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     let facts = look(
         &service,
         &Needs::of(&query(Kind::Devices, None), Format::Table),

@@ -4,6 +4,7 @@ mod actions;
 mod behind;
 mod chaos;
 mod churn;
+pub mod command_line;
 mod commands;
 mod compile_fail;
 mod faults;
@@ -21,7 +22,7 @@ mod rewind;
 #[path = "../sim/scene.rs"]
 mod scene;
 mod sigkill;
-mod stage;
+pub mod stage;
 mod unblock;
 
 use std::sync::{Arc, Mutex};
@@ -193,7 +194,7 @@ struct Operator {
 
 impl Operator {
     fn new(road: &FaultyService) -> Self {
-        Self::at(road, stokehold::runtime::clock::shared())
+        Self::at(road, stage::ticking())
     }
 
     /// One whose machine has this clock.
@@ -227,7 +228,7 @@ impl Operator {
             writer: &writer,
             journal: &self.journal,
             local: "tester".into(),
-            clock: &stokehold::runtime::clock::now,
+            clock: &stage::begin,
             progress: watch::Sender::new(None),
             stop,
         };
@@ -237,7 +238,7 @@ impl Operator {
     /// Carries out a plan; the run's name and its end.
     async fn carry_out(&self, plan: Plan) -> (String, Result<RunEnd, RunError>) {
         let approved = self.approve(plan);
-        let run = name_of_run(stokehold::runtime::clock::now());
+        let run = name_of_run(stage::begin());
         let (_stop, stopped) = watch::channel(false);
         let end = self
             .hands(stopped, async |hands| {

@@ -6,17 +6,10 @@ use console::KeyPress;
 use engine::snapshot::{Status, System};
 use model::plan::Intent;
 use sim::change::Resource;
-use sim::world::World;
 
 use super::keyboard::Keyboard;
-use super::stage::{self, begin, pods, world};
+use super::stage::{self, begin, cluster, pods, ticking, world};
 use super::*;
-
-/// A fleet on this machine's clock, which runs fast once it is told to act.
-fn fleet(world: World, speed: f64) -> Service {
-    let clock = stokehold::runtime::clock::shared();
-    embed(Box::new(world), clock, speed, 1).expect("a cluster")
-}
 
 fn object(service: &Service, resource: Resource, at: (&str, &str)) -> Value {
     let found = service.cluster().get(resource, at.0, at.1);
@@ -51,9 +44,9 @@ async fn stand_on(keyboard: &mut Keyboard, view: char, name: &str) {
         .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn every_action_from_the_keyboard_and_back() {
-    let service = fleet(world(1, 24, false), 20.0);
+    let service = cluster(world(1, 24, false), ticking());
     let mut keyboard = Keyboard::open(&service, &[]).await;
     let fleet = stage::snapshot(&service);
     let is_kueue = |work: &&engine::snapshot::Workload| {
@@ -152,34 +145,35 @@ async fn every_action_from_the_keyboard_and_back() {
     };
     let waiting = fleet.workloads.iter().filter(is_kueue);
     let waiting = waiting.filter(|work| work.status == Status::Waiting);
-    let mut runs = 8;
-    if let Some(big) = waiting
+    let big = waiting
         .filter(waited)
         .filter(admits)
         .max_by_key(|work| work.device_count())
-    {
-        stand_on(&mut keyboard, '5', &big.key.key.name).await;
-        act(&mut keyboard, "A", "start").await;
-        let now = stage::snapshot(&service);
-        let found = now.workloads.iter().find(|work| work.key == big.key);
-        assert!(found.is_none_or(|work| work.status == Status::Running));
-        undo(&mut keyboard, "start").await;
-        runs += 2;
-    }
+        .expect("a job waits that starts once others leave");
+    stand_on(&mut keyboard, '5', &big.key.key.name).await;
+    keyboard.press("A");
+    keyboard.sees("PLAN  start").await;
+    keyboard.begin().await;
+    // It has resumed what it suspended and put the priority back itself.
+    keyboard.sees("left no change: nothing to undo").await;
+    keyboard.press("\u{1b}");
+    let now = stage::snapshot(&service);
+    let found = now.workloads.iter().find(|work| work.key == big.key);
+    let status = found.map(|work| work.status);
+    assert_eq!(status, Some(Status::Running), "{}", big.key);
 
     // The runs stand in `9 plans`, the latest first; from there they are undone too.
     keyboard.press("9");
     keyboard.sees("undo hold").await;
     let told = &keyboard.app.facts().acts.runs;
-    assert_eq!(told.len(), runs, "{told:?}");
+    assert_eq!(told.len(), 9, "{told:?}");
     assert!(begin() < service.cluster().now());
-    tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 /// What another program of the same user does is among the runs, without a key.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn what_another_program_does_is_among_the_runs() {
-    let service = fleet(world(1, 24, false), 20.0);
+    let service = cluster(world(1, 24, false), ticking());
     let folder = tempfile::TempDir::new().expect("a folder");
     let mut one = Keyboard::open_with(&service, &[], folder.path()).await;
     assert!(one.app.facts().acts.runs.is_empty());

@@ -1,6 +1,6 @@
 //! The program itself on a simulated cluster that is served over HTTPS by the test: so the server's audit is at hand.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use exec::runs;
@@ -8,7 +8,7 @@ use sim::change::Resource;
 use sim::{Options, Running, Server};
 use tokio::process::{Child, Command};
 
-use super::stage::world;
+use super::stage::{begin, world};
 use super::*;
 
 /// A simulated cluster over HTTPS, and a home from which the program is run.
@@ -27,15 +27,10 @@ impl Bench {
             speed,
             ..Options::default()
         };
-        let clock = stokehold::runtime::clock::shared();
+        let clock = Arc::new(begin);
         let scene = Box::new(world(1, nodes, false));
         let running = Server::start(options, scene, clock).await.expect("serves");
         Self { running, home }
-    }
-
-    /// The home from which it is run.
-    pub fn home(&self) -> &Path {
-        self.home.path()
     }
 
     fn journal(&self) -> Journal {

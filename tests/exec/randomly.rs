@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use sim::audit::AuditEntry;
 
 use super::keyboard::Keyboard;
-use super::stage::world;
+use super::stage::{ticking, world};
 use super::*;
 
 /// Keys of a session.
@@ -81,14 +81,13 @@ async fn type_all(
     (views, capitals)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn ten_thousand_keys_change_nothing_without_the_right_and_something_with_it() {
-    let clock = stokehold::runtime::clock::shared;
     for (user, flags, writes) in [
         (User::Viewer, &[("--readonly", "write", "false")][..], false),
         (User::Admin, &[("--write", "write", "true")][..], true),
     ] {
-        let service = embed(Box::new(world(1, 12, true)), clock(), 1.0, 1).expect("a cluster");
+        let service = embed(Box::new(world(1, 12, true)), ticking(), 1.0, 1).expect("a cluster");
         let (views, capitals) = type_all(&service.clone().signed(user), flags).await;
         let audit = service.cluster().audit();
         let words = |entry: &AuditEntry| format!("{} {} {}", entry.method, entry.path, entry.code);

@@ -2,21 +2,15 @@
 
 use std::path::Path;
 
-use model::base::Moment;
 use record::Archive;
 
 use super::keyboard::Keyboard;
-use super::stage::world;
+use super::stage::{ticking, world};
 use super::*;
 
 /// A simulated cluster that lives ten times as fast as we do.
 fn cluster() -> Service {
-    let clock = source_clock();
-    embed(Box::new(world(1, 12, true)), clock, 10.0, 1).expect("a cluster")
-}
-
-fn source_clock() -> Arc<dyn Fn() -> Moment + Send + Sync> {
-    stokehold::runtime::clock::shared()
+    embed(Box::new(world(1, 12, true)), ticking(), 10.0, 1).expect("a cluster")
 }
 
 /// A console that records what it reads into this directory, or looks for a record there.
@@ -29,7 +23,7 @@ async fn console(service: &Service, folder: &Path, enabled: &str) -> Keyboard {
     Keyboard::open(service, &flags).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_live_console_goes_into_its_record_and_back() {
     let service = cluster();
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -111,7 +105,7 @@ async fn a_live_console_goes_into_its_record_and_back() {
     assert!(!keyboard.app.is_rewound());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_console_without_a_record_says_how_to_get_one() {
     let service = cluster();
     let folder = tempfile::TempDir::new().expect("a folder");

@@ -15,6 +15,7 @@ use plan::{self, Author};
 use settings::{Rulebook, Settings, Texts};
 use sim::world::{Options, World};
 use source::api_stats::Clock;
+use stokehold::runtime::host::{Folders, Host, Terminals};
 use stokehold::runtime::rehearsal::picture_of;
 use stokehold::runtime::session::Setup;
 
@@ -29,6 +30,25 @@ pub fn begin() -> Moment {
 pub fn ticking() -> Clock {
     let start = tokio::time::Instant::now();
     Arc::new(move || begin().plus(start.elapsed()))
+}
+
+/// A runtime whose time is paused: it passes only while work waits.
+pub fn paused() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build();
+    runtime.expect("a runtime")
+}
+
+/// A host without an environment or a home directory, whose clock stands still while tokio's does.
+pub fn host() -> Host {
+    Host {
+        clock: ticking(),
+        variables: Arc::default(),
+        folders: Folders::default(),
+        terminal: Terminals::default(),
+        transport: None,
+        runtime: None,
+    }
 }
 
 /// Settings with these flags (flag, key, value).
@@ -51,6 +71,7 @@ pub fn setup(settings: Settings) -> Setup {
         rulebook,
         interactive: false,
         every_namespace: false,
+        host: host(),
     }
 }
 

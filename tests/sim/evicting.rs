@@ -13,7 +13,7 @@ async fn evict(service: &Service, pod: &str, options: Value) -> TestResponse {
     post(service, &format!("{PODS}/{pod}/eviction"), &body).await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_budget_allows_one_and_refuses_the_next() {
     let service = cluster();
     let dry = evict(&service, "serve-0", json!({"dryRun": ["All"]})).await;
@@ -69,7 +69,7 @@ async fn a_budget_allows_one_and_refuses_the_next() {
     assert_eq!(evict(&service, "serve-0", json!({})).await.code, 201);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pods_that_are_done_and_pods_without_budget_go() {
     let service = cluster();
     patch(
@@ -98,7 +98,7 @@ async fn pods_that_are_done_and_pods_without_budget_go() {
     assert_eq!(free.code, 201);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unready_pod_goes_when_the_healthy_suffice() {
     let service = cluster();
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
@@ -121,7 +121,7 @@ async fn an_unready_pod_goes_when_the_healthy_suffice() {
     assert_eq!(evict(&service, "serve-1", json!({})).await.code, 429);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_budgets_are_one_too_many() {
     let service = cluster();
     let second = json!({"metadata": {"name": "second"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "serve"}}}});
@@ -152,7 +152,7 @@ async fn two_budgets_are_one_too_many() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn guards_hold_and_malformed_evictions_are_refused() {
     let service = cluster();
     let wrong = evict(

@@ -94,7 +94,7 @@ fn fleet() -> Service {
     embed(Box::new(world), clock, 0.0, 7).expect("a cluster")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_kind_is_discovered_listed_and_printed() {
     let service = fleet();
     for (version, plural, columns) in KINDS {
@@ -140,7 +140,7 @@ async fn every_kind_is_discovered_listed_and_printed() {
     assert_eq!(groups.len(), many);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_user_reads_what_its_role_says() {
     let service = fleet();
     let (viewer, team, nobody) = (
@@ -167,7 +167,7 @@ async fn each_user_reads_what_its_role_says() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn slices_are_selected_by_their_node() {
     let service = fleet();
     let path = "/apis/resource.k8s.io/v1/resourceslices";
@@ -179,7 +179,7 @@ async fn slices_are_selected_by_their_node() {
 }
 
 /// What plans send: a JSON Patch that tests the uid, and a command.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_plans_write_is_carried_out() {
     let service = fleet();
     let job = "/apis/kubeflow.org/v1/namespaces/speech/pytorchjobs/wav2vec-ft";

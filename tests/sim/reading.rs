@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{cluster, get, names, pass, patch, post, send, table};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn lists_are_lists_of_their_kind_at_one_revision() {
     let service = cluster();
     let list = get(&service, "/api/v1/pods").await.json();
@@ -34,7 +34,7 @@ async fn lists_are_lists_of_their_kind_at_one_revision() {
     assert_eq!(empty["items"], json!([]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn selectors_select_and_say_what_they_cannot() {
     let service = cluster();
     for (query, found) in [
@@ -78,7 +78,7 @@ async fn selectors_select_and_say_what_they_cannot() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pages_show_one_moment_and_expire() {
     let service = cluster();
     let first = get(&service, "/api/v1/pods?limit=2").await.json();
@@ -127,7 +127,7 @@ async fn pages_show_one_moment_and_expire() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_page_offers_to_go_on_inconsistently() {
     let options = sim::Options {
         retention: 1,
@@ -165,7 +165,7 @@ async fn an_expired_page_offers_to_go_on_inconsistently() {
     running.shutdown().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tables_carry_columns_cells_and_metadata() {
     let service = cluster();
     let nodes = table(&service, "/api/v1/nodes").await;
@@ -243,7 +243,7 @@ async fn tables_carry_columns_cells_and_metadata() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn metadata_alone_and_yaml_are_offered() {
     let service = cluster();
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -289,7 +289,7 @@ async fn metadata_alone_and_yaml_are_offered() {
     assert_eq!(told.headers["content-type"], "application/json");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn not_found_responses_equal_those_of_the_real_server() {
     let service = cluster();
     let missing = get(&service, "/api/v1/namespaces/nlp/pods/nope").await;
@@ -333,7 +333,7 @@ async fn not_found_responses_equal_those_of_the_real_server() {
     assert_eq!(date, "Sat, 21 Nov 2026 08:00:00 GMT");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn discovery_names_every_resource_plain_and_aggregated() {
     let service = cluster();
     let plain = get(&service, "/api/v1").await.json();
@@ -393,7 +393,7 @@ async fn discovery_names_every_resource_plain_and_aggregated() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn logs_are_cut_and_explained() {
     let service = cluster();
     let log = "/api/v1/namespaces/nlp/pods/serve-0/log";
@@ -435,7 +435,7 @@ async fn logs_are_cut_and_explained() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn proxies_reach_exporters_and_nothing_else() {
     let service = cluster();
     let pods = "/api/v1/namespaces/monitoring/pods";
@@ -485,7 +485,7 @@ async fn proxies_reach_exporters_and_nothing_else() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_clusters_of_one_seed_give_the_same_bytes() {
     let (one, other) = (cluster(), cluster());
     for service in [&one, &other] {

@@ -19,7 +19,7 @@ async fn may(service: &Service, verb: &str, resource: &str, namespace: &str) -> 
     told.json()["status"]["allowed"] == true
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_token_it_is_401_with_a_status() {
     let service = Service::new(cluster().cluster().clone());
     let told = get(&service, "/api/v1/nodes").await;
@@ -54,7 +54,7 @@ async fn without_a_token_it_is_401_with_a_status() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_context_may_what_it_should() {
     let service = cluster();
     let team = as_user(&service, User::Team);
@@ -125,7 +125,7 @@ async fn each_context_may_what_it_should() {
     assert!(may(&service, "delete", "nodes", "").await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn self_reviews_answer_in_protocol_buffers_too() {
     let service = as_user(&cluster(), User::Team);
     // What kubectl's typed client sends for `auth can-i list pods -n nlp`.
@@ -156,7 +156,7 @@ async fn self_reviews_answer_in_protocol_buffers_too() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn rules_and_identity_reviews_are_answered() {
     let service = cluster();
     let team = as_user(&service, User::Team);
@@ -202,7 +202,7 @@ async fn rules_and_identity_reviews_are_answered() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_admin_may_be_anyone() {
     let service = cluster();
     let asked = |user: User, headers: &'static [(&'static str, &'static str)]| {

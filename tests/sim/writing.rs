@@ -6,7 +6,7 @@ use super::{cluster, get, pass, patch, post, send};
 
 const NODE: &str = "/api/v1/nodes/gpu-a";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cordon_is_a_strategic_merge_patch() {
     let service = cluster();
     let before = get(&service, NODE).await.json();
@@ -45,7 +45,7 @@ async fn a_cordon_is_a_strategic_merge_patch() {
     assert!(back["spec"].get("unschedulable").is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn json_patch_guards_with_test() {
     let service = cluster();
     let guarded = |uid: &str| {
@@ -87,7 +87,7 @@ async fn json_patch_guards_with_test() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_old_revision_conflicts() {
     let service = cluster();
     let mut node = get(&service, NODE).await.json();
@@ -122,7 +122,7 @@ async fn an_old_revision_conflicts() {
     assert_eq!(put(&node).await.code, 409);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn status_and_spec_are_written_apart() {
     let service = cluster();
     let body =
@@ -152,7 +152,7 @@ async fn status_and_spec_are_written_apart() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn objects_are_created_with_what_the_server_sets() {
     let service = cluster();
     let path = "/api/v1/namespaces/nlp/configmaps";
@@ -236,7 +236,7 @@ async fn objects_are_created_with_what_the_server_sets() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pods_leave_with_grace() {
     let service = cluster();
     let path = "/api/v1/namespaces/nlp/pods/serve-2";
@@ -317,7 +317,7 @@ async fn pods_leave_with_grace() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn workloads_scale() {
     let service = cluster();
     let path = "/apis/apps/v1/namespaces/nlp/replicasets/serve/scale";
@@ -356,7 +356,7 @@ async fn workloads_scale() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn finalizers_hold_until_the_last_is_gone() {
     let service = cluster();
     let path = "/api/v1/namespaces/nlp/configmaps";

@@ -106,6 +106,7 @@ fn settings(data: &[u8]) -> u64 {
             .map(|(key, value)| ("--flag".to_owned(), key, value))
             .collect(),
         home: None,
+        state: None,
     };
     let shape = Shape::default();
     match settings::load(&inputs) {
