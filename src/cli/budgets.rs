@@ -60,7 +60,7 @@ pub(super) fn get(
     let (states, now) = match all.is_empty() {
         true => (Vec::new(), at.host.now()),
         false => {
-            let (file, _) = ledger(at, |now| {
+            let (file, _) = ledger(at, err, |now| {
                 let now = back_from(get.past.at, now);
                 let from = all.iter().map(|budget| budget.looks_at(now).from).min();
                 let hour = hour_of(now);

@@ -126,7 +126,7 @@ pub(super) fn run(
         return report(at, flags, out, err);
     }
     let basis = cost_basis(&at.settings)?;
-    let (file, _) = ledger(at, |now| {
+    let (file, _) = ledger(at, err, |now| {
         let then = back_from(cost.at, now);
         let (this, before) = cost.period.spans(then, &basis.zone.zone);
         Span {
@@ -217,7 +217,7 @@ fn report(
         let message = "-o focus lists unallocated devices in their own rows: leave out --idle";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, context) = ledger(at, |_| span)?;
+    let (file, context) = ledger(at, err, |_| span)?;
     // A month that is not over is observed up to now.
     let bounds = ends(&file)?;
     let now = bounds.map_or(at.host.now(), |(_, end)| end.max(at.host.now()));

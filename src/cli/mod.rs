@@ -268,7 +268,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             budgets::get(&past(get.past.clone(), 0.0)?, get, out, err)
         }
         Some(Command::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
-        Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out),
+        Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
         Some(Command::Get(get)) => get::run(&cluster_or_past(&get.past)?, get, out, err),
         Some(Command::Record(record)) => {
             let target = match record.fleet() {

@@ -61,7 +61,7 @@ pub(super) fn run(
             from: to - LOOKS_BACK_HOURS,
             to,
         };
-        let (file, _) = ledger(at, |_| span)?;
+        let (file, _) = ledger(at, err, |_| span)?;
         let unread = |fault: ::record::usage::UsageFault| failed(fault.to_string());
         let (told, _) = seen(&file, span, facts.now).map_err(unread)?;
         let rows = file.rows(span, &UsageFilter::default()).map_err(unread)?;

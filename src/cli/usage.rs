@@ -55,6 +55,7 @@ const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// There is none, or it cannot be read.
 pub(super) fn ledger(
     at: &Situation,
+    err: &mut dyn Write,
     looks_at: impl FnOnce(Moment) -> Span,
 ) -> Result<(UsageFile, Option<String>), Failure> {
     let FactsSource::Record(moment) = &at.target else {
@@ -63,7 +64,7 @@ pub(super) fn ledger(
     };
     let path = match records::place(moment, &at.settings) {
         Ok(path) => path,
-        Err(failure) => return from_prometheus(at, moment, looks_at)?.ok_or(failure),
+        Err(failure) => return from_prometheus(at, err, moment, looks_at)?.ok_or(failure),
     };
     let is_none = match Archive::open(&path) {
         Err(RecordFault::Empty(_)) => true,
@@ -72,7 +73,7 @@ pub(super) fn ledger(
     };
     if is_none
         && matches!(UsageFile::open_to_read(&path), Err(UsageFault::Absent(_)))
-        && let Some(told) = from_prometheus(at, moment, looks_at)?
+        && let Some(told) = from_prometheus(at, err, moment, looks_at)?
     {
         return Ok(told);
     }
@@ -90,7 +91,7 @@ pub(super) fn ledger(
                     now.rfc3339(),
                     end.rfc3339()
                 );
-                out::print_message(&mut std::io::stderr(), &words);
+                out::print_message(err, &words);
             }
         },
     )
@@ -98,6 +99,7 @@ pub(super) fn ledger(
 
 fn from_prometheus(
     at: &Situation,
+    err: &mut dyn Write,
     moment: &RecordMoment,
     looks_at: impl FnOnce(Moment) -> Span,
 ) -> Result<Option<(UsageFile, Option<String>)>, Failure> {
@@ -119,7 +121,7 @@ fn from_prometheus(
         if !at.quiet {
             let words =
                 format!("there is no usage ledger on this machine: hours are read from {name}");
-            out::print_message(&mut std::io::stderr(), &words);
+            out::print_message(err, &words);
         }
         (file, context)
     }))
@@ -161,8 +163,12 @@ const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round
   FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
 
 /// Runs `usage`.
-pub(super) fn run(at: &Situation, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let (file, _) = ledger(at, |now| day_before(now, now))?;
+pub(super) fn run(
+    at: &Situation,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let (file, _) = ledger(at, err, |now| day_before(now, now))?;
     let mut text = format!("{}\n\n", file.path().display());
     match ends(&file)? {
         Some((from, until)) => text.push_str(&format!(
@@ -217,7 +223,7 @@ pub(super) fn get(
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let (file, _) = ledger(at, |now| {
+    let (file, _) = ledger(at, err, |now| {
         let to = back_from(get.to, now);
         match get.from {
             Some(from) => day_before(back_from(Some(from), now).plus(DAY), to),

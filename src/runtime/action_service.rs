@@ -1,7 +1,6 @@
 //! Action service: plans and carries out actions on one cluster. The only place that turns settings into a grant, and a grant
 //! into a client that can write.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +92,7 @@ impl ActionService {
             right,
             kubectl,
             clock: host.clock.clone(),
-            local: local_name(host),
+            local: host.user_name(),
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
@@ -120,7 +119,7 @@ impl ActionService {
             right,
             kubectl: None,
             clock: host.clock.clone(),
-            local: local_name(host),
+            local: host.user_name(),
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
@@ -579,38 +578,7 @@ fn doubt(why: Option<&str>) -> String {
     )
 }
 
-/// User name on the host, from the environment; `unknown` where it has none.
-fn local_name(host: &Host) -> String {
-    ["USER", "LOGNAME", "USERNAME"]
-        .iter()
-        .find_map(|name| host.variable(name)?.into_string().ok())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
-}
-
 /// Channels for a run without an observer: progress is dropped, and it is never stopped.
 pub fn unwatched() -> (watch::Sender<Option<Progress>>, watch::Receiver<bool>) {
     (watch::Sender::new(None), watch::channel(false).1)
-}
-
-/// Runs `work`; the first interrupt stops it after its current step, the second one at once.
-///
-/// # Errors
-/// Those of `work`; interrupted twice.
-pub async fn interruptible<T>(
-    stop: watch::Sender<bool>,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let mut work = std::pin::pin!(work);
-    tokio::select! {
-        end = &mut work => return end,
-        heard = tokio::signal::ctrl_c() => if heard.is_err() {
-            return work.await;
-        }
-    }
-    stop.send_replace(true);
-    tokio::select! {
-        end = &mut work => end,
-        _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
-    }
 }

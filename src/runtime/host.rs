@@ -121,6 +121,15 @@ impl Host {
         Arc::new(move |name| variables.get(OsStr::new(name)).cloned())
     }
 
+    /// The user's name, from the environment; `unknown` where it has none.
+    pub fn user_name(&self) -> String {
+        ["USER", "LOGNAME", "USERNAME"]
+            .iter()
+            .find_map(|name| self.variable(name)?.into_string().ok())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "unknown".to_owned())
+    }
+
     /// Runs async work to its end.
     ///
     /// # Errors

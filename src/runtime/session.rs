@@ -17,7 +17,6 @@ use settings::{Rulebook, Settings};
 use sim;
 use source::client::{Connection, connect};
 use source::kubeconfig::ContextChoice;
-use source::kubernetes::Namespaces;
 use source::scrape_coverage::Reach;
 use source::{self, Sources, StartOptions};
 use table::explanations::JobExplanations;
@@ -39,7 +38,7 @@ use super::reading::Reading;
 use super::rewind::PastRecord;
 pub use super::simulated::Demo;
 use super::simulated::{self, KeptFleet, embedded, simulated};
-use super::source_options::{prometheus, proxied, scrape};
+use super::source_options::{namespaces, prometheus, proxied, scrape};
 use super::store::{self, JUDGING, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
 use super::usage_facts;
@@ -49,9 +48,6 @@ const BACKLOG: usize = 256;
 
 /// Why a session without a console has no record.
 const UNRECORDED: &str = "no record belongs to this";
-
-/// Most namespaces with a watch each.
-const MOST_NAMESPACES: usize = 12;
 
 /// The cluster to open.
 #[derive(Clone, Debug)]
@@ -325,19 +321,7 @@ pub(super) fn start(
     if one_look {
         connection.stats.pin();
     }
-    let namespaces = match setup.settings.scope.namespaces.as_slice() {
-        [first, ..] if setup.every_namespace => Namespaces::All {
-            otherwise: first.clone(),
-        },
-        [one] => Namespaces::One(one.clone()),
-        // For more than these all namespaces are watched and the rows filtered: that costs less than a watch for each.
-        several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
-            Namespaces::Several(several.to_vec())
-        }
-        _ => Namespaces::All {
-            otherwise: connection.namespace.clone(),
-        },
-    };
+    let namespaces = namespaces(setup, &connection.namespace);
     let (out, seen) = mpsc::channel(BACKLOG);
     let ledger = demo.then(|| {
         past.as_ref()

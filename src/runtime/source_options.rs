@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use settings::{ScrapeMode, Settings};
+use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
 use source::scrape::{Endpoint, Mode, ScrapeOptions};
@@ -79,5 +80,25 @@ pub(super) fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
         in_flight: settings.scrape.in_flight.get() as usize,
         timeout: settings.scrape.timeout.duration(),
         endpoints: endpoints.collect(),
+    }
+}
+
+/// Most namespaces with a watch each.
+const MOST_NAMESPACES: usize = 12;
+
+/// The namespaces to watch; `own` is that of the context.
+pub(super) fn namespaces(setup: &Setup, own: &str) -> Namespaces {
+    match setup.settings.scope.namespaces.as_slice() {
+        [first, ..] if setup.every_namespace => Namespaces::All {
+            otherwise: first.clone(),
+        },
+        [one] => Namespaces::One(one.clone()),
+        // For more than these all namespaces are watched and the rows filtered: that costs less than a watch for each.
+        several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
+            Namespaces::Several(several.to_vec())
+        }
+        _ => Namespaces::All {
+            otherwise: own.to_owned(),
+        },
     }
 }

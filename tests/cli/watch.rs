@@ -357,14 +357,13 @@ fn a_watcher_that_is_killed_goes_on_without_sending_anything_twice() {
         "{sent:?}"
     );
     // Another on the same directory would send everything once more.
-    let arguments = ["watch", "--kubeconfig", &sim.kubeconfig, "--dir", "state"];
+    let state = home.path("state").display().to_string();
+    let arguments = ["watch", "--kubeconfig", &sim.kubeconfig, "--dir", &state];
     let other = home.run(&arguments);
     assert_eq!(other.status.code(), Some(1));
     let said = text(&other.stderr);
-    assert!(
-        said.contains("another process watches with state"),
-        "{said}"
-    );
+    let words = format!("another process watches with {state}");
+    assert!(said.contains(&words), "{said}");
     // The last outcome is on disk before the next message goes out.
     let settled = watch.metric("stokehold_notify_waiting_messages{");
     assert!(
@@ -429,7 +428,8 @@ fn a_recorder_sends_findings_as_well() {
     assert_eq!(child.wait().expect("ends").code(), Some(0));
     assert!(home.path("record/watch/notified.json").is_file());
     // The record is whole all the same.
-    let read = home.run(&["get", "nodes", "--record", "record", "-o", "name"]);
+    let record = home.path("record").display().to_string();
+    let read = home.run(&["get", "nodes", "--record", &record, "-o", "name"]);
     assert_eq!(
         text(&read.stdout).lines().count(),
         40,

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::runtime::action_service::{ActionService, interruptible};
+use crate::runtime::action_service::ActionService;
 use crate::runtime::aftermath::Outcome;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
@@ -514,5 +514,27 @@ fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Op
         StepStatus::Finished(StepResult::Already) => Some(format!("nothing to do: {words}")),
         StepStatus::Finished(StepResult::Left) => Some(format!("left undone: {words}")),
         StepStatus::Finished(StepResult::Failed) => Some(format!("failed: {words}")),
+    }
+}
+
+/// Runs `work`; the first interrupt stops it after its current step, the second one at once.
+///
+/// # Errors
+/// Those of `work`; interrupted twice.
+async fn interruptible<T>(
+    stop: watch::Sender<bool>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        end = &mut work => return end,
+        heard = tokio::signal::ctrl_c() => if heard.is_err() {
+            return work.await;
+        }
+    }
+    stop.send_replace(true);
+    tokio::select! {
+        end = &mut work => end,
+        _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
     }
 }
