@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use model::base::{Moment, SmallSort};
 use source::local::{make_folder, private};
 
+use super::blocking;
 use super::record::{Line, Record};
 use super::run::is_name_of_run;
 
@@ -373,9 +374,9 @@ impl JournalWriter {
             .map_err(io::Error::other)
             .map_err(fault(&self.path, "written"))?;
         text.push(b'\n');
-        self.file
-            .write_all(&text)
-            .and_then(|()| self.file.sync_data())
+        let file = &mut self.file;
+        // A disk may take long to sync: the screen is still drawn meanwhile.
+        blocking(|| file.write_all(&text).and_then(|()| file.sync_data()))
             .map_err(fault(&self.path, "written"))?;
         if over {
             // A finished run cannot be resumed, so it needs no lock.

@@ -4,6 +4,7 @@
 //! sent, and its answer after. An interrupted run is resumed from the journal.
 
 pub mod behind;
+mod blocking;
 pub mod check;
 pub mod command;
 pub mod gate;
@@ -23,6 +24,7 @@ mod tests;
 mod waits;
 pub mod writer;
 
+pub use blocking::blocking;
 pub use check::checks;
 pub use history::{Run, Trace, runs, undone_by};
 pub use journal::{Journal, Pages};

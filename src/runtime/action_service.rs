@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, watch};
 
 use cluster::mutations::Right;
 use engine::live;
+use exec::blocking;
 use exec::govern::GovernWriter;
 use exec::look::Unseen;
 use exec::{
@@ -29,7 +30,7 @@ use table::{self, Facts};
 
 use super::action_task::no_picture;
 use super::aftermath::{self, FleetLook, Outcome};
-use super::host::{Host, blocking};
+use super::host::Host;
 use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 

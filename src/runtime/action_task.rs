@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use cluster::mutations::Right;
 use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
+use exec::blocking;
 use exec::look::Unseen;
 use exec::{self, Journal, Progress, Run, RunEnd, StepResult};
 use model::base::{Exit, Failure, Name};
@@ -21,7 +22,6 @@ use table::what_if::Supposed;
 
 use super::action_service::ActionService;
 use super::aftermath::{FleetLook, Outcome};
-use super::host::blocking;
 use super::kubectl::Kubectl;
 
 /// Capacity of the event channel to the screen.

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use exec::blocking;
 use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use record::{Archive, KEYFRAMES, RecordFault};
@@ -15,7 +16,6 @@ use table::changes::FleetChanges;
 use table::timeline::{Playback, Timeline};
 
 use super::clock::ClockHands;
-use super::host::blocking;
 use super::past::{Replay, changes, facts_at};
 use super::scanner::{Aim, Marks, ScannedPart, Scanner, Search, windows};
 use super::store::Rules;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use exec::blocking;
 use model::advice::{self, Advice};
 use model::base::{Moment, Name};
 use model::cost::{self, Prices, SpendRates};
@@ -22,7 +23,6 @@ use record::{Keyframe, Saved};
 use table::Facts;
 
 use super::clock::SessionClock;
-use super::host::blocking;
 use super::tape::Tape;
 
 /// Shortest interval between facts during the first lists, so that progress is visible.
