@@ -1,6 +1,11 @@
 //! Parse, run, exit code.
 
+use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
+
+use stokehold::cli;
+use stokehold::runtime::host::Host;
 
 /// musl's own allocator is slow where many threads allocate.
 #[cfg(target_env = "musl")]
@@ -8,5 +13,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    ExitCode::from(stokehold::cli::main(std::env::args_os()))
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    ExitCode::from(cli::run_on(
+        Host::of_process(),
+        &arguments,
+        &mut io::stdout(),
+        &mut io::stderr(),
+    ))
 }

@@ -340,3 +340,82 @@ fn tests_and_the_program_take_their_time_from_one_clock_that_a_test_pauses() {
     let right = "#[tokio::test(start_paused = true)]\nuse tokio::time::Instant;\n";
     assert!(real_time("tests/a.rs", right).is_empty());
 }
+
+/// Where a process's streams and environment are read or written, and why.
+const PROCESS: &[(&str, &str)] = &[
+    ("src/runtime/host.rs", "the host of the process"),
+    (
+        "src/runtime/terminal.rs",
+        "the terminal that the console draws on",
+    ),
+    ("src/runtime/ui.rs", "the same"),
+    (
+        "src/runtime/shell.rs",
+        "messages of kubectl, which has the terminal",
+    ),
+];
+
+/// Lines with which a command uses the process's streams or environment, and not those that it was given.
+fn of_process(file: &str, text: &str) -> Vec<String> {
+    const FORBIDDEN: &[&str] = &[
+        "env::var",
+        "stdin()",
+        "stdout()",
+        "stderr()",
+        "print!(",
+        "println!(",
+        "Host::of_process",
+    ];
+    let uses = |line: &str| {
+        // `use_stderr()` of clap says where help belongs.
+        let line = line.replace("use_stderr()", "");
+        FORBIDDEN.iter().any(|word| line.contains(word))
+    };
+    let lines = text.lines().enumerate();
+    let found = lines.filter(|(_, line)| uses(line.split("//").next().unwrap_or_default()));
+    found
+        .map(|(at, line)| format!("{file}:{}: {}", at + 1, line.trim()))
+        .collect()
+}
+
+#[test]
+fn commands_use_the_streams_and_the_environment_that_they_are_given() {
+    let mut files = Vec::new();
+    for folder in ["src/runtime", "src/cli"] {
+        rust_files(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 50, "the program was not found");
+    let mut found = Vec::new();
+    let mut needed = BTreeSet::new();
+    for path in files {
+        let file = path.strip_prefix(root()).expect("of this workspace");
+        let file = file.to_string_lossy().into_owned();
+        let uses = of_process(&file, &fs::read_to_string(&path).expect("a text"));
+        match PROCESS.iter().find(|(known, _)| *known == file) {
+            Some(_) if !uses.is_empty() => {
+                needed.insert(file);
+            }
+            Some(_) => {}
+            None => found.extend(uses),
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    // A file that no longer needs its place in the list leaves it.
+    assert_eq!(needed.len(), PROCESS.len(), "{needed:?}");
+    for planted in [
+        "let term = std::env::var(\"TERM\");",
+        "let zones = env::var_os(\"TZDIR\");",
+        "let all = std::env::vars();",
+        "io::stdin().read_line(&mut text)",
+        "let out = &mut std::io::stdout();",
+        "    write!(io::stderr(), \"x\")?;",
+        "println!(\"x\");",
+        "    eprintln!(\"x\");",
+        "eprint!(\"x\");",
+        "run_on(Host::of_process(), &arguments, out, err)",
+    ] {
+        assert_eq!(of_process("src/cli/a.rs", planted).len(), 1, "{planted}");
+    }
+    let right = "writeln!(out, \"x\")?;\nhost.variable(\"TERM\");\nhost.input.lock();\nerror.use_stderr();\n// stdout()\n";
+    assert!(of_process("src/cli/a.rs", right).is_empty());
+}

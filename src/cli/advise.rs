@@ -66,7 +66,7 @@ pub(super) fn run(
     at: &Situation,
     advise: &Advise,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     if advise.watch.is_some() && advise.past.is_given() {
         let message = "--for watches a cluster: leave out --at and --record";

@@ -35,7 +35,7 @@ pub(super) fn get(
         return Err(Failure::new(Exit::Usage, message));
     }
     let scope = look::scope(&at.settings);
-    let mut all = budgets::of_settings(&at.settings)?;
+    let mut all = budgets::of_settings(&at.host, &at.settings)?;
     if all.is_empty() {
         out::print_message(
             err,

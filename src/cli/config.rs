@@ -65,7 +65,7 @@ fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Res
     }
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
-    look::options(&settings, false)?;
+    look::options(&global.host, &settings, false)?;
     let mut said = String::new();
     for file in &inputs.files {
         said.push_str(&format!("{}: ok\n", file.path));

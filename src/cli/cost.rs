@@ -125,7 +125,7 @@ pub(super) fn run(
     if let Some(CostCommand::Report(flags)) = &cost.command {
         return report(at, flags, out, err);
     }
-    let basis = cost_basis(&at.settings)?;
+    let basis = cost_basis(&at.host, &at.settings)?;
     let (file, _) = ledger(at, err, |now| {
         let then = back_from(cost.at, now);
         let (this, before) = cost.period.spans(then, &basis.zone.zone);
@@ -199,7 +199,7 @@ fn report(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let basis = cost_basis(&at.settings)?;
+    let basis = cost_basis(&at.host, &at.settings)?;
     let Some(span) = month(&flags.month, &basis.zone.zone) else {
         let message = format!("--month {}: write a month as 2026-10", flags.month);
         return Err(Failure::new(Exit::Usage, message));

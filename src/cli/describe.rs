@@ -29,7 +29,7 @@ pub(super) fn run(
     at: &Situation,
     describe: &Describe,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let query = query(describe, &at.settings)?;
     // The page may depend on readings: on those of its nodes, where the name determines them.
@@ -43,10 +43,15 @@ pub(super) fn run(
         },
         ..Needs::decision()
     };
-    let (facts, news) = setup::page(at, &needs, &|facts| {
-        let (selection, _) = found(facts, &query).ok()?;
-        object_request(facts, selection.first()?)
-    })?;
+    let (facts, news) = setup::page(
+        at,
+        &needs,
+        &|facts| {
+            let (selection, _) = found(facts, &query).ok()?;
+            object_request(facts, selection.first()?)
+        },
+        err,
+    )?;
     let facts = crate::runtime::explanation_task::answered(facts);
     let lost = losses(&facts, query.kind);
     let (all, others) = found(&facts, &query).map_err(|missing| {

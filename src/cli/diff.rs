@@ -53,7 +53,7 @@ pub(super) fn run(
             "diff needs a record: --record DIR",
         ));
     };
-    let changes = record::changes(at, moment, diff.from)?;
+    let changes = record::changes(at, moment, diff.from, err)?;
     for note in &changes.notes {
         out::print_message(err, note);
     }

@@ -30,10 +30,15 @@ pub enum DoctorFormat {
 }
 
 /// Runs `doctor`. The exit code is that of its worst finding: 2 for settings, 3 for rights, 4 when the cluster does not answer.
-pub(super) fn run(doctor: Doctor, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn run(
+    doctor: Doctor,
+    global: &Global,
+    out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
+) -> Result<Exit, Failure> {
     let (mut points, situation) = settled(global);
     if let Some(situation) = situation {
-        points.extend(setup::examine(&situation)?);
+        points.extend(setup::examine(&situation, err)?);
     }
     let text = match doctor.output {
         DoctorFormat::Table => checkup::text(&points),
@@ -59,8 +64,8 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         .map_err(load::faults)
         .and_then(|settings| {
             let rulebook = load::rulebook(&settings)?;
-            look::options(&settings, false)?;
-            load::log(&settings)?;
+            look::options(&global.host, &settings, false)?;
+            load::log(&global.host, &settings)?;
             Ok((settings, rulebook))
         });
     let (settings, rulebook) = match loaded {
@@ -78,7 +83,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         settings,
         rulebook,
         target: FactsSource::Cluster(global.choice()),
-        quiet: global.quiet,
+        quiet: global.flags.quiet,
         host: global.host.clone(),
     };
     (points, Some(situation))

@@ -1,13 +1,14 @@
 //! `engine`: published traces replayed through the engine, and the resulting figures.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::runtime::clock::Stopwatch;
+use crate::runtime::host::Host;
 use engine::packing::{self, Outcome, Policy, Setup};
 use engine::queueing::{self, Discipline, Hindsight, QueueingReplayFigures, TraceJob, TraceQueue};
 use engine::ratio::Ratio;
@@ -164,18 +165,19 @@ struct ForecastFigures {
 
 /// Runs `engine`.
 pub(super) fn run(
+    host: &Host,
     engine: &Engine,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let replay = match engine {
         Engine::Replay(replay) => replay,
-        Engine::Rehearse(rehearsal) => return super::rehearse::run(rehearsal, out, err),
-        Engine::Plan(plan) => return super::engine_plan::run(plan, out),
+        Engine::Rehearse(rehearsal) => return super::rehearse::run(host, rehearsal, out, err),
+        Engine::Plan(plan) => return super::engine_plan::run(host, plan, out),
     };
     let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
-        (Some(nodes), Some(pods), _) => pack(replay, nodes, pods, err)?,
-        (_, _, Some(jobs)) => queue(replay, jobs, err)?,
+        (Some(nodes), Some(pods), _) => pack(host, replay, nodes, pods, err)?,
+        (_, _, Some(jobs)) => queue(host, replay, jobs, err)?,
         _ => {
             let message = "give --nodes and --pods, or --jobs";
             return Err(Failure::new(Exit::Usage, message));
@@ -210,9 +212,9 @@ pub(super) struct Progress<'e> {
 }
 
 impl<'e> Progress<'e> {
-    pub(super) fn new(err: &'e mut dyn Write) -> Self {
+    pub(super) fn new(host: &Host, err: &'e mut dyn Write) -> Self {
         Self {
-            err: io::stderr().is_terminal().then_some(err),
+            err: host.terminal.error.then_some(err),
             shown: usize::MAX,
         }
     }
@@ -240,6 +242,7 @@ impl Drop for Progress<'_> {
 }
 
 fn pack(
+    host: &Host,
     replay: &Replay,
     nodes: &Path,
     pods: &Path,
@@ -262,7 +265,7 @@ fn pack(
     let mut run = packing::Replay::new(&fleet, &list, setup)
         .map_err(|message| Failure::new(Exit::Failed, format!("{}: {message}", nodes.display())))?;
     let all = run.len();
-    let mut progress = Progress::new(err);
+    let mut progress = Progress::new(host, err);
     let mut done = 0;
     while run.next().is_some() {
         done += 1;
@@ -370,7 +373,12 @@ pub(super) fn pairs(pairs: &[(&str, String)]) -> String {
         .collect()
 }
 
-fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Failure> {
+fn queue(
+    host: &Host,
+    replay: &Replay,
+    path: &Path,
+    err: &mut dyn Write,
+) -> Result<String, Failure> {
     let discipline: Discipline = named(&replay.policy)?;
     let mut jobs: Vec<TraceJob> = read(path, queueing::jobs)?;
     let after = |job: &TraceJob| replay.from.is_none_or(|from| job.submit >= from.millis());
@@ -411,7 +419,7 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
         return Err(Failure::new(Exit::Failed, message));
     }
     let watch = Stopwatch::start();
-    let mut progress = Progress::new(err);
+    let mut progress = Progress::new(host, err);
     let past = queueing::replay(&jobs, &queues, discipline, &mut |done, all| {
         progress.report("jobs", done, all);
     });
@@ -420,7 +428,7 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
     let seconds = watch.elapsed().as_secs_f64();
     let forecast = replay.forecasts.map(|most| {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut progress = Progress::new(err);
+        let mut progress = Progress::new(host, err);
         queueing::foresight(&jobs, &queues, &past, discipline, most, &mut |done, all| {
             progress.report("forecasts", done, all);
         })

@@ -1,7 +1,7 @@
 //! `engine plan`: the engine on a fleet document, without a cluster.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use clap::Args;
@@ -24,6 +24,8 @@ use source::local;
 use table::output::safe_json;
 use table::text::hour;
 
+use crate::runtime::host::Host;
+
 use super::engine::FigureFormat;
 use super::plan::PlanFormat;
 use super::plan::show::{printed, refused};
@@ -45,10 +47,10 @@ pub struct DocumentPlan {
 }
 
 /// Runs `engine plan`.
-pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn run(host: &Host, plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = if plan.fleet == "-" {
         let mut text = String::new();
-        io::stdin()
+        (&mut *host.input.lock())
             .take(local::LARGEST)
             .read_to_string(&mut text)
             .map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;

@@ -74,12 +74,12 @@ pub(super) fn run(
     at: &Situation,
     explain: &ExplainFlags,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let job = explain.job();
     // (The parser requires it.)
     let name = job.name.as_deref().unwrap_or_default();
-    let seen = Seen::for_decision(at)?;
+    let seen = Seen::for_decision(at, err)?;
     let name = match (name.contains('/'), at.settings.scope.namespaces.as_slice()) {
         (false, [namespace]) => format!("{namespace}/{name}"),
         _ => name.to_owned(),

@@ -17,6 +17,8 @@ use model::fleet::signal::{Signal, Signals};
 use table::table::{Layout, cell};
 use table::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts, word};
 
+use crate::runtime::host::Host;
+
 use super::out;
 
 /// Largest page in bytes, decompressed.
@@ -100,6 +102,7 @@ impl<'a> From<&'a Reading> for Row<'a> {
 
 /// Runs `exporter`.
 pub(super) fn run(
+    host: &Host,
     exporter: &Exporter,
     dialects: &Dialects,
     out: &mut dyn Write,
@@ -110,7 +113,7 @@ pub(super) fn run(
             out::write(out, &list(dialects))?;
             Ok(Exit::Done)
         }
-        Exporter::Read(page) => read(page, dialects, out, err),
+        Exporter::Read(page) => read(host, page, dialects, out, err),
     }
 }
 
@@ -148,6 +151,7 @@ fn table(titles: Vec<(&'static str, bool)>, lines: &[Vec<String>]) -> String {
 }
 
 fn read(
+    host: &Host,
     page: &ReadPage,
     dialects: &Dialects,
     out: &mut dyn Write,
@@ -158,7 +162,7 @@ fn read(
             .named(name)
             .map_err(|message| Failure::new(Exit::Usage, message))?;
     }
-    let bytes = fetch(&page.from)?;
+    let bytes = fetch(host, &page.from)?;
     let target = exporter::PageSource {
         dialect: page.dialect.as_deref(),
         ..exporter::PageSource::default()
@@ -290,11 +294,11 @@ fn sheet(rows: &[Row<'_>]) -> String {
 }
 
 /// The bytes of a page, decompressed.
-fn fetch(from: &str) -> Result<Vec<u8>, Failure> {
+fn fetch(host: &Host, from: &str) -> Result<Vec<u8>, Failure> {
     let failed =
         |what: &dyn std::fmt::Display| Failure::new(Exit::Failed, format!("{from}: {what}"));
     let raw = if from == "-" {
-        bounded(io::stdin().lock()).map_err(|error| failed(&error))?
+        bounded(&mut *host.input.lock()).map_err(|error| failed(&error))?
     } else if from.starts_with("http://") || from.starts_with("https://") {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

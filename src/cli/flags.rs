@@ -12,7 +12,7 @@ use source::kubeconfig::ContextChoice;
 
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Global {
+pub struct GlobalFlags {
     /// The kubeconfig file (for `sim`: the one to write)
     #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
@@ -82,12 +82,9 @@ pub struct Global {
     /// Where to log; nothing is logged without it
     #[arg(long, global = true, value_name = "FILE", help_heading = "Look")]
     pub log_file: Option<PathBuf>,
-    /// The host that the command runs on.
-    #[arg(skip)]
-    pub host: Host,
 }
 
-impl Global {
+impl GlobalFlags {
     /// What the flags say as settings: flag, key, value.
     pub fn settings(&self) -> Vec<(String, String, String)> {
         let mut all = Vec::new();
@@ -124,14 +121,25 @@ impl Global {
         }
         all
     }
+}
 
+/// The flags of a command, and the host that it runs on.
+#[derive(Clone, Debug)]
+pub struct Global {
+    /// Flags before or behind any command.
+    pub flags: GlobalFlags,
+    /// The host.
+    pub host: Host,
+}
+
+impl Global {
     /// The chosen cluster and user.
     pub fn choice(&self) -> ContextChoice {
         ContextChoice {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-            impersonate: self.impersonate.clone(),
-            impersonate_groups: self.impersonate_groups.clone(),
+            kubeconfig: self.flags.kubeconfig.clone(),
+            context: self.flags.context.clone(),
+            impersonate: self.flags.impersonate.clone(),
+            impersonate_groups: self.flags.impersonate_groups.clone(),
             environment: self.host.environment(),
             transport: self.host.transport.clone(),
         }

@@ -260,14 +260,14 @@ pub(super) fn run(
     at: &Situation,
     get: &Get,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let query = query(get, &at.settings)?;
     let format = get.output.format();
     if get.watch {
         let mut follower = Follower::new(query, format);
         let mut told = Vec::new();
-        setup::follow(at, &mut |facts| {
+        setup::follow(at, err, &mut |facts, err| {
             let facts = &part_of(facts, &follower.query);
             let text = follower.take(facts)?;
             let lost: Vec<String> = losses(facts, follower.query.kind)
@@ -296,7 +296,7 @@ pub(super) fn run(
         return print(&facts, &query, format, out, err);
     }
     let needs = Needs::of(&query, format);
-    let facts = setup::snapshot(at, &needs)?;
+    let facts = setup::snapshot(at, &needs, err)?;
     say_unknown_scope(&facts, &query, err);
     print(&part_of(&facts, &query), &query, format, out, err)
 }

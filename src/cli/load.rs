@@ -39,7 +39,7 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
         }
     }
     // An unreadable kubeconfig is reported when a command connects to the cluster; settings do not need it.
-    let context = global.context.clone().or_else(|| {
+    let context = global.flags.context.clone().or_else(|| {
         kubeconfig::contexts(&global.choice())
             .ok()
             .and_then(|(_, current)| current)
@@ -48,7 +48,7 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
         files,
         context,
         variables: variables(&global.host),
-        flags: global.settings(),
+        flags: global.flags.settings(),
         home: global.host.folders.home.clone(),
         state: global.host.folders.state.clone(),
     })
@@ -76,8 +76,8 @@ pub(super) fn settings(global: &Global) -> Result<Settings, Failure> {
 ///
 /// # Errors
 /// It cannot be written.
-pub(super) fn log(settings: &Settings) -> Result<(), Failure> {
-    telemetry::log_to(settings.log_file.as_deref())
+pub(super) fn log(host: &Host, settings: &Settings) -> Result<(), Failure> {
+    telemetry::log_to(host, settings.log_file.as_deref())
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))
 }
 

@@ -9,16 +9,21 @@ use settings::{ColorChoice, Settings};
 use source::local;
 use table::Scope;
 
+use crate::runtime::host::Host;
+
 /// The console's options. `terminal` is true when its output is a terminal.
-pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
+pub(super) fn options(
+    host: &Host,
+    settings: &Settings,
+    terminal: bool,
+) -> Result<AppOptions, Failure> {
     let theme = theme(settings, &settings.theme)?;
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let base = AppOptions::default();
     let scope = scope(settings);
     Ok(AppOptions {
         themes: others(settings, base.themes)?,
         theme,
-        depth: depth(settings.color, terminal, &variable),
+        depth: depth(settings.color, terminal, &|name| host.text_variable(name)),
         ascii: settings.ascii,
         keys: keys(settings)?,
         team: scope.team,
@@ -146,6 +151,7 @@ fn depth(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::tests::host;
     use settings::{Inputs, load};
 
     fn with(flags: &[(&str, &str)]) -> Settings {
@@ -192,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_theme_that_is_not_there_is_refused_with_the_nearest() {
-        let failure = options(&with(&[("theme", "embr")]), true).expect_err("is not there");
+        let failure =
+            options(&host(), &with(&[("theme", "embr")]), true).expect_err("is not there");
         assert_eq!(failure.exit, Exit::Usage);
         assert!(
             failure
@@ -200,7 +207,8 @@ mod tests {
                 .starts_with("--theme: theme: there is no theme `embr`; did you mean `ember`?"),
             "{failure}"
         );
-        let far = options(&with(&[("theme", "../../etc/passwd")]), true).expect_err("is not there");
+        let far = options(&host(), &with(&[("theme", "../../etc/passwd")]), true)
+            .expect_err("is not there");
         assert_eq!(far.exit, Exit::Usage);
     }
 
@@ -213,8 +221,12 @@ mod tests {
             "name = \"ash\"\ninherits = \"ember\"\n",
         )
         .expect("written");
-        let own =
-            options(&with(&[("themes_dir", &path), ("theme", "ash")]), true).expect("is right");
+        let own = options(
+            &host(),
+            &with(&[("themes_dir", &path), ("theme", "ash")]),
+            true,
+        )
+        .expect("is right");
         assert_eq!(own.theme.name, "ash");
         assert!(own.themes.iter().any(|theme| theme.name == "ash"));
         fs::write(
@@ -222,10 +234,11 @@ mod tests {
             "name = \"bad\"\nrolls = 1\n",
         )
         .expect("written");
-        let failure = options(&with(&[("themes_dir", &path)]), true).expect_err("is wrong");
+        let failure =
+            options(&host(), &with(&[("themes_dir", &path)]), true).expect_err("is wrong");
         assert!(failure.message.starts_with("bad.toml:2: "), "{failure}");
         let keys = with(&[("keys_file", "/nowhere/keys.toml")]);
-        let failure = options(&keys, true).expect_err("is not there");
+        let failure = options(&host(), &keys, true).expect_err("is not there");
         assert!(
             failure
                 .message

@@ -39,7 +39,7 @@ mod watch;
 mod what_if;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -47,7 +47,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use model::base::{Exit, Failure};
 
 use crate::runtime::host::Host;
-use flags::{ConsoleFlags, Global};
+use flags::{ConsoleFlags, Global, GlobalFlags};
 use setup::{FactsSource, Situation};
 use simulated::{FleetFlags, ServeFlags};
 
@@ -59,7 +59,7 @@ use simulated::{FleetFlags, ServeFlags};
 #[command(name = "stokehold", version, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalFlags,
     #[command(flatten)]
     console: ConsoleFlags,
     #[command(subcommand)]
@@ -154,19 +154,14 @@ enum Command {
     Man(man::Man),
 }
 
-/// Runs the program with these arguments, the program's own name first; returns its exit code.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    run_on(
-        Host::default(),
-        &arguments,
-        &mut io::stdout(),
-        &mut io::stderr(),
-    )
-}
-
-/// The same on a host and with streams of the caller's.
-pub fn run_on(host: Host, arguments: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+/// Runs the program with these arguments, the program's own name first, on a host and with streams of the caller's. Returns its
+/// exit code.
+pub fn run_on(
+    host: Host,
+    arguments: &[OsString],
+    out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
+) -> u8 {
     if let Some((_, words)) = arguments.get(1..).and_then(<[OsString]>::split_first)
         && arguments[1] == complete::COMMAND
     {
@@ -176,10 +171,7 @@ pub fn run_on(host: Host, arguments: &[OsString], out: &mut dyn Write, err: &mut
             .map_or_else(|failure| failure.exit.code(), |()| Exit::Done.code());
     }
     let cli = match parse(arguments) {
-        Ok(mut cli) => {
-            cli.global.host = host;
-            cli
-        }
+        Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output and are no mistake.
             let (stream, terminal, exit): (&mut dyn Write, bool, Exit) = match error.use_stderr() {
@@ -194,7 +186,11 @@ pub fn run_on(host: Host, arguments: &[OsString], out: &mut dyn Write, err: &mut
             return exit.code();
         }
     };
-    let exit = run(&cli, out, err).unwrap_or_else(|failure| {
+    let global = Global {
+        flags: cli.global.clone(),
+        host,
+    };
+    let exit = run(&cli, &global, out, err).unwrap_or_else(|failure| {
         out::print_message(err, &failure.message);
         failure.exit
     });
@@ -214,10 +210,15 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
 }
 
-fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+fn run(
+    cli: &Cli,
+    global: &Global,
+    out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
+) -> Result<Exit, Failure> {
     let settle = |target: FactsSource| -> Result<Situation, Failure> {
-        let settings = load::settings(&cli.global)?;
-        load::log(&settings)?;
+        let settings = load::settings(global)?;
+        load::log(&global.host, &settings)?;
         let rulebook = match (load::rulebook(&settings)?, &target) {
             (rulebook, FactsSource::Demo(_)) => simulated::rules(rulebook),
             (rulebook, _) => rulebook,
@@ -227,15 +228,15 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             settings,
             rulebook,
             target,
-            quiet: cli.global.quiet,
-            host: cli.global.host.clone(),
+            quiet: global.flags.quiet,
+            host: global.host.clone(),
         })
     };
-    let cluster = || settle(FactsSource::Cluster(cli.global.choice()));
+    let cluster = || settle(FactsSource::Cluster(global.choice()));
     let past = |flags: record::PastFlags, speed: f64| {
         settle(FactsSource::Record(record::RecordMoment {
             flags,
-            choice: cli.global.choice(),
+            choice: global.choice(),
             speed,
         }))
     };
@@ -249,17 +250,18 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
-        None => setup::console(&cluster()?, &cli.global, &cli.console, out),
+        None => setup::console(&cluster()?, global, &cli.console, out, err),
         Some(Command::Demo { fleet, console }) => {
             let demo = settle(FactsSource::Demo(*fleet))?;
-            setup::console(&demo, &cli.global, console, out)
+            setup::console(&demo, global, console, out, err)
         }
         Some(Command::Sim { fleet, serve }) => setup::sim(
-            &cli.global.host,
+            &global.host,
             fleet,
             serve,
-            cli.global.kubeconfig.as_deref(),
+            global.flags.kubeconfig.as_deref(),
             out,
+            err,
         ),
         Some(Command::Get(get)) if get.kind == get::KindName::Usage => {
             usage::get(&past(get.past.clone(), 0.0)?, get, out, err)
@@ -273,40 +275,40 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Record(record)) => {
             let target = match record.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
-                None => FactsSource::Cluster(cli.global.choice()),
+                None => FactsSource::Cluster(global.choice()),
             };
             record::run(&settle(target)?, record, out, err)
         }
         Some(Command::Watch(watch)) => {
             let target = match watch.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
-                None => FactsSource::Cluster(cli.global.choice()),
+                None => FactsSource::Cluster(global.choice()),
             };
             watch::run(&settle(target)?, watch, out, err)
         }
         Some(Command::Export(export)) => {
             let target = match export.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),
-                None => FactsSource::Cluster(cli.global.choice()),
+                None => FactsSource::Cluster(global.choice()),
             };
             export::run(&settle(target)?, export, out)
         }
         Some(Command::Replay { replay, console }) => {
             let record = past(replay.past(), replay.speed())?;
-            setup::console(&record, &cli.global, console, out)
+            setup::console(&record, global, console, out, err)
         }
         Some(Command::Diff(diff)) => diff::run(&past(diff.past(), 0.0)?, diff, out, err),
         Some(Command::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
         Some(Command::Top(top)) => top::run(&cluster()?, top, out, err),
         Some(Command::Shot(shot)) => match shot.fleet() {
-            Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out),
-            None => shot::run(&cluster_or_past(&shot.past())?, shot, out),
+            Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out, err),
+            None => shot::run(&cluster_or_past(&shot.past())?, shot, out, err),
         },
         Some(Command::Plan(plan)) => {
             let at = cluster_or_past(&plan.past())?;
-            plan::run(&at, cli.global.choice(), plan, out, err)
+            plan::run(&at, global.choice(), plan, out, err)
         }
-        Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
+        Some(Command::Shell(shell)) => shell::run(&cluster()?, global.choice(), shell, err),
         Some(Command::Explain(explain)) => {
             explain::run(&cluster_or_past(explain.past())?, explain, out, err)
         }
@@ -317,7 +319,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Govern(govern)) => match &govern.what {
             None => govern::run(&cluster()?, &govern.flags, out, err),
             Some(govern::GovernTask::Check { file }) => {
-                let settings = load::settings(&cli.global)?;
+                let settings = load::settings(global)?;
                 let rulebook = load::rulebook(&settings)?;
                 govern::check(file, &rulebook.policy.catalog, out, err)
             }
@@ -331,14 +333,14 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         }
         Some(Command::Tco(tco)) => tco::run(&cluster_or_past(&tco.past)?, tco, out, err),
         Some(Command::Exporter(exporter)) => {
-            let settings = load::settings(&cli.global)?;
+            let settings = load::settings(global)?;
             let rulebook = load::rulebook(&settings)?;
-            exporter::run(exporter, &rulebook.dialects, out, err)
+            exporter::run(&global.host, exporter, &rulebook.dialects, out, err)
         }
-        Some(Command::Engine(engine)) => engine::run(engine, out, err),
-        Some(Command::Config(config)) => config::run(config, &cli.global, out),
-        Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out),
-        Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
+        Some(Command::Engine(engine)) => engine::run(&global.host, engine, out, err),
+        Some(Command::Config(config)) => config::run(config, global, out),
+        Some(Command::Doctor(doctor)) => doctor::run(*doctor, global, out, err),
+        Some(Command::Rbac(rbac)) => rbac::run(*rbac, &global.flags.namespace, out),
         Some(Command::Completions { shell }) => {
             out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)

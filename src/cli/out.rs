@@ -1,12 +1,14 @@
 //! Standard output, whose reader may close it at any time.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::runtime::clock::Stopwatch;
 use crate::runtime::session::Coming;
 use model::base::name::printable;
 use model::base::{Exit, Failure};
+
+use super::setup::Situation;
 
 /// Writes a whole text. A closed pipe ends the command without an error.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
@@ -29,19 +31,23 @@ pub(super) fn print_message(err: &mut dyn Write, text: &str) {
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// Progress of a first look on standard error: on a terminal one line that is cleared at the end, elsewhere a line a second.
-pub(super) struct LookProgress {
+pub(super) struct LookProgress<'e> {
+    err: &'e mut (dyn Write + Send),
     quiet: bool,
+    terminal: bool,
     begun: Stopwatch,
     reported_after: Duration,
     /// A terminal line must be cleared.
     shown: bool,
 }
 
-impl LookProgress {
-    /// Starts the clock. A `quiet` one prints nothing.
-    pub(super) fn new(quiet: bool) -> Self {
+impl<'e> LookProgress<'e> {
+    /// Starts the clock. A quiet command's prints nothing.
+    pub(super) fn new(at: &Situation, err: &'e mut (dyn Write + Send)) -> Self {
         Self {
-            quiet,
+            err,
+            quiet: at.quiet,
+            terminal: at.host.terminal.error,
             begun: Stopwatch::start(),
             reported_after: Duration::ZERO,
             shown: false,
@@ -51,19 +57,31 @@ impl LookProgress {
     /// Reports progress.
     pub(super) fn at(&mut self, coming: Coming) {
         let now = self.begun.elapsed();
-        let terminal = io::stderr().is_terminal();
-        let due = now >= TOLD_AFTER && (terminal || now - self.reported_after >= TOLD_AFTER);
+        let due = now >= TOLD_AFTER && (self.terminal || now - self.reported_after >= TOLD_AFTER);
         if self.quiet || !due {
             return;
         }
         if let Some(words) = words(coming) {
             self.reported_after = now;
-            self.shown |= terminal;
-            if terminal {
-                let _ = write!(io::stderr(), "\r{words}\x1b[K");
+            self.shown |= self.terminal;
+            if self.terminal {
+                let _ = write!(self.err, "\r{words}\x1b[K");
             } else {
-                print_message(&mut io::stderr(), &words);
+                print_message(self.err, &words);
             }
+        }
+    }
+
+    /// Prints a message that is no progress.
+    pub(super) fn print_message(&mut self, text: &str) {
+        self.clear();
+        print_message(self.err, text);
+    }
+
+    /// Clears the line of a terminal.
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(self.err, "\r\x1b[K");
         }
     }
 }
@@ -78,11 +96,9 @@ fn words(coming: Coming) -> Option<String> {
         .then(|| format!("readings: {} of {} exporters", readings.0, readings.1))
 }
 
-impl Drop for LookProgress {
+impl Drop for LookProgress<'_> {
     fn drop(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        self.clear();
     }
 }
 

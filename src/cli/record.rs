@@ -217,7 +217,7 @@ pub(super) fn run(
         let every = at.settings.record.remote_write.interval.duration();
         let mut sends = remote.map(RemoteWrite::start);
         let metrics = control.counters().map(|counters| {
-            let reader = UsageReader::new(&at.settings, &session.context);
+            let reader = UsageReader::new(&at.host, &at.settings, &session.context);
             let reader = reader.in_folder(&folder).of_budgets();
             RecordMetrics {
                 facts: session.facts.clone(),
@@ -348,8 +348,9 @@ pub(super) fn changes(
     at: &Situation,
     moment: &RecordMoment,
     from: When,
+    err: &mut dyn Write,
 ) -> Result<FleetChanges, Failure> {
-    let (archive, to) = open(moment, &at.settings, at.quiet)?;
+    let (archive, to) = open(moment, &at.settings, at.quiet, err)?;
     let from = from.in_record(archive.start(), archive.end());
     if from >= to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
@@ -368,12 +369,13 @@ pub(super) fn open(
     moment: &RecordMoment,
     settings: &Settings,
     quiet: bool,
+    err: &mut dyn Write,
 ) -> Result<(Archive, Moment), Failure> {
     let path = place(moment, settings)?;
     let archive = Archive::open(&path).map_err(failed)?;
     if !quiet {
         for warning in archive.warnings() {
-            out::print_message(&mut std::io::stderr(), warning);
+            out::print_message(err, warning);
         }
     }
     let end = archive.end();
@@ -397,7 +399,7 @@ pub(super) fn open(
             );
             words.push_str(&gap);
         }
-        out::print_message(&mut std::io::stderr(), &words);
+        out::print_message(err, &words);
     }
     Ok((archive, at))
 }
@@ -406,8 +408,13 @@ pub(super) fn open(
 ///
 /// # Errors
 /// As [`open`]; nothing was recorded that early.
-pub(super) fn facts(setup: &Setup, moment: &RecordMoment, quiet: bool) -> Result<Facts, Failure> {
-    let (archive, at) = open(moment, &setup.settings, quiet)?;
+pub(super) fn facts(
+    setup: &Setup,
+    moment: &RecordMoment,
+    quiet: bool,
+    err: &mut dyn Write,
+) -> Result<Facts, Failure> {
+    let (archive, at) = open(moment, &setup.settings, quiet, err)?;
     let rules = session::past_rules(setup, &archive);
     past::facts_at(&archive, rules, at).map_err(failed)
 }
@@ -420,8 +427,9 @@ pub(super) fn half_hour(
     setup: &Setup,
     moment: &RecordMoment,
     quiet: bool,
+    err: &mut dyn Write,
 ) -> Result<Facts, Failure> {
-    let (archive, at) = open(moment, &setup.settings, quiet)?;
+    let (archive, at) = open(moment, &setup.settings, quiet, err)?;
     let rules = session::past_rules(setup, &archive);
     past::half_hour(&archive, rules, at).map_err(failed)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::runtime::host::Host;
 use crate::runtime::rehearsal::{Outcome, Setup, rehearse};
 use model::base::time::parse_span;
 use model::base::{Exit, Failure, Moment};
@@ -51,6 +52,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 
 /// Runs `engine rehearse`.
 pub(super) fn run(
+    host: &Host,
     rehearsal: &Rehearse,
     out: &mut dyn Write,
     err: &mut dyn Write,
@@ -66,7 +68,7 @@ pub(super) fn run(
         length_ms: millis(rehearsal.length).min(i64::MAX / 4),
         history: !rehearsal.without_history,
     };
-    let mut progress = Progress::new(err);
+    let mut progress = Progress::new(host, err);
     let outcome = rehearse(&setup, |done, all| progress.report("hours", done, all));
     drop(progress);
     let text = match rehearsal.output {

@@ -1,8 +1,8 @@
 //! Entry points from commands into the runtime: sessions, the console, the simulated fleet's server.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::runtime::clock::Stopwatch;
@@ -103,8 +103,8 @@ fn world(host: &Host, fleet: &FleetFlags) -> sim::world::Options {
     }
 }
 
-/// Receives facts as they come; an error ends the stream.
-pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
+/// Receives facts as they come, with standard error; its error ends the stream.
+pub type Take<'a> = dyn FnMut(&Facts, &mut (dyn Write + Send)) -> Result<(), Failure> + 'a;
 
 /// Runs the console until the operator quits. If the output is no terminal, prints one frame.
 pub(super) fn console(
@@ -112,13 +112,14 @@ pub(super) fn console(
     global: &Global,
     flags: &ConsoleFlags,
     out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let both = at.host.terminal.output && at.host.terminal.input;
     let dumb = at.host.variable("TERM").is_some_and(|term| term == "dumb");
     let terminal = both && !dumb;
-    let mut app = App::new(look::options(&at.settings, terminal)?);
+    let mut app = App::new(look::options(&at.host, &at.settings, terminal)?);
     if !terminal {
-        let facts = explanation_task::answered(snapshot(at, &Needs::everything())?);
+        let facts = explanation_task::answered(snapshot(at, &Needs::everything(), err)?);
         let facts = with_usage(at, facts);
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.picture([
@@ -176,7 +177,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                 (at.setup(false), target)
             }
             ClusterChoice::Context(name) => {
-                global.context = Some(name.to_string());
+                global.flags.context = Some(name.to_string());
                 let settings = load::settings(&global)?;
                 let setup = Setup {
                     rulebook: load::rulebook(&settings)?,
@@ -214,7 +215,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
         let mut session = match target {
             Ok(target) => session::console(&setup, target)?,
             Err(moment) => {
-                let (archive, then) = record::open(moment, &setup.settings, true)?;
+                let (archive, then) = record::open(moment, &setup.settings, true, &mut io::sink())?;
                 session::replay(&setup, archive, then, moment.speed)?
             }
         };
@@ -232,8 +233,12 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
 }
 
 /// Waits for all needed facts, or until a deadline, and returns the facts known then.
-pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
-    look_once(at, needs).map(|facts| budgeted(at, with_silences(at, facts)))
+pub(super) fn snapshot(
+    at: &Situation,
+    needs: &Needs,
+    err: &mut (dyn Write + Send),
+) -> Result<Facts, Failure> {
+    look_once(at, needs, err).map(|facts| budgeted(at, with_silences(at, facts)))
 }
 
 /// The same within a time limit and without progress; `None` on a timeout or failure.
@@ -260,7 +265,7 @@ fn with_silences(at: &Situation, facts: Facts) -> Facts {
 /// The facts with the state of the settings' budgets, where there is a ledger.
 fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) && !at.settings.budget.is_empty() {
-        let reader = UsageReader::new(&at.settings, &facts.context).of_budgets();
+        let reader = UsageReader::new(&at.host, &at.settings, &facts.context).of_budgets();
         facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
@@ -269,7 +274,7 @@ fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
 /// The facts with the whole usage ledger, for frames of the console.
 pub(super) fn with_usage(at: &Situation, mut facts: Facts) -> Facts {
     if matches!(at.target, FactsSource::Cluster(_)) {
-        let reader = UsageReader::new(&at.settings, &facts.context);
+        let reader = UsageReader::new(&at.host, &at.settings, &facts.context);
         facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
@@ -281,13 +286,17 @@ pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure
     session::snapshot(&at.setup(false), at.target()?, needs, &mut told).await
 }
 
-fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+fn look_once(
+    at: &Situation,
+    needs: &Needs,
+    err: &mut (dyn Write + Send),
+) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     if let FactsSource::Record(moment) = &at.target {
-        return record::facts(&setup, moment, at.quiet);
+        return record::facts(&setup, moment, at.quiet, err);
     }
     let target = at.target()?;
-    let mut looking = out::LookProgress::new(at.quiet);
+    let mut looking = out::LookProgress::new(at, err);
     let mut told = |coming| looking.at(coming);
     at.host.block_on(async {
         tokio::select! {
@@ -304,12 +313,12 @@ fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
 pub(super) fn half_hour(
     at: &Situation,
     watch: Option<Duration>,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     let choice = match &at.target {
         FactsSource::Record(moment) => {
-            return record::half_hour(&setup, moment, at.quiet);
+            return record::half_hour(&setup, moment, at.quiet, err);
         }
         FactsSource::Cluster(choice) => Some(choice),
         FactsSource::Demo(_) => None,
@@ -322,7 +331,7 @@ pub(super) fn half_hour(
     let facts = at.host.block_on(async {
         let mut session = session::open(&setup, at.target()?)?;
         let look = async {
-            let mut looking = out::LookProgress::new(at.quiet);
+            let mut looking = out::LookProgress::new(at, err);
             let needs = Needs::everything();
             let mut told = |coming| looking.at(coming);
             let mut facts = session.first(&needs, &mut told).await?;
@@ -357,10 +366,11 @@ pub(super) fn page(
     at: &Situation,
     needs: &Needs,
     wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
+    err: &mut (dyn Write + Send),
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
     let setup = at.setup(true);
     let target = at.target()?;
-    let mut looking = out::LookProgress::new(at.quiet);
+    let mut looking = out::LookProgress::new(at, err);
     let mut told = |coming| looking.at(coming);
     let (facts, news) = at.host.block_on(async {
         tokio::select! {
@@ -372,16 +382,19 @@ pub(super) fn page(
 }
 
 /// Runs the checks of `doctor`.
-pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
+pub(super) fn examine(at: &Situation, err: &mut (dyn Write + Send)) -> Result<Vec<Point>, Failure> {
     let setup = at.setup(true);
     let FactsSource::Cluster(choice) = at.target.clone() else {
         return Ok(Vec::new());
     };
-    let mut looking = out::LookProgress::new(at.quiet);
-    let mut told = |coming| looking.at(coming);
+    // Both progress and the messages about a wait go to standard error.
+    let looking = Mutex::new(out::LookProgress::new(at, err));
+    let locked = || looking.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = |coming| locked().at(coming);
+    let tell = |line: &str| locked().print_message(line);
     at.host.block_on(async {
         tokio::select! {
-            points = patiently(|line| out::print_message(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
+            points = patiently(tell, doctor::examine(&setup, choice, &mut told)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -389,20 +402,24 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
 
 /// Passes the first complete fleet and each later one to `take`, until it fails or the process is interrupted.
 /// Two calls are at least `refresh` apart.
-pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
+pub(super) fn follow(
+    at: &Situation,
+    err: &mut (dyn Write + Send),
+    take: &mut Take<'_>,
+) -> Result<(), Failure> {
     let refresh = at.settings.refresh.duration();
     at.host.block_on(async {
         let mut session = session::open(&at.setup(true), at.target()?)?;
         let follow = async {
             let first = {
-                let mut looking = out::LookProgress::new(at.quiet);
+                let mut looking = out::LookProgress::new(at, err);
                 let needs = Needs::everything();
                 session
                     .first(&needs, &mut |coming| looking.at(coming))
                     .await?
             };
             let first = budgeted(at, with_silences(at, (*first).clone()));
-            take(&first)?;
+            take(&first, err)?;
             let (mut usage, mut read) = (first.usage, Stopwatch::start());
             loop {
                 tokio::time::sleep(refresh).await;
@@ -419,7 +436,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                     } else {
                         facts.take_usage(Arc::clone(&usage));
                     }
-                    take(&facts)?;
+                    take(&facts, err)?;
                 }
             }
         };
@@ -437,6 +454,7 @@ pub(super) fn sim(
     serve: &ServeFlags,
     kubeconfig: Option<&Path>,
     out: &mut dyn Write,
+    err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     host.block_on(async {
         let world = world(host, fleet);
@@ -455,24 +473,27 @@ pub(super) fn sim(
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
         out::write(out, &format!("ready {}\n", running.url))?;
+        let mut say = |line: &str| {
+            let _ = writeln!(err, "{line}");
+        };
         let others = [
             ("exporters", &running.exporters),
             ("prometheus", &running.prometheus),
         ];
         for (what, url) in others {
             if let Some(url) = url {
-                eprintln!("{what} {url}");
+                say(&format!("{what} {url}"));
             }
         }
         for warning in serve.warnings() {
-            eprintln!("{warning}");
+            say(&warning);
         }
         match kubeconfig {
-            None => eprintln!("no kubeconfig was written; kubectl needs one: --kubeconfig FILE"),
-            Some(path) => eprintln!(
+            None => say("no kubeconfig was written; kubectl needs one: --kubeconfig FILE"),
+            Some(path) => say(&format!(
                 "use it in another terminal: export KUBECONFIG={}; stokehold, or stokehold get pools",
                 path.display()
-            ),
+            )),
         }
         running.until(ended()).await;
         Ok(Exit::Done)

@@ -51,7 +51,7 @@ pub(super) fn run(
     at: &Situation,
     choice: ContextChoice,
     shell: &Shell,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let refused = |why: String| Failure::new(Exit::Refused, why);
     // Checked first: without a grant nothing is looked up.
@@ -69,7 +69,7 @@ pub(super) fn run(
             ShellTarget::Pod(ObjectKey::new(namespace, name), container)
         }
         Target::Job { job } => {
-            let facts = setup::snapshot(at, &Needs::decision())?;
+            let facts = setup::snapshot(at, &Needs::decision(), err)?;
             let found = facts.fleet.job_named(job).ok_or_else(|| {
                 Failure::new(
                     Exit::Failed,

@@ -158,7 +158,12 @@ fn keys(text: &str) -> Result<Keys, String> {
 }
 
 /// Runs `shot`.
-pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn run(
+    at: &Situation,
+    shot: &Shot,
+    out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
+) -> Result<Exit, Failure> {
     let own = FleetFlags {
         // A record has a time as well.
         at: shot.fleet.at.filter(|_| shot.record.is_none()),
@@ -169,7 +174,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         return Err(Failure::new(Exit::Usage, message));
     }
     let base = options(at, shot.form())?;
-    let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything())?);
+    let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything(), err)?);
     let facts = setup::with_usage(at, facts);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
@@ -190,7 +195,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
 /// The look from the settings; a picture has every color unless fewer are requested, as with `NO_COLOR` on terminals.
 /// Plain text has none: signs and digits replace the colors.
 fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
-    let mut options = look::options(&at.settings, true)?;
+    let mut options = look::options(&at.host, &at.settings, true)?;
     options.depth = depth(form, at.settings.color, options.depth);
     Ok(options)
 }

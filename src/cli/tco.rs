@@ -42,9 +42,9 @@ pub(super) fn run(
     at: &Situation,
     flags: &TcoFlags,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let facts = setup::snapshot(at, &Needs::everything())?;
+    let facts = setup::snapshot(at, &Needs::everything(), err)?;
     for (_, said) in table::losses(&facts, table::Kind::Fleet) {
         out::print_message(err, &said);
     }

@@ -18,6 +18,11 @@ fn parsed(line: &str) -> Result<Cli, clap::Error> {
     parse(&words)
 }
 
+/// A host without an environment, at the epoch.
+pub(super) fn host() -> Host {
+    Host::bare(Arc::new(|| model::base::Moment::from_millis(0)))
+}
+
 /// Default settings.
 pub(super) fn defaults() -> Settings {
     settings::load(&settings::Inputs::default()).expect("is right")
@@ -61,7 +66,11 @@ fn global_flags_stand_before_or_behind_a_command() {
     }
     let cli = parsed("stokehold --as ada --as-group a --as-group b --context c --kubeconfig k")
         .expect("is right");
-    let choice = cli.global.choice();
+    let global = Global {
+        flags: cli.global,
+        host: host(),
+    };
+    let choice = global.choice();
     assert_eq!(choice.impersonate.as_deref(), Some("ada"));
     assert_eq!(choice.impersonate_groups, ["a", "b"]);
     assert_eq!(choice.context.as_deref(), Some("c"));

@@ -128,7 +128,7 @@ pub(super) fn run(
             }
         }
         let delivers = match prints {
-            true => Delivers::Prints(print),
+            true => Delivers::Prints(Box::new(|rules, body| print(out, rules, body))),
             false => Delivers::Sends(Arc::new(Notifier::default())),
         };
         let mut watcher = Watcher::new(inputs, delivers, receivers, state);
@@ -191,7 +191,7 @@ pub(super) fn beside(
     session: &Session,
     folder: &Path,
     err: &mut dyn Write,
-) -> Result<Watcher, Failure> {
+) -> Result<Watcher<'static>, Failure> {
     if at.settings.notify.is_empty() {
         let message =
             "there is no receiver: add a [[notify]] to the settings, or leave --notify out";
@@ -214,7 +214,7 @@ pub(super) fn inputs(at: &Situation, session: &Session) -> WatchInputs {
     let is_cluster = matches!(at.target, FactsSource::Cluster(_));
     let usage = match is_cluster && !at.settings.budget.is_empty() {
         true => {
-            let reader = UsageReader::new(&at.settings, &session.context).of_budgets();
+            let reader = UsageReader::new(&at.host, &at.settings, &session.context).of_budgets();
             usage_facts::followed(reader, session.clock.clone())
         }
         false => session.usage.clone(),
@@ -253,12 +253,12 @@ fn printed(cluster: String) -> watch::Receiver {
 }
 
 /// Prints a message in the place of sending it.
-fn print(rules: &DeliveryRules, body: &str) -> Result<(), Failure> {
+fn print(out: &mut dyn Write, rules: &DeliveryRules, body: &str) -> Result<(), Failure> {
     let body: Option<&RawValue> = serde_json::from_str(body).ok();
     let line = serde_json::json!({
         "receiver": rules.receiver.as_str(),
         "kind": rules.kind.name(),
         "body": body,
     });
-    out::write(&mut std::io::stdout(), &format!("{line}\n"))
+    out::write(out, &format!("{line}\n"))
 }

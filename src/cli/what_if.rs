@@ -34,7 +34,7 @@ pub(super) fn run(
     at: &Situation,
     what_if: &WhatIf,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     let joined;
     let changes: Vec<&str> = if what_if.changes.iter().any(|change| change.contains(' ')) {
@@ -47,7 +47,7 @@ pub(super) fn run(
     for change in changes.iter().flat_map(|text| split(text)) {
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
-    let seen = Seen::of(at)?;
+    let seen = Seen::of(at, err)?;
     let mut outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     table::what_if::budgeted(&seen.facts, &mut outcome, seen.snapshot.at);

@@ -9,6 +9,8 @@ use record::usage::{UsageFault, UsageFile};
 use settings::{BudgetSettings, Settings};
 use table::spend::CostBasis;
 
+use super::host::Host;
+
 /// Directories of the time zone database; `TZDIR` is tried before these.
 const ZONES: [&str; 3] = [
     "/usr/share/zoneinfo",
@@ -20,11 +22,11 @@ const ZONES: [&str; 3] = [
 ///
 /// # Errors
 /// A time zone is not known on this machine.
-pub fn of_settings(settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
+pub fn of_settings(host: &Host, settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
     let all = settings.budget.iter();
     all.map(|budget| {
         let name = budget.time_zone.as_deref().unwrap_or("UTC");
-        let zone = zone(name).map_err(|why| {
+        let zone = zone(host, name).map_err(|why| {
             let message = format!("budget `{}`: time_zone: {why}", budget.name);
             Failure::new(Exit::Usage, settings.fault("budget", message).to_string())
         })?;
@@ -37,7 +39,7 @@ pub fn of_settings(settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
 ///
 /// # Errors
 /// The time zone is not known on this machine.
-pub fn cost_basis(settings: &Settings) -> Result<CostBasis, Failure> {
+pub fn cost_basis(host: &Host, settings: &Settings) -> Result<CostBasis, Failure> {
     let energy = settings.cost.energy();
     let Some(name) = &settings.cost.time_zone else {
         return Ok(CostBasis {
@@ -45,7 +47,7 @@ pub fn cost_basis(settings: &Settings) -> Result<CostBasis, Failure> {
             ..CostBasis::default()
         });
     };
-    let zone = zone(name).map_err(|why| {
+    let zone = zone(host, name).map_err(|why| {
         let fault = settings.fault("cost.time_zone", why);
         Failure::new(Exit::Usage, fault.to_string())
     })?;
@@ -72,8 +74,8 @@ fn with_zone(budget: &BudgetSettings, zone_name: &str, zone: TimeZone) -> UsageB
     }
 }
 
-/// A time zone by its IANA name, from the system's database.
-fn zone(name: &str) -> Result<TimeZone, String> {
+/// A time zone by its IANA name, from the database of `TZDIR` or the system's.
+fn zone(host: &Host, name: &str) -> Result<TimeZone, String> {
     if name == "UTC" {
         return Ok(TimeZone::UTC);
     }
@@ -83,7 +85,7 @@ fn zone(name: &str) -> Result<TimeZone, String> {
     if name.is_empty() || name.starts_with('/') || !name.chars().all(plain) {
         return Err(unknown());
     }
-    let own = std::env::var_os("TZDIR").map(PathBuf::from);
+    let own = host.variable("TZDIR").map(PathBuf::from);
     let places: Vec<PathBuf> = own
         .into_iter()
         .chain(ZONES.map(PathBuf::from))
@@ -121,6 +123,8 @@ mod tests {
 
     #[test]
     fn a_time_zone_is_a_name_of_the_database() {
+        let host = Host::bare(std::sync::Arc::new(|| Moment::from_millis(0)));
+        let zone = |name| zone(&host, name);
         assert_eq!(zone("UTC"), Ok(TimeZone::UTC));
         for wrong in ["", "/etc/passwd", "../../etc/passwd", "Europe/Atlantis"] {
             let why = zone(wrong).expect_err("is no zone");

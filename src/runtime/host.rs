@@ -1,13 +1,13 @@
-//! The host of a command: its clock, its environment and folders, and the runtime that its work waits on. Tests give their own,
-//! with a clock that they pause and a simulated cluster in this process.
+//! The host of a command: its clock, its environment and folders, its standard input, and the runtime that its work waits on.
+//! Tests give their own, with a clock that they pause and a simulated cluster in this process.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::future::Future;
-use std::io::{self, IsTerminal};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directories::{BaseDirs, ProjectDirs};
 use model::base::{Exit, Failure, Moment};
@@ -65,7 +65,23 @@ impl Terminals {
     }
 }
 
-/// The host of a command.
+/// Standard input of a command. Clones read on where another has stopped.
+#[derive(Clone)]
+pub struct Input(Arc<Mutex<dyn BufRead + Send>>);
+
+impl Input {
+    /// Reads from this source.
+    pub fn new(source: impl Read + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(BufReader::new(source))))
+    }
+
+    /// The input, for one reader.
+    pub fn lock(&self) -> MutexGuard<'_, dyn BufRead + Send + 'static> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The host of a command. It has no default, so that no command runs on another host than its caller's.
 #[derive(Clone)]
 pub struct Host {
     /// The wall clock.
@@ -74,26 +90,14 @@ pub struct Host {
     pub variables: Arc<BTreeMap<OsString, OsString>>,
     /// The user's folders.
     pub folders: Folders,
+    /// Standard input.
+    pub input: Input,
     /// Which of the standard streams are a terminal.
     pub terminal: Terminals,
     /// Sends requests to API servers in the place of TCP and TLS.
     pub transport: Option<Transport>,
     /// The runtime of all commands; `None` makes one for each.
     pub runtime: Option<Arc<Runtime>>,
-}
-
-impl Default for Host {
-    /// This process's own.
-    fn default() -> Self {
-        Self {
-            clock: clock::shared(),
-            variables: Arc::new(std::env::vars_os().collect()),
-            folders: Folders::of_platform(),
-            terminal: Terminals::of_process(),
-            transport: None,
-            runtime: None,
-        }
-    }
 }
 
 impl fmt::Debug for Host {
@@ -105,6 +109,30 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
+    /// The host of this process's command.
+    pub fn of_process() -> Self {
+        Self {
+            variables: Arc::new(std::env::vars_os().collect()),
+            folders: Folders::of_platform(),
+            input: Input::new(io::stdin()),
+            terminal: Terminals::of_process(),
+            ..Self::bare(clock::shared())
+        }
+    }
+
+    /// A host with a clock alone: no environment, no folders, an empty standard input, no terminal.
+    pub fn bare(clock: Clock) -> Self {
+        Self {
+            clock,
+            variables: Arc::default(),
+            folders: Folders::default(),
+            input: Input::new(io::empty()),
+            terminal: Terminals::default(),
+            transport: None,
+            runtime: None,
+        }
+    }
+
     /// The current time.
     pub fn now(&self) -> Moment {
         (self.clock)()
@@ -113,6 +141,12 @@ impl Host {
     /// An environment variable.
     pub fn variable(&self, name: &str) -> Option<OsString> {
         self.variables.get(OsStr::new(name)).cloned()
+    }
+
+    /// An environment variable that is text; `None` where it is empty or not UTF-8.
+    pub fn text_variable(&self, name: &str) -> Option<String> {
+        let value = self.variable(name)?.into_string().ok();
+        value.filter(|value| !value.is_empty())
     }
 
     /// The environment, for the kubeconfig.
@@ -125,8 +159,7 @@ impl Host {
     pub fn user_name(&self) -> String {
         ["USER", "LOGNAME", "USERNAME"]
             .iter()
-            .find_map(|name| self.variable(name)?.into_string().ok())
-            .filter(|name| !name.is_empty())
+            .find_map(|name| self.text_variable(name))
             .unwrap_or_else(|| "unknown".to_owned())
     }
 
@@ -151,13 +184,5 @@ impl Host {
         // panics would appear on the screen.
         std::mem::forget(runtime);
         end
-    }
-}
-
-/// Runs blocking work without blocking other tasks; on a single-threaded runtime, as under paused time, it just runs.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
     }
 }

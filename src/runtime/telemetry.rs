@@ -9,12 +9,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
+use super::host::Host;
+
 /// Sends tracing to `file` (created with its directories, appended to, readable by its owner only). Without a file
 /// nothing is logged. The level comes from `STOKEHOLD_LOG`, `info` by default; `info,source=debug` sets it for a target.
 ///
 /// # Errors
 /// The file cannot be opened for appending.
-pub fn log_to(file: Option<&Path>) -> anyhow::Result<()> {
+pub fn log_to(host: &Host, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = file else { return Ok(()) };
     if let Some(folder) = path
         .parent()
@@ -36,7 +38,7 @@ pub fn log_to(file: Option<&Path>) -> anyhow::Result<()> {
             path.display()
         )
     })?;
-    let levels = std::env::var("STOKEHOLD_LOG").unwrap_or_default();
+    let levels = host.text_variable("STOKEHOLD_LOG").unwrap_or_default();
     let lines = fmt::layer()
         .with_ansi(false)
         .with_writer(std::sync::Mutex::new(log));

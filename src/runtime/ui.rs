@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use console::msg::{Mouse, Switch};
 use console::pod_access::ShellTarget;
 use console::{App, Effect, KeyPress, Msg};
+use exec::blocking;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use source::local;
@@ -21,7 +22,7 @@ use source::local;
 use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
 use super::frame_pacer::FramePacer;
-use super::host::{Host, blocking};
+use super::host::Host;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Keys, Screen};
@@ -107,6 +108,8 @@ struct Outside {
     mouse: bool,
     silences: Option<PathBuf>,
     pictures: PathBuf,
+    /// Between this process and the terminal.
+    between: Between,
     port_forwards: PortForwards,
     /// A shell to open: the loop opens it, since only the loop can wait for its end.
     shell: Option<ShellTarget>,
@@ -133,6 +136,7 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
         mouse: ui.mouse,
         silences: ui.silences,
         pictures: ui.pictures,
+        between: Between::of(|name| host.text_variable(name)),
         port_forwards: PortForwards::default(),
         shell: None,
         look: None,
@@ -412,8 +416,8 @@ impl Outside {
             Effect::StopPortForward(number) => return Ok(self.port_forwards.stop(number)),
             Effect::Redraw => self.screen.reset(size()?),
             Effect::Copy(text) => {
-                let between = Between::of(|name| std::env::var(name).ok());
-                self.screen.send_aside(&clipboard::bytes(&text, between));
+                self.screen
+                    .send_aside(&clipboard::bytes(&text, self.between));
             }
             Effect::Hush(id, entry) => {
                 if let (Some(path), Some(session)) = (&self.silences, &self.connections.session) {

@@ -18,6 +18,7 @@ use table::spend::{CostBasis, PeriodCost, PeriodSums, UsageFacts, UsageStatus};
 
 use super::clock::SessionClock;
 use super::demo_usage::DemoLedger;
+use super::host::Host;
 use super::session::Setup;
 use super::usage_prometheus::PrometheusUsage;
 use super::{budgets, demo_usage, tape, usage};
@@ -44,13 +45,13 @@ pub struct UsageReader {
 
 impl UsageReader {
     /// A reader for the record of a context, in the directory of the settings.
-    pub fn new(settings: &Settings, context: &str) -> Self {
+    pub fn new(host: &Host, settings: &Settings, context: &str) -> Self {
         Self {
             folder: tape::kept(settings, context),
             context: context.to_owned(),
-            budgets: budgets::of_settings(settings).map_err(|failure| failure.message),
+            budgets: budgets::of_settings(host, settings).map_err(|failure| failure.message),
             periods: &PERIODS,
-            basis: budgets::cost_basis(settings).map_err(|failure| failure.message),
+            basis: budgets::cost_basis(host, settings).map_err(|failure| failure.message),
             prometheus: PrometheusUsage::of(settings, Some(context)),
         }
     }
@@ -211,7 +212,7 @@ pub(super) fn watched(
     demo: Option<DemoLedger>,
     (facts, clock): (watch::Receiver<Option<Arc<Facts>>>, SessionClock),
 ) -> watch::Receiver<Arc<UsageFacts>> {
-    let mut reader = UsageReader::new(&setup.settings, context);
+    let mut reader = UsageReader::new(&setup.host, &setup.settings, context);
     let Some(ledger) = demo else {
         return followed(reader, clock);
     };

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
+use exec::blocking;
 use exec::lease::Lead;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure};
@@ -26,7 +27,6 @@ use table::{Facts, Scope};
 
 use super::clock::SessionClock;
 use super::first_look::{has_found_all, readings};
-use super::host::blocking;
 use super::session;
 use super::silence;
 use super::watch_metrics::WatchStatus;
@@ -78,12 +78,15 @@ pub fn receivers(settings: &Settings, cluster: &str) -> Vec<Receiver> {
     settings.notify.iter().map(one).collect()
 }
 
+/// Prints the body of a message to a receiver.
+pub type PrintMessage<'p> = dyn FnMut(&DeliveryRules, &str) -> Result<(), Failure> + 'p;
+
 /// Where messages go.
-pub enum Delivers {
+pub enum Delivers<'p> {
     /// To the receivers.
     Sends(Arc<Notifier>),
     /// To standard output, with the name of the receiver.
-    Prints(fn(&DeliveryRules, &str) -> Result<(), Failure>),
+    Prints(Box<PrintMessage<'p>>),
 }
 
 /// Inputs of the loop.
@@ -106,9 +109,9 @@ pub struct WatchInputs {
 type Outcome = (usize, PostOutcome);
 
 /// Delivers findings to receivers, and keeps what was sent.
-pub struct Watcher {
+pub struct Watcher<'p> {
     inputs: WatchInputs,
-    delivers: Delivers,
+    delivers: Delivers<'p>,
     receivers: Vec<(Delivery, NotifyEndpoint, ReceiverNews)>,
     state: Option<WatchState>,
     status: watch::Sender<WatchStatus>,
@@ -147,11 +150,11 @@ impl ReceiverNews {
     }
 }
 
-impl Watcher {
+impl<'p> Watcher<'p> {
     /// A watcher for these receivers, with the file of what was sent. Must be called within a tokio runtime.
     pub fn new(
         inputs: WatchInputs,
-        delivers: Delivers,
+        delivers: Delivers<'p>,
         receivers: Vec<Receiver>,
         state: Option<WatchState>,
     ) -> Self {

@@ -8,6 +8,7 @@ use record::usage::UsageFile;
 use serde_json::Value;
 
 use crate::exec::stage::ticking;
+use stokehold::runtime::host::Host;
 use stokehold::runtime::session::{self, ClusterTarget};
 use stokehold::runtime::usage_facts::UsageReader;
 use table::spend::UsageStatus;
@@ -239,7 +240,9 @@ fn the_console_shows_the_ledger_and_a_restart_repeats_no_finding() {
     let home = Home::new();
     let folder = ledger(&home);
     let now = Moment::parse(NOW).expect("a moment");
-    let read = |folder: &str| UsageReader::new(&settings(folder), "test").read(now);
+    let read = |folder: &str| {
+        UsageReader::new(&Host::bare(ticking()), &settings(folder), "test").read(now)
+    };
     let facts = read(&folder);
     assert_eq!(facts.status, UsageStatus::Read(now));
     // Today has begun, and nothing of it was observed; the month is what `cost` says.

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::exec::command_line::Machine;
+use crate::exec::command_line::{Ended, Machine};
 
 /// How long another process may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,12 +91,20 @@ impl Home {
 
     /// The same with these environment variables.
     fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
-        let ended = self.machine.run_with(variables, arguments);
-        Output {
-            status: ExitStatus::from_raw(i32::from(ended.code) << 8),
-            stdout: ended.out.into_bytes(),
-            stderr: ended.err.into_bytes(),
-        }
+        output(self.machine.run_with(variables, arguments))
+    }
+
+    /// The same with this text on standard input.
+    fn run_with_input(&self, input: &str, arguments: &[&str]) -> Output {
+        output(self.machine.run_with_input(input, arguments))
+    }
+}
+
+fn output(ended: Ended) -> Output {
+    Output {
+        status: ExitStatus::from_raw(i32::from(ended.code) << 8),
+        stdout: ended.out.into_bytes(),
+        stderr: ended.err.into_bytes(),
     }
 }
 
@@ -268,17 +276,8 @@ fn a_page_is_read_from_a_file_standard_input_or_gzip() {
         (&Value::Null, &Value::Null)
     );
 
-    let mut child = home
-        .command(&["exporter", "read", "-", "-o", "json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("can be run");
-    let mut stdin = child.stdin.take().expect("is piped");
-    stdin.write_all(PAGE.as_bytes()).expect("is read");
-    drop(stdin);
-    assert_eq!(rows(&child.wait_with_output().expect("ends")), found);
+    let by_input = home.run_with_input(PAGE, &["exporter", "read", "-", "-o", "json"]);
+    assert_eq!(rows(&by_input), found);
 
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(PAGE.as_bytes()).expect("memory takes it");

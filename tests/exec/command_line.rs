@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Error, ErrorKind};
+use std::io::{Cursor, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use sim::{Service, embed, kubeconfig};
 use source::api_stats::Clock;
 use source::login::Transport;
 use stokehold::cli;
-use stokehold::runtime::host::{Folders, Host};
+use stokehold::runtime::host::{Folders, Host, Input, Terminals};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
@@ -113,25 +113,52 @@ impl Machine {
 
     /// The same with these environment variables.
     pub fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
-        let words = ["stokehold"].iter().chain(arguments);
-        let words: Vec<OsString> = words.map(OsString::from).collect();
         let mut host = self.host.clone();
         let mut all = (*host.variables).clone();
         let named = variables.iter();
         all.extend(named.map(|(name, value)| (OsString::from(name), OsString::from(value))));
         host.variables = Arc::new(all);
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        // (On a thread of its own: the caller may be within a runtime.)
-        let code = std::thread::scope(|scope| {
-            let command = || cli::run_on(host, &words, &mut out, &mut err);
-            scope.spawn(command).join().expect("the command ends")
-        });
-        let text = |bytes| String::from_utf8(bytes).expect("is text");
-        Ended {
-            code,
-            out: text(out),
-            err: text(err),
-        }
+        call(host, arguments)
+    }
+
+    /// The same with this text on standard input, which is no terminal.
+    pub fn run_with_input(&self, input: &str, arguments: &[&str]) -> Ended {
+        let host = Host {
+            input: Input::new(Cursor::new(input.to_owned())),
+            ..self.host.clone()
+        };
+        call(host, arguments)
+    }
+
+    /// The same where the user types this text on a terminal.
+    pub fn run_typing(&self, typed: &str, arguments: &[&str]) -> Ended {
+        let host = Host {
+            input: Input::new(Cursor::new(typed.to_owned())),
+            terminal: Terminals {
+                input: true,
+                ..Terminals::default()
+            },
+            ..self.host.clone()
+        };
+        call(host, arguments)
+    }
+}
+
+/// Runs the program on this host.
+fn call(host: Host, arguments: &[&str]) -> Ended {
+    let words = ["stokehold"].iter().chain(arguments);
+    let words: Vec<OsString> = words.map(OsString::from).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    // (On a thread of its own: the caller may be within a runtime.)
+    let code = std::thread::scope(|scope| {
+        let command = || cli::run_on(host, &words, &mut out, &mut err);
+        scope.spawn(command).join().expect("the command ends")
+    });
+    let text = |bytes| String::from_utf8(bytes).expect("is text");
+    Ended {
+        code,
+        out: text(out),
+        err: text(err),
     }
 }
 
@@ -209,6 +236,13 @@ impl CommandLine {
         let own = ["--quiet", "--kubeconfig", &self.cluster.kubeconfig, "plan"];
         let all = [&own[..], arguments, &["--write", "-o", "json"]].concat();
         self.machine.run(&all)
+    }
+
+    /// Carries out a plan after this answer to the question for its confirmation.
+    pub fn answered(&self, answer: &str, arguments: &[&str]) -> Ended {
+        let own = ["--quiet", "--kubeconfig", &self.cluster.kubeconfig, "plan"];
+        let all = [&own[..], arguments, &["--write", "--apply"]].concat();
+        self.machine.run_typing(answer, &all)
     }
 
     /// The fleet as it stands.

@@ -200,3 +200,49 @@ fn a_plan_that_evicts_more_than_was_shown_is_read_again_first() {
     assert_eq!(document["end"]["outcome"], "done");
     assert!(!kept.exists(), "it is carried out");
 }
+
+/// A plan is carried out only after the words that the question names.
+#[test]
+fn only_the_words_that_the_question_names_confirm_a_plan() {
+    let shell = CommandLine::new(24);
+    let fleet = shell.snapshot();
+    let waits = of(&fleet, Status::Waiting).next().expect("a job waits");
+    let job = name(waits).to_string();
+    let reprioritise = ["reprioritise", &job, "4321"];
+    let priority = || workload(&shell, waits)["spec"]["priority"].clone();
+    let before = (priority(), shell.noted());
+    for answer in ["n\n", "y\n", "no\nyes\n", ""] {
+        let ended = shell.answered(answer, &reprioritise);
+        assert_eq!(ended.code, 3, "{answer:?}: {ended:?}");
+        assert!(ended.err.contains("type yes to confirm: "), "{ended:?}");
+        let words = "not confirmed; nothing was changed";
+        assert!(ended.err.contains(words), "{answer:?}: {ended:?}");
+        assert_eq!(priority(), before.0);
+    }
+    // Without a terminal there is no question.
+    let ended = shell.plan(&[&reprioritise[..], &["--apply"]].concat());
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.err.contains("give --yes"), "{ended:?}");
+    assert_eq!(shell.writes_since(before.1), 0);
+    let ended = shell.answered("yes\n", &reprioritise);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(priority(), 4321);
+
+    // Where jobs are evicted, the question names the node.
+    let gang = stage::whole_gang(&fleet);
+    let node = pods(gang).next().expect("has pods").node.to_string();
+    let noted = shell.noted();
+    let ended = shell.answered("yes\n", &["drain", &node]);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    let asked = ended.err.lines().find_map(|line| {
+        let asked = line.strip_prefix("type ")?;
+        asked.split_once(" to confirm: ").map(|(wanted, _)| wanted)
+    });
+    let wanted = asked.expect("a question").to_owned();
+    assert!(wanted.contains(&node), "{wanted}");
+    assert_eq!(shell.writes_since(noted), 0);
+    let ended = shell.answered(&format!("{wanted}\n"), &["drain", &node]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let object = shell.object(Resource::Nodes, "", &node);
+    assert_eq!(object["spec"]["unschedulable"], true);
+}

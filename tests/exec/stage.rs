@@ -15,7 +15,7 @@ use plan::{self, Author};
 use settings::{Rulebook, Settings, Texts};
 use sim::world::{Options, World};
 use source::api_stats::Clock;
-use stokehold::runtime::host::{Folders, Host, Terminals};
+use stokehold::runtime::host::Host;
 use stokehold::runtime::rehearsal::picture_of;
 use stokehold::runtime::session::Setup;
 
@@ -41,14 +41,7 @@ pub fn paused() -> tokio::runtime::Runtime {
 
 /// A host without an environment or a home directory, whose clock stands still while tokio's does.
 pub fn host() -> Host {
-    Host {
-        clock: ticking(),
-        variables: Arc::default(),
-        folders: Folders::default(),
-        terminal: Terminals::default(),
-        transport: None,
-        runtime: None,
-    }
+    Host::bare(ticking())
 }
 
 /// Settings with these flags (flag, key, value).

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 
-use super::flags::Global;
+use super::flags::{Global, GlobalFlags};
 use crate::runtime::host::Host;
 use names::CompletionCluster;
 
@@ -232,7 +232,7 @@ impl<'c> Line<'c> {
     fn global(&self, host: Host) -> Global {
         let last = |id: &str| self.all_of(id).last().map(str::to_owned);
         let namespaces = self.all_of("namespace").flat_map(|names| names.split(','));
-        Global {
+        let flags = GlobalFlags {
             kubeconfig: last("kubeconfig").map(Into::into),
             context: last("context"),
             namespace: namespaces.map(str::to_owned).collect(),
@@ -244,9 +244,9 @@ impl<'c> Line<'c> {
             team: last("team"),
             readonly: true,
             quiet: true,
-            host,
-            ..Global::default()
-        }
+            ..GlobalFlags::default()
+        };
+        Global { flags, host }
     }
 
     /// The possible endings of the line.

@@ -131,6 +131,6 @@ fn the_scripts_ask_the_program_and_kubectl_gets_cobras_answer() {
         );
     }
     let words = ["get", "qu"].map(Into::into);
-    let answer = answer(Host::default(), Cli::command(), &words);
+    let answer = answer(crate::cli::tests::host(), Cli::command(), &words);
     assert_eq!(answer, "queues\tQueues that jobs wait in\n:4\n");
 }

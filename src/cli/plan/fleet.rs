@@ -37,8 +37,11 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are unknown: no plan is made with missing facts.
-    pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision())?;
+    pub(in crate::cli) fn of(
+        at: &Situation,
+        err: &mut (dyn Write + Send),
+    ) -> Result<Self, Failure> {
+        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
         let mut gaps = table::gaps(&facts)?;
         gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self::with(facts, gaps))
@@ -48,8 +51,11 @@ impl Seen {
     ///
     /// # Errors
     /// The cluster cannot be reached, or nothing may be read.
-    pub(in crate::cli) fn for_decision(at: &Situation) -> Result<Self, Failure> {
-        let facts = setup::snapshot(&whole(at), &Needs::decision())?;
+    pub(in crate::cli) fn for_decision(
+        at: &Situation,
+        err: &mut (dyn Write + Send),
+    ) -> Result<Self, Failure> {
+        let facts = setup::snapshot(&whole(at), &Needs::decision(), err)?;
         let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
         Ok(Self::with(facts, gaps))
@@ -145,7 +151,11 @@ fn whole(at: &Situation) -> Situation {
 }
 
 /// Looks at the fleet where the action needs it, or its plan is more complete with it.
-pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Failure> {
+pub(super) fn look(
+    at: &Situation,
+    action: &Action,
+    err: &mut (dyn Write + Send),
+) -> Result<Option<Seen>, Failure> {
     match action {
         Action::Continue { .. } => Ok(None),
         // These need only the journal or one object. With the fleet, the plan is more complete.
@@ -153,8 +163,8 @@ pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Fail
         | Action::Hold { .. }
         | Action::Resume { .. }
         | Action::Scale { .. }
-        | Action::Reprioritise { .. } => Ok(Seen::of(at).ok()),
-        _ => Seen::of(at).map(Some),
+        | Action::Reprioritise { .. } => Ok(Seen::of(at, err).ok()),
+        _ => Seen::of(at, err).map(Some),
     }
 }
 
@@ -179,8 +189,9 @@ pub(super) fn on_record(
     action: &Action,
     format: PlanFormat,
     out: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
-    let seen = Seen::of(at)?;
+    let seen = Seen::of(at, err)?;
     let namespace = match at.settings.scope.namespaces.as_slice() {
         [one] => one.as_str(),
         _ => NAMESPACE,

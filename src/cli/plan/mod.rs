@@ -4,7 +4,7 @@ mod fleet;
 mod log;
 pub(super) mod show;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::runtime::action_service::ActionService;
 use crate::runtime::aftermath::Outcome;
+use crate::runtime::host::Host;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
@@ -177,7 +178,7 @@ pub(super) fn run(
     choice: ContextChoice,
     plan: &PlanFlags,
     out: &mut dyn Write,
-    err: &mut dyn Write,
+    err: &mut (dyn Write + Send),
 ) -> Result<Exit, Failure> {
     if (plan.yes || plan.reason.is_some()) && !plan.apply {
         let message = "--yes and --reason need --apply";
@@ -211,29 +212,20 @@ pub(super) fn run(
             let message = "name an action: drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, scale, rebalance, undo, continue; or --log";
             Err(Failure::new(Exit::Usage, message))
         }
-        (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out),
+        (Some(action), false) if of_record => fleet::on_record(at, action, plan.output, out, err),
         (Some(action), false) => {
-            let seen = fleet::look(at, action)?;
+            let seen = fleet::look(at, action, err)?;
             at.host.block_on(async {
                 let action_service = ActionService::open(&at.host, settings, choice, true)?;
                 let action_service = action_service.looking(fleet::looking(at));
-                act(
-                    settings,
-                    &action_service,
-                    seen.as_ref(),
-                    action,
-                    plan,
-                    out,
-                    err,
-                )
-                .await
+                act(at, &action_service, seen.as_ref(), action, plan, out, err).await
             })
         }
     }
 }
 
 async fn act(
-    settings: &Settings,
+    at: &Situation,
     action_service: &ActionService,
     seen: Option<&Seen>,
     action: &Action,
@@ -257,7 +249,7 @@ async fn act(
         }
         return carry_out(action_service, None, run, flags, out, err).await;
     }
-    let tell = |line: &str| out::print_message(&mut std::io::stderr(), line);
+    let settings = &at.settings;
     let place = shown_plan::place(settings);
     let place = place.as_deref();
     // The run matches the plan that the operator read: jobs that the last shown plan evicts are evicted by this one, too.
@@ -276,7 +268,7 @@ async fn act(
         action,
         shown.as_ref(),
     );
-    let made = match patiently(tell, making).await? {
+    let made = match patiently(|line| out::print_message(err, line), making).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => {
@@ -284,11 +276,11 @@ async fn act(
         }
     };
     let mut plan = made;
-    patiently(tell, async {
+    let checking = async {
         action_service.settle(&mut plan).await;
         action_service.check(&mut plan).await;
-    })
-    .await?;
+    };
+    patiently(|line| out::print_message(err, line), checking).await?;
     let known = shown.filter(|shown| shown_plan::is_same(&shown.intent, &plan.intent));
     let more = known.and_then(|known| Some((known.evicts_besides(&plan)?, known.computed_at)));
     if !flags.apply {
@@ -326,7 +318,7 @@ async fn act(
     let confirmed = if flags.yes {
         Confirmed::Outright
     } else {
-        ask(&plan, action_service, err)?
+        ask(&at.host, &plan, action_service, err)?
     };
     shown_plan::forget(place);
     carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
@@ -398,12 +390,12 @@ async fn make_plan(
 
 /// Prompts for the confirmation.
 fn ask(
+    host: &Host,
     plan: &Plan,
     action_service: &ActionService,
     err: &mut dyn Write,
 ) -> Result<Confirmed, Failure> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
+    if !host.terminal.input {
         let message = "no terminal for the confirmation: give --yes";
         return Err(Failure::new(Exit::Usage, message));
     }
@@ -418,7 +410,7 @@ fn ask(
     let _ = write!(err, "type {} to confirm: ", printable(&wanted));
     let _ = err.flush();
     let mut typed = String::new();
-    let read = input.lock().read_line(&mut typed);
+    let read = host.input.lock().read_line(&mut typed);
     if read.is_err() || typed.trim() != wanted {
         return Err(Failure::new(
             Exit::Refused,
