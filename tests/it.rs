@@ -8,9 +8,5 @@
 )]
 
 mod cli;
-mod dependencies;
 mod exec;
 mod live;
-#[cfg(target_os = "linux")]
-mod release;
-mod workspace;

@@ -1,8 +1,5 @@
 //! Completion as shells ask for it: the scripts, names of a cluster, and one that does not answer.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use model::base::Age;
 
 use super::simulated::Sim;
@@ -80,33 +77,4 @@ fn a_cluster_that_does_not_answer_is_waited_for_two_seconds() {
     let broken = home.write("broken", "{").display().to_string();
     assert!(offered(&home, &["--kubeconfig", &broken, "get", "jobs", ""]).is_empty());
     assert_eq!(home.machine.now(), begun, "nothing was waited for");
-}
-
-#[test]
-fn bash_completes_by_its_script() {
-    let home = Home::new();
-    let script = home.run(&["completions", "bash"]).stdout;
-    let script = home.write("stokehold.bash", script).display().to_string();
-    let program = Path::new(env!("CARGO_BIN_EXE_stokehold"));
-    let folder = program.parent().expect("in a folder").display().to_string();
-    let completed = |line: &str| {
-        let asked = "source \"$1\"; COMP_LINE=$2; COMP_POINT=${#2}; _stokehold; printf '%s\\n' \"${COMPREPLY[@]}\"";
-        let output = Command::new("bash")
-            .args(["--norc", "-c", asked, "bash", &script, line])
-            .env("PATH", format!("{folder}:/usr/bin:/bin"))
-            .env("HOME", home.path(""))
-            .stdin(Stdio::null())
-            .output()
-            .expect("bash is there");
-        let lines = text(&output.stdout);
-        lines.lines().map(str::to_owned).collect::<Vec<String>>()
-    };
-    assert_eq!(completed("stokehold descr"), ["describe"]);
-    assert_eq!(completed("stokehold get qu"), ["queues"]);
-    assert!(completed("stokehold get ").contains(&"queues".to_owned()));
-    // bash splits words at an equals sign, and replaces what is behind it.
-    assert_eq!(
-        completed("stokehold get nodes --sort-by=power_"),
-        ["power_watts"]
-    );
 }

@@ -1,11 +1,11 @@
 //! `stokehold engine replay` as a shell calls it: fields of the contract, exit codes, mistakes in files.
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use super::Home;
 
 const NODES: &str = "\
 sn,cpu_milli,memory_mib,gpu,model
@@ -31,11 +31,11 @@ timestamp,duration,num_gpus,gpu_time,cluster
 2017-10-10 07:01:02,5.0,1,5.0,z
 ";
 
-struct Bench(TempDir);
+struct Bench(Home);
 
 impl Bench {
     fn new() -> Self {
-        let bench = Self(TempDir::new().expect("a temporary folder"));
+        let bench = Self(Home::new());
         for (name, text) in [
             ("nodes.csv", NODES),
             ("pods.csv", PODS),
@@ -48,21 +48,25 @@ impl Bench {
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, text).expect("can be written");
-        path
+        self.0.write(name, text)
     }
 
+    /// Runs it with these flags, in which a file is named as it was written.
     fn replay(&self, flags: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_stokehold"))
-            .args(["engine", "replay"])
-            .args(flags.split_whitespace())
-            .env_clear()
-            .env("HOME", self.0.path())
-            .current_dir(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("can be run")
+        let placed = flags.split_whitespace().map(|word| {
+            let path = self.0.path(word);
+            match path.is_file() {
+                true => path.display().to_string(),
+                false => word.to_owned(),
+            }
+        });
+        let words: Vec<String> = ["engine", "replay"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(placed)
+            .collect();
+        self.0
+            .run(&words.iter().map(String::as_str).collect::<Vec<&str>>())
     }
 
     fn json(&self, flags: &str) -> Value {

@@ -4,45 +4,35 @@ mod accounts;
 mod budgets;
 mod cells;
 mod complete;
-#[cfg(target_os = "linux")]
-mod empty_root;
 mod engine;
 pub mod frames;
-mod killed_recorder;
-mod link;
+mod heatmap;
 mod profiles;
-mod record_service;
+mod receiver;
 mod recorded;
 mod remembered;
 mod rights;
 mod savings;
-mod secrets;
 mod served;
-mod shell;
+mod services;
 mod simulated;
 mod steady;
 mod unobserved;
 mod usage;
 mod usage_prometheus;
 mod watch;
-mod watch_service;
 mod written;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::exec::command_line::{Ended, Machine};
-
-/// How long another process may take before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A home of its own, so that nothing of this machine's user counts.
 pub struct Home {
@@ -72,18 +62,6 @@ impl Home {
         self.write("config/stokehold/stokehold.toml", text)
     }
 
-    /// The program as a process.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"));
-        command
-            .args(arguments)
-            .env_clear()
-            .env("HOME", self.folder.path())
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .current_dir(self.folder.path());
-        command
-    }
-
     /// Runs the program in this process.
     fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(&[], arguments)
@@ -105,15 +83,6 @@ fn output(ended: Ended) -> Output {
         status: ExitStatus::from_raw(i32::from(ended.code) << 8),
         stdout: ended.out.into_bytes(),
         stderr: ended.err.into_bytes(),
-    }
-}
-
-/// Waits for another process; panics after a minute, which is for a process that has failed.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        sleep(Duration::from_millis(50));
     }
 }
 
@@ -179,10 +148,12 @@ fn settings_say_where_they_come_from() {
         "kubeconfig",
         "apiVersion: v1\nkind: Config\ncurrent-context: prod\ncontexts: []\nclusters: []\nusers: []\n",
     );
-    let mut command = home.command(&["config", "print", "--ascii"]);
-    command.env("KUBECONFIG", &kubeconfig);
-    command.env("STOKEHOLD_SCRAPE_PER_SECOND", "5");
-    let output = command.output().expect("can be run");
+    let kubeconfig = kubeconfig.display().to_string();
+    let variables = [
+        ("KUBECONFIG", kubeconfig.as_str()),
+        ("STOKEHOLD_SCRAPE_PER_SECOND", "5"),
+    ];
+    let output = home.run_with(&variables, &["config", "print", "--ascii"]);
     let text = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
     let line = |start: &str| {
@@ -218,11 +189,7 @@ fn files_that_settings_name_are_checked_too() {
         "{said}"
     );
     home.write("config/stokehold/mine.toml", "provider = \"mine\"\n");
-    let mut command = home.command(&["config", "validate"]);
-    let output = command
-        .env("STOKEHOLD_THEEM", "x")
-        .output()
-        .expect("can be run");
+    let output = home.run_with(&[("STOKEHOLD_THEEM", "x")], &["config", "validate"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("did you mean STOKEHOLD_THEME?"));
     let output = home.run(&["config", "validate"]);
@@ -383,28 +350,6 @@ fn dialects_of_ones_own_are_listed() {
         "{}",
         text(&output.stderr)
     );
-}
-
-#[test]
-fn a_broken_pipe_ends_quietly() {
-    let home = Home::new();
-    for arguments in [
-        &["completions", "bash"][..],
-        &["config", "print"],
-        &["exporter", "list"],
-    ] {
-        let mut child = home
-            .command(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("can be run");
-        drop(child.stdout.take());
-        let output = child.wait_with_output().expect("ends");
-        assert_eq!(text(&output.stderr), "", "{arguments:?}");
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-    }
 }
 
 /// True for a line that only tells how far a first look has come, as it does after a second.

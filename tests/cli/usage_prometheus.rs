@@ -138,9 +138,9 @@ fn a_context_that_was_never_recorded_here_has_its_month_from_prometheus() {
         "kubeconfig",
         "apiVersion: v1\nkind: Config\ncurrent-context: prod\ncontexts: [{name: prod, context: {cluster: c, user: u}}]\nclusters: []\nusers: []\n",
     );
-    let mut command = home.command(&["cost", "report", "--month", "2020-01", "-o", "csv"]);
-    let output = command.env("KUBECONFIG", &kubeconfig).output();
-    let output = output.expect("can be run");
+    let kubeconfig = kubeconfig.display().to_string();
+    let report = ["cost", "report", "--month", "2020-01", "-o", "csv"];
+    let output = home.run_with(&[("KUBECONFIG", &kubeconfig)], &report);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{err}");
     assert!(out.contains("5.25"), "{out}{err}");

@@ -52,15 +52,23 @@ pub struct Machine {
     host: Host,
     clusters: Clusters,
     home: PathBuf,
+    /// When the command began that runs.
+    begun: Begun,
 }
+
+type Begun = Arc<Mutex<Instant>>;
+
+/// The most time that passes for a command. One that would never end costs none: without this it would go on for ever.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 impl Machine {
     /// With this home directory. The settings are in `config/stokehold` of it.
     pub fn new(home: &Path) -> Self {
         let runtime = paused();
         let clusters = Clusters::default();
+        let begun = begun_on(&runtime);
         let host = Host {
-            clock: clock_of(&runtime),
+            clock: clock_of(&runtime, Arc::clone(&begun)),
             variables: Arc::new(BTreeMap::from([("USER".into(), "tester".into())])),
             folders: Folders {
                 home: Some(home.to_owned()),
@@ -75,6 +83,7 @@ impl Machine {
             host,
             clusters,
             home: home.to_owned(),
+            begun,
         }
     }
 
@@ -118,7 +127,7 @@ impl Machine {
         let named = variables.iter();
         all.extend(named.map(|(name, value)| (OsString::from(name), OsString::from(value))));
         host.variables = Arc::new(all);
-        call(host, arguments)
+        self.call(host, arguments)
     }
 
     /// The same with this text on standard input, which is no terminal.
@@ -127,7 +136,7 @@ impl Machine {
             input: Input::new(Cursor::new(input.to_owned())),
             ..self.host.clone()
         };
-        call(host, arguments)
+        self.call(host, arguments)
     }
 
     /// The same where the user types this text on a terminal.
@@ -140,25 +149,30 @@ impl Machine {
             },
             ..self.host.clone()
         };
-        call(host, arguments)
+        self.call(host, arguments)
     }
-}
 
-/// Runs the program on this host.
-fn call(host: Host, arguments: &[&str]) -> Ended {
-    let words = ["stokehold"].iter().chain(arguments);
-    let words: Vec<OsString> = words.map(OsString::from).collect();
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    // (On a thread of its own: the caller may be within a runtime.)
-    let code = std::thread::scope(|scope| {
-        let command = || cli::run_on(host, &words, &mut out, &mut err);
-        scope.spawn(command).join().expect("the command ends")
-    });
-    let text = |bytes| String::from_utf8(bytes).expect("is text");
-    Ended {
-        code,
-        out: text(out),
-        err: text(err),
+    /// Runs the program on this host.
+    fn call(&self, host: Host, arguments: &[&str]) -> Ended {
+        {
+            let runtime = self.host.runtime.as_ref().expect("has one");
+            let _within = runtime.enter();
+            *self.begun.lock().expect("is whole") = Instant::now();
+        }
+        let words = ["stokehold"].iter().chain(arguments);
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        // (On a thread of its own: the caller may be within a runtime.)
+        let code = std::thread::scope(|scope| {
+            let command = || cli::run_on(host, &words, &mut out, &mut err);
+            scope.spawn(command).join().expect("the command ends")
+        });
+        let text = |bytes| String::from_utf8(bytes).expect("is text");
+        Ended {
+            code,
+            out: text(out),
+            err: text(err),
+        }
     }
 }
 
@@ -273,15 +287,21 @@ impl CommandLine {
     }
 }
 
-/// A clock of a runtime whose time is paused; also right outside of it.
-fn clock_of(runtime: &Runtime) -> Clock {
+/// The moment of a runtime whose time is paused.
+fn begun_on(runtime: &Runtime) -> Begun {
+    let _within = runtime.enter();
+    Arc::new(Mutex::new(Instant::now()))
+}
+
+/// A clock of a runtime whose time is paused; also right outside of it. Panics where a command does not end.
+fn clock_of(runtime: &Runtime, begun: Begun) -> Clock {
     let handle = runtime.handle().clone();
-    let start = {
-        let _within = handle.enter();
-        Instant::now()
-    };
+    let start = *begun.lock().expect("is whole");
     Arc::new(move || {
         let _within = handle.enter();
-        begin().plus(start.elapsed())
+        let now = Instant::now();
+        let since = now - *begun.lock().expect("is whole");
+        assert!(since < LONGEST, "the command does not end");
+        begin().plus(now - start)
     })
 }

@@ -6,7 +6,6 @@ mod chaos;
 mod churn;
 pub mod command_line;
 mod commands;
-mod compile_fail;
 mod faults;
 mod govern;
 mod identity;
@@ -16,12 +15,10 @@ mod lease;
 mod looks;
 mod on_screen;
 mod plan_outcomes;
-mod program;
 mod randomly;
 mod rewind;
 #[path = "../sim/scene.rs"]
 mod scene;
-mod sigkill;
 pub mod stage;
 mod unblock;
 

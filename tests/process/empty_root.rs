@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::{PAGE, text};
+use super::{alone, text};
 
 /// The most that the static binary may take, in bytes.
 const MOST_BYTES: u64 = 25_000_000;
@@ -111,7 +111,8 @@ fn roots() -> Vec<Root> {
 }
 
 #[test]
-fn commands_without_a_cluster_run() {
+fn commands_without_a_cluster_run_and_obstacles_to_one_are_reported() {
+    let _alone = alone();
     for root in roots() {
         let version = root.prints(&["--version"]);
         assert_eq!(
@@ -136,12 +137,7 @@ fn commands_without_a_cluster_run() {
         let mut left =
             left.filter(|name| !["stokehold", "lib", "lib64"].iter().any(|own| name == own));
         assert_eq!(left.next(), None);
-    }
-}
-
-#[test]
-fn obstacles_to_reaching_a_cluster_are_reported() {
-    for root in roots() {
+        // Obstacles to reaching one are reported.
         for (server, code, wanted) in [
             (None, 2, "kubeconfig"),
             // As every login that cannot be made.
@@ -189,7 +185,8 @@ impl Drop for Sim {
 }
 
 #[test]
-fn a_cluster_is_read_over_https_by_the_ca_of_its_kubeconfig() {
+fn a_cluster_is_read_by_the_ca_of_its_kubeconfig_and_an_exporter_without_certificates() {
+    let _alone = alone();
     for root in roots() {
         let mut command = root.command(&["sim", "--nodes", "12", "--seed", "3", "--speed", "0"]);
         let child = command
@@ -206,8 +203,20 @@ fn a_cluster_is_read_over_https_by_the_ca_of_its_kubeconfig() {
         assert_eq!(nodes.as_array().map(Vec::len), Some(12));
         let devices = root.prints(&["get", "devices", "--kubeconfig", "/sim.yaml", "-o", "csv"]);
         assert!(devices.lines().count() > 12, "{devices}");
+        // An exporter is read over plain HTTP where no certificates are installed.
+        let devices = root.prints(&["exporter", "read", &exporter(), "-o", "json"]);
+        assert!(devices.contains("GPU-a"), "{devices}");
+        let output = root.run(&["exporter", "read", "https://127.0.0.1:1/metrics"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("SSL_CERT_FILE"), "{said}");
     }
 }
+
+/// A page of an exporter.
+const PAGE: &str = "\
+DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a\",device=\"nvidia0\",modelName=\"NVIDIA L4\",Hostname=\"n1\"} 42
+";
 
 /// Serves [`PAGE`] once over plain HTTP; returns its address.
 fn exporter() -> String {
@@ -220,16 +229,4 @@ fn exporter() -> String {
         let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{PAGE}", PAGE.len());
     });
     format!("http://{address}/metrics")
-}
-
-#[test]
-fn an_exporter_is_read_over_plain_http_where_no_certificates_are_installed() {
-    for root in roots() {
-        let devices = root.prints(&["exporter", "read", &exporter(), "-o", "json"]);
-        assert!(devices.contains("GPU-a"), "{devices}");
-        let output = root.run(&["exporter", "read", "https://127.0.0.1:1/metrics"]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("SSL_CERT_FILE"), "{said}");
-    }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -54,8 +54,14 @@ fn packaged(folder: &Path, name: &str) -> (BTreeMap<String, String>, bool) {
         "#!/bin/sh\nexec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_stokehold")
     );
-    fs::write(&program, call).expect("can be written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("is ours");
+    // (Another process writes it: one that a test starts meanwhile cannot have it open, and it can be executed.)
+    let mut install = Command::new("install");
+    install.args(["-m", "755", "/dev/stdin"]).arg(&program);
+    let mut install = install.stdin(Stdio::piped()).spawn().expect("can be run");
+    let mut input = install.stdin.take().expect("is piped");
+    input.write_all(call.as_bytes()).expect("is read");
+    drop(input);
+    assert!(install.wait().expect("ends").success());
     let out = folder.join(name);
     let output = package(&program, &out);
     let said = text(&output.stderr);

@@ -1,47 +1,22 @@
 //! The recorder as a process: killed and started again, it goes on, and nothing that was written is lost.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-
 use record::Archive;
 use serde_json::Value;
 
-use super::{Home, text, until};
+use super::{Home, Running, alone, text, until};
 
-/// A program that runs beside the test until it is dropped, and the first line that it said.
-struct Running(Child, String);
-
-impl Running {
-    fn start(home: &Home, arguments: &[&str]) -> Self {
-        let mut command = home.command(arguments);
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.stderr(Stdio::null()).spawn().expect("can be run");
-        let mut first = String::new();
-        let stdout = child.stdout.as_mut().expect("is piped");
-        let mut lines = BufReader::new(stdout);
-        lines.read_line(&mut first).expect("says something");
-        Self(child, first)
-    }
-
-    /// A recorder of the cluster of this kubeconfig.
-    fn recorder(home: &Home, kubeconfig: &str, folder: &str) -> Self {
-        let flags = ["record", "--kubeconfig", kubeconfig, "--dir", folder];
-        let running = Self::start(home, &flags);
-        let said = &running.1;
-        assert!(said.starts_with("recording sim-admin into "), "{said}");
-        running
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A recorder of the cluster of this kubeconfig.
+fn recorder(home: &Home, kubeconfig: &str, folder: &str) -> Running {
+    let flags = ["record", "--kubeconfig", kubeconfig, "--dir", folder];
+    let mut running = Running::start(home, &flags);
+    let said = running.line();
+    assert!(said.starts_with("recording sim-admin into "), "{said}");
+    running
 }
 
 #[test]
 fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
+    let _alone = alone();
     let home = Home::new();
     let folder = home.path("r");
     let place = folder.display().to_string();
@@ -59,8 +34,9 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     let kubeconfig = home.path("kube").display().to_string();
     let sim = ["sim", "--nodes", "12", "--speed", "20", "--at"];
     let flags = ["2026-11-21T08:00:00Z", "--kubeconfig", &kubeconfig];
-    let _sim = Running::start(&home, &[&sim[..], &flags].concat());
-    let mut running = Running::recorder(&home, &kubeconfig, &place);
+    let mut sim = Running::start(&home, &[&sim[..], &flags].concat());
+    assert!(sim.line().starts_with("ready "));
+    let mut running = recorder(&home, &kubeconfig, &place);
     let record = ["record", "--kubeconfig", &kubeconfig, "--dir", &place];
     let other = home.run(&record);
     assert_eq!(other.status.code(), Some(1));
@@ -70,8 +46,8 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     until("a whole record", || {
         end().is_ok_and(|end| get(&["--at", &end]).status.code() == Some(0))
     });
-    running.0.kill().expect("is killed");
-    running.0.wait().expect("has ended");
+    running.child.kill().expect("is killed");
+    running.child.wait().expect("has ended");
     // (Nodes come and go: what was known then is compared.)
     let end = end().expect("can be read");
     let there = nodes(&["--at", &end]);
@@ -81,13 +57,11 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     assert_eq!(stranger.status.code(), Some(1));
     assert!(text(&stranger.stderr).contains("holds the record of cluster sim-admin ("));
     // Another goes on in the same directory, and ends as it is told to.
-    let mut running = Running::recorder(&home, &kubeconfig, &place);
+    let running = recorder(&home, &kubeconfig, &place);
     until("a record that goes on", || {
         get(&[]).status.code() == Some(0)
     });
-    let pid = rustix::process::Pid::from_child(&running.0);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("is told");
-    assert!(running.0.wait().expect("ends").success());
+    assert_eq!(running.end(), Some(0));
     assert_eq!(nodes(&["--at", &end]), there);
     // What cannot be is refused, with the mend.
     let early = get(&["--at", "2020-01-01T00:00:00Z"]);

@@ -1,31 +1,17 @@
 //! The console on a bad link: a terminal that reads slowly, stops reading, or goes away; and on a bad day, without a
 //! cluster to look at.
 
-#[path = "../console/frames_fleet.rs"]
-#[expect(dead_code, reason = "fleets that other tests draw")]
-mod fleets;
-
 use std::io::{ErrorKind, Read, Write};
 use std::process::Child;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use console::app::{App, AppOptions};
-use console::msg::Msg;
-use console::view::ViewId;
-use model::fleet::signal;
 use pty_process::blocking::{Command, Pty, open};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use stokehold::runtime::encode::encode;
-use table::Facts;
 use tempfile::TempDir;
 use vt100::Parser;
 
-use super::{PATIENCE, until};
-use fleets::{POOLS, PoolPlan, TestRng, build};
+use super::{PATIENCE, alone, until};
 
 const SIZE: (u16, u16) = (120, 40);
 
@@ -160,7 +146,8 @@ fn settled() -> Link {
 
 /// (That no frames pile up meanwhile: `runtime::terminal::tests`.)
 #[test]
-fn a_terminal_that_stops_reading_loses_no_key() {
+fn a_terminal_that_stops_reading_loses_no_key_and_one_that_goes_away_ends_the_program() {
+    let _alone = alone();
     let mut link = settled();
     // Slow first: what is drawn waits, what is typed does not.
     for key in ["3", "l", "j", "2", "6"] {
@@ -172,11 +159,14 @@ fn a_terminal_that_stops_reading_loses_no_key() {
     }
     link.keys("8");
     link.until("REPAIR");
+    drop(link.pty.take());
+    link.end();
 }
 
 /// A key and a new size may come at one moment, as when a pane is made larger and typed into.
 #[test]
 fn a_key_that_comes_with_a_resize_is_not_lost() {
+    let _alone = alone();
     let mut link = settled();
     for turn in 0..150_u16 {
         let (key, shows) = if turn % 2 == 0 {
@@ -216,6 +206,7 @@ fn a_key_that_comes_with_a_resize_is_not_lost() {
 /// Stopped from outside, while nothing is typed, it draws again as soon as it is continued, and takes keys.
 #[test]
 fn a_console_that_is_stopped_and_continued_waits_for_no_key() {
+    let _alone = alone();
     let mut link = settled();
     let pid = Pid::from_raw(i32::try_from(link.child.id()).expect("a number")).expect("a process");
     for key in ["5", "1"] {
@@ -236,15 +227,8 @@ fn a_console_that_is_stopped_and_continued_waits_for_no_key() {
 }
 
 #[test]
-fn a_terminal_that_goes_away_ends_the_program() {
-    let mut link = settled();
-    link.keys("3");
-    drop(link.pty.take());
-    link.end();
-}
-
-#[test]
 fn without_a_cluster_the_screen_says_so_and_opens_the_demo() {
+    let _alone = alone();
     let mut link = Link::start(&[]);
     link.until("no kubeconfig");
     assert!(link.text().contains("opens the demo fleet"));
@@ -262,72 +246,4 @@ fn without_a_cluster_the_screen_says_so_and_opens_the_demo() {
     link.keys("q");
     link.read(Duration::from_millis(500), 65_536);
     assert_eq!(link.end(), 0);
-}
-
-/// A heatmap of 8,000 devices on which every value changes and a fifth cross a level of color, every fifteen seconds: less than
-/// 4 kB a second.
-#[test]
-fn a_heatmap_that_changes_everywhere_costs_little() {
-    const WIDE: (u16, u16) = (200, 50);
-    let plan = PoolPlan {
-        nodes: 1_000,
-        ..POOLS[2]
-    };
-    let mut facts = build(&[plan], 0);
-    assert_eq!(facts.fleet.devices().count(), 8_000);
-    let mut dice = TestRng::new(11);
-    let mut levels: Vec<u32> = (0..8_000).map(|_| 1 + dice.below(14)).collect();
-    let mut look = |facts: &mut Facts, crossing: u32| {
-        let mut nodes = facts.fleet.nodes.to_vec();
-        let devices = nodes
-            .iter_mut()
-            .flat_map(|node| Arc::make_mut(node).devices.iter_mut());
-        for (at, device) in devices.enumerate() {
-            if dice.below(100) < crossing {
-                levels[at] = if levels[at] > 7 {
-                    levels[at] - 1
-                } else {
-                    levels[at] + 1
-                };
-            }
-            // Within its level, but never what it was.
-            let within = 0.3 + f64::from(dice.below(1_000)) / 2_500.0;
-            let util = (f64::from(levels[at]) + within) / 16.0;
-            device.signals = [(signal::Signal::Util, util)].into_iter().collect();
-        }
-        Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
-    };
-    look(&mut facts, 0);
-    let mut app = App::new(AppOptions {
-        view: ViewId::Devices,
-        ..AppOptions::default()
-    });
-    let _ = app.update(Msg::Resize(WIDE.0, WIDE.1));
-    let _ = app.update(Msg::Tick(facts.now));
-    let _ = app.update(Msg::Facts(facts.clone()));
-    let area = Rect::new(0, 0, WIDE.0, WIDE.1);
-    let frame = |app: &App| {
-        let mut buffer = Buffer::empty(area);
-        app.draw(area, &mut buffer);
-        buffer
-    };
-    let mut shown = frame(&app);
-    let mut seconds = 0;
-    let mut bytes = 0;
-    for _ in 0..8 {
-        look(&mut facts, 20);
-        seconds += 15;
-        facts.now = facts.now.plus(Duration::from_secs(15));
-        let _ = app.update(Msg::Tick(facts.now));
-        let _ = app.update(Msg::Facts(facts.clone()));
-        let next = frame(&app);
-        let changed = shown.content.iter().zip(&next.content);
-        let changed = changed.filter(|(was, is)| was != is).count();
-        assert!(changed > 300, "{changed} cells changed");
-        bytes += encode(Some(&shown), &next, Vec::new()).len();
-        shown = next;
-    }
-    let rate = bytes / seconds;
-    println!("{rate} bytes a second");
-    assert!(rate < 4_000, "{rate} bytes a second");
 }

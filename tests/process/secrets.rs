@@ -4,15 +4,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::link::Link;
-use super::simulated::SimProcess;
-use super::{Home, text};
+use super::simulated::Sim;
+use super::{Home, alone, text};
 
 /// What stands in the file of a bearer token, in a proxy's address and in the environment of a credential plugin.
 const PLANTED: [&str; 3] = [
@@ -43,8 +42,10 @@ fn tokens(kubeconfig: &str) -> Vec<String> {
 
 #[test]
 fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
+    let _alone = alone();
     let home = Home::new();
-    let (sim, prometheus) = SimProcess::with_prometheus(&home, "kubeconfig");
+    let sim = Sim::start(&home, "kubeconfig");
+    let prometheus = &sim.prometheus;
     let tokens = tokens(&sim.kubeconfig);
     assert_eq!(tokens.len(), 4);
     let bearer = home.write("bearer", PLANTED[0]);
@@ -75,8 +76,7 @@ fn planted_credentials_are_in_no_log_journal_record_picture_or_output() {
         let mut command = home.command(arguments);
         command
             .args(["--log-file", "log"])
-            .env("STOKEHOLD_LOG", "trace")
-            .stdin(Stdio::null());
+            .env("STOKEHOLD_LOG", "trace");
         let output = command.output().expect("can be run");
         said.extend_from_slice(&output.stdout);
         said.extend_from_slice(&output.stderr);

@@ -264,14 +264,12 @@ fn effects_are_carried_out_in_one_place() {
     assert_eq!(lost_effects("effects.rs", code).len(), 1);
 }
 
-/// Tests of what needs a process, a terminal or a socket: these wait in real time, and say what happened, never how fast.
+/// Tests that are neither in `tests/process` nor in `tests/live` and need a terminal, a socket or a plugin: these wait in real time,
+/// and say what happened, never how fast.
 const REAL_TIME: &[&str] = &[
     "src/runtime/terminal.rs",
-    "tests/cli/link.rs",
-    "tests/cli/mod.rs",
-    "tests/cli/shell.rs",
+    "tests/cli/receiver.rs",
     "tests/cli/watch.rs",
-    "tests/exec/sigkill.rs",
     "tests/fuzz/main.rs",
     "tests/fuzz/runner.rs",
     "tests/sim/serving.rs",
@@ -283,6 +281,9 @@ const REAL_TIME: &[&str] = &[
     "tests/source/simulated.rs",
     "tests/source/usage_hours.rs",
 ];
+
+/// Folders of tests that run the program as a process.
+const REAL: [&str; 2] = ["tests/live/", "tests/process/"];
 
 /// Lines with which a test, or the program outside `runtime::clock`, follows this machine's clock.
 fn real_time(file: &str, text: &str) -> Vec<String> {
@@ -312,11 +313,11 @@ fn tests_and_the_program_take_their_time_from_one_clock_that_a_test_pauses() {
         let file = path.strip_prefix(root()).expect("of this workspace");
         let file = file.to_string_lossy().into_owned();
         let may = REAL_TIME.contains(&file.as_str())
-            || file.starts_with("tests/live/")
+            || REAL.iter().any(|folder| file.starts_with(folder))
             || [
                 "src/runtime/clock.rs",
                 "src/runtime/host.rs",
-                "tests/workspace.rs",
+                "tests/repository/workspace.rs",
             ]
             .contains(&file.as_str());
         if !may {
@@ -339,6 +340,53 @@ fn tests_and_the_program_take_their_time_from_one_clock_that_a_test_pauses() {
     }
     let right = "#[tokio::test(start_paused = true)]\nuse tokio::time::Instant;\n";
     assert!(real_time("tests/a.rs", right).is_empty());
+}
+
+/// Lines with which a test starts a process.
+fn processes(file: &str, text: &str) -> Vec<String> {
+    let starts = |line: &str| line.contains("Command::new(") || line.contains("CARGO_BIN_EXE");
+    let lines = text.lines().enumerate();
+    let found = lines.filter(|(_, line)| starts(line));
+    found
+        .map(|(at, line)| format!("{file}:{}: {}", at + 1, line.trim()))
+        .collect()
+}
+
+/// A process that is being started holds the files and locks of its parent for a moment, and starts when the machine likes: tests
+/// of the program in process have none beside them.
+#[test]
+fn processes_are_started_by_one_target_of_at_most_25_tests_one_at_a_time() {
+    let mut files = Vec::new();
+    rust_files(&root().join("tests"), &mut files);
+    let (mut found, mut tests) = (Vec::new(), 0);
+    for path in files {
+        let file = path.strip_prefix(root()).expect("of this workspace");
+        let file = file.to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).expect("a text");
+        if file.starts_with("tests/process/") {
+            let all = text.match_indices("#[test]\n").map(|(at, _)| &text[at..]);
+            for test in all {
+                let body = test.split_once(" {\n").map_or("", |(_, body)| body);
+                let name = test.lines().find(|line| line.starts_with("fn "));
+                let is_long = test.starts_with("#[test]\n#[ignore");
+                tests += usize::from(!is_long);
+                let is_alone = body.trim_start().starts_with("let _alone = alone();");
+                assert!(is_alone, "{file}: {name:?} runs beside others");
+            }
+            continue;
+        }
+        let may = file.starts_with("tests/live/")
+            || file.starts_with("tests/repository/")
+            // Credential plugins are processes; runs of one fuzz target are.
+            || ["tests/source/login.rs", "tests/fuzz/main.rs"].contains(&file.as_str());
+        if !may {
+            found.extend(processes(&file, &text));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!((1..=25).contains(&tests), "{tests} tests");
+    let planted = "    let mut sh = Command::new(\"sh\");\n    env!(\"CARGO_BIN_EXE_stokehold\")\n";
+    assert_eq!(processes("tests/a.rs", planted).len(), 2);
 }
 
 /// Where a process's streams and environment are read or written, and why.

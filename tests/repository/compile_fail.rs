@@ -1,4 +1,4 @@
-//! Writing without a grant does not compile. Each text of `tests/exec/compile_fail` is compiled twice: as it stands, which
+//! Writing without a grant does not compile. Each text of `tests/repository/compile_fail` is compiled twice: as it stands, which
 //! must fail with the error that its first line names, and with each line that a `//~ ` line follows replaced by that
 //! line's words, which must compile: so it fails for the reason that it is about, and for no other.
 
@@ -65,7 +65,7 @@ fn nothing_writes_without_a_grant() {
     let deps = deps.parent().expect("stands in a folder");
     let library = library(deps);
     let folder = tempfile::TempDir::new().expect("a folder");
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/compile_fail");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/repository/compile_fail");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(cases)
         .expect("texts")
         .map(|entry| entry.expect("a text").path())

@@ -3,24 +3,23 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
 use super::link::Link;
-use super::simulated::SimProcess;
-use super::{Home, PATIENCE, text, until};
+use super::simulated::Sim;
+use super::{Home, PATIENCE, alone, text, until};
 
 /// A kubectl that writes down how it is called. It is no file of a test's own: one that was just written cannot be executed
 /// while a process that another test started meanwhile still has it open for writing.
-const KUBECTL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/fake_kubectl");
+const KUBECTL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/fake_kubectl");
 
 /// A home with that kubectl, and a cluster.
 struct Fake {
     home: Home,
-    sim: SimProcess,
+    sim: Sim,
 }
 
 impl Fake {
@@ -29,7 +28,7 @@ impl Fake {
         fs::create_dir_all(home.path("bin")).expect("can be made");
         symlink(KUBECTL, home.path("bin/kubectl")).expect("can be made");
         fs::create_dir_all(home.path("fake")).expect("can be made");
-        let sim = SimProcess::start(&home, "a config.yaml");
+        let sim = Sim::start(&home, "a config.yaml");
         Self { home, sim }
     }
 
@@ -81,6 +80,7 @@ fn nodes(link: &mut Link) {
 
 #[test]
 fn a_shell_has_the_terminal_and_gives_it_back() {
+    let _alone = alone();
     let fake = Fake::new();
     let mut link = fake.console(&["--write"], None);
     let before = tcgetattr(link.pty()).expect("modes").local_modes;
@@ -160,6 +160,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
 /// A key that is typed at the moment the console comes back is not lost.
 #[test]
 fn a_key_at_the_end_of_a_shell_is_not_lost() {
+    let _alone = alone();
     let fake = Fake::new();
     let mut link = fake.console(&["--write"], None);
     nodes(&mut link);
@@ -179,6 +180,7 @@ fn a_key_at_the_end_of_a_shell_is_not_lost() {
 
 #[test]
 fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
+    let _alone = alone();
     let fake = Fake::new();
     let mut link = fake.console(&["--write"], None);
     nodes(&mut link);
@@ -194,6 +196,7 @@ fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
 
 #[test]
 fn a_failed_shell_prints_the_reason_in_one_line() {
+    let _alone = alone();
     let fake = Fake::new();
     let mut link = fake.console(&[], None);
     nodes(&mut link);
@@ -217,6 +220,7 @@ fn a_failed_shell_prints_the_reason_in_one_line() {
 
 #[test]
 fn a_port_forward_is_listed_and_ends_with_the_console() {
+    let _alone = alone();
     for signal in [None, Some(Signal::TERM)] {
         let fake = Fake::new();
         let mut link = fake.console(&["--write"], None);
@@ -260,6 +264,7 @@ fn a_port_forward_is_listed_and_ends_with_the_console() {
 
 #[test]
 fn the_command_line_opens_a_shell_behind_the_grant_alone() {
+    let _alone = alone();
     let fake = Fake::new();
     let run = |arguments: &[&str], path: bool| {
         let mut command = fake
@@ -270,7 +275,7 @@ fn the_command_line_opens_a_shell_behind_the_grant_alone() {
         if !path {
             command.env("PATH", fake.home.path("nowhere"));
         }
-        command.stdin(Stdio::null()).output().expect("can be run")
+        command.output().expect("can be run")
     };
     let refused = run(&["pod", "nlp/a"], true);
     assert_eq!(refused.status.code(), Some(3));

@@ -1,0 +1,49 @@
+//! What the manifests of the services ask of a cluster is what the program has.
+
+use serde_json::Value;
+
+/// An object of a manifest.
+fn object(manifest: &str, kind: &str) -> Value {
+    let all: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("is YAML");
+    let found = all.into_iter().find(|object| object["kind"] == kind);
+    found.unwrap_or_else(|| panic!("a {kind}"))
+}
+
+/// The container of a manifest: its probes and port are the program's, and its role is the viewer's.
+fn checked(manifest: &str) -> Value {
+    let container =
+        object(manifest, "Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
+    let paths = ["livenessProbe", "readinessProbe"];
+    let paths = paths.map(|probe| &container[probe]["httpGet"]["path"]);
+    assert_eq!(paths, ["/healthz", "/readyz"]);
+    let port = container["ports"][0]["containerPort"].to_string();
+    let listens = container["args"].to_string();
+    assert!(listens.contains(&format!(":{port}\"")), "{listens}");
+    let role = include_str!("../../config/kubernetes/viewer.yaml");
+    let role: Value = serde_saphyr::from_str(role).expect("is YAML");
+    let bound = object(manifest, "ClusterRoleBinding");
+    assert_eq!(bound["roleRef"]["name"], role["metadata"]["name"]);
+    container
+}
+
+#[test]
+fn the_recorders_manifest_asks_for_what_it_has() {
+    checked(include_str!("../../config/kubernetes/record.yaml"));
+}
+
+#[test]
+fn the_watchers_manifest_asks_for_what_it_has() {
+    let manifest = include_str!("../../config/kubernetes/watch.yaml");
+    let container = checked(manifest);
+    // Files that the settings name are where the Secret is mounted.
+    let mounts = container["volumeMounts"].as_array().expect("a list");
+    let secret = mounts.iter().find(|mount| mount["name"] == "notify");
+    let place = secret.expect("is mounted")["mountPath"]
+        .as_str()
+        .expect("a path");
+    let settings = object(manifest, "ConfigMap")["data"]["stokehold.toml"].clone();
+    let settings = settings.as_str().expect("is text");
+    let mut lines = settings.lines();
+    let file = lines.find_map(|line| line.strip_prefix("url_file = "));
+    assert!(file.expect("names one").contains(&format!("\"{place}/")));
+}
