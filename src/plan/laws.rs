@@ -173,7 +173,7 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_drain_stops_each_pod_once_by_a_way_that_says_what_it_does_about_budgets(seed in any::<u64>()) {

@@ -341,7 +341,7 @@ fn the_ledger_is_what_the_world_booked() {
     lived.live(hour(2), step, Some(4));
     cordoned["spec"]["unschedulable"] = Value::Bool(false);
     lived.request(Request::Write(Resource::Nodes, cordoned));
-    lived.live(hour(4), step, Some(4));
+    lived.live(hour(3), step, Some(4));
 
     for (by, worst) in compared(&mut lived) {
         assert!(worst < 0.005, "by {by} {:.3} % apart", worst * 100.0);
@@ -369,9 +369,9 @@ fn the_ledger_is_what_the_world_booked() {
     assert!(not_read < 6.0, "{not_read} h");
 }
 
-/// For the figures, not part of a test run: `cargo test --release --test it a_month_of_3000 -- --ignored --nocapture`.
+/// The figures of a month.
 #[test]
-#[ignore = "long: run for its figures"]
+#[ignore = "long: tests/long"]
 fn a_month_of_3000_devices_is_what_the_world_booked() {
     let options = Options {
         devices: Some(3_000),

@@ -14,7 +14,7 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
     let setup = super::recorded::setup();
     let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
     let world = sim::world::Options {
-        nodes: Some(120),
+        nodes: Some(60),
         ..sim::world::Options::new(begin)
     };
     let target = ClusterTarget::Demo(Demo { world, speed: 0.0 });

@@ -23,9 +23,6 @@ use crate::exec::stage::{paused, ticking};
 /// Wide enough that nothing of the header gives way to a longer context.
 const SIZE: (u16, u16) = (220, 50);
 
-/// So many moments are compared.
-const MOMENTS: usize = 10;
-
 /// Every view as the console draws it of these facts at their moment, without trends: of a record they begin at the keyframe before the
 /// moment. Of a record with its line at the foot.
 fn frames(facts: &Facts, record: Option<Timeline>) -> Vec<(ViewId, String)> {
@@ -65,13 +62,13 @@ fn common(frame: &str) -> String {
     all.join("\n")
 }
 
-/// What a console draws of ten moments while it records.
-async fn shown(mut session: Session, apart: Duration) -> Vec<Arc<Facts>> {
+/// What a console draws of so many moments, so far apart, while it records.
+async fn shown(mut session: Session, moments: usize, apart: Duration) -> Vec<Arc<Facts>> {
     assert_eq!(session.notice, None);
     let mut control = session.recording.take().expect("is recorded");
     let mut seen: Vec<Arc<Facts>> = Vec::new();
     let look = async {
-        while seen.len() < MOMENTS {
+        while seen.len() < moments {
             session.facts.changed().await.expect("the sources go on");
             let latest = session.facts.borrow_and_update().clone();
             let latest = latest.filter(|facts| facts.fleet.is_complete());
@@ -84,7 +81,7 @@ async fn shown(mut session: Session, apart: Duration) -> Vec<Arc<Facts>> {
     };
     let patience = Duration::from_secs(240);
     let all = tokio::time::timeout(patience, look).await;
-    all.expect("ten moments come");
+    all.expect("the moments come");
     assert_eq!(control.stop().await.fault, None);
     seen
 }
@@ -112,12 +109,12 @@ fn drain(facts: &Facts) -> Result<Plan, String> {
         .map_err(|why| format!("{why:?}"))
 }
 
-/// Records what a console shows of a cluster, and holds the record of ten moments to the frames, explanations and plans of the console;
-/// `command` runs the program, which may only look and plan.
+/// Records what a console shows of a cluster, and holds the record of so many moments, so far apart, to the frames, explanations and plans
+/// of the console.
 pub fn a_record_equals_what_was_shown(
     runtime: &tokio::runtime::Runtime,
     target: ClusterTarget,
-    apart: Duration,
+    (moments, apart): (usize, Duration),
     places: (&Path, &Home),
 ) {
     let (folder, home) = places;
@@ -136,7 +133,7 @@ pub fn a_record_equals_what_was_shown(
     let seen = runtime.block_on(async {
         let opened = tokio::task::spawn_blocking(move || session::console(&opening, target));
         let session = opened.await.expect("ends").expect("opens");
-        shown(session, apart).await
+        shown(session, moments, apart).await
     });
     let archive = Archive::open(folder).expect("can be read");
     let timeline = Timeline::new(archive.start(), archive.end());
@@ -163,7 +160,7 @@ pub fn a_record_equals_what_was_shown(
             "the plan at {stamp}"
         );
     }
-    can_be_planned_and_not_changed(&seen[MOMENTS / 2], folder, home);
+    can_be_planned_and_not_changed(&seen[moments / 2], folder, home);
 }
 
 /// The program explains and plans on a moment of the record; carrying out is refused.
@@ -218,5 +215,6 @@ fn frames_of_a_record_are_those_of_the_console_that_recorded() {
     let home = Home::new();
     let folder: PathBuf = home.path("r");
     let target = ClusterTarget::Running(service);
-    a_record_equals_what_was_shown(&runtime, target, Duration::from_secs(15), (&folder, &home));
+    let moments = (4, Duration::from_secs(40));
+    a_record_equals_what_was_shown(&runtime, target, moments, (&folder, &home));
 }

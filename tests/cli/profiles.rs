@@ -148,6 +148,7 @@ fn what_bounds_a_job_is_read_off_its_pages() {
 
 /// Four half hours of a day, six hours apart; the whole of it is the test below.
 #[test]
+#[ignore = "long: tests/long"]
 fn what_bounds_a_job_is_read_off_its_pages_by_day_and_by_night() {
     let mut lived = begun(100);
     let mut verdicts = Verdicts::default();
@@ -162,9 +163,9 @@ fn what_bounds_a_job_is_read_off_its_pages_by_day_and_by_night() {
     verdicts.hold();
 }
 
-/// For the figures, not part of a test run: `cargo test --test it for_a_whole_day -- --ignored --nocapture`.
+/// The figures of a whole day.
 #[test]
-#[ignore = "long: run for its figures"]
+#[ignore = "long: tests/long"]
 fn what_bounds_a_job_is_read_off_its_pages_for_a_whole_day() {
     let mut lived = begun(100);
     live_on(&mut lived, 37);

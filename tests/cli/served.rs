@@ -17,9 +17,9 @@ const TTFT: &[f64] = &[
 ];
 const TPOT: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3];
 
-fn lived() -> Lived {
+fn lived(devices: u32) -> Lived {
     let options = Options {
-        devices: Some(500),
+        devices: Some(devices),
         ..Options::new(begin().plus(Duration::from_secs(12 * 3600)))
     };
     Lived::begin(options, false, memory())
@@ -61,7 +61,7 @@ fn of<'r, 'f>(rows: &'r [ServiceRow<'f>], service: &ObjectKey) -> &'r ServiceRow
 
 #[test]
 fn services_are_what_the_world_knows_of_their_requests() {
-    let mut lived = lived();
+    let mut lived = lived(200);
     live(&mut lived, 15);
     let mut saturated = 0;
     let mut compared = 0;
@@ -110,7 +110,7 @@ fn services_are_what_the_world_knows_of_their_requests() {
 
 #[test]
 fn a_restarted_replica_is_a_gap_in_its_service() {
-    let mut lived = lived();
+    let mut lived = lived(500);
     live(&mut lived, 300);
     let service = ObjectKey::new("prod", "ranker-v3");
     let before = {

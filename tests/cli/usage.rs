@@ -73,7 +73,7 @@ fn of_the_record(archive: &Archive, file: UsageFile, mut most: usize) -> UsageLe
 #[tokio::test(start_paused = true)]
 async fn a_recorder_keeps_the_ledger_and_the_record_makes_the_same() {
     let folder = TempDir::new().expect("a folder");
-    recorded(folder.path(), Duration::from_secs(40)).await;
+    recorded(folder.path(), Duration::from_secs(30)).await;
     let live = UsageFile::open_to_read(folder.path()).expect("was kept");
     let live = rows(&live);
     let archive = Archive::open(folder.path()).expect("can be read");

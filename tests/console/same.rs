@@ -34,7 +34,7 @@ fn one_title_is_one_thing() {
 fn get_and_the_console_show_the_same_of_a_team() {
     let all: Vec<Facts> = scoped::teams(&served(&SMALL))
         .into_iter()
-        .chain(scoped::teams(&LARGE))
+        .chain(scoped::teams(&LARGE).into_iter().take(3))
         .collect();
     let fleets: Vec<(&str, &Facts)> = all.iter().map(|facts| ("a team", facts)).collect();
     cells::compare(&fleets);

@@ -606,7 +606,7 @@ async fn an_hour_of_chaos_leaves_console_journal_audit_log_and_world_in_accord()
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "takes minutes: a day of each of twenty seeds"]
+#[ignore = "long: tests/long"]
 async fn days_of_chaos_leave_console_journal_audit_log_and_world_in_accord() {
     for seed in seeds(1..21) {
         live(

@@ -128,7 +128,7 @@ impl Keyboard {
                 "{what} never came\n{}",
                 self.text()
             );
-            self.listen(Duration::from_millis(30)).await;
+            self.listen(Duration::from_millis(250)).await;
         }
     }
 

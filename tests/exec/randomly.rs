@@ -60,8 +60,8 @@ async fn type_all(
         views.insert(keyboard.app.view().id());
         if matches!(press.key, Key::Char(c) if CAPITALS.contains(&c)) {
             // A person waits for the plan.
-            for _ in 0..2_000 {
-                keyboard.listen(Duration::from_millis(5)).await;
+            for _ in 0..100 {
+                keyboard.listen(Duration::from_millis(100)).await;
                 if !keyboard.text().contains("computing plan") {
                     break;
                 }

@@ -94,6 +94,7 @@ fn one(target: &Target, arguments: &Arguments) {
         runs: arguments.runs,
         seed: arguments.seed,
         failures: PathBuf::from("fuzz-failures"),
+        watched: true,
     };
     let outcome = run(target, &options);
     let seconds = begun.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Runs a target: executions in one thread, a watch over their time and memory in another.
+//! Runs a target; in long runs of one target, a watch looks at its time and memory from another thread.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,6 +30,8 @@ pub struct Options {
     pub seed: u64,
     /// Where an input is written that fails.
     pub failures: PathBuf,
+    /// True for a process that runs this target and nothing else: an execution that hangs, or too much memory, ends it.
+    pub watched: bool,
 }
 
 /// What came of a run.
@@ -39,7 +41,7 @@ pub struct Outcome {
     pub runs: u64,
     /// Different answers that the reader gave.
     pub shapes: usize,
-    /// The most memory that was in use, bytes; 0 where the system does not tell.
+    /// The most memory that was in use, bytes; 0 where the system does not tell, or nobody watched.
     pub memory: u64,
 }
 
@@ -52,8 +54,7 @@ struct Current {
     over: AtomicBool,
 }
 
-/// Runs a target. An input that panics is written to a file, and the panic goes on. A hang and too much memory end the
-/// process.
+/// Runs a target. An input that panics is written to a file, and the panic goes on.
 pub fn run(target: &Target, options: &Options) -> Outcome {
     let begun = Instant::now();
     let current = Arc::new(Current {
@@ -62,11 +63,11 @@ pub fn run(target: &Target, options: &Options) -> Outcome {
         memory: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
-    let watch = {
+    let watch = options.watched.then(|| {
         let (current, name, failures) =
             (Arc::clone(&current), target.name, options.failures.clone());
         std::thread::spawn(move || watch(&current, begun, name, &failures))
-    };
+    });
     let seeds = target.seeds();
     let mut kept = seeds.clone();
     let mut shapes = HashSet::new();
@@ -111,7 +112,9 @@ pub fn run(target: &Target, options: &Options) -> Outcome {
         }
     }
     current.over.store(true, Ordering::Relaxed);
-    let _ = watch.join();
+    if let Some(watch) = watch {
+        let _ = watch.join();
+    }
     Outcome {
         runs,
         shapes: shapes.len(),

@@ -15,6 +15,7 @@ fn tried(name: &str) {
         runs: target.tried,
         seed: 17,
         failures,
+        watched: false,
     };
     let outcome = run(target, &options);
     assert_eq!(outcome.runs, target.tried);

@@ -22,5 +22,5 @@ fn a_record_shows_of_ten_moments_what_the_console_showed() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let place = folder.path().join("r");
     let places = (place.as_path(), &Home::new());
-    frames::a_record_equals_what_was_shown(&runtime, target, Duration::from_secs(4), places);
+    frames::a_record_equals_what_was_shown(&runtime, target, (10, Duration::from_secs(4)), places);
 }

@@ -73,7 +73,7 @@ fn arrive(world: &mut World, rng: &mut Rng, number: usize, wild: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_over_committed_after_any_write_wherever_it_stops(seed in any::<u64>(), wild in any::<bool>()) {

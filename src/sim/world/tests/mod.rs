@@ -158,7 +158,7 @@ fn one_step_or_many_lead_to_the_same_world() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn laws_hold_for_any_seed_size_and_hour(seed in 0u64..1000, devices in 4u32..520, hour in 0i64..48, minutes in 1u64..50) {
