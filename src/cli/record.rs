@@ -9,7 +9,7 @@ use clap::Args;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
-use ::record::Archive;
+use ::record::{Archive, RecordFault};
 use model::base::{Age, Exit, Failure, Moment, When};
 
 use crate::runtime::past;
@@ -17,6 +17,7 @@ use crate::runtime::record_metrics::{self, RecordMetrics, RemoteWriteNews};
 use crate::runtime::record_status;
 use crate::runtime::session::{self, Setup};
 use crate::runtime::status_server;
+use crate::runtime::store::Rules;
 use crate::runtime::tape::{self, PerJob, RecordSettings, TapeState};
 use crate::runtime::usage_facts::{self, UsageReader};
 use crate::runtime::watch::Watcher;
@@ -404,7 +405,10 @@ pub(super) fn open(
     Ok((archive, at))
 }
 
-/// The facts at a moment of a record.
+/// How facts at a moment are read from a record.
+type ReadPast = fn(&Archive, Rules, Moment) -> Result<Facts, RecordFault>;
+
+/// The facts at a moment of a record, as `read` has them: [`past::facts_at`], or [`past::half_hour`] with the half hour before it.
 ///
 /// # Errors
 /// As [`open`]; nothing was recorded that early.
@@ -413,25 +417,11 @@ pub(super) fn facts(
     moment: &RecordMoment,
     quiet: bool,
     err: &mut dyn Write,
+    read: ReadPast,
 ) -> Result<Facts, Failure> {
     let (archive, at) = open(moment, &setup.settings, quiet, err)?;
     let rules = session::past_rules(setup, &archive);
-    past::facts_at(&archive, rules, at).map_err(failed)
-}
-
-/// The facts at a moment of a record, with the half hour before it.
-///
-/// # Errors
-/// As [`facts`].
-pub(super) fn half_hour(
-    setup: &Setup,
-    moment: &RecordMoment,
-    quiet: bool,
-    err: &mut dyn Write,
-) -> Result<Facts, Failure> {
-    let (archive, at) = open(moment, &setup.settings, quiet, err)?;
-    let rules = session::past_rules(setup, &archive);
-    past::half_hour(&archive, rules, at).map_err(failed)
+    read(&archive, rules, at).map_err(failed)
 }
 
 /// The facts at the end of the record of a cluster's context, where one is written now, with the half hour before it.

@@ -12,7 +12,7 @@ use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::simulated::KeptFleets;
 use crate::runtime::ui::{ConsoleEnd, Ui};
 use crate::runtime::usage_facts::UsageReader;
-use crate::runtime::{doctor, explanation_task, silence, ui};
+use crate::runtime::{doctor, explanation_task, past, silence, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
 use model::object::{ObjectNews, ObjectRequest};
@@ -293,7 +293,7 @@ fn look_once(
 ) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     if let FactsSource::Record(moment) = &at.target {
-        return record::facts(&setup, moment, at.quiet, err);
+        return record::facts(&setup, moment, at.quiet, err, past::facts_at);
     }
     let target = at.target()?;
     let mut looking = out::LookProgress::new(at, err);
@@ -318,7 +318,7 @@ pub(super) fn half_hour(
     let setup = at.setup(true);
     let choice = match &at.target {
         FactsSource::Record(moment) => {
-            return record::half_hour(&setup, moment, at.quiet, err);
+            return record::facts(&setup, moment, at.quiet, err, past::half_hour);
         }
         FactsSource::Cluster(choice) => Some(choice),
         FactsSource::Demo(_) => None,

@@ -7,6 +7,7 @@ mod complete;
 mod engine;
 pub mod frames;
 mod heatmap;
+mod manifest;
 mod profiles;
 mod receiver;
 mod recorded;

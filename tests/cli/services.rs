@@ -2,12 +2,7 @@
 
 use serde_json::Value;
 
-/// An object of a manifest.
-fn object(manifest: &str, kind: &str) -> Value {
-    let all: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("is YAML");
-    let found = all.into_iter().find(|object| object["kind"] == kind);
-    found.unwrap_or_else(|| panic!("a {kind}"))
-}
+use super::manifest::object;
 
 /// The container of a manifest: its probes and port are the program's, and its role is the viewer's.
 fn checked(manifest: &str) -> Value {

@@ -17,21 +17,19 @@ mod on_screen;
 mod plan_outcomes;
 mod randomly;
 mod rewind;
+mod road;
 #[path = "../sim/scene.rs"]
 mod scene;
 pub mod stage;
 mod unblock;
 
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use exec::{
     Journal, Run, RunContext, RunEnd, RunError, Writer, WritingClient, client_for, name_of_run,
     runs,
 };
-use futures::future::BoxFuture;
-use http::{Method, Request, Response};
-use kube::client::Body;
+use http::{Method, Request};
 use model::base::{Moment, Name};
 use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Verb};
 use plan::grant::{Approved, Confirmation, Confirmed, Grant};
@@ -40,48 +38,10 @@ use settings::{Inputs, load};
 use sim::{Service, User, embed};
 use source::api_stats::ApiStats;
 use tokio::sync::watch;
-use tower::BoxError;
 
-/// What becomes of one request.
-enum Fate {
-    /// It is answered.
-    Pass,
-    /// It is answered with this and never arrives.
-    Answer(u16, Value),
-    /// It gets no answer; carried out or not.
-    Lost { carried_out: bool },
-    /// It gets none for ever; carried out or not.
-    Hangs { carried_out: bool },
-}
-
-type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
-
-/// A road to the simulated cluster.
-#[derive(Clone)]
-struct FaultyService {
-    inner: Service,
-    rule: Arc<Mutex<Rule>>,
-    /// Every request that arrived, with its answer's code.
-    seen: Arc<Mutex<Vec<(Method, String, u16)>>>,
-    /// Becomes true when a request hangs.
-    hung: watch::Sender<bool>,
-}
+use road::{Fate, FaultyService};
 
 impl FaultyService {
-    fn new(inner: Service) -> Self {
-        Self {
-            inner: inner.signed(User::Admin),
-            rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))),
-            seen: Arc::default(),
-            hung: watch::Sender::new(false),
-        }
-    }
-
-    fn rule(&self, rule: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
-        *self.rule.lock().unwrap() = Box::new(rule);
-        self.hung.send_replace(false);
-    }
-
     /// What arrived and changed something, in order.
     fn writes(&self) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
@@ -117,52 +77,6 @@ impl FaultyService {
 
     async fn get(&self, path: &str) -> Value {
         self.send(Method::GET, path, &Value::Null).await.1
-    }
-}
-
-impl tower::Service<Request<Body>> for FaultyService {
-    type Response = Response<sim::api::Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let road = self.clone();
-        Box::pin(async move {
-            let method = request.method().clone();
-            let uri = request.uri();
-            let path = uri
-                .path_and_query()
-                .map_or("", |path| path.as_str())
-                .to_owned();
-            let fate = (road.rule.lock().unwrap())(&method, &path);
-            let arrives = !matches!(
-                fate,
-                Fate::Answer(..)
-                    | Fate::Lost { carried_out: false }
-                    | Fate::Hangs { carried_out: false }
-            );
-            let answer = if arrives {
-                let answer = road.inner.answer(request).await;
-                let code = answer.status().as_u16();
-                road.seen.lock().unwrap().push((method, path, code));
-                Some(answer)
-            } else {
-                None
-            };
-            match fate {
-                Fate::Pass => Ok(answer.expect("it arrived")),
-                Fate::Answer(code, body) => Ok(sim::api::json(code, &body)),
-                Fate::Lost { .. } => Err("connection reset by peer".into()),
-                Fate::Hangs { .. } => {
-                    road.hung.send_replace(true);
-                    std::future::pending().await
-                }
-            }
-        })
     }
 }
 

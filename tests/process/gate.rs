@@ -2,17 +2,15 @@
 //! program.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 
 use exec::{Journal, Run, runs};
-use http::{Method, Request};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
+use http::Method;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use model::base::Moment;
 use serde_json::Value;
 use sim::change::{Resource, WorldChange};
@@ -20,7 +18,9 @@ use sim::world::{Options, World};
 use sim::{Service, embed, kubeconfig};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
+use super::road::{Fate, FaultyService};
 use super::{Home, PATIENCE, text};
 
 /// A point of a run: at one of the calls that change a node, counted from zero.
@@ -32,69 +32,21 @@ pub(super) enum Point {
     CarriedOut(usize),
 }
 
-impl Point {
-    fn call(self) -> usize {
-        match self {
-            Self::Sent(call) | Self::CarriedOut(call) => call,
-        }
-    }
-}
-
-/// Where the gate stops, how many calls it has seen, and whom it tells.
-struct Gate {
-    point: Option<Point>,
-    calls: usize,
-    reached: mpsc::Sender<()>,
-}
-
-impl Gate {
-    /// The point that this call is at, once.
-    fn stops(&mut self, call: usize) -> Option<Point> {
-        let is_here = self.point.is_some_and(|point| point.call() == call);
-        self.point.take_if(|_| is_here)
-    }
-}
-
 /// A call that changes a node.
-fn changes_a_node(request: &Request<Incoming>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    let of_a_node = request.uri().path().starts_with("/api/v1/nodes/");
-    of_a_node && *request.method() != Method::GET && !query.contains("dryRun")
+fn changes_a_node(method: &Method, path: &str) -> bool {
+    *method != Method::GET && path.starts_with("/api/v1/nodes/") && !path.contains("dryRun")
 }
 
 /// Serves until the runtime ends.
-async fn serve(listener: TcpListener, service: Service, gate: Arc<Mutex<Gate>>) {
+async fn serve(listener: TcpListener, road: FaultyService) {
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
-        let (service, gate) = (service.clone(), Arc::clone(&gate));
-        let answer = service_fn(move |request: Request<Incoming>| {
-            let (service, gate) = (service.clone(), Arc::clone(&gate));
-            async move {
-                let mut point = None;
-                if changes_a_node(&request) {
-                    let mut gate = gate.lock().expect("is whole");
-                    let call = gate.calls;
-                    gate.calls += 1;
-                    point = gate.stops(call);
-                }
-                let stop = || {
-                    let reached = gate.lock().expect("is whole").reached.clone();
-                    reached.send(()).expect("the test waits");
-                    std::future::pending()
-                };
-                if let Some(Point::Sent(_)) = point {
-                    return stop().await;
-                }
-                let answer = service.answer(request).await;
-                if point.is_some() {
-                    return stop().await;
-                }
-                Ok::<_, Infallible>(answer)
-            }
-        });
+        let service = TowerToHyperService::new(road.clone());
         tokio::spawn(async move {
             let builder = Builder::new(TokioExecutor::new());
-            let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
+            let _ = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
@@ -103,11 +55,10 @@ async fn serve(listener: TcpListener, service: Service, gate: Arc<Mutex<Gate>>) 
 pub(super) struct Bench {
     home: Home,
     service: Service,
-    gate: Arc<Mutex<Gate>>,
-    reached: mpsc::Receiver<()>,
+    road: FaultyService,
     /// Nodes that take pods.
     pub(super) nodes: Vec<String>,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Bench {
@@ -133,16 +84,11 @@ impl Bench {
         let clock = Arc::new(move || begin);
         let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
         let service = Service::new(Arc::clone(service.cluster()));
-        let (reached, heard) = mpsc::channel();
-        let gate = Arc::new(Mutex::new(Gate {
-            point: None,
-            calls: 0,
-            reached,
-        }));
+        let road = FaultyService::new(service.clone());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("has one");
-        runtime.spawn(serve(listener, service.clone(), Arc::clone(&gate)));
+        runtime.spawn(serve(listener, road.clone()));
         let home = Home::new();
         let users = service.cluster().users();
         let kubeconfig = kubeconfig::render(&format!("http://{address}"), "", users);
@@ -151,10 +97,9 @@ impl Bench {
         Self {
             home,
             service,
-            gate,
-            reached: heard,
+            road,
             nodes,
-            _runtime: runtime,
+            runtime,
         }
     }
 
@@ -178,19 +123,29 @@ impl Bench {
 
     /// Runs `plan` until it is at this point, and kills it there with SIGKILL.
     pub(super) fn killed_at(&self, point: Point, arguments: &[&str]) {
-        {
-            let mut gate = self.gate.lock().expect("is whole");
-            (gate.point, gate.calls) = (Some(point), 0);
-        }
+        let (mut left, carried_out) = match point {
+            Point::Sent(call) => (call, false),
+            Point::CarriedOut(call) => (call, true),
+        };
+        let mut has_stopped = false;
+        self.road.rule(move |method, path| {
+            if has_stopped || !changes_a_node(method, path) {
+                return Fate::Pass;
+            }
+            if left > 0 {
+                left -= 1;
+                return Fate::Pass;
+            }
+            has_stopped = true;
+            Fate::Hangs { carried_out }
+        });
         let mut child = self.plan(arguments).spawn().expect("can be run");
-        let reached = self.reached.recv_timeout(PATIENCE);
+        let mut hung = self.road.hung.subscribe();
+        let reached = async { timeout(PATIENCE, hung.wait_for(|hung| *hung)).await.is_ok() };
+        let reached = self.runtime.block_on(reached);
         child.kill().expect("SIGKILL");
         let output = child.wait_with_output().expect("has ended");
-        assert!(
-            reached.is_ok(),
-            "{point:?} never came: {}",
-            text(&output.stderr)
-        );
+        assert!(reached, "{point:?} never came: {}", text(&output.stderr));
         assert_eq!(output.status.code(), None, "a signal ended it");
     }
 

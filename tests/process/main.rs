@@ -14,7 +14,12 @@ mod gate;
 mod killed;
 mod killed_recorder;
 mod link;
+#[path = "../cli/manifest.rs"]
+mod manifest;
 mod pipes;
+#[path = "../exec/road.rs"]
+#[expect(dead_code, reason = "what other tests do on it")]
+mod road;
 mod secrets;
 mod services;
 mod shell;

@@ -1,7 +1,6 @@
 //! `record`, `watch` and `export` as services: started with the units and manifests in `config/`, and what they answer to probes.
 
-use serde_json::Value;
-
+use super::manifest::object;
 use super::simulated::Sim;
 use super::{Home, Running, alone, ask, text, until};
 
@@ -12,13 +11,6 @@ fn of_unit(unit: &str) -> Vec<String> {
         .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/stokehold "));
     let words = start.expect("starts it").split(' ');
     words.map(str::to_owned).collect()
-}
-
-/// An object of a manifest.
-fn object(manifest: &str, kind: &str) -> Value {
-    let all: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("is YAML");
-    let found = all.into_iter().find(|object| object["kind"] == kind);
-    found.unwrap_or_else(|| panic!("a {kind}"))
 }
 
 /// The arguments of a manifest's container.
