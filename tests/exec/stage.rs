@@ -1,6 +1,7 @@
 //! What the tests of whole plans stand on: a simulated fleet whose time is tokio's own (which a test may stop, so that
 //! minutes pass in an instant), looks at it as any console takes them, and plans carried out on it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use settings::{Rulebook, Settings, Texts};
 use sim::world::{Options, World};
 use source::api_stats::Clock;
 use stokehold::runtime::host::Host;
-use stokehold::runtime::rehearsal::picture_of;
+use stokehold::runtime::rehearsal::Pictures;
 use stokehold::runtime::session::Setup;
 
 use super::*;
@@ -99,7 +100,10 @@ pub fn fleet(service: &Service) -> Fleet {
         catalog: Catalog::embedded(),
         ..Policy::default()
     };
-    picture_of(service.cluster(), Arc::new(policy))
+    thread_local! {
+        static PICTURES: RefCell<Pictures> = RefCell::default();
+    }
+    PICTURES.with_borrow_mut(|pictures| pictures.take(service.cluster(), Arc::new(policy)))
 }
 
 /// The plan of an intent.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::plane::{HttpAnswer, audit, calm, kubeconfig, rows, stokehold};
+use super::plane::{HttpAnswer, audit, calm, kubeconfig, kubectl, rows, stokehold};
 use super::truth::{Key, Truth, devices, holders, holds, key, list, text};
 
 /// The users who may see the whole fleet.
@@ -181,6 +181,12 @@ fn devices_are_whose_the_exporters_say() {
     }
 }
 
+/// A Job and who wrote its fields: another test may have left it changed.
+fn who_wrote((namespace, name): &Key) -> String {
+    let job = ["-n", namespace, "get", "job", name, "-o", "yaml"];
+    kubectl(&[&job[..], &["--show-managed-fields", "--ignore-not-found"]].concat())
+}
+
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn jobs_are_what_kubectl_says() {
@@ -232,11 +238,8 @@ fn jobs_are_what_kubectl_says() {
                 row["devices_requested"],
                 row["devices_allocated"]
             ]);
-            assert_eq!(
-                facts,
-                json!([job.kind, job.state, job.requested, job.allocated]),
-                "{key:?}"
-            );
+            let expected = json!([job.kind, job.state, job.requested, job.allocated]);
+            assert_eq!(facts, expected, "{key:?}: {row:#}\n{}", who_wrote(key));
             if job.state == "waiting" {
                 let reason = text(row, "/reason").to_owned();
                 // (Kueue says nothing of those it has not come to yet. Nodes join between the two looks: the scheduler counts anew.)
