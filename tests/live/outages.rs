@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::plane::{
-    HttpAnswer, PATIENCE, Undo, Wait, Watch, alone, folder, home, kubeconfig, kubectl, stokehold,
-    undo,
+    HttpAnswer, PATIENCE, Undo, Wait, Watch, alone, folder, home, kubeconfig, kubectl, rows,
+    stokehold, undo,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
@@ -343,17 +343,7 @@ pub fn kueue_is_started_anew() {
         lacking.len() >= 30 && lacking.iter().all(Value::is_null),
         "{lacking:?}"
     );
-    let queues = HttpAnswer::of(&mut stokehold(
-        "live-viewer",
-        &["get", "queues", "-o", "json"],
-    ));
-    assert_eq!(
-        (queues.code, queues.err.as_str()),
-        (Some(0), ""),
-        "{queues:?}"
-    );
-    let llm = queues
-        .rows()
+    let llm = rows("live-viewer", "queues")
         .into_iter()
         .find(|row| text(row, "/name") == "research-llm")
         .expect("the queue");

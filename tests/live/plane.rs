@@ -116,7 +116,9 @@ pub fn apply(objects: &str) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), objects).expect("written");
     let path = file.path().to_str().expect("a path");
-    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", path]);
+    // (For its validation kubectl would read all schemas of the server, which makes them anew whenever an API is added.)
+    let flags = ["--server-side", "--force-conflicts", "--validate=false"];
+    kubectl(&[&["apply"], &flags[..], &["-f", path]].concat());
 }
 
 /// Gives a user exactly the role that `stokehold rbac viewer` prints.
@@ -215,25 +217,35 @@ impl HttpAnswer {
         }
     }
 
+    /// What a command prints that misses nothing: where a busy machine's exporters were late, which is told, it is run again.
+    pub fn whole(command: &mut Command) -> Self {
+        let _waited = Wait::begins("every exporter's answer");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let answer = Self::of(command);
+            let said = "stokehold: readings: ";
+            let late =
+                !answer.err.is_empty() && answer.err.lines().all(|line| line.starts_with(said));
+            if !late || Instant::now() > end {
+                assert_eq!(
+                    (answer.code, answer.err.as_str()),
+                    (Some(0), ""),
+                    "{command:?}: {answer:?}"
+                );
+                return answer;
+            }
+        }
+    }
+
     /// The rows of `-o json`.
     pub fn rows(&self) -> Vec<Value> {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// The rows of a kind, as a context that may see everything. Where a busy machine's exporters were late, which is told, it is
-/// asked again.
+/// The rows of a kind, as a context that may see everything.
 pub fn rows(context: &str, kind: &str) -> Vec<Value> {
-    let ask = || HttpAnswer::of(&mut stokehold(context, &["get", kind, "-o", "json"]));
-    let mut answer = ask();
-    for _ in 0..2 {
-        if answer.err.starts_with("readings: ") {
-            answer = ask();
-        }
-    }
-    assert_eq!(answer.code, Some(0), "get {kind} as {context}: {answer:?}");
-    assert_eq!(answer.err, "", "get {kind} as {context}");
-    answer.rows()
+    HttpAnswer::whole(&mut stokehold(context, &["get", kind, "-o", "json"])).rows()
 }
 
 /// `get KIND --watch -o json`, line by line. Ends with the value.

@@ -39,7 +39,7 @@ fn started(home: &Home, arguments: &[String], more: &[&str]) -> Running {
     Running::start(home, &all)
 }
 
-const DEMO: [&str; 5] = ["--demo", "--nodes", "40", "--speed", "60"];
+const DEMO: [&str; 5] = ["--demo", "--nodes", "12", "--speed", "60"];
 
 /// True where each of these begins a line of the metrics that are served here, of which there are not too many.
 fn serves(address: &str, wanted: &[&str]) -> bool {
