@@ -147,7 +147,7 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
 #[derive(Default)]
 pub struct Pictures {
     names: Names,
-    /// What was read of the objects of the last picture, by their address.
+    /// What was read of the objects of the last picture, by their address, which is no other's while they are held here.
     known: HashMap<usize, (Arc<Value>, Option<Observation>)>,
 }
 
