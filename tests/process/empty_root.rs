@@ -65,7 +65,10 @@ impl Root {
 
 /// The shared libraries of a program, as its loader finds them.
 fn libraries(program: &Path) -> Vec<PathBuf> {
-    let output = Command::new("ldd").arg(program).output().expect("ldd");
+    let mut ldd = Command::new("ldd");
+    // A library that is loaded into every program, such as one that sets the date, is none of its own.
+    let output = ldd.arg(program).env_remove("LD_PRELOAD").output();
+    let output = output.expect("ldd");
     let words = text(&output.stdout);
     let words = words
         .split_whitespace()
