@@ -5,8 +5,6 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::runtime::action_task::holding;
-use crate::runtime::journal_place::journal_of;
 use engine::explain::{Reason, StartState, Unblock, UnblockChange};
 use engine::explanations::{self, Later, WorkloadExplanation};
 use engine::forecast::{Basis, Start};
@@ -100,10 +98,9 @@ pub(super) fn run(
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
     }
     let is_held = matches!(answer.explanation.state, StartState::Held);
-    if (is_held && job.output == FigureFormat::Table)
-        && job.past.at.is_none()
-        && let Ok(journal) = journal_of(&at.settings)
-        && let Some(held) = holding(&journal, &seen.facts.context, &answer.explanation.job)
+    if is_held
+        && job.output == FigureFormat::Table
+        && let Some(held) = seen.said_of(&name)
     {
         let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }

@@ -4,7 +4,7 @@ use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
-use super::meta::{Meta, RawCondition};
+use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, OptionalBool, Text, Whole, partial};
 use super::resources::{Template, of_pod, times};
 use super::sets::{end, of_sets, only_set, pod_set};
@@ -162,16 +162,31 @@ partial! {
     JobSetStatus {
         /// Conditions.
         conditions: List<RawCondition> = "conditions",
-        /// Its Jobs by pod set.
+        /// Its Jobs by pod set, in any order.
         jobs: List<ReplicatedJobStatus> = "replicatedJobsStatus",
+        /// How often all of its Jobs were created again.
+        restarts: Whole = "restarts",
     }
 }
 
 partial! {
     /// Status of the Jobs of one pod set.
     ReplicatedJobStatus {
+        /// Name of the pod set.
+        name: Text = "name",
         /// Jobs that failed.
         failed: Whole = "failed",
+        /// Jobs that succeeded: their pods are not created again.
+        succeeded: Whole = "succeeded",
+    }
+}
+
+impl JobSetStatus {
+    /// The Jobs of a pod set that succeeded.
+    fn succeeded(&self, name: &str) -> u32 {
+        let mut jobs = self.jobs.iter();
+        let own = jobs.find(|job| job.name.get() == Some(name));
+        own.and_then(|job| job.succeeded.count()).unwrap_or(0)
     }
 }
 
@@ -188,6 +203,9 @@ impl Projected for JobSetObject {
                 .map(str::to_owned)
         };
         let of_all = exclusive(&self.meta);
+        // Of one that has ended the size is that of its spec.
+        let ended = |kind: &str| find(&self.status.conditions, kind).and_then(RawCondition::status);
+        let is_over = [ended("Completed"), ended("Failed")].contains(&Some(true));
         let sets = self
             .spec
             .replicated
@@ -196,9 +214,13 @@ impl Projected for JobSetObject {
             .map(|(at, job)| {
                 let spec = &job.template.spec;
                 let (copies, width) = (job.replicas.count().unwrap_or(1), spec.width(0));
-                let pods = copies.saturating_mul(width);
                 let named = format!("set-{at}");
                 let name = job.name.get().unwrap_or(&named);
+                let left = match is_over {
+                    true => copies,
+                    false => copies.saturating_sub(self.status.succeeded(name)),
+                };
+                let pods = left.saturating_mul(width);
                 let mut set = pod_set(name, pods, pods, &spec.template, names);
                 // Each of its Jobs has a domain of its own.
                 if let Some(level) = exclusive(&job.template.meta).or_else(|| of_all.clone()) {
@@ -215,6 +237,7 @@ impl Projected for JobSetObject {
         seen.managed_by = self.spec.managed_by.get().map(|by| names.intern(by));
         // The Jobs of a JobSet start, stop and restart together.
         seen.gang_min = (seen.pods > 1).then_some(seen.pods);
+        seen.restarts = self.status.restarts.count().unwrap_or(0);
         seen.failed_pods = self
             .status
             .jobs

@@ -138,7 +138,7 @@ partial! {
     RayJobStatus {
         /// `PENDING`, `RUNNING`, `STOPPED`, `SUCCEEDED`, `FAILED`.
         job: Text = "jobStatus",
-        /// `Initializing`, `Running`, `Complete`, `Failed`, `Suspended`, ….
+        /// `Initializing`, `Running`, `Complete`, `Failed`, `ValidationFailed`, `Suspended`, ….
         deployment: Text = "jobDeploymentStatus",
         /// Machine-readable reason.
         reason: Text = "reason",
@@ -169,7 +169,7 @@ impl Projected for RayJobObject {
         seen.started = status.started.moment();
         seen.outcome = match (&*status.deployment, &*status.job) {
             ("Complete", "SUCCEEDED") => Some(true),
-            ("Complete", "FAILED" | "STOPPED") | ("Failed", _) => Some(false),
+            ("Complete", "FAILED" | "STOPPED") | ("Failed" | "ValidationFailed", _) => Some(false),
             _ => None,
         };
         if seen.outcome.is_some() {

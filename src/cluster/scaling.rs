@@ -304,6 +304,16 @@ impl PodScalerObject {
     }
 }
 
+impl PodScalerObject {
+    /// The desired replicas; `None` before any were computed, where the field is 0: a computed number is at least the minimum, and
+    /// 0 where the target has been scaled to none.
+    fn desired(&self) -> Option<u32> {
+        let (desired, current) = (self.status.desired.count(), self.status.current.count());
+        let least = self.spec.min.count().unwrap_or(1);
+        desired.filter(|desired| *desired > 0 || least == 0 || current == Some(0))
+    }
+}
+
 impl Projected for PodScalerObject {
     fn meta(&self) -> &Meta {
         &self.meta
@@ -329,7 +339,7 @@ impl Projected for PodScalerObject {
             min: self.spec.min.count().unwrap_or(1),
             max: self.spec.max.count(),
             current: self.status.current.count(),
-            desired: self.status.desired.count(),
+            desired: self.desired(),
             limited,
             failing,
             stabilized,

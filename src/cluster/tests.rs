@@ -319,6 +319,35 @@ fn a_jobset_is_one_gang() {
     assert_eq!(&*seen.kind, "JobSet");
 }
 
+/// The pods of a role that has ended well are not created again: the gang is what is left. Restarts are the controller's own count.
+#[test]
+fn a_jobset_of_which_a_role_has_ended_is_the_rest_of_it() {
+    let pods =
+        json!({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}});
+    let role = |name: &str, replicas: u32, width: u32| {
+        json!({"name": name, "replicas": replicas,
+        "template": {"spec": {"parallelism": width, "completions": width, "template": pods}}})
+    };
+    let seen = |conditions: Value| {
+        workload::<JobSetObject>(
+            Table::JobSets,
+            &json!({"metadata": {"name": "js", "namespace": "ml"},
+            "spec": {"replicatedJobs": [role("prepare", 1, 2), role("train", 3, 4)]},
+            "status": {"restarts": 3, "conditions": conditions,
+                "replicatedJobsStatus": [{"name": "train", "succeeded": 1}, {"name": "prepare", "succeeded": 1}]}}),
+        )
+    };
+    let runs = seen(json!([]));
+    assert_eq!((runs.pods, runs.gang_min, runs.restarts), (8, Some(8), 3));
+    assert_eq!(runs.total.device_count(), 64);
+    let done = seen(json!([{"type": "Completed", "status": "True"}]));
+    assert_eq!(
+        (done.pods, done.outcome),
+        (14, Some(true)),
+        "its whole size"
+    );
+}
+
 #[test]
 fn replicas_default_to_one_and_daemons_to_none() {
     let spec = json!({"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}});

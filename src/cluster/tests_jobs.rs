@@ -167,6 +167,7 @@ fn ray_is_a_head_and_groups_of_workers() {
     let broke = (Some(false), true, Some("it broke".to_owned()));
     assert_eq!(status("Complete", "FAILED"), broke);
     assert_eq!(status("Failed", ""), broke);
+    assert_eq!(status("ValidationFailed", ""), broke, "it is final");
     // A RayJob on an existing cluster requests nothing itself.
     let guest = workload::<RayJobObject>(
         Table::RayJobs,

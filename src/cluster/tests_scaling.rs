@@ -456,6 +456,27 @@ fn a_request_for_capacity_is_where_its_worst_condition_is() {
     }
 }
 
+/// The controller leaves the field at 0 until it has computed a number.
+#[test]
+fn a_number_that_was_never_computed_is_unknown() {
+    for (least, current, desired, said) in [
+        (json!(1), json!(4), json!(0), None),
+        (json!(null), json!(4), json!(0), None),
+        (json!(1), json!(null), json!(0), None),
+        (json!(1), json!(4), json!(6), Some(6)),
+        // The target was scaled to none, or may be.
+        (json!(1), json!(0), json!(0), Some(0)),
+        (json!(0), json!(4), json!(0), Some(0)),
+        (json!(1), json!(4), json!(null), None),
+    ] {
+        let scaler = pod_scaler(json!({
+            "metadata": {"name": "chat", "namespace": "serve"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "chat"}, "minReplicas": least, "maxReplicas": 8},
+            "status": {"currentReplicas": current, "desiredReplicas": desired, "currentMetrics": [{"type": ""}]}}));
+        assert_eq!(scaler.desired, said, "{least} {current} {desired}");
+    }
+}
+
 #[test]
 fn a_pod_autoscaler_says_what_it_goes_by_and_what_stops_it() {
     let scaler = pod_scaler(json!({

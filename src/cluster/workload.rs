@@ -86,6 +86,7 @@ pub(super) fn blank(
             .filter(|name| *name != DEFAULT_SCHEDULER)
             .map(|name| names.intern(name)),
         succeeded_pods: 0,
+        restarts: 0,
         generation: meta.generation.0.unwrap_or(0),
     })
 }

@@ -37,6 +37,8 @@ pub enum Context {
     Plan,
     /// On the screen of missing data.
     Missing,
+    /// In the question on leaving while a run is in progress.
+    Leaving,
 }
 
 impl Context {
@@ -58,6 +60,7 @@ impl Context {
         Self::Columns,
         Self::Plan,
         Self::Missing,
+        Self::Leaving,
     ];
 
     /// The name in the key file.
@@ -79,6 +82,7 @@ impl Context {
             Self::Columns => "columns",
             Self::Plan => "plan",
             Self::Missing => "missing",
+            Self::Leaving => "leaving",
         }
     }
 
@@ -101,6 +105,7 @@ impl Context {
             Self::Columns => "in the list of columns",
             Self::Plan => "in a plan; letters go to its fields",
             Self::Missing => "when something is missing",
+            Self::Leaving => "on leaving while a run is in progress",
         }
     }
 }
@@ -228,8 +233,9 @@ commands! {
     Shell "shell" "shell" [Global] 0 "shell in the pod, the job's first running pod, or on the node (in a pod that is removed afterwards)";
     PortForward "port-forward" "forward" [Global] 0 "forward a port of this machine to the pod; lists and stops those that run";
     Undo "undo" "undo" [Global Plan] 0 "plan: undo the selected run, or the last one";
-    StopRun "stop-run" "stop" [Plans] 2 "stop the run after its current step";
-    Close "close" "close" [Popup Prompt Copy Columns Plan Missing] 1 "close it";
+    PlanAnew "plan-anew" "make anew" [Plan] 0 "make the open plan anew: it stands still until then";
+    StopRun "stop-run" "stop" [Plans Leaving] 2 "stop the run after its current step";
+    Close "close" "close" [Popup Prompt Copy Columns Plan Missing Leaving] 1 "close it";
     CopyName "copy-name" "name" [Copy] 2 "copy the names, one a line";
     CopyRow "copy-row" "row" [Copy] 3 "copy the rows as shown, cells separated by tabs";
     CopyKubectl "copy-kubectl" "kubectl" [Copy] 4 "copy the kubectl command that shows them";
@@ -238,13 +244,13 @@ commands! {
     Demo "demo" "demo" [Missing] 2 "open the simulated fleet: no cluster is needed";
     Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
     Contexts "contexts" "another context" [Missing] 4 "choose another context";
-    Accept "accept" "confirm" [Prompt Plan] 1 "accept the input; confirm a plan";
+    Accept "accept" "confirm" [Prompt Plan Leaving] 1 "accept the input; confirm a plan; leave";
     Next "next" "next" [Prompt] 2 "next suggestion, or next field of a plan";
     Previous "previous" "previous" [Prompt] 0 "previous suggestion, or previous field";
     Suspend "suspend" "suspend" [Anywhere] 0 "suspend to the shell, until `fg`";
     Redraw "redraw" "redraw" [Anywhere] 0 "redraw the screen";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
-    Quit "quit" "quit" [Anywhere] 0 "leave the console; a run stops after its current step";
+    Quit "quit" "quit" [Anywhere] 0 "leave the console; asks first while a run is in progress";
 }
 
 impl Command {

@@ -13,7 +13,7 @@ use super::msg::{Key, KeyPress};
 const DEFAULT: &str = include_str!("../../config/keys.toml");
 
 /// Contexts that are active at the same time, in order of precedence. A key may have one meaning in each row.
-const FOCUSES: [&[Context]; 13] = [
+const FOCUSES: [&[Context]; 14] = [
     &[Context::Table, Context::Global, Context::Anywhere],
     &[
         Context::Cost,
@@ -45,6 +45,7 @@ const FOCUSES: [&[Context]; 13] = [
     &[Context::Prompt, Context::Anywhere],
     &[Context::Copy, Context::Anywhere],
     &[Context::Columns, Context::Anywhere],
+    &[Context::Leaving, Context::Anywhere],
     &[Context::Plan, Context::Anywhere],
     &[Context::Missing, Context::Anywhere],
 ];
@@ -341,6 +342,7 @@ mod tests {
             Overlay::Copy,
             Overlay::Columns(0),
             running(),
+            Overlay::Leaving(String::new()),
             Overlay::Missing(Default::default()),
         ];
         let dialogs = dialogs

@@ -246,6 +246,8 @@ pub enum Msg {
     Supposed(Name, Supposed),
     /// The start of the run for the plan with this number: the run's name, or the error.
     Began(u64, Result<String, String>),
+    /// The operator wants to leave while this run of the console is in progress.
+    Leaving(String),
     /// The current time on the server's clock.
     Tick(Moment),
     /// Pasted text: one piece, never interpreted as keys.
@@ -312,8 +314,10 @@ pub enum Rewind {
 /// A request to the runtime.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// Quit.
+    /// Quit. While a run of this console is in progress it is asked first: [`Msg::Leaving`].
     Quit,
+    /// Quit; a run of this console goes on in a process of its own.
+    Leave,
     /// Return to the shell and stop the process, as ctrl-z does.
     Suspend,
     /// Hand the terminal to a shell until it ends.

@@ -136,6 +136,7 @@ async fn try_dry(
         let mark = Mark {
             run: "dry-run",
             step: number,
+            hold: None,
         };
         let call = mutations::call(step, &object, mark).map_err(|refusal| refusal.to_string())?;
         let verdict = probe.ask(&call).await.verdict(&call);

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use cluster::mutations::{Inverse, fields, inverse};
-use model::base::Moment;
+use model::base::{Moment, Name, ObjectKey, SmallSort};
+use model::fleet::run_hold::{OpenRun, RunStop};
 use model::plan::{Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::journal::Pages;
@@ -134,6 +135,34 @@ impl Run {
         };
         let held = sent.filter(|(_, job)| is_left(job));
         held.map(|(_, job)| job.clone()).collect()
+    }
+
+    /// The jobs that the run has left suspended, where it goes on no more; `all` are the runs of its journal, `is_running` says
+    /// of a run without an end whether a process carries it out.
+    pub fn left_suspended(
+        &self,
+        all: &[Self],
+        is_running: impl FnOnce(&str) -> bool,
+    ) -> Option<OpenRun> {
+        let stop = match &self.end {
+            Some(RunEnd::Done) => return None,
+            Some(RunEnd::Stopped) => RunStop::Stopped,
+            Some(RunEnd::Failed { .. }) => RunStop::Failed,
+            None => RunStop::BrokenOff,
+        };
+        let mut jobs: Vec<ObjectKey> = self.suspended_jobs().into_iter().map(|job| job.0).collect();
+        let is_over = || self.end.is_some() || !is_running(&self.name);
+        if jobs.is_empty() || undone_by(all, &self.name).is_some() || !is_over() {
+            return None;
+        }
+        jobs.small_sort();
+        Some(OpenRun {
+            run: Name::new(&self.name),
+            by: Name::new(self.who.name()),
+            since: self.begun,
+            stop,
+            jobs,
+        })
     }
 
     fn trace(&mut self, step: u32) -> Option<&mut Trace> {

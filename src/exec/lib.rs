@@ -10,6 +10,7 @@ pub mod command;
 pub mod gate;
 pub mod govern;
 pub mod history;
+mod hold_end;
 pub mod journal;
 pub mod lease;
 pub mod look;

@@ -11,16 +11,18 @@ use serde_json::{Map, Value};
 
 use cluster::mutations::{self, Call, Mark, text};
 use model::base::{Moment, Name};
+use model::fleet::run_hold::RunHold;
 use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
 
 pub use super::command::{Note, RunCommand, RunEnd, Seen, StepResult, StepStatus};
+use super::hold_end::holds_until;
 use super::response::{ServerResponse, Verdict};
 use super::waits::{Pending, pause, pending};
 
 /// How long to wait for a disruption budget when the plan does not say.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
+pub(super) const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// How long to wait for a server that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// How often one step is retried after write conflicts.
 const TRIES: u32 = 10;
 
@@ -67,6 +69,8 @@ enum Doing {
 #[derive(Clone, Debug)]
 pub struct Machine {
     run: String,
+    /// The user who carries it out.
+    by: Name,
     steps: Vec<Step>,
     items: Vec<Item>,
     doing: Doing,
@@ -98,6 +102,7 @@ impl Machine {
         }
         Self {
             run: run.into(),
+            by: Name::default(),
             items: vec![Item::default(); steps.len()],
             steps,
             doing: Doing::Nothing,
@@ -107,6 +112,13 @@ impl Machine {
             end: None,
             notes: Vec::new(),
         }
+    }
+
+    /// Names the user who carries it out.
+    #[must_use]
+    pub fn by(mut self, user: &str) -> Self {
+        self.by = Name::new(user);
+        self
     }
 
     /// Sets the steps to the state in which an earlier process left them.
@@ -388,9 +400,17 @@ impl Machine {
             }
             Pending::Late(words) => return self.fail(at, words),
         }
+        let until = holds_until(&self.steps, &self.items, now, at);
+        let hold = until.map(|until| RunHold {
+            run: Name::new(&self.run),
+            by: self.by.clone(),
+            since: now,
+            until,
+        });
         let mark = Mark {
             run: &self.run,
             step: number(at),
+            hold: hold.as_ref(),
         };
         match mutations::call(&step, object, mark) {
             Ok(call) => {

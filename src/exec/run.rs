@@ -146,7 +146,7 @@ impl RunContext<'_> {
         };
         pen.write((self.clock)(), begin)?;
         let versions = self.versions(plan).await;
-        let machine = Machine::new(run, plan, &versions);
+        let machine = Machine::new(run, plan, &versions).by(who.name());
         self.drive(machine, pen, plan, &who, approved.reason())
             .await
     }
@@ -158,7 +158,13 @@ impl RunContext<'_> {
     /// No such run exists on this cluster, it has ended, another process carries it out, or the journal fails.
     pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<RunEnd, RunError> {
         // An unknown run must not create a lock file.
-        find(self.journal, run)?;
+        find(self.journal, run).map_err(|broken| match broken {
+            RunError::Refused(words) => RunError::Refused(format!(
+                "{words}; what a run of another machine has suspended is resumed by `plan undo {}`",
+                printable(run)
+            )),
+            other => other,
+        })?;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let past = find(self.journal, run)?;
         let cluster = self.writer.cluster().await;
@@ -187,7 +193,9 @@ impl RunContext<'_> {
         pen.write((self.clock)(), Record::TakenUp { who: who.clone() })?;
         let plan = approved.plan();
         let versions = self.versions(plan).await;
-        let machine = Machine::new(run, plan, &versions).with_items(past.items());
+        let machine = Machine::new(run, plan, &versions)
+            .by(who.name())
+            .with_items(past.items());
         self.drive(machine, pen, plan, &who, approved.reason())
             .await
     }

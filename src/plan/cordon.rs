@@ -144,6 +144,8 @@ pub(super) fn uncordon(snapshot: &Snapshot, names: &[Name]) -> Result<Plan, Refu
             let object = object(model);
             step.guards.push(fact(&object, "/spec/unschedulable", true));
             step.reason = "requested".to_owned();
+            let against = model.against_uncordon.iter();
+            step.side_effects.notes = against.map(Name::to_string).collect();
             plan.steps.push(step);
             after.nodes[node].cordoned = false;
         }

@@ -12,6 +12,7 @@ mod contention;
 mod cordon;
 mod drain;
 mod effect;
+mod end_holds;
 pub mod govern;
 pub mod grant;
 pub mod hold;
@@ -41,6 +42,7 @@ mod unanswered;
 mod victims;
 pub mod words;
 
+pub use end_holds::end_holds;
 pub use planner_context::Author;
 pub use rivals::starts_without;
 pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};

@@ -84,7 +84,11 @@ fn sound(plan: &model::plan::Plan, on: &Value) {
         plan.effect,
         model::plan::PlanEffect::Unknown { .. }
     ));
-    let mark = Mark { run: "r", step: 1 };
+    let mark = Mark {
+        run: "r",
+        step: 1,
+        hold: None,
+    };
     mutations::call(&plan.steps[0], on, mark).expect("can be sent");
     for guard in &plan.steps[0].guards {
         assert_eq!(mutations::check_fact(guard, Some(on)), Ok(()));

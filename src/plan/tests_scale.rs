@@ -71,7 +71,16 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         assert_eq!(up.reasons, [told]);
         assert!(matches!(up.effect, PlanEffect::Unknown { .. }));
         let on = &subject.top().now;
-        mutations::call(step, on, Mark { run: "r", step: 1 }).expect("can be sent");
+        mutations::call(
+            step,
+            on,
+            Mark {
+                run: "r",
+                step: 1,
+                hold: None,
+            },
+        )
+        .expect("can be sent");
         assert_eq!(mutations::check_fact(&step.guards[0], Some(on)), Ok(()));
         let Inverse::Step(back) = mutations::inverse(step, on) else {
             panic!("can be taken back")

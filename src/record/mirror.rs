@@ -84,6 +84,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
         | Observation::Gone(..)
         | Observation::Page(_)
         | Observation::Past(_)
+        | Observation::OpenRuns(_)
         | Observation::Source(_)
         | Observation::ExportersFound
         | Observation::SourceGone(_)

@@ -16,7 +16,6 @@ use exec::{
     Runs, Same, Writer, WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment};
-use model::fleet::scaling::PodScaler;
 use model::plan::{Intent, Known, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
@@ -25,7 +24,6 @@ use sim;
 use source::api_stats::Clock;
 use source::client::{self, Connection};
 use source::kubeconfig::ContextChoice;
-use table::actions::opens_faulty;
 use table::{self, Facts};
 
 use super::action_task::no_picture;
@@ -33,6 +31,8 @@ use super::aftermath::{self, FleetLook, Outcome};
 use super::host::Host;
 use super::journal_place::{journal, no_home};
 use super::kubectl::{Kubectl, NO_CONTAINERS};
+use super::own_runs::{ClusterFlags, OwnRuns, cluster_flags};
+use super::picture_plans::{self, plan_on};
 
 /// Longest time that the list of runs waits for the cluster's identity.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -45,6 +45,9 @@ pub struct ActionService {
     kubectl: Option<Kubectl>,
     /// The host's clock.
     clock: Clock,
+    /// The runs of this process, and the flags of this cluster for the processes in which they go on; `None` on a simulated
+    /// cluster, which ends with this process.
+    own_runs: Option<(OwnRuns, ClusterFlags)>,
     /// User name on this host.
     local: String,
     journal: Option<Journal>,
@@ -75,6 +78,7 @@ impl ActionService {
             |fault: source::kubeconfig::ConfigFault| Failure::new(Exit::Usage, fault.to_string());
         let connection =
             client::connect(choice.clone(), host.clock.clone(), [], interactive).map_err(usage)?;
+        let flags = cluster_flags(&choice, &connection.context);
         let right = match Grant::from_settings(settings, &connection.context, false) {
             Ok(grant) => {
                 let stats = Arc::clone(&connection.stats);
@@ -93,6 +97,7 @@ impl ActionService {
             right,
             kubectl,
             clock: host.clock.clone(),
+            own_runs: Some((host.own_runs.clone(), flags)),
             local: host.user_name(),
             journal: journal(settings),
             identity: Mutex::default(),
@@ -120,6 +125,7 @@ impl ActionService {
             right,
             kubectl: None,
             clock: host.clock.clone(),
+            own_runs: None,
             local: host.user_name(),
             journal: journal(settings),
             identity: Mutex::default(),
@@ -374,14 +380,22 @@ impl ActionService {
     /// The plan that undoes a run. `elsewhere` turns the message that the run was on another cluster into the error.
     ///
     /// # Errors
-    /// There is no journal or no such run in it, the run was undone already, or nothing in it can be undone.
+    /// There is no journal or no such run in it and no job states that this run holds it, the run was undone already, or nothing
+    /// in it can be undone.
     pub async fn undo(
         &self,
         run: &str,
+        facts: Option<&Facts>,
         elsewhere: impl FnOnce(String) -> Unseen,
     ) -> Result<Plan, Unseen> {
         let journal = self.journal().map_err(Unseen::Failed)?;
-        let past = exec::run::find(journal, run).map_err(|broken| Unseen::Failed(broken.into()))?;
+        let past = match exec::run::find(journal, run) {
+            Ok(past) => past,
+            Err(broken) => match facts.and_then(|facts| picture_plans::end_holds(facts, run)) {
+                Some(plan) => return Ok(plan?),
+                None => return Err(Unseen::Failed(broken.into())),
+            },
+        };
         let doubt = match self.doubt(run).await {
             Ok(doubt) => doubt,
             Err(failure) if failure.exit == Exit::Refused => {
@@ -470,7 +484,7 @@ impl ActionService {
     ) -> Result<Outcome, Failure> {
         let run = name_of_run((self.clock)());
         let end = self
-            .with_hands(progress, stop, async |hands, _| {
+            .with_hands(&run, progress, stop, async |hands, _| {
                 hands.carry_out(approved, &run).await
             })
             .await?;
@@ -488,7 +502,7 @@ impl ActionService {
         stop: watch::Receiver<bool>,
     ) -> Result<Outcome, Failure> {
         let end = self
-            .with_hands(progress, stop, async |hands, grant| {
+            .with_hands(run, progress, stop, async |hands, grant| {
                 hands.take_up(grant, run).await
             })
             .await?;
@@ -519,6 +533,7 @@ impl ActionService {
 
     async fn with_hands<F>(
         &self,
+        run: &str,
         progress: watch::Sender<Option<Progress>>,
         stop: watch::Receiver<bool>,
         act: F,
@@ -531,6 +546,8 @@ impl ActionService {
             .as_ref()
             .map_err(|denied| Failure::new(Exit::Refused, denied.to_string()))?;
         let journal = self.journal.as_ref().ok_or_else(no_home)?;
+        let runs = self.own_runs.as_ref();
+        let _own = runs.map(|(runs, flags)| runs.begin(run, flags.clone()));
         let writer = Writer::new(grant, client.clone());
         let hands = RunContext {
             writer: &writer,
@@ -542,33 +559,6 @@ impl ActionService {
         };
         Ok(act(hands, grant).await?)
     }
-}
-
-/// The plan for an intent that needs only the snapshot of the fleet, with warnings about what is not known; `known` as for
-/// [`plan::plan_again`].
-///
-/// # Errors
-/// The plan is refused, or the facts that it needs are not known.
-pub(super) fn plan_on(
-    facts: &Facts,
-    intent: &Intent,
-    known: &Known,
-    author: &Author,
-) -> Result<Plan, Unseen> {
-    let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
-    let fleet = live::snapshot(&facts.fleet, &facts.spend_rates);
-    scale::check_owner(&fleet, intent, pod_scalers(facts))?;
-    let mut plan = plan::plan_again(&fleet, intent, author, known)?;
-    plan.warnings.extend(gaps);
-    let faulty = opens_faulty(&facts.fleet.findings, &plan);
-    plan.warnings.extend(faulty);
-    Ok(plan)
-}
-
-/// The HorizontalPodAutoscalers of the fleet.
-pub fn pod_scalers(facts: &Facts) -> impl Iterator<Item = &PodScaler> {
-    let all = facts.fleet.scaling.pod_scalers.iter();
-    all.map(|scaler| &**scaler)
 }
 
 /// Warning that the cluster was identified by less than its UID.

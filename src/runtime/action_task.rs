@@ -315,7 +315,7 @@ async fn make_plan(
 ) -> Result<Plan, Unseen> {
     if let Intent::Undo { run } = &ask.intent {
         let elsewhere = |sentence| Refusal::new(RefusalCode::NotFound, sentence).into();
-        let mut plan = action_service.undo(run, elsewhere).await?;
+        let mut plan = action_service.undo(run, facts, elsewhere).await?;
         let findings = facts.map_or(&[][..], |facts| &facts.fleet.findings);
         plan.warnings.extend(opens_faulty(findings, &plan));
         return Ok(plan);
@@ -358,20 +358,6 @@ async fn acts(action_service: &ActionService, lacks: &Lacks) -> ActionState {
         })
         .collect();
     ActionState { may, lacking, runs }
-}
-
-/// Why a job of this context does not run, where a run of the journal is the reason.
-pub fn holding(journal: &Journal, context: &str, job: &JobName) -> Option<String> {
-    let all = exec::runs(&journal.read().ok()?);
-    let here = all
-        .iter()
-        .rev()
-        .filter(|run| run.cluster.context == context);
-    here.filter(|run| run.suspended_jobs().contains(job))
-        .find_map(|run| {
-            let running = run.end.is_none() && journal.is_running(&run.name);
-            row(run, running, exec::undone_by(&all, &run.name)).holding(job)
-        })
 }
 
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {

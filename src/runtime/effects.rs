@@ -200,6 +200,7 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
             }
         }
         Effect::Quit
+        | Effect::Leave
         | Effect::Suspend
         | Effect::Shell(_)
         | Effect::PortForward(..)

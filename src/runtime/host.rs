@@ -17,6 +17,7 @@ use source::login::Transport;
 use tokio::runtime::Runtime;
 
 use super::clock;
+use super::own_runs::OwnRuns;
 
 /// The user's folders for Stokehold. Each is `None` for a user without a home directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -96,6 +97,8 @@ pub struct Host {
     pub terminal: Terminals,
     /// Sends requests to API servers in the place of TCP and TLS.
     pub transport: Option<Transport>,
+    /// The runs that this process carries out on real clusters.
+    pub own_runs: OwnRuns,
     /// The runtime of all commands; `None` makes one for each.
     pub runtime: Option<Arc<Runtime>>,
 }
@@ -116,6 +119,7 @@ impl Host {
             folders: Folders::of_platform(),
             input: Input::new(io::stdin()),
             terminal: Terminals::of_process(),
+            own_runs: OwnRuns::of(std::env::current_exe().ok()),
             ..Self::bare(clock::shared())
         }
     }
@@ -129,6 +133,7 @@ impl Host {
             input: Input::new(io::empty()),
             terminal: Terminals::default(),
             transport: None,
+            own_runs: OwnRuns::default(),
             runtime: None,
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use model::base::{Exit, Failure, Moment, Name};
@@ -27,11 +27,10 @@ use super::action_service::ActionService;
 use super::action_task::ActionTask;
 use super::clock::SessionClock;
 use super::explanation_task;
-use super::first_look::{
-    has_found_all, has_places, listed, lull, nothing_known, readings, waits_for_prometheus,
-    why_nothing,
-};
+pub use super::first_look::{Coming, PATIENCE};
 use super::host::Host;
+use super::journal_place::journal;
+use super::open_runs;
 use super::past_plans::PastPlans;
 use super::playback::{self, ReplayControl};
 use super::reading::Reading;
@@ -106,11 +105,13 @@ pub struct Session {
     /// The record of this cluster, or why there is none.
     pub record: Result<PastRecord, String>,
     /// The server's address, for messages.
-    server: String,
+    pub(super) server: String,
     /// Nodes whose readings are needed.
-    reach: watch::Sender<Reach>,
+    pub(super) reach: watch::Sender<Reach>,
     /// The running sources; `None` for a record.
     pub sources: Option<Sources>,
+    /// Told once the store has the open runs of this machine; `None` once it was awaited, or where there is no journal.
+    pub(super) runs_told: Option<oneshot::Receiver<()>>,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
 }
@@ -357,6 +358,9 @@ pub(super) fn start(
     let remembered = tape::kept(&setup.settings, &context).filter(|_| recalls);
     let store = store::run(rules, clock.clone(), tape, remembered, seen, publish);
     let store = tokio::spawn(store);
+    let runs_told = journal(&setup.settings)
+        .filter(|_| reads)
+        .map(|journal| open_runs::follow(journal, &connection, out.clone()));
     let actions = action_service.map(|service| ActionTask::new(service, facts.clone()));
     let acted = actions.as_ref().map(ActionTask::acted);
     let (say, answers) = watch::channel(Arc::default());
@@ -394,6 +398,7 @@ pub(super) fn start(
         server,
         reach,
         sources: Some(sources),
+        runs_told,
         store,
         engine,
     }
@@ -435,6 +440,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         server: String::new(),
         reach: watch::Sender::new(Reach::All),
         sources: None,
+        runs_told: None,
         store,
         engine: Some(engine),
     })
@@ -443,120 +449,6 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
 /// A random identity for a simulated cluster, so that runs on one are not taken for runs on another with the same seed.
 pub fn identity() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// Longest wait for the first snapshot. What has not answered by then is unknown.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long the first snapshot, once its tables are complete, waits for queue positions of pending workloads. A Kueue without
-/// them says so at once; a slow one is not waited for.
-const ORDER: Duration = Duration::from_millis(1500);
-
-/// Progress of the first snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Coming {
-    /// Tables that are listed, absent or lost, and all needed ones.
-    pub tables: (usize, usize),
-    /// Exporters (or Prometheus in their place) that have answered or failed, and all.
-    pub readings: (usize, usize),
-}
-
-impl Session {
-    /// A single snapshot, as it is printed.
-    async fn look(
-        &mut self,
-        needs: &Needs,
-        told: &mut (dyn FnMut(Coming) + Send),
-    ) -> Result<Facts, Failure> {
-        let facts = self.first(needs, told).await?;
-        let mut fleet = (*facts.fleet).clone();
-        // A single snapshot has no rates: one answer's latency and half a minute's counts would be noise.
-        let still: Vec<_> = fleet
-            .sources
-            .iter()
-            .map(|source| {
-                let mut source = source.clone();
-                source.latency_ms = None;
-                source.calls_per_minute = None;
-                source
-            })
-            .collect();
-        fleet.sources = still.into();
-        fleet.revision = 1;
-        Ok(Facts {
-            fleet: Arc::new(fleet),
-            ..(*facts).clone()
-        })
-    }
-
-    /// Waits until everything needed has answered or failed, and returns the facts. `told` gets the progress about five times a
-    /// second.
-    ///
-    /// # Errors
-    /// Nothing could be listed: forbidden or unreachable.
-    pub async fn first(
-        &mut self,
-        needs: &Needs,
-        told: &mut (dyn FnMut(Coming) + Send),
-    ) -> Result<Arc<Facts>, Failure> {
-        let begun = tokio::time::Instant::now();
-        let mut latest: Option<Arc<Facts>> = None;
-        let mut listed_at = None;
-        let mut answered = (0, begun);
-        while begun.elapsed() < PATIENCE {
-            match tokio::time::timeout(Duration::from_millis(200), self.facts.changed()).await {
-                Ok(Ok(())) => latest = self.facts.borrow_and_update().clone(),
-                Ok(Err(_)) => break,
-                Err(_) => {}
-            }
-            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
-                continue;
-            };
-            let coming = Coming {
-                tables: listed(fleet, needs),
-                readings: readings(fleet),
-            };
-            told(coming);
-            if coming.tables.0 < coming.tables.1 {
-                continue;
-            }
-            let listed_at = *listed_at.get_or_insert_with(tokio::time::Instant::now);
-            if nothing_known(fleet) {
-                break;
-            }
-            if *self.reach.borrow() == Reach::Undecided {
-                let nodes = needs.nodes(fleet);
-                self.reach
-                    .send_replace(nodes.map_or(Reach::All, Reach::Nodes));
-                answered = (0, tokio::time::Instant::now());
-            }
-            let placed = !needs.places
-                || fleet.order_not_told
-                || has_places(fleet)
-                || listed_at.elapsed() >= ORDER;
-            if coming.readings.0 != answered.0 || !has_found_all(fleet) {
-                answered = (coming.readings.0, tokio::time::Instant::now());
-            }
-            let read = match &*self.reach.borrow() {
-                Reach::Nodes(nodes) if nodes.is_empty() => true,
-                _ if !has_found_all(fleet) => false,
-                _ => {
-                    let lull = answered.1.elapsed() >= lull(coming.readings);
-                    coming.readings.0 == coming.readings.1 || lull && !waits_for_prometheus(fleet)
-                }
-            };
-            if placed && read {
-                break;
-            }
-        }
-        match latest {
-            Some(facts) if nothing_known(&facts.fleet) => {
-                Err(why_nothing(&facts.fleet, &self.server))
-            }
-            Some(facts) => Ok(facts),
-            None => Err(Failure::new(Exit::Unreachable, "no source has answered")),
-        }
-    }
 }
 
 /// A single snapshot of what is needed, on the server's clock; `told` as for [`Session::first`].

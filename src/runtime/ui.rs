@@ -23,6 +23,7 @@ use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
 use super::frame_pacer::FramePacer;
 use super::host::Host;
+use super::own_runs::OwnRuns;
 use super::port_forward::PortForwards;
 use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Keys, Screen};
@@ -108,6 +109,7 @@ struct Outside {
     mouse: bool,
     silences: Option<PathBuf>,
     pictures: PathBuf,
+    own_runs: OwnRuns,
     /// Between this process and the terminal.
     between: Between,
     port_forwards: PortForwards,
@@ -125,7 +127,7 @@ struct Outside {
 pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
-    leave_when_hung_up().map_err(unusable)?;
+    leave_when_hung_up(host.own_runs.clone()).map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
     let screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let mut app = ui.app;
@@ -137,12 +139,17 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
         silences: ui.silences,
         pictures: ui.pictures,
         between: Between::of(|name| host.text_variable(name)),
+        own_runs: host.own_runs.clone(),
         port_forwards: PortForwards::default(),
         shell: None,
         look: None,
     };
     let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
+    // Before the session ends, and its runs with it.
+    for line in host.own_runs.hand_over() {
+        let _ = writeln!(io::stderr(), "stokehold: {line}");
+    }
     outside.connections.close().await;
     match (left, outside.connections.fault) {
         (Err(Leave::Failed(error)), _) => Err(unusable(error)),
@@ -153,12 +160,13 @@ pub async fn run(host: &Host, ui: Ui, open: Arc<Open>) -> Result<ConsoleEnd, Fai
 
 /// Ends the process when the terminal hangs up and the loop does not notice: crossterm's event reader spins forever on a terminal
 /// whose reads fail, and the loop waits for it.
-fn leave_when_hung_up() -> io::Result<()> {
+fn leave_when_hung_up(own_runs: OwnRuns) -> io::Result<()> {
     let mut hang_up = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         hang_up.recv().await;
         tokio::time::sleep(PARTING).await;
         terminal::leave();
+        let _ = own_runs.hand_over();
         std::process::exit(i32::from(Exit::Done.code()));
     });
     Ok(())
@@ -404,7 +412,11 @@ impl Outside {
     /// Carries out an effect and returns the resulting messages.
     fn perform(&mut self, effect: Effect) -> Result<Vec<Msg>, Leave> {
         match effect {
-            Effect::Quit => return Err(Leave::End(ConsoleEnd::Quit)),
+            Effect::Quit => match self.own_runs.first() {
+                Some(run) => return Ok(vec![Msg::Leaving(run)]),
+                None => return Err(Leave::End(ConsoleEnd::Quit)),
+            },
+            Effect::Leave => return Err(Leave::End(ConsoleEnd::Quit)),
             Effect::Suspend => return self.suspend(),
             Effect::Shell(target) => self.shell = Some(target),
             Effect::PortForward(pod, ports) => {

@@ -153,24 +153,6 @@ impl RunRow {
             .filter(|step| step.state.is_over())
             .count()
     }
-
-    /// The sentence that says that this run keeps a job suspended, and what ends that; `None` where it does not.
-    pub fn holding(&self, job: &JobName) -> Option<String> {
-        let name = &self.name;
-        let ends = match self.state {
-            RunState::Running => "until its last step".to_owned(),
-            RunState::BrokenOff | RunState::Stopped => format!(
-                "{}: continue it with `plan continue {name} --apply`, undo it with `plan undo {name} --apply`",
-                self.state.name()
-            ),
-            RunState::Failed => {
-                format!("failed: undo it with `plan undo {name} --apply`")
-            }
-            RunState::Incomplete | RunState::Done | RunState::Undone => return None,
-        };
-        let holds = self.suspended_jobs.contains(job);
-        holds.then(|| format!("held by run {name} ({}), {ends}", self.title))
-    }
 }
 
 /// Write access, and the runs on this cluster.
@@ -188,11 +170,6 @@ impl ActionState {
     /// The run of this name.
     pub fn run(&self, name: &str) -> Option<&RunRow> {
         self.runs.iter().find(|run| run.name == name)
-    }
-
-    /// The sentence of the run that keeps a job suspended; `None` where no run does.
-    pub fn holding(&self, job: &JobName) -> Option<String> {
-        self.runs.iter().find_map(|run| run.holding(job))
     }
 
     /// Why a command is not allowed, in a few words; `None` where it is.

@@ -20,7 +20,6 @@ use model::fleet::Fleet;
 use model::fleet::job::JobKey;
 use model::plan::JobName;
 
-use super::actions::still_faulty;
 use super::pool_advice;
 
 /// Preemption is computed for this many of the longest-waiting jobs.
@@ -96,18 +95,6 @@ pub fn as_planned(
 ) {
     explanation
         .offers(|unblock| preempted(unblock).is_none_or(|jobs| now.is_none() && starts(jobs)));
-}
-
-/// Removes changes that uncordon a node with a fault.
-pub fn without_broken(explanation: &mut Explanation, fleet: &Fleet) {
-    explanation.offers(|unblock| {
-        !unblock.changes.iter().any(|change| match change {
-            UnblockChange::Uncordon { nodes } => {
-                !still_faulty(&*fleet.findings, nodes, "").is_empty()
-            }
-            _ => false,
-        })
-    });
 }
 
 /// Explanations of all waiting jobs, from one snapshot.
@@ -194,8 +181,7 @@ fn explain_jobs(
     let all = explainer.explain_all();
     let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
     let mut asked = 0;
-    for (work, mut explanation) in all {
-        without_broken(&mut explanation, fleet);
+    for (work, explanation) in all {
         let start = starts.remove(&work);
         let key = &compiled.workload(work).key;
         let answer = WorkloadExplanation::new(explanation, start, compiled.snapshot.at)
@@ -299,7 +285,6 @@ fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Opt
 mod tests {
     use super::*;
     use crate::sample;
-    use model::base::ObjectKey;
 
     #[test]
     fn only_waiting_jobs_are_explained() {
@@ -310,41 +295,6 @@ mod tests {
             let waits = job.state == model::fleet::job::JobState::Waiting;
             assert!(answers.job(&job.id).is_some() || !waits, "{}", job.id);
         }
-    }
-
-    /// Uncordoning a node with a faulty device is not offered to start a job.
-    #[test]
-    fn a_broken_node_is_not_offered_to_be_opened() {
-        let mut facts = sample::facts();
-        let change = |node: &str| Unblock {
-            changes: vec![UnblockChange::Uncordon {
-                nodes: vec![Name::new(node)],
-            }],
-            sentence: format!("uncordon {node}"),
-            proven: true,
-            victims: Vec::new(),
-        };
-        let told = |fleet: &Fleet| {
-            let answers = JobExplanations::of(fleet, &SpendRates::default());
-            let one = answers.jobs.into_values().next().expect("a job waits");
-            let mut explanation = one.answer.explanation;
-            explanation.unblock = Some(change("a"));
-            explanation.alternatives = vec![change("b")];
-            without_broken(&mut explanation, fleet);
-            let left = explanation
-                .unblock
-                .into_iter()
-                .chain(explanation.alternatives);
-            left.map(|one| one.sentence).collect::<Vec<_>>()
-        };
-        Arc::make_mut(&mut facts.fleet).findings = Arc::from([]);
-        assert_eq!(told(&facts.fleet), ["uncordon a", "uncordon b"]);
-        let mut finding = sample::facts().fleet.findings[0].clone();
-        finding.code = Name::new("xid-48");
-        finding.subject.kind = "Device";
-        finding.subject.key = ObjectKey::new("", "a/gpu5");
-        Arc::make_mut(&mut facts.fleet).findings = Arc::from([finding]);
-        assert_eq!(told(&facts.fleet), ["uncordon b"]);
     }
 
     #[test]

@@ -351,6 +351,8 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
         (None, true, _) => ("paused", false),
         (None, false, _) => match &own {
             Some(own) => (own.state, own.stuck),
+            // Whoever is to act on it has not looked at it.
+            None if object.is_unseen() => ("pending", true),
             None => ("steady", false),
         },
     };
@@ -364,6 +366,9 @@ fn of_scaled<'a>(object: &'a ScaledObject, facts: &'a Facts) -> ScalerRow<'a> {
         (None, true, ..) => Some(String::from("paused by its annotation")),
         (None, false, true, _) => Some(String::from("a trigger fails: scaled by its fallback")),
         (None, false, false, Some(false)) => Some(String::from("no trigger is active")),
+        (None, false, false, None) if object.is_unseen() => Some(String::from(
+            "it has no status: KEDA's operator has not looked at it",
+        )),
         (None, false, false, _) => own.as_ref().and_then(|own| own.why.clone()),
     };
     ScalerRow {
@@ -497,5 +502,14 @@ mod tests {
             ..object
         };
         assert_eq!(told(idle, None).5.as_deref(), Some("no trigger is active"));
+        // Nobody has looked at it yet, or nobody does.
+        let unseen = ScaledObject {
+            key: ObjectKey::new("speech", "new"),
+            max: 8,
+            ..ScaledObject::default()
+        };
+        let (.., state, why, stuck) = told(unseen, None);
+        assert_eq!((state, stuck), ("pending", true));
+        assert!(why.is_some_and(|why| why.contains("has no status")));
     }
 }

@@ -147,6 +147,7 @@ fn job(names: &mut Names, at: u32) -> Observation {
         finished: None,
         outcome: None,
         failed_pods: 0,
+        restarts: 0,
         pod_sets: Arc::from([]),
         time_limit: None,
         managed_by: None,

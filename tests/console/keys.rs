@@ -45,6 +45,10 @@ fn prepared(context: Context, command: Command) -> App {
         prepare_plan(&mut app, context, command);
         return app;
     }
+    if context == Context::Leaving {
+        let _ = app.update(Msg::Leaving(String::from("run-1")));
+        return app;
+    }
     // What needs more than keys: a past to step into, a view to go forward to.
     if command == Command::TimeForward {
         press(&mut app, "[");

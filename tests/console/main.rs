@@ -10,6 +10,7 @@ mod frames_fleet;
 mod frames_words;
 mod input;
 mod keys;
+mod leaving;
 mod panels;
 mod plan_dialog;
 mod pod_access;

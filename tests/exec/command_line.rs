@@ -45,7 +45,26 @@ impl Ended {
 pub const SILENT: &str = "silent";
 
 /// The clusters that a machine reaches, by the host in their address. At any other address nothing answers.
-type Clusters = Arc<Mutex<BTreeMap<String, Service>>>;
+type Clusters = Arc<Mutex<BTreeMap<String, Reached>>>;
+
+/// A cluster as it is reached, and after how many more writes its link is cut.
+#[derive(Clone)]
+struct Reached {
+    service: Service,
+    writes_left: Option<usize>,
+}
+
+impl Reached {
+    /// What answers a request; nothing once the link is cut.
+    fn answers(&mut self, request: &Request<Body>) -> Option<Service> {
+        let is_cut = self.writes_left == Some(0);
+        let query = request.uri().query().unwrap_or_default();
+        if *request.method() == Method::PATCH && !query.contains("dryRun") {
+            self.writes_left = self.writes_left.map(|left| left.saturating_sub(1));
+        }
+        (!is_cut).then(|| self.service.clone())
+    }
+}
 
 /// A user with a home directory, who runs commands in this process.
 pub struct Machine {
@@ -101,13 +120,45 @@ impl Machine {
         let kubeconfig = self.home.join(name);
         let text = kubeconfig::render(&format!("http://{host}"), "", service.cluster().users());
         fs::write(&kubeconfig, text).expect("can be written");
-        clusters.insert(host.clone(), service.clone());
+        let reached = Reached {
+            service: service.clone(),
+            writes_left: None,
+        };
+        clusters.insert(host.clone(), reached);
         Cluster {
             service,
             kubeconfig: kubeconfig.display().to_string(),
             host,
             clusters: Arc::clone(&self.clusters),
         }
+    }
+
+    /// Another user's machine, which reaches the same clusters and shares nothing else.
+    pub fn beside(&self, home: &Path) -> Self {
+        let folders = Folders {
+            home: Some(home.to_owned()),
+            config: Some(home.join("config/stokehold")),
+            state: Some(home.join(".local/state/stokehold")),
+        };
+        Self {
+            host: Host {
+                folders,
+                ..self.host.clone()
+            },
+            clusters: Arc::clone(&self.clusters),
+            home: home.to_owned(),
+            begun: Arc::clone(&self.begun),
+        }
+    }
+
+    /// Lets time pass.
+    pub fn passes(&self, time: std::time::Duration) {
+        let runtime = self.host.runtime.as_ref().expect("has one");
+        *self.begun.lock().expect("is whole") = {
+            let _within = runtime.enter();
+            Instant::now()
+        };
+        runtime.block_on(tokio::time::sleep(time));
     }
 
     /// The current time.
@@ -195,6 +246,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// After so many more writes nothing answers at its address; `None` for as many as come.
+    pub fn cut_after(&self, writes: Option<usize>) {
+        let mut clusters = self.clusters.lock().expect("is whole");
+        let reached = clusters.get_mut(&self.host).expect("is there");
+        reached.writes_left = writes;
+    }
+
     /// From now on nothing answers at its address.
     pub fn end(self) {
         self.clusters.lock().expect("is whole").remove(&self.host);
@@ -205,7 +263,11 @@ fn transport(clusters: &Clusters) -> Transport {
     let clusters = Arc::clone(clusters);
     BoxCloneSyncService::new(service_fn(move |request: Request<Body>| {
         let host = request.uri().host().unwrap_or_default();
-        let service = clusters.lock().expect("is whole").get(host).cloned();
+        let mut all = clusters.lock().expect("is whole");
+        let service = all
+            .get_mut(host)
+            .and_then(|reached| reached.answers(&request));
+        drop(all);
         let is_silent = host == SILENT;
         async move {
             if is_silent {
@@ -237,6 +299,28 @@ impl CommandLine {
             cluster,
             home,
         }
+    }
+
+    /// The machine and the cluster.
+    pub fn parts(&self) -> (&Machine, &Cluster) {
+        (&self.machine, &self.cluster)
+    }
+
+    /// Leaves the journal as a process that was killed would, before it could write how its last run ended.
+    pub fn forget_end(&self) {
+        let journal = self
+            .home
+            .path()
+            .join(".local/state/stokehold/journal.jsonl");
+        let text = fs::read_to_string(&journal).expect("is there");
+        let is_of_end = |line: &str| {
+            let line: Value = serde_json::from_str(line).expect("a record");
+            matches!(line["record"].as_str(), Some("end" | "finished"))
+        };
+        let all: Vec<&str> = text.lines().collect();
+        let ended = all.iter().rev().take_while(|line| is_of_end(line)).count();
+        let kept = all[..all.len() - ended].join("\n") + "\n";
+        fs::write(&journal, kept).expect("can be written");
     }
 
     /// The file of the plan that was shown last.

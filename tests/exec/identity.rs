@@ -90,7 +90,7 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
     assert_eq!(names(&one).await, ["done", "stopped"]);
     assert!(names(&two).await.is_empty());
     let refuse = |sentence| Unseen::Failed(model::base::Failure::new(Exit::Refused, sentence));
-    let Err(Unseen::Failed(refused)) = two.undo("done", refuse).await else {
+    let Err(Unseen::Failed(refused)) = two.undo("done", None, refuse).await else {
         panic!("it was done elsewhere");
     };
     assert!(
@@ -114,7 +114,7 @@ async fn a_run_is_taken_back_once() {
     write(&journal, "r1", &here, hold(), Some(RunEnd::Done));
     write(&journal, "r2", &here, undo("r1"), Some(RunEnd::Stopped));
     let refused = |sentence: String| -> Unseen { panic!("{sentence}") };
-    let again = async |run: &str| match action_service.undo(run, refused).await {
+    let again = async |run: &str| match action_service.undo(run, None, refused).await {
         Err(Unseen::Refused(refusal)) => {
             assert_eq!(refusal.code, RefusalCode::AlreadySo);
             refusal.to_string()

@@ -9,6 +9,7 @@ mod commands;
 mod faults;
 mod govern;
 mod identity;
+mod interrupted;
 mod keyboard;
 mod killed;
 mod lease;

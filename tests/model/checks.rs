@@ -13,7 +13,7 @@ use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 use proptest::prelude::*;
 
-use crate::parts::{Parts, pod, queues, start, with, without};
+use crate::parts::{Parts, held, open_run, pod, queues, start, with, without};
 
 /// A change to a fleet in which all is well, so many seconds after the start.
 type Change = fn(&mut Parts, u64);
@@ -183,6 +183,22 @@ const CASES: &[Case] = &[
         gap: |parts, _| parts.lose(Table::Nodes),
     },
     Case {
+        code: "run-interrupted",
+        fire: |parts, _| {
+            parts.open_runs = vec![open_run()];
+            parts.jobs.push(held(None));
+        },
+        // The run goes on, and is to resume it later.
+        calm: |parts, _| {
+            let later = parts.now.plus(Duration::from_secs(600));
+            parts.jobs.push(held(Some(later)));
+        },
+        gap: |parts, _| {
+            parts.open_runs = vec![open_run()];
+            parts.lose(Table::Jobs);
+        },
+    },
+    Case {
         code: "queues-document",
         fire: |parts, _| parts.govern = Some(queues(Some("queues.toml:3: weight: not a number"))),
         calm: |parts, _| parts.govern = Some(queues(None)),
@@ -294,7 +310,7 @@ fn end_pod(parts: &mut Parts, at: Moment) {
 }
 
 /// A watch over a fleet, a minute a step.
-struct Watch {
+pub struct Watch {
     state: State,
     thresholds: Thresholds,
     seconds: u64,
@@ -303,7 +319,7 @@ struct Watch {
 const STEP: u64 = 60;
 
 impl Watch {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             state: State::default(),
             thresholds: Thresholds::default(),
@@ -321,7 +337,7 @@ impl Watch {
     }
 
     /// The one finding of a check after one more step.
-    fn one(&mut self, code: &str, change: impl FnOnce(&mut Parts, u64)) -> Option<Finding> {
+    pub fn one(&mut self, code: &str, change: impl FnOnce(&mut Parts, u64)) -> Option<Finding> {
         let mut of = self.step(change).into_iter().filter(|finding| {
             &*finding.code == code || code == "xid" && finding.code.starts_with("xid-")
         });

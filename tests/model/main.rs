@@ -5,6 +5,7 @@
 mod catalog;
 mod checks;
 mod faults;
+mod held_jobs;
 mod history;
 mod parts;
 mod recalled;

@@ -17,6 +17,7 @@ use model::fleet::observe::{
 };
 use model::fleet::policy::Policy;
 use model::fleet::pool::{DeviceCounts, NodeCounts, Pool};
+use model::fleet::run_hold::{OpenRun, RunHold, RunStop};
 use model::fleet::signal::{Signal, Signals};
 
 /// The parts of a fleet, to be changed before it is put together.
@@ -35,6 +36,8 @@ pub struct Parts {
     pub known: BTreeMap<Table, Known>,
     /// How the queues of `govern` stand.
     pub govern: Option<GovernState>,
+    /// Runs of this machine that have left jobs suspended.
+    pub open_runs: Vec<OpenRun>,
 }
 
 /// How the queues of `govern` stand.
@@ -45,6 +48,35 @@ pub fn queues(fault: Option<&str>) -> GovernState {
         fault: fault.map(Name::new),
         is_read: true,
     }
+}
+
+/// A run of this machine's journal that was broken off and has left `nlp/held` suspended.
+pub fn open_run() -> OpenRun {
+    OpenRun {
+        run: Name::new("r1"),
+        by: Name::new("ana"),
+        since: start(),
+        stop: RunStop::BrokenOff,
+        jobs: vec![ObjectKey::new("nlp", "held")],
+    }
+}
+
+/// The job `nlp/held`, suspended, which states until when a run holds it.
+pub fn held(until: Option<Moment>) -> Job {
+    let mut job = Job::unknown(JobKey {
+        key: ObjectKey::new("nlp", "held"),
+        kind: Name::new("Job"),
+    });
+    job.state = JobState::Suspended;
+    job.held = until.map(|until| {
+        Arc::new(RunHold {
+            run: Name::new("r1"),
+            by: Name::new("ana"),
+            since: start(),
+            until,
+        })
+    });
+    job
 }
 
 /// The start of time in these tests.
@@ -86,6 +118,7 @@ impl Parts {
                 source("dcgm gpu-operator/exporter-c", "dcgm"),
             ],
             govern: None,
+            open_runs: Vec::new(),
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, Known::Live))
@@ -107,6 +140,7 @@ impl Parts {
             sources: self.sources.into(),
             known: Arc::new(self.known),
             govern: self.govern.map(Arc::new),
+            open_runs: self.open_runs.into(),
             ..Fleet::unknown(Arc::new(policy))
         }
     }

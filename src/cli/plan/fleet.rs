@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::cli::out;
 use crate::cli::setup::{self, Situation};
-use crate::runtime::action_service::pod_scalers;
 use crate::runtime::aftermath::FleetLook;
 use crate::runtime::past_plans::plannable;
+use crate::runtime::picture_plans::pod_scalers;
 use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
@@ -86,7 +86,6 @@ impl Seen {
             .as_ref()
             .and_then(|_| explanations::now(fleet, burn, &self.snapshot, &key));
         explanations::as_planned(explained, now.as_ref(), |_| plan.is_some());
-        explanations::without_broken(explained, fleet);
         now
     }
 

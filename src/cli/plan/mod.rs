@@ -6,18 +6,23 @@ pub(super) mod show;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::runtime::action_service::ActionService;
 use crate::runtime::aftermath::Outcome;
 use crate::runtime::host::Host;
+use crate::runtime::own_runs::leave_terminal;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
-use exec::{Progress, RunEnd, StepResult, StepStatus};
+use exec::{Journal, Progress, RunEnd, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure, When};
 use model::plan::{Known, Plan, Refusal, RefusalCode};
@@ -66,6 +71,9 @@ pub struct PlanFlags {
     /// With --apply: why, for the journal and the cluster's events
     #[arg(long, global = true, value_name = "TEXT")]
     reason: Option<String>,
+    /// With `continue`: the console that began the run ends now, and this process carries it on without a terminal
+    #[arg(long, global = true, hide = true)]
+    detached: bool,
 }
 
 impl PlanFlags {
@@ -244,6 +252,9 @@ async fn act(
                 err,
             );
         }
+        if flags.detached {
+            leave_terminal_for(action_service.journal()?, run).await;
+        }
         if let Some(doubt) = action_service.doubt(run).await? {
             out::print_message(err, &doubt);
         }
@@ -324,6 +335,19 @@ async fn act(
     carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
 }
 
+/// Longest wait for the process that has carried a run out so far.
+const TAKING_OVER: Duration = Duration::from_secs(60);
+
+/// Leaves the terminal, and waits until no other process carries the run out.
+async fn leave_terminal_for(journal: &Journal, run: &str) {
+    // (Who started this process by hand may lead its group: nothing is lost then.)
+    let _ = leave_terminal();
+    let begun = Instant::now();
+    while journal.is_running(run) && begun.elapsed() < TAKING_OVER {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 async fn make_plan(
     settings: &Settings,
     action_service: &ActionService,
@@ -357,7 +381,8 @@ async fn make_plan(
         }
         Action::Undo { run } | Action::Continue { run } => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
-            let mut plan = action_service.undo(run, refused).await?;
+            let facts = seen.map(|seen| &seen.facts);
+            let mut plan = action_service.undo(run, facts, refused).await?;
             if let Some(seen) = seen {
                 seen.warn(&mut plan);
             }
@@ -453,6 +478,9 @@ async fn carry_out(
             told = now.map(|now| now.steps).unwrap_or_default();
         }
     };
+    // A terminal that hangs up does not end a run.
+    #[cfg(unix)]
+    let _hang_up = signal(SignalKind::hangup());
     let (outcome, ()) = tokio::join!(interruptible(stop, work), telling);
     let outcome = outcome?;
     let undone = outcome.undone();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use model::base::Name;
+use model::fleet::run_hold::{HELD, RunHold};
 use model::plan::{Mutation, Object, Refusal, RefusalCode, Step, Test};
 
 use super::call::{Call, Method, Subresource};
@@ -16,6 +17,8 @@ pub struct Mark<'a> {
     pub run: &'a str,
     /// The step's number, from 1.
     pub step: u32,
+    /// What a suspended object is to state, where the run resumes it; an object that is resumed states nothing.
+    pub hold: Option<&'a RunHold>,
 }
 
 /// The call of a step on its object as it was just read.
@@ -32,7 +35,7 @@ pub fn call(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Call, Refusal
             method: Method::Patch,
             object: step.object.clone(),
             subresource: Subresource::None,
-            body: patch(step, object)?,
+            body: patch(step, object, mark)?,
         }),
     }
 }
@@ -182,7 +185,14 @@ impl PatchDraft<'_> {
     }
 }
 
-fn patch(step: &Step, object: &Value) -> Result<Value, Refusal> {
+impl PatchDraft<'_> {
+    /// States who holds the object, or that nobody does.
+    fn hold(&mut self, hold: Option<&RunHold>) {
+        self.entry("annotations", HELD, hold.map(RunHold::text).as_deref());
+    }
+}
+
+fn patch(step: &Step, object: &Value, mark: Mark<'_>) -> Result<Value, Refusal> {
     let mut draft = PatchDraft::new(object);
     if step.object.uid.is_some() {
         draft.test("/metadata/uid");
@@ -202,8 +212,12 @@ fn patch(step: &Step, object: &Value) -> Result<Value, Refusal> {
         Mutation::Suspend { value } => {
             let path = suspend_path(&step.object).ok_or_else(|| no_way(step))?;
             draft.set(path, (*value).into());
+            draft.hold(mark.hold.filter(|_| *value));
         }
-        Mutation::WorkloadActive { value } => draft.set("/spec/active", (*value).into()),
+        Mutation::WorkloadActive { value } => {
+            draft.set("/spec/active", (*value).into());
+            draft.hold(mark.hold.filter(|_| !*value));
+        }
         Mutation::WorkloadPriority { value } => draft.set("/spec/priority", (*value).into()),
         Mutation::KueuePriorityClass { name } => draft.entry("labels", KUEUE_CLASS, Some(name)),
         Mutation::StopPolicy { value } => draft.set("/spec/stopPolicy", value.word().into()),

@@ -25,6 +25,7 @@ pub use undo::{Inverse, fields, inverse};
 
 use serde_json::Value;
 
+use model::fleet::run_hold::HELD;
 use model::plan::{Fact, Mutation, Policy, Step, Test, VolcanoAction};
 
 /// The label on a job with the name of its WorkloadPriorityClass.
@@ -142,10 +143,11 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
     match &step.lever {
         Mutation::Suspend { value } => {
             support::suspend_path(&step.object).is_some_and(|path| is(path, (*value).into()))
+                && (*value || states_no_hold(object))
         }
         Mutation::WorkloadActive { value } => {
             let active = object.pointer("/spec/active").and_then(Value::as_bool);
-            active.unwrap_or(true) == *value
+            active.unwrap_or(true) == *value && (!*value || states_no_hold(object))
         }
         Mutation::WorkloadPriority { value } => is("/spec/priority", (*value).into()),
         Mutation::KueuePriorityClass { name } => {
@@ -194,6 +196,11 @@ pub fn is_done(step: &Step, object: Option<&Value>) -> bool {
         }
         Mutation::Annotate { key, value } => entry(object, "annotations", key) == value.as_deref(),
     }
+}
+
+/// True where an object states no hold of a run; what is resumed must not state one.
+fn states_no_hold(object: &Value) -> bool {
+    entry(object, "annotations", HELD).is_none()
 }
 
 fn taints(node: &Value) -> impl Iterator<Item = &Value> {

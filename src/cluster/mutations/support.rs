@@ -170,7 +170,7 @@ pub fn has_ended(object: &Value) -> bool {
         .any(|name| has_condition(object, name, "True"))
         || matches!(
             text(object, "/status/jobDeploymentStatus"),
-            "Complete" | "Failed"
+            "Complete" | "Failed" | "ValidationFailed"
         )
         || matches!(
             text(object, "/status/state/phase"),

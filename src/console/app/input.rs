@@ -103,6 +103,8 @@ impl App {
                 self.overlay = overlay;
                 effects.push(Effect::GoOn(run));
             }
+            Verdict::Stop(run) => self.stop(run, effects),
+            Verdict::Leave => effects.push(Effect::Leave),
             Verdict::ActionRequest(wish) => self.plan(wish),
             Verdict::Read(command, selection) => self.read_of(command, selection),
             Verdict::Navigation(to) => self.obey(to, effects),
@@ -214,6 +216,8 @@ impl App {
                     &self.render_style.theme,
                 )));
             }
+            // Asked once already.
+            _ if matches!(self.overlay, Overlay::Leaving(_)) => effects.push(Effect::Leave),
             _ => effects.push(Effect::Quit),
         }
     }

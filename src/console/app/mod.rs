@@ -205,6 +205,7 @@ impl App {
             }
             Msg::Supposed(changes, supposed) => self.supposed(&changes, supposed),
             Msg::Began(number, run) => self.began(number, run),
+            Msg::Leaving(run) => self.overlay = Overlay::Leaving(run),
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
                     let facts = self.facts.clone();

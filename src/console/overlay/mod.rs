@@ -6,6 +6,7 @@ mod facts;
 mod filter_line;
 mod help;
 mod key_hints;
+mod leaving;
 pub(super) mod missing;
 mod offers;
 mod palette;
@@ -62,6 +63,8 @@ pub enum Overlay {
     Plan(Box<plan::Dialog>),
     /// The screen of missing data, with the scroll position.
     Missing(PopupScroll),
+    /// The question on leaving while this run is in progress.
+    Leaving(String),
 }
 
 /// The result of a key in an overlay.
@@ -84,6 +87,10 @@ pub enum Verdict {
     Carry(Box<ConfirmedPlan>),
     /// Continue this run; stay open.
     GoOn(String),
+    /// Close and stop this run after its current step.
+    Stop(String),
+    /// Leave the console; its run goes on.
+    Leave,
     /// Close and plan this.
     ActionRequest(ActionRequest),
     /// Close and read this about the object.
@@ -134,6 +141,7 @@ const PROMPT: &[Context] = &[Context::Prompt, Context::Anywhere];
 const COPY: &[Context] = &[Context::Copy, Context::Anywhere];
 const COLUMNS: &[Context] = &[Context::Columns, Context::Anywhere];
 pub(super) const PLAN: &[Context] = &[Context::Plan, Context::Anywhere];
+const LEAVING: &[Context] = &[Context::Leaving, Context::Anywhere];
 const MISSING: &[Context] = &[Context::Missing, Context::Anywhere];
 
 impl Overlay {
@@ -168,6 +176,7 @@ impl Overlay {
             Self::Columns(_) => Some(COLUMNS),
             Self::Plan(dialog) => Some(dialog.contexts(may)),
             Self::Missing(_) => Some(MISSING),
+            Self::Leaving(_) => Some(LEAVING),
         }
     }
 
@@ -243,6 +252,7 @@ impl Overlay {
             Self::Filter(line) => line.key(press, command, app),
             Self::Time(line) => line.key(press, command, app),
             Self::Copy => copy::key(command),
+            Self::Leaving(run) => leaving::key(run, command),
             Self::Columns(at) => columns::key(at, command, app),
             Self::Plan(dialog) => dialog.key(press, command, app),
             Self::Missing(scroll) => match command {
@@ -272,6 +282,10 @@ impl Overlay {
             Self::Copy => copy::draw(app, painter, area),
             Self::Columns(at) => columns::draw(app, painter, area, *at),
             Self::Missing(scroll) => missing::draw(app, painter, area, scroll),
+            Self::Leaving(run) => {
+                painter.dim(above_hints(area));
+                leaving::draw(app, painter, area, run);
+            }
         }
         None
     }

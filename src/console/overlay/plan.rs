@@ -56,6 +56,15 @@ pub(super) enum Phase {
     Runs(String),
 }
 
+/// What a plan would be if it was made anew.
+#[derive(Clone, PartialEq, Debug)]
+enum Newer {
+    /// Another plan, and how it differs.
+    Plan(Box<Plan>, String),
+    /// None.
+    Refused(Refusal),
+}
+
 /// The field with focus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Focus {
@@ -78,10 +87,8 @@ pub struct Dialog {
     /// The last chosen field; [`Dialog::focus`] says which one is shown.
     chosen: Focus,
     pub(super) skip: usize,
-    /// The plan that the operator has seen: as first shown, or as reviewed since.
-    known: Option<Box<Plan>>,
-    /// What differs from the plan that the operator has seen, and must be reviewed first.
-    pub(super) changed: Option<String>,
+    /// What is known now, where it differs from the plan that is shown; that one stands still until it is made anew.
+    newer: Option<Newer>,
     pub(super) error: Option<String>,
     asked_at: Moment,
     shown_at: Moment,
@@ -108,8 +115,7 @@ impl Dialog {
             early: TextField::default(),
             chosen: Focus::Typed,
             skip: 0,
-            known: None,
-            changed: None,
+            newer: None,
             error: None,
             asked_at: now,
             shown_at: now,
@@ -173,7 +179,6 @@ impl Dialog {
         match (&self.phase, made) {
             (Phase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
-                self.known = Some(plan.clone());
                 let early = std::mem::take(&mut self.early);
                 match plan.is_grave() {
                     true => self.typed = early,
@@ -182,23 +187,49 @@ impl Dialog {
                 }
                 self.phase = Phase::Shown(plan);
             }
-            (Phase::Shown(_), PlanOutcome::Plan(plan)) => {
-                let known = self.known.get_or_insert_with(|| plan.clone());
-                let news = known.difference(&plan);
-                if news.is_some() && news != self.changed {
-                    self.shown_at = now;
-                }
-                self.changed = news;
-                self.phase = Phase::Shown(plan);
+            (Phase::Shown(shown), PlanOutcome::Plan(plan)) => {
+                let differs = shown.difference(&plan);
+                self.newer = differs.map(|words| Newer::Plan(plan, words));
             }
-            (Phase::Computing | Phase::Shown(_), PlanOutcome::Refused(refusal)) => {
+            (Phase::Computing, PlanOutcome::Refused(refusal)) => {
                 self.phase = Phase::Refused(refusal);
+            }
+            (Phase::Shown(_), PlanOutcome::Refused(refusal)) => {
+                self.newer = Some(Newer::Refused(refusal));
             }
             (Phase::Computing, PlanOutcome::Failed(why)) => self.phase = Phase::Failed(why),
             // Recomputing failed: the shown plan stays; the writer checks every step's guards anyway.
             (Phase::Shown(_), PlanOutcome::Failed(why)) => self.error = Some(why),
             _ => {}
         }
+    }
+
+    /// What has changed since the shown plan was made; `None` where it would be the same.
+    pub(super) fn changed(&self) -> Option<String> {
+        let words = match self.newer.as_ref()? {
+            Newer::Plan(_, words) => words,
+            Newer::Refused(refusal) => &refusal.sentence,
+        };
+        Some(format!("{words}; ctrl-r makes the plan anew"))
+    }
+
+    /// Shows what is known now in the place of the plan that stood still.
+    fn make_anew(&mut self, now: Moment) {
+        match (&self.phase, self.newer.take()) {
+            (Phase::Shown(_), Some(Newer::Plan(plan, _))) => self.phase = Phase::Shown(plan),
+            (Phase::Shown(_), Some(Newer::Refused(refusal))) => {
+                self.phase = Phase::Refused(refusal);
+            }
+            (Phase::Shown(_), None) => {
+                // The figures of the effect are new, too.
+                self.phase = Phase::Computing;
+                self.early = std::mem::take(&mut self.typed);
+                self.asking = false;
+            }
+            _ => return,
+        }
+        self.error = None;
+        self.shown_at = now;
     }
 
     /// Handles the start of the run.
@@ -241,17 +272,23 @@ impl Dialog {
         // Non-letter keys scroll the plan while text is typed.
         if matches!(self.phase, Phase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
-            && let Some(scrolls) = app.options.keys.command(press, PLAN)
-            && self.scrolls(scrolls, may)
+            && let Some(command) = app.options.keys.command(press, PLAN)
         {
-            self.scroll(scrolls, app);
-            return Verdict::Stay;
+            if command == Command::PlanAnew {
+                self.make_anew(app.present());
+                return Verdict::Stay;
+            }
+            if self.scrolls(command, may) {
+                self.scroll(command, app);
+                return Verdict::Stay;
+            }
         }
         match command {
             Some(Command::Close) => return Verdict::Close,
             Some(Command::Accept) => return self.accept(app),
             Some(Command::Next | Command::Previous) => self.next_field(may),
             Some(Command::Undo) => return self.undo(app),
+            Some(Command::PlanAnew) => self.make_anew(app.present()),
             Some(command) => self.scroll(command, app),
             None => {
                 self.error = None;
@@ -299,6 +336,7 @@ impl Dialog {
         let may = &app.facts.acts.may;
         match (&self.phase, command) {
             (Phase::Shown(_), Command::Undo) => false,
+            (Phase::Shown(_), Command::PlanAnew) => true,
             (Phase::Shown(_), Command::Next | Command::Previous) => self.has_two_fields(may),
             (Phase::Shown(_), Command::Accept) => matches!(may, May::Yes),
             (Phase::Shown(_), _) | (_, Command::Close) => true,
@@ -420,12 +458,8 @@ impl Dialog {
                 return Verdict::Stay;
             }
         }
-        if let Some(changed) = self.changed.take() {
-            // It was reviewed; the next confirmation counts.
-            self.known = Some(Box::new(plan));
-            self.refuse(format!(
-                "the plan has changed: {changed}; review it, then confirm"
-            ));
+        if let Some(changed) = self.changed() {
+            self.refuse(format!("not run: {changed}"));
             return Verdict::Stay;
         }
         if let Some(check) = plan.failed_check() {
@@ -490,96 +524,5 @@ fn replica_count(typed: &str, pods: Option<usize>) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use model::base::{Name, ObjectKey};
-    use model::plan::{Mutation, Object, Step, Verb};
-
-    fn plan(jobs: &[&str]) -> Plan {
-        let job = JobName(ObjectKey::new("nlp", "train"));
-        let mut plan = Plan::new("preempt", Intent::Preempt { job }, Moment::default());
-        for name in jobs {
-            let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
-            let step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
-            plan.steps.push(step);
-        }
-        plan
-    }
-
-    fn asked() -> Dialog {
-        let intent = Intent::Rebalance {
-            pool: Some(Name::new("a100")),
-        };
-        let mut dialog = Dialog::new(7, ActionRequest::Intent(intent), Moment::default());
-        assert_eq!(dialog.due(Moment::default()).expect("asks").number, 7);
-        assert_eq!(dialog.due(Moment::default()), None, "asks once");
-        dialog
-    }
-
-    #[test]
-    fn an_open_plan_is_asked_for_anew_and_what_differs_is_shown() {
-        let mut dialog = asked();
-        let at = Moment::from_seconds;
-        dialog.made(6, PlanOutcome::Plan(Box::new(plan(&["old"]))), at(1));
-        assert!(matches!(dialog.phase, Phase::Computing), "another question");
-        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(1));
-        assert_eq!(dialog.due(at(3)), None, "too soon");
-        assert!(dialog.due(at(10)).is_some());
-        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(10));
-        assert_eq!(dialog.changed, None, "the same plan");
-        assert!(dialog.due(at(20)).is_some());
-        dialog.reason.insert("incident");
-        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "c"]))), at(20));
-        assert_eq!(
-            dialog.changed.as_deref(),
-            Some("suspend Job nlp/c instead of suspend Job nlp/b")
-        );
-        // A plan equal to the first one shown has not changed.
-        assert!(dialog.due(at(30)).is_some());
-        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["b", "a"]))), at(30));
-        assert_eq!(dialog.changed, None);
-        assert_eq!(dialog.reason.text(), "incident", "what was typed stays");
-    }
-
-    #[test]
-    fn what_is_typed_before_there_is_a_plan_is_kept() {
-        let at = Moment::from_seconds;
-        let mut grave = asked();
-        grave.paste("demo/a1", &May::Yes);
-        let mut stops = plan(&["a"]);
-        stops.steps[0].side_effects.interrupts = true;
-        grave.made(7, PlanOutcome::Plan(Box::new(stops)), at(1));
-        assert_eq!((grave.typed.text(), grave.reason.text()), ("demo/a1", ""));
-
-        let mut light = asked();
-        light.paste("incident", &May::Yes);
-        light.made(7, PlanOutcome::Plan(Box::new(plan(&["a"]))), at(1));
-        assert_eq!((light.typed.text(), light.reason.text()), ("", "incident"));
-    }
-
-    #[test]
-    fn a_run_that_could_not_begin_brings_its_plan_back() {
-        let mut dialog = asked();
-        dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
-        dialog.began(7, Err(String::from("the journal cannot be written")));
-        assert!(matches!(dialog.phase, Phase::Shown(_)));
-        assert!(dialog.error.is_some());
-        dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
-        dialog.began(7, Ok(String::from("run-1")));
-        assert_eq!(dialog.phase, Phase::Runs(String::from("run-1")));
-    }
-
-    #[test]
-    fn a_sign_changes_the_present_number_of_replicas() {
-        assert_eq!(replica_count("10", Some(8)), Some(10));
-        assert_eq!(replica_count("+2", Some(8)), Some(10));
-        assert_eq!(replica_count("-2", Some(8)), Some(6));
-        assert_eq!(replica_count("-9", Some(8)), None);
-        assert_eq!(
-            replica_count("+2", None),
-            None,
-            "the present number is not known"
-        );
-        assert_eq!(replica_count("two", Some(8)), None);
-    }
-}
+#[path = "plan_tests.rs"]
+mod tests;

@@ -23,8 +23,8 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         let words = with_hours(&words, app.facts.now);
         lines.push(Line::Words(label.into(), words, role));
     };
-    if let Some(words) = &dialog.changed {
-        say("changed", words.clone(), Role::Warn);
+    if let Some(words) = dialog.changed() {
+        say("changed", words, Role::Warn);
     }
     let steps = counted(plan.steps.len() as u64, "step");
     let evicts = evicts(plan);

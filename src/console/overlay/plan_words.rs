@@ -168,8 +168,8 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         let words = with_hours(&words, app.facts.now);
         lines.push(Line::Words(label.into(), words, role));
     };
-    if let Some(words) = &dialog.changed {
-        say("changed", words.clone(), Role::Warn);
+    if let Some(words) = dialog.changed() {
+        say("changed", words, Role::Warn);
     }
     match &plan.effect {
         PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),

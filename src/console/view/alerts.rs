@@ -147,6 +147,7 @@ pub fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
         )),
         "Device" => device_of(facts, name).map(Destination::Facts),
         "Source" => Some(Destination::Facts(Selection::Source(name.clone()))),
+        "Run" => known_run(facts, name).map(Destination::Facts),
         "Job" => facts
             .fleet
             .jobs
@@ -159,6 +160,11 @@ pub fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
             .map(|pod| Destination::Part(ViewId::Jobs, RowScope::Job(pod.job.clone()))),
         _ => None,
     }
+}
+
+/// A run of this machine's journal.
+pub fn known_run(facts: &Facts, name: &Name) -> Option<Selection> {
+    facts.acts.run(name).map(|_| Selection::Run(name.clone()))
 }
 
 /// The device of this id, `NODE/gpu3`.

@@ -164,15 +164,17 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
                 let words = String::from("on hold until this run resumes it");
                 return (Back::Waiting, words, Role::Info);
             }
-            let words = match run.holding(name) {
-                Some(_) if run.state.can_go_on() => {
+            let words = match run.suspended_jobs.contains(name) {
+                true if run.state.can_go_on() => {
                     format!(
                         "on hold: this run is {}; H continues it, U undoes it",
                         run.state.name()
                     )
                 }
-                Some(why) => format!("on hold: {why}"),
-                None => String::from("on hold: it does not come back until it is resumed (H)"),
+                true if run.state == RunState::Failed => {
+                    String::from("on hold: this run failed; U undoes it")
+                }
+                _ => String::from("on hold: it does not come back until it is resumed (H)"),
             };
             (Back::Not, words, Role::Warn)
         }

@@ -65,6 +65,8 @@ pub fn behind(facts: &Facts, id: &Name) -> Option<Selection> {
         "Device" => alerts::device_of(facts, &key.name),
         "Pool" => Some(Selection::Pool(key.name.clone())),
         "Source" => Some(Selection::Source(key.name.clone())),
+        // (Where another machine has its journal, it can be undone all the same.)
+        "Run" => Some(Selection::Run(key.name.clone())),
         "Pod" => Some(Selection::Pod(key.clone())),
         "Job" => {
             let job = facts.fleet.jobs.iter().find(|job| job.id.key == *key)?;

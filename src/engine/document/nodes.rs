@@ -90,6 +90,7 @@ pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
         pool: cell.or("pool", Name::default(), |cell| cell.name())?,
         ready: cell.or("ready", true, |cell| cell.flag())?,
         cordoned: cell.or("unschedulable", false, |cell| cell.flag())?,
+        against_uncordon: cell.list("against_uncordon", |cell| cell.name())?,
         taints: cell.list("taints", taint)?,
         cpu_milli: cpu,
         memory_bytes: memory,

@@ -167,6 +167,7 @@ fn node(node: &Node) -> Value {
         "pool": node.pool,
         "ready": node.ready,
         "unschedulable": node.cordoned,
+        "against_uncordon": node.against_uncordon,
         "labels": node.labels,
         "taints": node.taints.iter().map(taint).collect::<Value>(),
         "allocatable": allocatable,

@@ -174,7 +174,7 @@ impl Explainer<'_> {
         let snapshot = &self.state.compiled().snapshot;
         let key = &snapshot.workloads[work].key;
         let closed = snapshot.nodes.iter();
-        let closed = closed.filter(|node| node.cordoned && node.ready);
+        let closed = closed.filter(|node| node.may_be_opened());
         let mut nodes: Vec<Name> = closed.map(|node| node.name.clone()).collect();
         let uncordoned = |nodes: &[Name]| {
             let changes = vec![UnblockChange::Uncordon {

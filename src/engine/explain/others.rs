@@ -204,7 +204,7 @@ impl Explainer<'_> {
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
-    /// Cordoned nodes that are otherwise healthy and would fit a pod of the workload; those that fit most pods first.
+    /// Cordoned nodes that nothing speaks against opening and that would fit a pod of the workload; those that fit most pods first.
     fn closed(&mut self, work: WorkloadId) -> Vec<NodeId> {
         let compiled = self.state.compiled();
         let mut out: Vec<(i64, NodeId)> = Vec::new();
@@ -213,8 +213,7 @@ impl Explainer<'_> {
             for (node, site) in compiled.nodes.iter().enumerate() {
                 let model = &compiled.snapshot.nodes[node];
                 let known = || out.iter().any(|(_, known)| *known == node);
-                if model.cordoned
-                    && model.ready
+                if model.may_be_opened()
                     && gate[compiled.node_shapes[site.node_shape].zone]
                     && reckon::pods_of(compiled, site.node_shape, set.want) > 0
                     && !known()

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::base::{Name, ObjectKey};
 use model::cost::SpendRates;
-use model::fleet::Fleet;
 use model::fleet::device::{self, Pod};
+use model::fleet::finding::{Finding, Severity};
 use model::fleet::observe::{self, Labels};
 use model::fleet::queue::PriorityKind;
-use model::fleet::{node, siting};
+use model::fleet::{Fleet, checks, node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
@@ -106,6 +106,7 @@ pub fn class_of(node: &node::Node) -> Option<&Name> {
 
 fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
     let by_class = !queues::classes(fleet).is_empty();
+    let faults = faults_by_node(fleet);
     fleet
         .nodes
         .iter()
@@ -127,6 +128,7 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
                 pool: node.pool.clone(),
                 ready: node.ready.unwrap_or(true),
                 cordoned: seen.unschedulable,
+                against_uncordon: against_uncordon(node, &faults),
                 labels,
                 taints: seen.taints.iter().filter_map(taint).collect(),
                 cpu_milli: known(seen.allocatable.cpu_milli),
@@ -139,6 +141,39 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
             }
         })
         .collect()
+}
+
+/// Findings of faults of nodes and of their devices, by node.
+fn faults_by_node(fleet: &Fleet) -> BTreeMap<&str, Vec<&Finding>> {
+    let mut all: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    for finding in fleet.findings.iter() {
+        let name = finding.subject.key.name.as_str();
+        let node = match finding.subject.kind {
+            "Node" => name,
+            "Device" => name.rsplit_once('/').map_or(name, |(node, _)| node),
+            _ => continue,
+        };
+        if finding.severity == Severity::Crit || checks::fault(&finding.code).is_some() {
+            all.entry(node).or_default().push(finding);
+        }
+    }
+    all
+}
+
+/// What speaks against uncordoning a node: its own object, and findings of it.
+fn against_uncordon(node: &node::Node, faults: &BTreeMap<&str, Vec<&Finding>>) -> Vec<Name> {
+    if node.cordon.is_none() {
+        return Vec::new();
+    }
+    let found = faults.get(node.name().as_str()).into_iter().flatten();
+    let found = found.map(|finding| {
+        format!(
+            "{} {}: {}",
+            finding.subject.key.name, finding.code, finding.message
+        )
+    });
+    let own = node.against_uncordon().into_iter();
+    own.chain(found).map(Name::from).collect()
 }
 
 /// Zero means unknown: no node has zero units.

@@ -391,3 +391,93 @@ fn jobs_of_one_second_stand_as_kueue_says() {
         .collect();
     assert_eq!(made, [3_001, 3_000], "b goes first");
 }
+
+/// A node that somebody closed for a reason, or that has a fault, is not offered to be opened; one that was just closed is.
+#[test]
+fn what_speaks_against_uncordoning_a_node() {
+    use model::base::Moment;
+    use model::fleet::finding::{Finding, Severity, Subject};
+    use model::fleet::node::Cordon;
+    use model::fleet::observe::{Condition, Taint};
+
+    let closed = |change: &dyn Fn(&mut node::Node, &mut NodeSeen)| {
+        let mut out = fleet(Vec::new(), Vec::new());
+        let mut node = (*out.nodes[0]).clone();
+        let mut seen = (*node.seen).clone();
+        seen.unschedulable = true;
+        node.cordon = Some(Cordon::default());
+        change(&mut node, &mut seen);
+        node.seen = Arc::new(seen);
+        out.nodes = Arc::from([Arc::new(node)]);
+        out
+    };
+    let against = |fleet: &Fleet| {
+        let node = snapshot(fleet, &SpendRates::default()).nodes.remove(0);
+        assert_eq!(node.may_be_opened(), node.against_uncordon.is_empty());
+        node.against_uncordon.join("; ")
+    };
+    assert_eq!(against(&closed(&|_, _| {})), "");
+    let rosa = closed(&|node, _| {
+        node.cordon = Some(Cordon {
+            by: Some(Name::new("rosa")),
+            at: Moment::parse("2026-11-21T06:00:00Z"),
+            reason: Some(Name::new("RMA 88213 is open")),
+        });
+    });
+    assert_eq!(
+        against(&rosa),
+        "cordoned by rosa since 2026-11-21T06:00:00Z: RMA 88213 is open"
+    );
+    let failed = closed(&|_, seen| {
+        seen.conditions = vec![Condition {
+            kind: Name::new("KernelDeadlock"),
+            status: Some(true),
+            reason: Name::new("DockerHung"),
+            message: Name::default(),
+            since: None,
+        }];
+    });
+    assert_eq!(against(&failed), "condition KernelDeadlock: DockerHung");
+    for (key, speaks) in [
+        ("example.com/under-repair", true),
+        ("dc.example.com/rma", true),
+        ("node.kubernetes.io/out-of-service", true),
+        ("example.com/normal", false),
+        ("nvidia.com/gpu", false),
+        ("node.kubernetes.io/unschedulable", false),
+    ] {
+        let tainted = closed(&|_, seen| {
+            seen.taints = vec![Taint {
+                key: Name::new(key),
+                value: Name::new(""),
+                effect: Name::new("NoSchedule"),
+                since: None,
+            }];
+        });
+        assert_eq!(!against(&tainted).is_empty(), speaks, "{key}");
+    }
+    for (kind, name, code, severity, speaks) in [
+        ("Device", "a/gpu5", "xid-48", Severity::Warn, true),
+        ("Device", "b/gpu5", "xid-48", Severity::Warn, false),
+        ("Node", "a", "rack-hot", Severity::Crit, true),
+        ("Node", "a", "under-used", Severity::Warn, false),
+    ] {
+        let mut found = closed(&|_, _| {});
+        found.findings = Arc::from([Finding {
+            id: Name::new("1"),
+            severity,
+            code: Name::new(code),
+            subject: Subject {
+                kind,
+                key: ObjectKey::new("", name),
+            },
+            since: Moment::default(),
+            first_seen: false,
+            value: None,
+            threshold: None,
+            message: "is broken".to_owned(),
+            repair: String::new(),
+        }]);
+        assert_eq!(!against(&found).is_empty(), speaks, "{kind} {name} {code}");
+    }
+}

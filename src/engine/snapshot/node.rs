@@ -129,6 +129,8 @@ pub struct Node {
     pub ready: bool,
     /// Unschedulable: takes no new pods.
     pub cordoned: bool,
+    /// What speaks against uncordoning it, one sentence each: nobody is told to.
+    pub against_uncordon: Vec<Name>,
     /// Labels.
     pub labels: BTreeMap<Name, Name>,
     /// Taints, in order.
@@ -153,6 +155,11 @@ impl Node {
     /// Whether the node takes new pods, taints aside.
     pub fn is_open(&self) -> bool {
         self.ready && !self.cordoned
+    }
+
+    /// Whether it takes new pods once it is uncordoned, and nothing speaks against that.
+    pub fn may_be_opened(&self) -> bool {
+        self.cordoned && self.ready && self.against_uncordon.is_empty()
     }
 
     /// Whether one of its devices has a fault.

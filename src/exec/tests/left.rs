@@ -11,7 +11,7 @@ fn undone_text(records: Vec<Record>) -> Option<String> {
     run_of(plan(vec![evict("a"), evict("b")]), records).undone()
 }
 
-fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {
+pub(super) fn run_of(plan: Plan, records: Vec<Record>) -> crate::Run {
     let begin = Record::Begin {
         cluster: ClusterIdentity {
             context: "c".into(),

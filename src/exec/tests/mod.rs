@@ -9,6 +9,7 @@ use cluster::mutations::{Call, Subresource};
 use model::base::Moment;
 use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Until, Verb, Wait, When};
 
+mod holds;
 mod kills;
 mod left;
 mod roles;
@@ -88,7 +89,9 @@ impl World {
         for step in &plan.steps {
             let name = step.object.name.to_string();
             let object = json!({
-                "metadata": {"name": name, "uid": format!("u-{name}"), "resourceVersion": "1"},
+                "metadata": {
+                    "name": name, "uid": format!("u-{name}"), "resourceVersion": "1", "annotations": {},
+                },
                 "spec": {"suspend": false},
             });
             objects.insert(name, object);

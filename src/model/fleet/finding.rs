@@ -32,13 +32,13 @@ type Kind = &'static str;
 
 /// What findings are about.
 pub const KINDS: &[Kind] = &[
-    "Device", "Node", "Pod", "Job", "Pool", "Rack", "Source", "Budget",
+    "Device", "Node", "Pod", "Job", "Pool", "Rack", "Source", "Budget", "Run",
 ];
 
 /// What a finding is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Subject {
-    /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`, `Budget`.
+    /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`, `Budget`, `Run`.
     #[serde(deserialize_with = "kind")]
     pub kind: Kind,
     /// Namespace (or empty) and name.

@@ -9,12 +9,13 @@ use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
 use super::govern::GovernState;
-use super::job::{Job, JobKey};
+use super::job::{Job, JobKey, JobState};
 use super::node::Node;
 use super::observe::{ListedNamespaces, Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
+use super::run_hold::OpenRun;
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
 use super::scheduling::KueueConfig;
@@ -70,6 +71,8 @@ pub struct Fleet {
     pub kueue: Option<Arc<KueueConfig>>,
     /// State of the queues of `govern`; `None` where there is no such ConfigMap, or none was read.
     pub govern: Option<Arc<GovernState>>,
+    /// Runs of this machine that have left jobs suspended.
+    pub open_runs: Arc<[OpenRun]>,
     /// Autoscaling objects.
     pub scaling: Scaling,
     /// Runtimes of past jobs.
@@ -91,6 +94,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// The run of this machine that keeps a job suspended.
+    pub fn open_run_of(&self, job: &Job) -> Option<&OpenRun> {
+        let mut runs = self.open_runs.iter();
+        let run = runs.find(|run| run.holds(&job.id.key))?;
+        (job.held.is_some() || job.state == JobState::Suspended).then_some(run)
+    }
+
     /// A fleet with no data yet.
     pub fn unknown(policy: Arc<Policy>) -> Self {
         Self {
@@ -107,6 +117,7 @@ impl Fleet {
             priority_classes: Arc::from([]),
             kueue: None,
             govern: None,
+            open_runs: Arc::default(),
             scaling: Scaling::default(),
             runtimes: Runtimes::default(),
             findings: Arc::from([]),

@@ -11,6 +11,7 @@ use super::device::{Pod, TeamSource};
 use super::govern::Governed;
 use super::observe::{Labels, OwnerRef, Resources, WorkloadFailure};
 use super::queue::QueueSystem;
+use super::run_hold::RunHold;
 use super::served_model::ServedModel;
 use super::signal::Signals;
 use super::siting::PodSet;
@@ -182,6 +183,8 @@ pub struct Job {
     pub time_limit: Option<Duration>,
     /// Time of the last checkpoint (`stokehold.dev/last-checkpoint`).
     pub last_checkpoint: Option<Moment>,
+    /// The run that has suspended it and is to resume it.
+    pub held: Option<Arc<RunHold>>,
     /// Labels and annotations for `govern`; `None` for a job without its label.
     pub govern: Option<Arc<Governed>>,
 }
@@ -222,6 +225,7 @@ impl Job {
             estimate: None,
             time_limit: None,
             last_checkpoint: None,
+            held: None,
             govern: None,
             id,
         }

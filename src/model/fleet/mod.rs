@@ -28,6 +28,7 @@ pub mod queue;
 pub mod queue_document;
 pub mod reading;
 pub mod replicas;
+pub mod run_hold;
 pub mod runtimes;
 pub mod scaling;
 pub mod scheduling;

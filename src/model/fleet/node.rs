@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 
+use super::checks::condition_is_wrong;
 use super::device::{Device, Pod};
 use super::observe::{NodeSeen, PodSeen};
 
@@ -16,6 +17,30 @@ pub struct Cordon {
     pub at: Option<Moment>,
     /// Reason.
     pub reason: Option<Name>,
+}
+
+/// Words in the key of a taint by which people and agents say that a node is broken or worked on.
+const REPAIR: [&str; 9] = [
+    "repair",
+    "maintenance",
+    "rma",
+    "broken",
+    "fault",
+    "quarantine",
+    "unhealthy",
+    "out-of-service",
+    "remediation",
+];
+
+/// True for the key of a taint that says that a node is broken or worked on: `example.com/under-repair`.
+fn speaks_of_repair(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let mut words = key.split(['/', '.', '-', '_', '=']);
+    // `rma` is a word of its own, not a part of `normal`.
+    words.any(|word| REPAIR.contains(&word))
+        || REPAIR
+            .iter()
+            .any(|repair| repair.len() > 4 && key.contains(repair))
 }
 
 /// Billing mode of a node.
@@ -116,6 +141,33 @@ impl Node {
     /// True when the number of its devices is known.
     pub fn is_counted(&self) -> bool {
         !self.withheld && (self.ignored.is_empty() || !self.devices.is_empty())
+    }
+
+    /// What its own object says against uncordoning it, one sentence each: the reason of its cordon, a failed condition, a taint
+    /// of a repair. Empty for a node without a cordon.
+    pub fn against_uncordon(&self) -> Vec<String> {
+        let Some(cordon) = &self.cordon else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        if let Some(reason) = cordon.reason.as_ref().filter(|reason| !reason.is_empty()) {
+            let by = cordon.by.as_ref().map_or("somebody", Name::as_str);
+            let since = cordon.at.map(|at| format!(" since {}", at.rfc3339()));
+            let since = since.unwrap_or_default();
+            all.push(format!("cordoned by {by}{since}: {reason}"));
+        }
+        let conditions = self.seen.conditions.iter();
+        let failed = conditions.filter(|condition| condition_is_wrong(condition) == Some(true));
+        all.extend(failed.map(|condition| {
+            let why = [&condition.message, &condition.reason];
+            let why = why.into_iter().find(|words| !words.is_empty());
+            let why = why.map_or_else(String::new, |words| format!(": {words}"));
+            format!("condition {}{why}", condition.kind)
+        }));
+        let taints = self.seen.taints.iter();
+        let repairs = taints.filter(|taint| speaks_of_repair(&taint.key));
+        all.extend(repairs.map(|taint| format!("taint {}", taint.key)));
+        all
     }
 
     /// The device of this index.

@@ -12,6 +12,7 @@ use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::govern::GovernQueues;
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
+use super::run_hold::OpenRun;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, ScaledObject, Scaler};
 use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
@@ -87,6 +88,9 @@ pub enum Observation {
     Gone(Table, ObjectKey),
     /// One page of readings.
     Page(Box<Page>),
+    /// All runs of this machine that have left jobs suspended.
+    #[serde(skip)]
+    OpenRuns(Arc<[OpenRun]>),
     /// Past readings, for the history only.
     #[serde(skip)]
     Past(Box<Past>),
@@ -478,6 +482,9 @@ pub struct WorkloadSeen {
     /// Pods of [`Self::pods`] that succeeded and are not replaced.
     #[serde(default)]
     pub succeeded_pods: u32,
+    /// How often its controller has created all of its pods again after a failure.
+    #[serde(default)]
+    pub restarts: u32,
     /// `metadata.generation`, from 1; 0 where absent.
     #[serde(default)]
     pub generation: i64,

@@ -399,6 +399,16 @@ pub struct ScaledObject {
     pub since: Option<Moment>,
 }
 
+impl ScaledObject {
+    /// True where it has no status: KEDA's operator has not looked at it.
+    pub fn is_unseen(&self) -> bool {
+        self.active.is_none()
+            && self.failing.is_none()
+            && self.since.is_none()
+            && self.autoscaler.is_none()
+    }
+}
+
 /// All autoscaling objects, as published with the fleet.
 #[derive(Clone, Debug)]
 pub struct Scaling {

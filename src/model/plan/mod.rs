@@ -6,7 +6,7 @@
 mod difference;
 mod evicted;
 mod option;
-mod stamp;
+pub(crate) mod stamp;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -472,11 +472,15 @@ impl Plan {
             .collect()
     }
 
-    /// True when confirming needs more than a yes: running work is evicted, by its steps or by the scheduler in the forecast.
+    /// True when confirming needs more than a yes: running work is evicted, by its steps or by the scheduler in the forecast; or
+    /// a node is uncordoned that something speaks against.
     pub fn is_grave(&self) -> bool {
         // A pod without a job is work too.
         let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
-        interrupts || !self.evicts().is_empty()
+        let is_against = |step: &Step| {
+            matches!(step.lever, Mutation::Uncordon) && !step.side_effects.notes.is_empty()
+        };
+        interrupts || !self.evicts().is_empty() || self.steps.iter().any(is_against)
     }
 
     /// True when the job's start is that of replicas that the plan adds.

@@ -5,11 +5,11 @@ use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::base::Moment;
 
-pub(super) fn serialize<S: Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&at.rfc3339())
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
     let text = String::deserialize(from)?;
     Moment::parse(&text).ok_or_else(|| {
         D::Error::custom(format!("`{text}` is not a time like 2026-11-21T06:40:00Z"))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::snapshot::{Snapshot, System};
 use model::fleet::govern::{REQUEUE_AT, parent_words};
+use model::fleet::run_hold::RunHold;
 
 use super::GovernedJob;
 
@@ -21,6 +22,8 @@ pub(super) enum GovernClass {
     Leaving,
     /// Someone suspended it after it was admitted.
     TakenBack,
+    /// A run suspended it, and was to resume it before now.
+    LeftSuspended(RunHold),
     Held(String),
     Waiting,
 }
@@ -62,11 +65,18 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
             false => GovernClass::New,
         };
     }
-    if governed.suspended && governed.was_admitted() {
+    let hold = RunHold::of(&governed.notes).filter(|_| governed.suspended);
+    if governed.suspended && governed.was_admitted() && hold.is_none() {
         return GovernClass::TakenBack;
     }
     if job.has_pods {
         return GovernClass::Leaving;
+    }
+    if let Some(hold) = hold {
+        return match hold.until > snapshot.at || observe {
+            true => GovernClass::Held(hold.words()),
+            false => GovernClass::LeftSuspended(hold),
+        };
     }
     if governed.is_held() {
         return GovernClass::Held(governed.hold_words().to_owned());

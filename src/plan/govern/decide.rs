@@ -16,6 +16,7 @@ use model::fleet::govern::{
     REQUEUE_AT, SUSPENDED, flavors_word,
 };
 use model::fleet::job::JobKey;
+use model::fleet::run_hold::HELD;
 
 use super::class::{GovernClass, class_of};
 use super::nodes::node_rule;
@@ -273,6 +274,7 @@ impl Run<'_> {
                 GovernClass::Over | GovernClass::Leaving => AdmissionState::Ending,
                 GovernClass::TakenBack => AdmissionState::Held("suspended by a user".to_owned()),
                 GovernClass::New => AdmissionState::New,
+                GovernClass::LeftSuspended(hold) => AdmissionState::Held(hold.words()),
                 GovernClass::Adopted | GovernClass::Admitted => AdmissionState::Admitted,
                 GovernClass::Held(why) => AdmissionState::Held(why.clone()),
                 GovernClass::Waiting => {
@@ -337,13 +339,16 @@ impl Run<'_> {
                 }
                 GovernClass::TakenBack => {
                     let words = "held: suspended by a user".to_owned();
-                    let notes = vec![
-                        (ADMITTED, None),
-                        (FLAVOR, None),
-                        (HOLD, Some(SUSPENDED.to_owned())),
-                        (REASON, Some(words.clone())),
-                    ];
+                    let mut notes = vec![(ADMITTED, None), (FLAVOR, None)];
+                    notes.push((HOLD, Some(SUSPENDED.to_owned())));
+                    notes.push((REASON, Some(words.clone())));
                     self.write(key, Purpose::Hold, None, notes, words);
+                }
+                GovernClass::LeftSuspended(hold) => {
+                    let words = format!("{}: it waits in its queue again", hold.late_words());
+                    let mut notes = vec![(REASON, Some(words.clone()))];
+                    notes.extend([HELD, ADMITTED, FLAVOR].map(|key| (key, None)));
+                    self.write(key, Purpose::Requeue, None, notes, words);
                 }
                 GovernClass::Adopted => {
                     let since = job.running_since.unwrap_or_else(|| self.now());

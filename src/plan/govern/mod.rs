@@ -51,7 +51,7 @@ pub enum Purpose {
     KeepRunning,
     /// It is preempted so that another starts.
     Preempt,
-    /// It was admitted, but its pods are unschedulable: it is requeued.
+    /// It was admitted, but its pods are unschedulable, or the run that suspended it did not resume it in time: it is requeued.
     Requeue,
     /// Someone suspended it: it is on hold until it is resumed.
     Hold,

@@ -9,6 +9,7 @@ use model::fleet::govern::{
     REASON, REQUEUE_AT,
 };
 use model::fleet::observe::{ListedNamespaces, Lost, LostKind, Table};
+use model::fleet::run_hold::{HELD, RunHold};
 use model::fleet::{Fleet, Known};
 
 use super::tests_world::{World, cohort, queue};
@@ -197,6 +198,38 @@ fn a_suspended_job_is_not_admitted_and_a_resumed_one_waits_in_its_queue() {
     let decision = world.turn();
     assert_eq!(said(&decision), ["suspend j"]);
     assert_eq!(standing(&world.turn(), "j"), &AdmissionState::Waiting(1));
+}
+
+#[test]
+fn what_a_run_left_suspended_waits_in_its_queue_again_once_the_time_of_the_run_is_over() {
+    let mut world = world();
+    world.submit("j", "a", 0, 1, 8);
+    world.turn();
+    world.pass(TICK);
+    let hold = RunHold {
+        run: Name::new("r1"),
+        by: Name::new("ana"),
+        since: world.now,
+        until: world.now.plus(Duration::from_secs(600)),
+    };
+    let notes = &mut world.job("j").governed.notes;
+    let stated = (Name::new(HELD), Name::from(hold.text()));
+    let others = notes
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()));
+    *notes = others.chain([stated]).collect();
+    world.job("j").governed.suspended = true;
+    world.pass(TICK);
+    let decision = world.turn();
+    assert_eq!(said(&decision), [""; 0], "the run resumes it");
+    assert_eq!(
+        standing(&decision, "j"),
+        &AdmissionState::Held(hold.words())
+    );
+    world.pass(Duration::from_secs(700));
+    assert_eq!(said(&world.turn()), ["requeue j"]);
+    assert_eq!(world.job("j").note(HELD), None);
+    assert_eq!(said(&world.turn()), ["admit j"]);
 }
 
 #[test]

@@ -11,7 +11,11 @@ use super::*;
 mod nodes;
 mod role;
 
-const MARK: Mark<'static> = Mark { run: "r1", step: 2 };
+const MARK: Mark<'static> = Mark {
+    run: "r1",
+    step: 2,
+    hold: None,
+};
 
 fn object(group: &str, version: &str, plural: &str, kind: &str) -> Object {
     let cluster_wide = matches!(plural, "nodes" | "clusterqueues" | "queues");
@@ -212,6 +216,55 @@ fn every_kind_is_suspended_where_its_api_has_the_field() {
         let refusal = support(&it, &Mutation::Suspend { value: true }).expect_err("no such field");
         assert_eq!(refusal.code, RefusalCode::Unsupported);
         assert!(refusal.to_string().contains(instead), "{refusal}");
+    }
+}
+
+#[test]
+fn what_a_run_suspends_for_a_while_states_it_and_what_is_resumed_does_not() {
+    use model::base::Moment;
+    use model::fleet::run_hold::{HELD, RunHold};
+
+    let hold = RunHold {
+        run: Name::new("r1"),
+        by: Name::new("ana"),
+        since: Moment::from_seconds(0),
+        until: Moment::from_seconds(60),
+    };
+    let mark = Mark {
+        hold: Some(&hold),
+        ..MARK
+    };
+    let workload = object("kueue.x-k8s.io", "v1beta2", "workloads", "Workload");
+    for (of, stop, go_on) in [
+        (
+            job(),
+            Mutation::Suspend { value: true },
+            Mutation::Suspend { value: false },
+        ),
+        (
+            workload,
+            Mutation::WorkloadActive { value: false },
+            Mutation::WorkloadActive { value: true },
+        ),
+    ] {
+        let (stop, go_on) = (step(of.clone(), stop), step(of, go_on));
+        let before = read(json!({}));
+        let patch = call(&stop, &before, mark).expect("can be sent").body;
+        let held = applied(&before, &patch).expect("applies");
+        let text = entry(&held, "annotations", HELD).expect("is stated");
+        let read: RunHold = serde_json::from_str(text).expect("can be read");
+        assert_eq!(read, hold);
+        assert!(is_done(&stop, Some(&held)) && !is_done(&go_on, Some(&held)));
+        let resumed = applied(&held, &body(&go_on, &held)).expect("applies");
+        assert_eq!(entry(&resumed, "annotations", HELD), None);
+        assert!(is_done(&go_on, Some(&resumed)));
+        // One that somebody else has resumed still states it.
+        let mut other = resumed.clone();
+        other["metadata"]["annotations"][HELD] = text.into();
+        assert!(!is_done(&go_on, Some(&other)));
+        // A hold for good says that no run resumes it.
+        let for_good = applied(&other, &body(&stop, &other)).expect("applies");
+        assert_eq!(entry(&for_good, "annotations", HELD), None);
     }
 }
 

@@ -11,7 +11,7 @@ use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
 use model::fleet::profile::JobProfile;
-use model::plan::{JobName, evicted_words};
+use model::plan::evicted_words;
 use table::Facts;
 use table::advice::{evidence_words, page_text};
 use table::explanations::{JobExplanation, named_victims, victims_words};
@@ -52,9 +52,6 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         reason,
         Role::Text,
     );
-    if let Some(held) = facts.acts.holding(&JobName(job.id.key.clone())) {
-        table.words("held", held, Role::Warn);
-    }
     waits(table, facts, job, painter);
     scaling::job(table, facts, job, painter);
     if let Some(failure) = &job.failure {

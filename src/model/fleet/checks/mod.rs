@@ -32,6 +32,7 @@ mod rack_hot;
 mod recovery_action;
 mod remap_failed;
 mod remap_pending;
+mod run_interrupted;
 mod source_lost;
 mod source_stale;
 mod straggler;
@@ -176,6 +177,7 @@ const CHECKS: &[Check] = &[
     device_unhealthy::CHECK,
     node_not_ready::CHECK,
     node_condition::CHECK,
+    run_interrupted::CHECK,
     power_brake::CHECK,
     rack_hot::CHECK,
     heat::CHECK,

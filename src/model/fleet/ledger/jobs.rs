@@ -13,9 +13,10 @@ use crate::fleet::govern::Governed;
 use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState, Serving};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::{PriorityKind, QueueSystem};
+use crate::fleet::run_hold::OpenRun;
 use crate::fleet::siting::PodSet;
 
-use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
+use super::state::{HELD_BY_RUN, JobFacts, failure, first_run, reason, state, waiting_since};
 use super::{Ledger, sets};
 
 /// Builds the job of this id; `None` when none of its objects requests devices any longer.
@@ -95,7 +96,18 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     };
     let state = state(&standing);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
-    let (reason_code, reason) = if waits || state == JobState::Suspended {
+    let hold = standing
+        .run_hold()
+        .filter(|_| state == JobState::Suspended || bound.is_empty() && waits);
+    let open = (hold.is_some() || state == JobState::Suspended)
+        .then(|| ledger.open_runs.iter().find(|run| run.holds(&id.key)))
+        .flatten();
+    let held_words = open
+        .map(OpenRun::words)
+        .or_else(|| Some(hold.as_ref()?.words()));
+    let (reason_code, reason) = if let Some(words) = held_words {
+        (Some(HELD_BY_RUN), Name::from(words))
+    } else if waits || state == JobState::Suspended {
         let ours = govern
             .as_ref()
             .filter(|_| belonging.queue_system == QueueSystem::Stokehold);
@@ -203,6 +215,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         estimate: said.estimate,
         time_limit,
         last_checkpoint: said.last_checkpoint,
+        held: hold.map(Arc::new),
         govern: govern.map(Arc::new),
         id: id.clone(),
     })

@@ -33,6 +33,7 @@ mod slicing;
 mod state;
 mod sweep;
 mod tables;
+mod told;
 mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,7 @@ use super::policy::Policy;
 use super::pool::Pool;
 use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem};
 use super::reading::Page;
+use super::run_hold::OpenRun;
 use super::runtimes::Runs;
 use super::sight;
 use readings::NodeReadings;
@@ -95,6 +97,8 @@ pub struct Ledger {
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
     order_not_told: bool,
+    /// Runs of this machine that have left jobs suspended.
+    open_runs: Arc<[OpenRun]>,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
     unmatched_pages: BTreeMap<Name, Vec<Page>>,
     /// The latest request metrics of pods that serve models.
@@ -160,6 +164,7 @@ impl Ledger {
             sources: BTreeMap::new(),
             exporters_found: false,
             order_not_told: false,
+            open_runs: Arc::default(),
             unmatched_pages: BTreeMap::new(),
             serving: serving::Servers::default(),
             skew_ms: None,
@@ -235,6 +240,7 @@ impl Ledger {
                 self.order_not_told = false;
                 self.see_pending(*pending);
             }
+            Observation::OpenRuns(runs) => self.see_open_runs(runs),
             Observation::OrderNotTold => {
                 if std::mem::replace(&mut self.order_not_told, true) {
                     return false;
@@ -254,13 +260,7 @@ impl Ledger {
             Observation::Page(page) => self.read_page(*page),
             // What was is no part of what is: history takes it.
             Observation::Past(_) => return false,
-            Observation::Source(health) => {
-                if self.sources.get(&health.name) == Some(&health) {
-                    return false;
-                }
-                self.sources.insert(health.name.clone(), health);
-                self.changed.sources = true;
-            }
+            Observation::Source(health) => return self.see_source(health),
             Observation::SourceGone(name) => self.forget_source(&name),
             Observation::ExportersFound => {
                 if std::mem::replace(&mut self.exporters_found, true) {
@@ -274,11 +274,6 @@ impl Ledger {
             }
         }
         true
-    }
-
-    /// Removes a stopped source (a deleted exporter pod).
-    pub fn forget_source(&mut self, name: &str) {
-        self.changed.sources |= self.sources.remove(name).is_some();
     }
 
     /// The fleet as of `at` (on the server's clock). Rebuilds what changed since the last call.
@@ -351,6 +346,7 @@ impl Ledger {
             },
             exporters_found: self.exporters_found,
             order_not_told: self.order_not_told,
+            open_runs: Arc::clone(&self.open_runs),
             known: if self.changed.known {
                 Arc::new(self.known.clone())
             } else {

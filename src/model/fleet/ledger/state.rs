@@ -10,6 +10,7 @@ use crate::fleet::govern::{KUEUE_QUEUE, QUEUE, is_hold};
 use crate::fleet::job::{Gang, JobState};
 use crate::fleet::observe::{Phase, WorkloadFailure, WorkloadSeen};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::run_hold::RunHold;
 use crate::fleet::siting::PodSet;
 
 use super::{reasons, sets};
@@ -38,6 +39,15 @@ impl<'a> JobFacts<'a> {
             || (self.top.is_none()
                 && !self.workloads.is_empty()
                 && self.workloads.iter().all(|workload| workload.suspended))
+    }
+
+    /// The hold that its object, or its Workload, states while it is suspended.
+    pub(super) fn run_hold(&self) -> Option<RunHold> {
+        let own = self.top.filter(|top| top.suspended);
+        let own = own.and_then(|top| RunHold::of(&top.annotations));
+        let queued = self.admission.map(|admission| &admission.seen);
+        let queued = queued.filter(|seen| !seen.active && seen.outcome.is_none());
+        own.or_else(|| RunHold::of(&queued?.annotations))
     }
 
     /// True when one of its pods has started.
@@ -220,6 +230,9 @@ pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
     lost.unwrap_or(created).max(created)
 }
 
+/// Code of the reason of a job that a run has suspended and is to resume.
+pub(super) const HELD_BY_RUN: &str = "held-by-run";
+
 /// Reason why it waits or is suspended: code and sentence.
 pub(super) fn reason(
     standing: &JobFacts<'_>,
@@ -312,7 +325,15 @@ pub(super) fn reason(
 /// The worst failure of its pods: a present one before a past one, then an exit code before a restart; else that of its own
 /// object or its last eviction.
 pub(super) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
-    let JobFacts { top, pods, .. } = *standing;
+    let JobFacts {
+        top,
+        pods,
+        workloads,
+        ..
+    } = *standing;
+    // The pods of a JobSet that was restarted as a whole know of nothing before them.
+    let as_a_whole = workloads.iter().map(|workload| workload.restarts).max();
+    let as_a_whole = as_a_whole.unwrap_or(0);
     let eviction = standing
         .admission
         .and_then(|admission| admission.seen.evictions.first());
@@ -323,7 +344,7 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
     let restarts = told
         .iter()
         .map(|failure| failure.restarts)
-        .fold(0, u32::saturating_add);
+        .fold(as_a_whole, u32::saturating_add);
     let last_eviction = told
         .iter()
         .filter_map(|failure| failure.last_eviction)
@@ -353,11 +374,23 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
                 || Name::from(format!("{} of its pods failed", top.failed_pods)),
                 |condition| condition.message.clone(),
             ),
+            restarts,
+            last_eviction,
+            ..WorkloadFailure::default()
+        });
+    }
+    if restarts > 0 && eviction.is_none() {
+        let created = pods.iter().map(|pod| pod.seen.created);
+        return Some(WorkloadFailure {
+            message: Name::new("its controller restarted all of it"),
+            restarts,
+            restarted: created.min(),
             last_eviction,
             ..WorkloadFailure::default()
         });
     }
     eviction.map(|eviction| WorkloadFailure {
+        restarts,
         message: match eviction.message.is_empty() {
             true => eviction.reason.clone(),
             false => Name::from(format!("{}: {}", eviction.reason, eviction.message)),

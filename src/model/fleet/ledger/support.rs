@@ -122,6 +122,7 @@ pub(super) fn workload(
         scheduler: None,
         generation: 1,
         succeeded_pods: 0,
+        restarts: 0,
     }
 }
 

@@ -1,0 +1,78 @@
+//! `run-interrupted`: a run has suspended jobs, was to resume them, and does not: its process ended, it was stopped, it failed, or
+//! the time by which it was to resume them is over.
+
+use std::collections::BTreeMap;
+
+use crate::base::quantities::counted;
+use crate::base::{Moment, Name, ObjectKey};
+use crate::fleet::fleet::Known;
+use crate::fleet::run_hold::OpenRun;
+
+use super::context::{CheckContext, FindingDraft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "run-interrupted",
+    walk: Walk::Fleet(look),
+};
+
+/// What a run holds.
+#[derive(Default)]
+struct Held<'a> {
+    jobs: u64,
+    since: Option<Moment>,
+    /// The latest end that the jobs state, and the user who carries the run out.
+    stated: Option<(Moment, &'a Name)>,
+    /// As the journal of this machine has it.
+    open: Option<&'a OpenRun>,
+}
+
+fn look(context: &mut CheckContext<'_>) {
+    let fleet = context.fleet;
+    let mut runs: BTreeMap<&Name, Held<'_>> = BTreeMap::new();
+    for open in fleet.open_runs.iter() {
+        runs.entry(&open.run).or_default().open = Some(open);
+    }
+    for job in fleet.jobs.iter() {
+        if let Some(hold) = job.held.as_deref() {
+            let held = runs.entry(&hold.run).or_default();
+            held.jobs += 1;
+            held.since = Some(held.since.map_or(hold.since, |since| since.min(hold.since)));
+            let until = held
+                .stated
+                .map_or(hold.until, |(until, _)| until.max(hold.until));
+            held.stated = Some((until, &hold.by));
+        } else if let Some(open) = fleet.open_run_of(job) {
+            let held = runs.entry(&open.run).or_default();
+            held.jobs += 1;
+            held.since = Some(held.since.map_or(open.since, |since| since.min(open.since)));
+        }
+    }
+    for (run, held) in runs {
+        let is_late = held.stated.is_some_and(|(until, _)| until < context.now);
+        // What a run has suspended may not be visible, or not any more.
+        let is_hidden = |open: &OpenRun| {
+            let is_there = |key: &ObjectKey| fleet.jobs.iter().any(|job| job.id.key == *key);
+            !open.jobs.iter().all(is_there) && !fleet.known.values().all(Known::is_known)
+        };
+        let verdict = match held.jobs {
+            0 if held.open.is_some_and(is_hidden) => Verdict::Unknown,
+            jobs => Verdict::when(Some(jobs > 0 && (held.open.is_some() || is_late))),
+        };
+        context.report_since(run, verdict, held.since, |_| {
+            let (jobs, them) = match held.jobs {
+                1 => ("1 job is suspended".to_owned(), "it"),
+                more => (format!("{} are suspended", counted(more, "job")), "them"),
+            };
+            let (why, repair) = match (held.open, held.stated) {
+                (Some(open), _) => (format!("{}'s run {}", open.by, open.fate()), open.repair()),
+                (None, Some((until, by))) => (
+                    format!("{by}'s run was to resume {them} by {}", until.rfc3339()),
+                    format!("undo it: `stokehold plan undo {run} --apply`"),
+                ),
+                (None, None) => (String::new(), String::new()),
+            };
+            FindingDraft::new(subject("Run", run), format!("{jobs}: {why}"), repair)
+        });
+    }
+}

@@ -1,0 +1,40 @@
+//! Undo of a run that the journal of this machine does not have, by what the objects state: what the run has suspended is resumed.
+
+use engine::snapshot::Snapshot;
+use model::fleet::job::JobKey;
+use model::plan::{Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo};
+
+use super::planner_context;
+
+/// The plan that resumes the jobs which state that `run` has suspended them.
+///
+/// # Errors
+/// There is no such job, or the kind of one cannot be resumed.
+pub fn end_holds(snapshot: &Snapshot, run: &str, jobs: &[&JobKey]) -> Result<Plan, Refusal> {
+    let intent = Intent::Undo {
+        run: run.to_owned(),
+    };
+    let mut plan = Plan::new(format!("resume what run {run} holds"), intent, snapshot.at);
+    for key in jobs {
+        let found = snapshot.workloads.iter().find(|work| work.key == **key);
+        let Some(work) = found else { continue };
+        let mut step = planner_context::again(snapshot, work)?;
+        step.reason = format!("it states that run {run} has suspended it");
+        plan.steps.push(step);
+    }
+    if plan.steps.is_empty() {
+        let sentence = format!("no job states that run {run} has suspended it");
+        return Err(Refusal::new(RefusalCode::NotFound, sentence));
+    }
+    plan.reasons.push(format!(
+        "the journal of this machine does not have run {run}: only what its jobs state can be undone"
+    ));
+    plan.effect = PlanEffect::Unknown {
+        why: "the scheduler decides what lands here".to_owned(),
+    };
+    plan.undo = Undo {
+        possible: true,
+        notes: vec!["work until then is lost, unless it saves a checkpoint".to_owned()],
+    };
+    Ok(plan)
+}

@@ -1,0 +1,76 @@
+//! Follows the journal of this machine for runs that have left jobs suspended, and tells the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use exec::{ClusterIdentity, Journal, Run, Runs, Same, blocking};
+use model::fleet::observe::Observation;
+use model::fleet::run_hold::OpenRun;
+use source::client::Connection;
+
+/// How often the journal is checked. A process that was killed leaves no line in it.
+const PACE: Duration = Duration::from_secs(5);
+
+/// Longest time that the first answer waits for the cluster's identity.
+const PROMPT: Duration = Duration::from_secs(5);
+
+/// Begins to follow a journal for a cluster. The receiver is told once the store has the runs of now.
+pub(super) fn follow(
+    journal: Journal,
+    connection: &Connection,
+    out: mpsc::Sender<Vec<Observation>>,
+) -> oneshot::Receiver<()> {
+    let (told, first) = oneshot::channel();
+    let here = ClusterIdentity {
+        context: connection.context.to_string(),
+        server: connection.server.clone(),
+        uid: String::new(),
+    };
+    let client = connection.client.clone();
+    tokio::spawn(async move {
+        let mut told = Some(told);
+        let mut here = here;
+        let mut runs = Runs::default();
+        let mut known: Vec<OpenRun> = Vec::new();
+        loop {
+            let mut open = blocking(|| left(&journal, &mut runs, &here));
+            if here.uid.is_empty()
+                && !open.is_empty()
+                && let Ok(Ok(uid)) =
+                    tokio::time::timeout(PROMPT, exec::request::identity(&client)).await
+            {
+                here.uid = uid;
+                open = blocking(|| left(&journal, &mut runs, &here));
+            }
+            if open != known {
+                known.clone_from(&open);
+                let open = Observation::OpenRuns(Arc::from(open));
+                if out.send(vec![open]).await.is_err() {
+                    return;
+                }
+            }
+            if let Some(told) = told.take() {
+                let _ = told.send(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PACE) => {}
+                () = out.closed() => return,
+            }
+        }
+    });
+    first
+}
+
+/// The runs on this cluster that have left jobs suspended; none where the journal cannot be read.
+fn left(journal: &Journal, runs: &mut Runs, here: &ClusterIdentity) -> Vec<OpenRun> {
+    let Ok(all) = runs.look(journal) else {
+        return Vec::new();
+    };
+    let of_here = |run: &&Run| run.cluster.compare(here) != Same::No;
+    all.iter()
+        .filter(of_here)
+        .filter_map(|run| run.left_suspended(all, |name| journal.is_running(name)))
+        .collect()
+}
