@@ -12,7 +12,7 @@ use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::simulated::KeptFleets;
 use crate::runtime::ui::{ConsoleEnd, Ui};
 use crate::runtime::usage_facts::UsageReader;
-use crate::runtime::{doctor, explanation_task, past, silence, ui};
+use crate::runtime::{action_task, doctor, explanation_task, past, silence, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
 use model::object::{ObjectNews, ObjectRequest};
@@ -269,6 +269,18 @@ fn budgeted(at: &Situation, mut facts: Facts) -> Facts {
         facts.take_usage(Arc::new(reader.read(facts.now)));
     }
     facts
+}
+
+/// The facts with the runs of this machine on the cluster, for frames of the console.
+///
+/// # Errors
+/// The runtime cannot be built.
+pub(super) fn with_runs(at: &Situation, mut facts: Facts) -> Result<Facts, Failure> {
+    if let FactsSource::Cluster(choice) = &at.target {
+        let read = action_task::once(&at.host, &at.settings, choice.clone());
+        facts.acts = Arc::new(at.host.block_on(async { Ok(read.await) })?);
+    }
+    Ok(facts)
 }
 
 /// The facts with the whole usage ledger, for frames of the console.

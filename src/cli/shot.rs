@@ -175,7 +175,7 @@ pub(super) fn run(
     }
     let base = options(at, shot.form())?;
     let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything(), err)?);
-    let facts = setup::with_usage(at, facts);
+    let facts = setup::with_runs(at, setup::with_usage(at, facts))?;
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }
@@ -231,6 +231,7 @@ impl Drawn {
             Msg::Silences((*facts.silences).clone()),
             Msg::Usage(Arc::clone(&facts.usage)),
             Msg::JobExplanations(Arc::clone(&facts.answers)),
+            Msg::ActionState(Arc::clone(&facts.acts)),
             Msg::Facts(facts.clone()),
         ]);
         app.picture(keys.iter().copied().map(Msg::Key));

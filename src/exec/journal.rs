@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use model::base::{Moment, SmallSort};
 use source::local::{make_folder, private};
@@ -127,6 +127,19 @@ fn closed(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Locks the file of a run. Who asks whether it is running holds a shared lock for a moment.
+fn lock_run(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..20 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                blocking(|| std::thread::sleep(Duration::from_millis(5)));
+            }
+            other => return other,
+        }
+    }
+    file.try_lock()
+}
+
 impl Journal {
     /// The journal in this folder. The folder is created with the first line.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
@@ -172,7 +185,7 @@ impl Journal {
         let mut options = private();
         options.create(true).truncate(false).write(true);
         let lock = guarded(&options, &lock_path).map_err(fault(&lock_path, "opened"))?;
-        lock.try_lock().map_err(|error| match error {
+        lock_run(&lock).map_err(|error| match error {
             TryLockError::WouldBlock => fault(
                 &lock_path,
                 "locked: another process carries out this run",
@@ -202,7 +215,7 @@ impl Journal {
         }
         let path = self.folder.join("runs").join(format!("{run}.lock"));
         guarded(private().write(true), &path)
-            .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     fn rename_large(&self, path: &Path, now: Moment) -> io::Result<()> {
@@ -555,7 +568,16 @@ mod tests {
         assert!(refused.to_string().contains("another process"), "{refused}");
         drop(pen);
         assert!(!journal.is_running("r"));
-        journal.open("r", at(0)).expect("can be taken up");
+        // Who asks at this moment, as another console does, is no process that carries it out.
+        let asks = File::open(folder.path().join("runs/r.lock")).expect("is there");
+        asks.lock_shared().expect("is free");
+        assert!(!journal.is_running("r"));
+        std::thread::scope(|scope| {
+            let opens = scope.spawn(|| journal.open("r", at(0)).map(drop));
+            drop(asks);
+            let opened = opens.join().expect("ends");
+            opened.expect("can be taken up");
+        });
     }
 
     #[test]

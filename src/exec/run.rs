@@ -158,13 +158,7 @@ impl RunContext<'_> {
     /// No such run exists on this cluster, it has ended, another process carries it out, or the journal fails.
     pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<RunEnd, RunError> {
         // An unknown run must not create a lock file.
-        find(self.journal, run).map_err(|broken| match broken {
-            RunError::Refused(words) => RunError::Refused(format!(
-                "{words}; what a run of another machine has suspended is resumed by `plan undo {}`",
-                printable(run)
-            )),
-            other => other,
-        })?;
+        find(self.journal, run)?;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let past = find(self.journal, run)?;
         let cluster = self.writer.cluster().await;
@@ -372,7 +366,7 @@ pub fn find(journal: &Journal, run: &str) -> Result<Run, RunError> {
         .find(|known| known.name == run)
         .ok_or_else(|| {
             RunError::Refused(format!(
-                "the journal {} has no run {run}; `plan --log` lists them",
+                "the journal {} has no run {run}; `plan --log` lists them; what a run of another machine has suspended is resumed by `plan undo {run}`",
                 journal.path().display()
             ))
         })

@@ -16,12 +16,15 @@ use exec::look::Unseen;
 use exec::{self, Journal, Progress, Run, RunEnd, StepResult};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Mutation, Plan, Refusal, RefusalCode};
+use settings::Settings;
+use source::kubeconfig::ContextChoice;
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
 
 use super::action_service::ActionService;
 use super::aftermath::{FleetLook, Outcome};
+use super::host::Host;
 use super::kubectl::Kubectl;
 
 /// Capacity of the event channel to the screen.
@@ -326,6 +329,14 @@ async fn make_plan(
 /// The state that [`acts`] reads, as an event.
 async fn news(action_service: &ActionService, lacks: &Lacks) -> ActionEvent {
     ActionEvent::ActionState(Arc::new(acts(action_service, lacks).await))
+}
+
+/// The same for a single picture of a cluster; nothing is known where it cannot be reached.
+pub async fn once(host: &Host, settings: &Settings, choice: ContextChoice) -> ActionState {
+    match ActionService::open(host, settings, choice, false) {
+        Ok(action_service) => acts(&action_service, &Lacks::default()).await,
+        Err(_) => ActionState::default(),
+    }
 }
 
 /// Which actions are allowed, and the runs on this cluster.

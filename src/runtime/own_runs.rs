@@ -1,11 +1,10 @@
 //! The runs that this process carries out on real clusters, and how each goes on in a process of its own once this one ends.
 //!
 //! A run does not end with the screen: jobs that it has suspended would stay so. Another process of this program continues it from
-//! the journal, in a session of its own, so that the end of the terminal does not reach it.
+//! the journal, in a process group of its own, so that the end of the terminal does not reach it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,7 +72,11 @@ impl OwnRuns {
         };
         let runs = std::mem::take(&mut *self.locked());
         let lines = runs.into_iter().map(|(run, flags)| {
-            let begun = Command::new(program)
+            let mut command = Command::new(program);
+            // The end of a session and the hang-up of its terminal are sent to the group in the foreground.
+            #[cfg(unix)]
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            let begun = command
                 .args(flags)
                 .args(["--write", "plan", "continue", &run, "--apply", "--detached"])
                 .stdin(Stdio::null())
@@ -110,15 +113,6 @@ pub fn cluster_flags(choice: &ContextChoice, context: &str) -> ClusterFlags {
         say("--as-group", group.into());
     }
     flags
-}
-
-/// Leaves the session of the terminal, whose end would end this process.
-///
-/// # Errors
-/// The process leads a group.
-pub fn leave_terminal() -> io::Result<()> {
-    rustix::process::setsid()?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl Machine {
             let _within = runtime.enter();
             Instant::now()
         };
-        runtime.block_on(tokio::time::sleep(time));
+        runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// The current time.

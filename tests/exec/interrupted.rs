@@ -67,7 +67,8 @@ fn an_interrupted_run_is_told_everywhere_and_can_be_continued() {
     assert_eq!(found["object"]["name"], *run);
     let message = found["message"].as_str().expect("words");
     assert!(
-        message.starts_with("1 job is suspended: ") && message.ends_with("'s run was broken off"),
+        message.starts_with(&format!("{job} is suspended: "))
+            && message.ends_with("'s run was broken off"),
         "{message}"
     );
     let (code, why) = reason(machine, cluster, &job);

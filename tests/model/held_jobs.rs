@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use model::base::Name;
 use model::fleet::finding::Severity;
+use model::fleet::run_hold::{OpenRun, RunHold};
 
 use crate::checks::Watch;
 use crate::parts::{Parts, held, open_run, start};
@@ -28,7 +30,7 @@ fn a_hold_that_should_have_ended_is_found_wherever_the_run_was_carried_out() {
     );
     assert_eq!(
         found.message,
-        "1 job is suspended: ana's run was to resume it by 2026-11-21T06:01:30Z"
+        "nlp/held is suspended: ana's run was to resume it by 2026-11-21T06:01:30Z"
     );
     assert_eq!(found.repair, "undo it: `stokehold plan undo r1 --apply`");
     // The journal of this machine knows more.
@@ -39,11 +41,34 @@ fn a_hold_that_should_have_ended_is_found_wherever_the_run_was_carried_out() {
     let found = found.expect("the same one");
     assert_eq!(
         found.message,
-        "1 job is suspended: ana's run was broken off"
+        "nlp/held is suspended: ana's run was broken off"
     );
     assert!(
         found.repair.contains("plan continue r1 --apply"),
         "{}",
         found.repair
     );
+}
+
+/// What a job states is the truth; of runs that state nothing, the latest has suspended it.
+#[test]
+fn a_job_is_held_by_the_run_that_it_states() {
+    let run = |name: &str, minute: u64| OpenRun {
+        run: Name::new(name),
+        since: start().plus(Duration::from_secs(60 * minute)),
+        ..open_run()
+    };
+    let runs = [run("r0", 1), run("r1", 2), run("r2", 3)];
+    let job = held(Some(start()));
+    let by = |stated: Option<&RunHold>| {
+        let run = OpenRun::holder(&runs, &job.id.key, stated);
+        run.map(|run| run.run.to_string())
+    };
+    assert_eq!(by(job.held.as_deref()).as_deref(), Some("r1"));
+    assert_eq!(by(None).as_deref(), Some("r2"));
+    let elsewhere = RunHold {
+        run: Name::new("r9"),
+        ..(**job.held.as_ref().unwrap()).clone()
+    };
+    assert_eq!(by(Some(&elsewhere)), None, "a run of another machine");
 }

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use super::link::Link;
 use super::road::{Fate, FaultyService};
 use super::{Home, PATIENCE, text};
 
@@ -121,8 +122,18 @@ impl Bench {
         command
     }
 
-    /// Runs `plan` until it is at this point, and kills it there with SIGKILL.
-    pub(super) fn killed_at(&self, point: Point, arguments: &[&str]) {
+    /// The console on it, which may write.
+    pub(super) fn console(&self) -> Link {
+        let config = self.home.path("kubeconfig").display().to_string();
+        let journal = self.folder().display().to_string();
+        Link::start_with(
+            &["--kubeconfig", &config, "--context", "sim-admin", "--write"],
+            &[("STOKEHOLD_JOURNAL_DIR", &journal)],
+        )
+    }
+
+    /// The next call at this point gets no answer.
+    pub(super) fn hangs_at(&self, point: Point) {
         let (mut left, carried_out) = match point {
             Point::Sent(call) => (call, false),
             Point::CarriedOut(call) => (call, true),
@@ -139,10 +150,20 @@ impl Bench {
             has_stopped = true;
             Fate::Hangs { carried_out }
         });
-        let mut child = self.plan(arguments).spawn().expect("can be run");
+    }
+
+    /// Waits until a call hangs; false where none ever did.
+    pub(super) fn hung(&self) -> bool {
         let mut hung = self.road.hung.subscribe();
         let reached = async { timeout(PATIENCE, hung.wait_for(|hung| *hung)).await.is_ok() };
-        let reached = self.runtime.block_on(reached);
+        self.runtime.block_on(reached)
+    }
+
+    /// Runs `plan` until it is at this point, and kills it there with SIGKILL.
+    pub(super) fn killed_at(&self, point: Point, arguments: &[&str]) {
+        self.hangs_at(point);
+        let mut child = self.plan(arguments).spawn().expect("can be run");
+        let reached = self.hung();
         child.kill().expect("SIGKILL");
         let output = child.wait_with_output().expect("has ended");
         assert!(reached, "{point:?} never came: {}", text(&output.stderr));

@@ -17,7 +17,7 @@ const SIZE: (u16, u16) = (120, 40);
 
 /// The program on a terminal that is read only when the test says so.
 pub(super) struct Link {
-    pty: Option<Pty>,
+    pub(super) pty: Option<Pty>,
     pub(super) child: Child,
     pub(super) screen: Parser,
     /// Its home, in which it runs.

@@ -13,6 +13,7 @@ mod empty_root;
 mod gate;
 mod killed;
 mod killed_recorder;
+mod leaving;
 mod link;
 #[path = "../cli/manifest.rs"]
 mod manifest;

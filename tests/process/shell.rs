@@ -194,10 +194,8 @@ fn a_signal_while_a_shell_is_open_ends_both_and_removes_the_pod() {
     assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO));
 }
 
-#[test]
-fn a_failed_shell_prints_the_reason_in_one_line() {
-    let _alone = alone();
-    let fake = Fake::new();
+/// A console that cannot open a shell says why in one line.
+fn refused_in_the_console(fake: &Fake) {
     let mut link = fake.console(&[], None);
     nodes(&mut link);
     link.keys("S");
@@ -263,9 +261,10 @@ fn a_port_forward_is_listed_and_ends_with_the_console() {
 }
 
 #[test]
-fn the_command_line_opens_a_shell_behind_the_grant_alone() {
+fn a_shell_opens_behind_the_grant_alone_and_its_refusal_says_why() {
     let _alone = alone();
     let fake = Fake::new();
+    refused_in_the_console(&fake);
     let run = |arguments: &[&str], path: bool| {
         let mut command = fake
             .home

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use crate::runtime::action_service::ActionService;
 use crate::runtime::aftermath::Outcome;
 use crate::runtime::host::Host;
-use crate::runtime::own_runs::leave_terminal;
 use crate::runtime::shown_plan;
 use exec::look::Unseen;
 use exec::record::Record;
@@ -253,7 +252,7 @@ async fn act(
             );
         }
         if flags.detached {
-            leave_terminal_for(action_service.journal()?, run).await;
+            wait_for_the_other(action_service.journal()?, run).await;
         }
         if let Some(doubt) = action_service.doubt(run).await? {
             out::print_message(err, &doubt);
@@ -338,10 +337,8 @@ async fn act(
 /// Longest wait for the process that has carried a run out so far.
 const TAKING_OVER: Duration = Duration::from_secs(60);
 
-/// Leaves the terminal, and waits until no other process carries the run out.
-async fn leave_terminal_for(journal: &Journal, run: &str) {
-    // (Who started this process by hand may lead its group: nothing is lost then.)
-    let _ = leave_terminal();
+/// Waits until no other process carries the run out.
+async fn wait_for_the_other(journal: &Journal, run: &str) {
     let begun = Instant::now();
     while journal.is_running(run) && begun.elapsed() < TAKING_OVER {
         tokio::time::sleep(Duration::from_millis(100)).await;

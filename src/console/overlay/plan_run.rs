@@ -130,9 +130,7 @@ pub(super) fn draw_run(
 fn ends(run: &RunRow, state: RunState) -> (String, Role) {
     match state {
         RunState::Running => (
-            String::from(
-                "esc closes; it runs on, and stops after the current step by x in view 9, or ctrl-c",
-            ),
+            String::from("esc closes; it runs on; x in view 9 stops it after the current step"),
             Role::Muted,
         ),
         RunState::Done => match &run.no_undo {

@@ -65,7 +65,7 @@ pub static KIND: Kind = Kind {
     last: |_, _| false,
     searched: None,
     sort: None,
-    none: "no runs on this cluster from this machine yet: capital letters open a plan",
+    none: "no run on this cluster from this machine is known: capital letters open a plan",
 };
 
 fn run(facts: &Facts, row: Row) -> Option<&RunRow> {

@@ -98,6 +98,21 @@ impl OpenRun {
         self.jobs.binary_search(job).is_ok()
     }
 
+    /// The one of these runs that keeps a job suspended: that which the job states, else the latest that suspended it.
+    pub fn holder<'a>(
+        runs: &'a [Self],
+        job: &ObjectKey,
+        stated: Option<&RunHold>,
+    ) -> Option<&'a Self> {
+        match stated {
+            Some(hold) => runs.iter().find(|run| run.run == hold.run),
+            None => {
+                let holders = runs.iter().filter(|run| run.holds(job));
+                holders.max_by_key(|run| run.since)
+            }
+        }
+    }
+
     /// The reason of a job that it holds.
     pub fn words(&self) -> String {
         format!(

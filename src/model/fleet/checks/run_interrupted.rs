@@ -16,10 +16,13 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Fleet(look),
 };
 
+/// So many jobs are named.
+const NAMED: usize = 3;
+
 /// What a run holds.
 #[derive(Default)]
 struct Held<'a> {
-    jobs: u64,
+    jobs: Vec<&'a ObjectKey>,
     since: Option<Moment>,
     /// The latest end that the jobs state, and the user who carries the run out.
     stated: Option<(Moment, &'a Name)>,
@@ -36,7 +39,7 @@ fn look(context: &mut CheckContext<'_>) {
     for job in fleet.jobs.iter() {
         if let Some(hold) = job.held.as_deref() {
             let held = runs.entry(&hold.run).or_default();
-            held.jobs += 1;
+            held.jobs.push(&job.id.key);
             held.since = Some(held.since.map_or(hold.since, |since| since.min(hold.since)));
             let until = held
                 .stated
@@ -44,7 +47,7 @@ fn look(context: &mut CheckContext<'_>) {
             held.stated = Some((until, &hold.by));
         } else if let Some(open) = fleet.open_run_of(job) {
             let held = runs.entry(&open.run).or_default();
-            held.jobs += 1;
+            held.jobs.push(&job.id.key);
             held.since = Some(held.since.map_or(open.since, |since| since.min(open.since)));
         }
     }
@@ -55,14 +58,20 @@ fn look(context: &mut CheckContext<'_>) {
             let is_there = |key: &ObjectKey| fleet.jobs.iter().any(|job| job.id.key == *key);
             !open.jobs.iter().all(is_there) && !fleet.known.values().all(Known::is_known)
         };
-        let verdict = match held.jobs {
-            0 if held.open.is_some_and(is_hidden) => Verdict::Unknown,
-            jobs => Verdict::when(Some(jobs > 0 && (held.open.is_some() || is_late))),
+        let has_jobs = !held.jobs.is_empty();
+        let verdict = match held.open {
+            Some(open) if !has_jobs && is_hidden(open) => Verdict::Unknown,
+            open => Verdict::when(Some(has_jobs && (open.is_some() || is_late))),
         };
         context.report_since(run, verdict, held.since, |_| {
-            let (jobs, them) = match held.jobs {
-                1 => ("1 job is suspended".to_owned(), "it"),
-                more => (format!("{} are suspended", counted(more, "job")), "them"),
+            let names: Vec<String> = held.jobs.iter().map(ToString::to_string).collect();
+            let (jobs, them) = match names.as_slice() {
+                [one] => (format!("{one} is suspended"), "it"),
+                all if all.len() <= NAMED => (format!("{} are suspended", all.join(", ")), "them"),
+                all => (
+                    format!("{} are suspended", counted(all.len() as u64, "job")),
+                    "them",
+                ),
             };
             let (why, repair) = match (held.open, held.stated) {
                 (Some(open), _) => (format!("{}'s run {}", open.by, open.fate()), open.repair()),

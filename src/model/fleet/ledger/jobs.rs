@@ -98,9 +98,9 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
     let hold = standing
         .run_hold()
-        .filter(|_| state == JobState::Suspended || bound.is_empty() && waits);
+        .filter(|_| waits || matches!(state, JobState::Suspended | JobState::Finishing));
     let open = (hold.is_some() || state == JobState::Suspended)
-        .then(|| ledger.open_runs.iter().find(|run| run.holds(&id.key)))
+        .then(|| OpenRun::holder(&ledger.open_runs, &id.key, hold.as_ref()))
         .flatten();
     let held_words = open
         .map(OpenRun::words)
