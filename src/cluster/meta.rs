@@ -128,11 +128,16 @@ impl Meta {
             .and_then(|owner| owner.read(names))
     }
 
-    /// The controller, or the only owner there is.
+    /// The controller, or the only owner that is no pod, or the only owner there is. Kueue makes the Workload of each group of a
+    /// LeaderWorkerSet belong to that LeaderWorkerSet and to the group's pods, none of them as controller
+    /// (`pkg/controller/jobs/leaderworkerset` and `pkg/controller/jobs/pod` of Kueue 0.19).
     pub fn main_owner(&self, names: &mut Names) -> Option<OwnerRef> {
-        self.owner(names).or_else(|| match &*self.owners {
-            [only] => only.read(names),
-            _ => None,
+        self.owner(names).or_else(|| {
+            let mut makers = self.owners.iter().filter(|owner| &*owner.kind != "Pod");
+            match (makers.next(), makers.next(), &*self.owners) {
+                (Some(only), None, _) | (None, _, [only]) => only.read(names),
+                _ => None,
+            }
         })
     }
 

@@ -302,9 +302,7 @@ impl PodScalerObject {
             })
             .collect()
     }
-}
 
-impl PodScalerObject {
     /// The desired replicas; `None` before any were computed, where the field is 0: a computed number is at least the minimum, and
     /// 0 where the target has been scaled to none.
     fn desired(&self) -> Option<u32> {

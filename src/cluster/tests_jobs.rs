@@ -214,6 +214,28 @@ fn a_volcano_job_is_not_taken_for_a_job() {
     assert_eq!(&*ended.conditions[0].message, "out of retries");
 }
 
+/// Kueue makes no owner of a Workload its controller where the pods of the group own it, too.
+#[test]
+fn what_an_object_and_its_pods_own_belongs_to_the_object() {
+    let owner = |kinds: &[&str]| {
+        let all: Vec<_> = kinds
+            .iter()
+            .enumerate()
+            .map(|(at, kind)| json!({"apiVersion": "v1", "kind": kind, "name": format!("o{at}"), "uid": format!("u{at}")}))
+            .collect();
+        let meta: Meta =
+            serde_json::from_value(json!({"name": "w", "ownerReferences": all})).expect("lenient");
+        let owner = meta.main_owner(&mut Names::default());
+        owner.map(|owner| owner.name.to_string())
+    };
+    let named = Some("o1".to_owned());
+    assert_eq!(owner(&["Pod", "LeaderWorkerSet", "Pod"]), named);
+    assert_eq!(owner(&["Pod"]).as_deref(), Some("o0"), "the only one");
+    assert_eq!(owner(&["Pod", "Pod"]), None, "a group of bare pods");
+    assert_eq!(owner(&["Job", "JobSet"]), None, "either");
+    assert_eq!(owner(&[]), None);
+}
+
 #[test]
 fn no_odd_object_is_an_error() {
     let hostile = [

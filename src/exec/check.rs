@@ -30,7 +30,8 @@ const LOOKS: usize = 3;
 /// Concurrent requests to the API server. Answers are processed in step order.
 const AT_ONCE: usize = 8;
 
-/// Runs the checks of a plan. Without a probe, which requires a grant, no dry run is sent.
+/// Runs the checks of a plan. Without a probe, which requires a grant, no dry run is sent: what the objects alone forbid fails the
+/// check all the same.
 pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<PlanCheck> {
     let (rights, dry_run) = futures::join!(rights(plan, reading), dry_run(plan, reading, probe));
     vec![rights, dry_run]
@@ -65,13 +66,10 @@ async fn rights(plan: &Plan, reading: &Client) -> PlanCheck {
 
 async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCheck {
     const NAME: &str = "server dry run";
-    let Some(probe) = probe else {
-        let sentence = "read-only: a dry run needs the right to write".to_owned();
-        return check(NAME, Outcome::NotChecked, sentence);
-    };
     let checkable = |at: usize, step: &Step| {
         let waits = step.waits.iter().any(|wait| wait.when == When::Before);
-        at < MOST && !waits && step.needs.is_empty()
+        let asks = probe.is_some() || mutations::depends_on_the_object(&step.lever);
+        at < MOST && !waits && step.needs.is_empty() && asks
     };
     let steps = plan.steps.iter().enumerate();
     let (tried, rest): (Vec<_>, Vec<_>) = steps.partition(|(at, step)| checkable(*at, step));
@@ -84,24 +82,28 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
     let mut answers = stream::iter(tries).buffered(AT_ONCE);
     while let Some((number, step, answer)) = answers.next().await {
         match answer {
-            Ok(Verdict::Accepted) => {}
+            Ok(None | Some(Verdict::Accepted)) => {}
             // The run waits for a disruption budget and retries a busy server: neither fails the check.
-            Ok(Verdict::Budget(..) | Verdict::Busy(..)) => later += 1,
-            Ok(
+            Ok(Some(Verdict::Budget(..) | Verdict::Busy(..))) => later += 1,
+            Ok(Some(
                 Verdict::Conflict(words)
                 | Verdict::Invalid(words)
                 | Verdict::Gone(words)
                 | Verdict::Refused(words),
-            )
+            ))
             | Err(words) => {
                 let sentence = format!("step {number}, {step}: {words}");
                 return check(NAME, Outcome::Failed, sentence);
             }
-            Ok(Verdict::Unknown(words)) => {
+            Ok(Some(Verdict::Unknown(words))) => {
                 let sentence = format!("step {number}: {words}");
                 return check(NAME, Outcome::NotChecked, sentence);
             }
         }
+    }
+    if probe.is_none() {
+        let sentence = "read-only: a dry run needs the right to write".to_owned();
+        return check(NAME, Outcome::NotChecked, sentence);
     }
     match later {
         0 => check(NAME, Outcome::Ok, String::new()),
@@ -117,20 +119,21 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> PlanCh
     }
 }
 
-/// Sends one step as a dry run. Returns the server's answer, or why nothing was sent. If another client writes the object
+/// Sends one step as a dry run. Returns the server's answer, none without a probe, or why nothing was sent. If another client writes the object
 /// between the read and the dry run, the object is read again, so that the message names the change and not the patch that no
 /// longer applies.
 async fn try_dry(
     number: u32,
     step: &Step,
     reading: &Client,
-    probe: &Probe,
-) -> Result<Verdict, String> {
+    probe: Option<&Probe>,
+) -> Result<Option<Verdict>, String> {
     let (mut known, mut looks) = (None, 0);
     loop {
         let object = match read(reading, &step.object).await {
             Seen::There(object) => object,
             Seen::Gone => return Err("it no longer exists".to_owned()),
+            Seen::Not(_) if probe.is_none() => return Ok(None),
             Seen::Not(answer) => return Err(answer.words()),
         };
         let mark = Mark {
@@ -139,12 +142,15 @@ async fn try_dry(
             hold: None,
         };
         let call = mutations::call(step, &object, mark).map_err(|refusal| refusal.to_string())?;
+        let Some(probe) = probe else {
+            return Ok(None);
+        };
         let verdict = probe.ask(&call).await.verdict(&call);
         let version = object["metadata"]["resourceVersion"].as_str();
         let raced = matches!(verdict, Verdict::Conflict(_) | Verdict::Invalid(_));
         looks += 1;
         if !raced || looks >= LOOKS || known.as_deref() == version {
-            return Ok(verdict);
+            return Ok(Some(verdict));
         }
         known = version.map(str::to_owned);
     }

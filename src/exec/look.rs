@@ -10,11 +10,11 @@ use tokio::sync::OnceCell;
 
 use cluster::discovery::Groups;
 use cluster::kinds;
-use cluster::mutations::{entry, text};
+use cluster::mutations::{entry, has_condition, text};
 use model::base::{Exit, Failure, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
-use model::fleet::scaling::PodScaler;
 use model::plan::{Object, Plan, Refusal, RefusalCode};
+use plan::scale::Autoscalers;
 use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass};
 
 use super::machine::Seen;
@@ -333,21 +333,26 @@ impl Looker {
         Ok(all)
     }
 
-    /// The HorizontalPodAutoscalers in a namespace.
+    /// The autoscalers of replicas in a namespace.
     ///
     /// # Errors
     /// The API server returned an error.
-    pub async fn pod_scalers(&self, namespace: &str) -> Result<Vec<PodScaler>, Unseen> {
-        let table = Table::PodAutoscalers;
-        let items = self.list("autoscaling", table.plural(), namespace);
+    pub async fn autoscalers(&self, namespace: &str) -> Result<Autoscalers, Unseen> {
+        let mut all = Autoscalers::default();
         let mut names = Names::default();
-        let seen = items.await?.into_iter().filter_map(|item| {
-            match cluster::seen(table, &item, &mut names) {
-                Some(Observation::PodScaler(scaler)) => Some(*scaler),
-                _ => None,
+        for (group, table) in [
+            ("autoscaling", Table::PodAutoscalers),
+            ("keda.sh", Table::ScaledObjects),
+        ] {
+            for item in self.list(group, table.plural(), namespace).await? {
+                match cluster::seen(table, &item, &mut names) {
+                    Some(Observation::PodScaler(scaler)) => all.pods.push(*scaler),
+                    Some(Observation::ScaledObject(object)) => all.keda.push(*object),
+                    _ => {}
+                }
             }
-        });
-        Ok(seen.collect())
+        }
+        Ok(all)
     }
 
     fn nothing(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Refusal {
@@ -406,14 +411,20 @@ impl Looker {
         let owned = |now: &Value| {
             owners(now).any(|owner| uids.iter().any(|uid| uid == text(owner, "/uid")))
         };
-        let workload = self
-            .pick("kueue.x-k8s.io", "workloads", "Workload", &namespace, owned)
+        let mut workloads = self
+            .owned("kueue.x-k8s.io", "workloads", "Workload", &namespace, owned)
             .await?;
+        let ended = |one: &FoundObject| has_condition(&one.now, "Finished", "True");
+        match workloads.iter().all(ended) {
+            true => drop(workloads.drain(..workloads.len().saturating_sub(1))),
+            false => workloads.retain(|one| !ended(one)),
+        }
+        workloads.small_sort_by_key(|one| one.object.name.clone());
         let group_name = chain
             .iter()
             .find_map(|one| entry(&one.now, "annotations", "scheduling.k8s.io/group-name"));
-        let pod_group = self
-            .pick(
+        let mut pod_groups = self
+            .owned(
                 "scheduling.volcano.sh",
                 "podgroups",
                 "PodGroup",
@@ -425,8 +436,9 @@ impl Looker {
             .await?;
         Ok(Subject {
             chain,
-            workload,
-            pod_group,
+            workloads,
+            // Finished ones may remain: use the newest.
+            pod_group: pod_groups.pop(),
             classes: self.classes("scheduling.k8s.io", "priorityclasses").await,
             workload_classes: self
                 .classes("kueue.x-k8s.io", "workloadpriorityclasses")
@@ -434,34 +446,32 @@ impl Looker {
         })
     }
 
-    async fn pick(
+    /// The objects of this kind that are wanted, the newest last.
+    async fn owned(
         &self,
         group: &str,
         plural: &str,
         kind: &str,
         namespace: &str,
         wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Option<FoundObject>, Unseen> {
-        let Some(version) = self
-            .served()
-            .await?
-            .get(group)
-            .and_then(|all| all.first())
-            .cloned()
-        else {
-            return Ok(None);
+    ) -> Result<Vec<FoundObject>, Unseen> {
+        let served = self.served().await?.get(group);
+        let Some(version) = served.and_then(|all| all.first()).cloned() else {
+            return Ok(Vec::new());
         };
         let items = self.list(group, plural, namespace).await?;
-        let mut fitting: Vec<Value> = items.into_iter().filter(|now| wanted(now)).collect();
-        // Finished ones may remain: use the newest.
+        let is_going = |now: &Value| now.pointer("/metadata/deletionTimestamp").is_some();
+        let mut fitting: Vec<Value> = items
+            .into_iter()
+            .filter(|now| wanted(now) && !is_going(now))
+            .collect();
         fitting.small_sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
-        Ok(fitting.pop().map(|now| {
+        let named = fitting.into_iter().map(|now| {
             let name = text(&now, "/metadata/name").to_owned();
-            found(
-                Object::new(group, &version, plural, kind, &name).within(namespace),
-                now,
-            )
-        }))
+            let object = Object::new(group, &version, plural, kind, &name).within(namespace);
+            found(object, now)
+        });
+        Ok(named.collect())
     }
 
     /// Priority classes; empty when they cannot be listed. Only a priority given by class name needs them.

@@ -4,7 +4,7 @@ use engine::snapshot::Snapshot;
 use model::fleet::job::JobKey;
 use model::plan::{Intent, Plan, PlanEffect, Refusal, RefusalCode, Undo};
 
-use super::planner_context;
+use super::{groups, planner_context};
 
 /// The plan that resumes the jobs which state that `run` has suspended them.
 ///
@@ -22,6 +22,7 @@ pub fn end_holds(snapshot: &Snapshot, run: &str, jobs: &[&JobKey]) -> Result<Pla
         step.reason = format!("it states that run {run} has suspended it");
         plan.steps.push(step);
     }
+    groups::on_all(snapshot, &mut plan);
     if plan.steps.is_empty() {
         let sentence = format!("no job states that run {run} has suspended it");
         return Err(Refusal::new(RefusalCode::NotFound, sentence));

@@ -42,16 +42,16 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         now,
     );
     plan.effect = not_computed();
-    let step = match target {
+    let steps = match target {
         ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
             job(subject, now)?
         }
-        ActionTarget::Queue(found) => queue(found, &mut plan)?,
+        ActionTarget::Queue(found) => vec![queue(found, &mut plan)?],
     };
     plan.undo = Undo {
         possible: true,
-        notes: if step.side_effects.interrupts {
+        notes: if steps.iter().any(|step| step.side_effects.interrupts) {
             vec![
                 "other jobs may have its devices by then, and work since the last checkpoint is lost"
                     .to_owned(),
@@ -60,46 +60,61 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
             Vec::new()
         },
     };
-    plan.reads.extend(step.guards.iter().cloned());
-    plan.alternatives.push(back(&step, named));
-    plan.steps.push(step);
+    let reads = steps.iter().flat_map(|step| step.guards.iter().cloned());
+    plan.reads.extend(reads);
+    plan.alternatives
+        .extend(steps.first().map(|step| back(step, named)));
+    plan.steps = steps;
     Ok(plan)
 }
 
-fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
+fn job(subject: &Subject, now: Moment) -> Result<Vec<Step>, Refusal> {
+    match subject.system() {
+        System::Kueue => {
+            let made = subject.made_workloads()?;
+            let active: Vec<&FoundObject> = made.iter().filter(|one| is_active(one)).collect();
+            if active.is_empty() {
+                return Err(already(format!("{} is held already", subject.top().object)));
+            }
+            let steps = active.into_iter().map(|one| workload(subject, one, now));
+            steps.collect()
+        }
+        _ => Ok(vec![top(subject, now)?]),
+    }
+}
+
+/// Whether Kueue may admit a Workload.
+pub(super) fn is_active(workload: &FoundObject) -> bool {
+    let active = workload.now.pointer("/spec/active");
+    active.and_then(Value::as_bool) != Some(false)
+}
+
+/// The step that stops what one Workload of a job has admitted.
+fn workload(subject: &Subject, workload: &FoundObject, now: Moment) -> Result<Step, Refusal> {
+    let mut step = Step::new(
+        Verb::Suspend,
+        workload.object.clone(),
+        Mutation::WorkloadActive { value: false },
+    );
+    step.guards.push(workload.same("/spec/active"));
+    if has_condition(&workload.now, "QuotaReserved", "True") {
+        step.waits.push(after(Until::Condition {
+            name: "QuotaReserved".to_owned(),
+            status: "False".to_owned(),
+        }));
+    }
+    mutations::support(&step.object, &step.lever)?;
+    mutations::illegal(&step, &workload.now)?;
+    step.side_effects = subject.stopping(Some(workload), now);
+    step.job = Some(subject.reference_of(workload));
+    step.reason = "requested".to_owned();
+    Ok(step)
+}
+
+/// The step that stops a job by its top owner.
+fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
     let top = subject.top();
     let mut step = match subject.system() {
-        System::Kueue => {
-            let workload = subject.workload.as_ref().ok_or_else(|| {
-                let sentence = format!(
-                    "{} is managed by Kueue, which has created no Workload for it",
-                    top.object
-                );
-                Refusal::new(RefusalCode::Unknown, sentence)
-                    .instead("look at its events: its queue or its priority class may not exist")
-            })?;
-            if workload
-                .now
-                .pointer("/spec/active")
-                .and_then(Value::as_bool)
-                == Some(false)
-            {
-                return Err(already(format!("{} is held already", top.object)));
-            }
-            let mut step = Step::new(
-                Verb::Suspend,
-                workload.object.clone(),
-                Mutation::WorkloadActive { value: false },
-            );
-            step.guards.push(workload.same("/spec/active"));
-            if has_condition(&workload.now, "QuotaReserved", "True") {
-                step.waits.push(after(Until::Condition {
-                    name: "QuotaReserved".to_owned(),
-                    status: "False".to_owned(),
-                }));
-            }
-            step
-        }
         System::VolcanoJob => {
             let phase = text(&top.now, "/status/state/phase");
             if matches!(phase, "Aborting" | "Aborted") {
@@ -137,12 +152,8 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
         }
     };
     mutations::support(&step.object, &step.lever)?;
-    let on = match &subject.workload {
-        Some(workload) if step.object.is(&workload.object) => &workload.now,
-        _ => &top.now,
-    };
-    mutations::illegal(&step, on)?;
-    step.side_effects = subject.stopping(now);
+    mutations::illegal(&step, &top.now)?;
+    step.side_effects = subject.stopping(None, now);
     if matches!(step.lever, Mutation::Scale { .. }) {
         step.side_effects.notes.push(SCALED.to_owned());
     }

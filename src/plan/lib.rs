@@ -15,6 +15,7 @@ mod effect;
 mod end_holds;
 pub mod govern;
 pub mod grant;
+mod groups;
 pub mod hold;
 #[cfg(test)]
 mod laws;
@@ -37,6 +38,8 @@ mod tests_evicted;
 #[cfg(test)]
 mod tests_fleet;
 #[cfg(test)]
+mod tests_groups;
+#[cfg(test)]
 mod tests_scale;
 mod unanswered;
 mod victims;
@@ -48,9 +51,11 @@ pub use rivals::starts_without;
 pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};
 pub use victims::{leavers, leavers_of_nodes};
 
+use std::collections::BTreeSet;
+
 use engine::options;
 use engine::snapshot::{Borrow, Queue, Reclaim, Snapshot, Within, Workload};
-use model::plan::{Intent, Known, Plan, PlanEffect, Refusal, RefusalCode, SideEffects};
+use model::plan::{Intent, JobName, Known, Plan, PlanEffect, Refusal, RefusalCode, SideEffects};
 
 /// The effect of a plan that is made from objects alone, without a forecast of the fleet.
 fn not_computed() -> PlanEffect {
@@ -106,6 +111,7 @@ pub fn plan_again(
                 .instead(format!("`plan undo {run}` reads the journal")))
         }
     }?;
+    groups::on_all(snapshot, &mut plan);
     plan.revision = Some(snapshot.revision);
     plan.options = options::used(snapshot, work_of(snapshot, intent));
     if plan.reads.is_empty() {
@@ -166,6 +172,7 @@ fn tell_losses(snapshot: &Snapshot, plan: &mut Plan) {
     // A job that is not visible may be running.
     let sees_all = snapshot.not_visible.is_empty();
     let (mut any_runs, mut any_waits) = (false, false);
+    let mut told: BTreeSet<JobName> = BTreeSet::new();
     for step in &mut plan.steps {
         let effects = &mut step.side_effects;
         let Some(job) = step.job.as_ref().filter(|_| effects.interrupts) else {
@@ -189,8 +196,16 @@ fn tell_losses(snapshot: &Snapshot, plan: &mut Plan) {
             .loss
             .as_ref()
             .is_some_and(|loss| loss.device_seconds.is_some());
+        let is_first = told.insert(job.name.clone());
         if let Some(own) = own.filter(|_| !is_known) {
-            effects.loss = Some(own.loss.clone());
+            match job.devices {
+                // One of several Workloads of the job.
+                Some(part) if part < own.devices => {
+                    effects.loss = Some(own.loss.part(part, own.devices));
+                }
+                _ if is_first => effects.loss = Some(own.loss.clone()),
+                _ => {}
+            }
         }
     }
     if any_waits && !any_runs && matches!(plan.intent, Intent::Hold { .. }) {

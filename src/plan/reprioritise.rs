@@ -19,20 +19,20 @@ pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lo
 pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refusal> {
     let top = subject.top();
     let number: Option<i32> = priority.parse().ok();
-    let (found, lever) = match subject.system() {
+    let all = match subject.system() {
         System::Kueue => kueue(subject, priority, number)?,
         System::VolcanoJob => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (top, Mutation::VolcanoPriorityClass { name })
+            vec![(top, Mutation::VolcanoPriorityClass { name })]
         }
         System::VolcanoGroup => {
             let group = subject.pod_group.as_ref().unwrap_or(top);
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (group, Mutation::VolcanoPriorityClass { name })
+            vec![(group, Mutation::VolcanoPriorityClass { name })]
         }
         System::Kai => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (top, Mutation::KaiPriorityClass { name })
+            vec![(top, Mutation::KaiPriorityClass { name })]
         }
         System::Ours => {
             let Some(number) = number else {
@@ -44,7 +44,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                 key: "stokehold.dev/priority".to_owned(),
                 value: Some(number.to_string()),
             };
-            (top, lever)
+            vec![(top, lever)]
         }
         System::None => {
             let sentence = format!(
@@ -56,17 +56,34 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                 .instead("submit it to a Kueue queue, whose order can be changed"));
         }
     };
-    let mut step = Step::new(Verb::Reprioritise, found.object.clone(), lever);
-    mutations::support(&step.object, &step.lever)?;
-    if mutations::is_done(&step, Some(&found.now)) {
-        return Err(already(format!("{} has that priority already", top.object)));
+    let mut steps = Vec::new();
+    for (found, lever) in all {
+        let mut step = Step::new(Verb::Reprioritise, found.object.clone(), lever);
+        mutations::support(&step.object, &step.lever)?;
+        if mutations::is_done(&step, Some(&found.now)) {
+            continue;
+        }
+        mutations::illegal(&step, &found.now)?;
+        let fields = mutations::fields(&step);
+        step.guards
+            .extend(fields.iter().map(|path| found.same(path)));
+        step.job = Some(match step.lever {
+            Mutation::WorkloadPriority { .. } => subject.reference_of(found),
+            _ => subject.reference(),
+        });
+        step.reason = "requested".to_owned();
+        if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
+            step.side_effects.notes.push(
+                "the pods keep the priority they were created with: only Kueue's order changes"
+                    .to_owned(),
+            );
+        }
+        steps.push(step);
     }
-    mutations::illegal(&step, &found.now)?;
-    let fields = mutations::fields(&step);
-    step.guards
-        .extend(fields.iter().map(|path| found.same(path)));
-    step.job = Some(subject.reference());
-    step.reason = "requested".to_owned();
+    let Some(first) = steps.first() else {
+        return Err(already(format!("{} has that priority already", top.object)));
+    };
+    let of_kueue = matches!(first.lever, Mutation::WorkloadPriority { .. });
     let mut plan = Plan::new(
         format!("reprioritise {} to {priority}", subject.job()),
         Intent::Reprioritise {
@@ -77,11 +94,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
     );
     plan.effect = not_computed();
     plan.reasons.extend(subject.detour());
-    if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
-        step.side_effects.notes.push(
-            "the pods keep the priority they were created with: only Kueue's order changes"
-                .to_owned(),
-        );
+    if of_kueue {
         plan.warnings.push(MAY_PREEMPT.to_owned());
     }
     plan.undo = Undo {
@@ -91,8 +104,9 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                 .to_owned(),
         ],
     };
-    plan.reads.clone_from(&step.guards);
-    plan.steps.push(step);
+    let reads = steps.iter().flat_map(|step| step.guards.iter().cloned());
+    plan.reads = reads.collect();
+    plan.steps = steps;
     Ok(plan)
 }
 
@@ -100,17 +114,13 @@ fn kueue<'a>(
     subject: &'a Subject,
     priority: &str,
     number: Option<i32>,
-) -> Result<(&'a FoundObject, Mutation), Refusal> {
+) -> Result<Vec<(&'a FoundObject, Mutation)>, Refusal> {
     let top = subject.top();
     if let Some(value) = number {
-        let workload = subject.workload.as_ref().ok_or_else(|| {
-            let sentence = format!(
-                "{} is managed by Kueue, which has created no Workload for it",
-                top.object
-            );
-            Refusal::new(RefusalCode::Unknown, sentence)
-        })?;
-        return Ok((workload, Mutation::WorkloadPriority { value }));
+        let made = subject.made_workloads()?.iter();
+        return Ok(made
+            .map(|workload| (workload, Mutation::WorkloadPriority { value }))
+            .collect());
     }
     if priority.parse::<f64>().is_ok() {
         let sentence = format!(
@@ -151,7 +161,7 @@ fn kueue<'a>(
             )),
         );
     }
-    Ok((top, Mutation::KueuePriorityClass { name }))
+    Ok(vec![(top, Mutation::KueuePriorityClass { name })])
 }
 
 /// The class of this name or value.

@@ -1,7 +1,5 @@
 //! Resume: releases a job from hold so that it may run again, or a queue so that it admits again.
 
-use serde_json::Value;
-
 use cluster::mutations::{self, text};
 use model::base::Moment;
 use model::plan::{
@@ -9,7 +7,7 @@ use model::plan::{
     VolcanoAction,
 };
 
-use super::hold::{already, is_scaled};
+use super::hold::{already, is_active, is_scaled};
 use super::{ActionTarget, FoundObject, Subject, System, not_computed};
 
 /// The plan that resumes a job or queue that is on hold; `named` is the name as it was typed.
@@ -25,15 +23,16 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         now,
     );
     plan.effect = not_computed();
-    let step = match target {
+    plan.steps = match target {
         ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
             job(subject)?
         }
-        ActionTarget::Queue(found) => queue(found)?,
+        ActionTarget::Queue(found) => vec![queue(found)?],
     };
     plan.undo.possible = true;
-    plan.reads.extend(step.guards.iter().cloned());
+    let reads = plan.steps.iter().flat_map(|step| &step.guards);
+    plan.reads.extend(reads.cloned().collect::<Vec<_>>());
     plan.alternatives.push(Alternative {
         sentence: "undo it later".to_owned(),
         command: Some(format!("plan hold {named}")),
@@ -44,34 +43,40 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
             notes: vec!["work until then is lost, unless it saves a checkpoint".to_owned()],
         };
     }
-    plan.steps.push(step);
     Ok(plan)
 }
 
-fn job(subject: &Subject) -> Result<Step, Refusal> {
+fn job(subject: &Subject) -> Result<Vec<Step>, Refusal> {
+    if subject.system() != System::Kueue {
+        return Ok(vec![top(subject)?]);
+    }
+    let made = subject.made_workloads()?;
+    let held: Vec<&FoundObject> = made.iter().filter(|one| !is_active(one)).collect();
+    if held.is_empty() {
+        let not_held = already(format!("{} is not held", subject.top().object));
+        return Err(not_held.instead("look at why it waits: `explain job`"));
+    }
+    let steps = held.into_iter().map(|one| workload(subject, one));
+    steps.collect()
+}
+
+/// The step that lets Kueue admit one Workload of a job again.
+fn workload(subject: &Subject, workload: &FoundObject) -> Result<Step, Refusal> {
+    let lever = Mutation::WorkloadActive { value: true };
+    let mut step = Step::new(Verb::Resume, workload.object.clone(), lever);
+    step.guards.push(workload.same("/spec/active"));
+    mutations::support(&step.object, &step.lever)?;
+    mutations::illegal(&step, &workload.now)?;
+    step.job = Some(subject.reference_of(workload));
+    step.reason = "requested".to_owned();
+    Ok(step)
+}
+
+/// The step that resumes a job by its top owner.
+fn top(subject: &Subject) -> Result<Step, Refusal> {
     let top = subject.top();
     let not_held = || already(format!("{} is not held", top.object));
     let (mut step, on) = match subject.system() {
-        System::Kueue => {
-            let workload = subject.workload.as_ref().ok_or_else(|| {
-                let sentence = format!(
-                    "{} is managed by Kueue, which has created no Workload for it",
-                    top.object
-                );
-                Refusal::new(RefusalCode::Unknown, sentence)
-            })?;
-            let active = workload
-                .now
-                .pointer("/spec/active")
-                .and_then(Value::as_bool);
-            if active != Some(false) {
-                return Err(not_held().instead("look at why it waits: `explain job`"));
-            }
-            let lever = Mutation::WorkloadActive { value: true };
-            let mut step = Step::new(Verb::Resume, workload.object.clone(), lever);
-            step.guards.push(workload.same("/spec/active"));
-            (step, &workload.now)
-        }
         System::VolcanoJob => {
             if !matches!(
                 text(&top.now, "/status/state/phase"),

@@ -12,7 +12,7 @@ use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name, Names, ObjectKey, Rate};
 use model::fleet::job::JobKey;
 use model::fleet::observe::{Observation, Table};
-use model::fleet::scaling::PodScaler;
+use model::fleet::scaling::{PodScaler, ScaledObject, Scaling};
 use model::plan::{
     Budgets, Intent, JobName, Mutation, Object, Plan, PlanEffect, Refusal, RefusalCode,
     SideEffects, StartChange, Step, Verb,
@@ -28,14 +28,48 @@ const MOST: u32 = 200;
 /// Most nodes that are named.
 const NAMED: usize = 4;
 
-/// The plan that sets the number of replicas of a freshly read object; `scalers` are the HorizontalPodAutoscalers of its
-/// namespace.
+/// What sets the replicas of objects.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Autoscalers {
+    /// HorizontalPodAutoscalers.
+    pub pods: Vec<PodScaler>,
+    /// KEDA ScaledObjects.
+    pub keda: Vec<ScaledObject>,
+}
+
+impl Autoscalers {
+    fn of(scaling: &Scaling) -> Self {
+        Self {
+            pods: scaling
+                .pod_scalers
+                .iter()
+                .map(|one| (**one).clone())
+                .collect(),
+            keda: scaling
+                .scaled_objects
+                .iter()
+                .map(|one| (**one).clone())
+                .collect(),
+        }
+    }
+
+    /// The ScaledObject that sets an object's replicas; none while it is paused.
+    fn keda_of(&self, object: &Object) -> Option<&ScaledObject> {
+        self.keda.iter().find(|it| {
+            let (kind, name) = &it.target;
+            let same = it.key.namespace == object.namespace && *name == object.name;
+            same && *kind == object.kind && !it.paused
+        })
+    }
+}
+
+/// The plan that sets the number of replicas of a freshly read object; `scalers` are those of its namespace.
 ///
 /// # Errors
 /// Its kind has no replicas, an autoscaler owns the number, or it has that many already.
 pub fn plan(
     subject: &Subject,
-    scalers: &[PodScaler],
+    scalers: &Autoscalers,
     replicas: u32,
     now: Moment,
 ) -> Result<Plan, Refusal> {
@@ -44,8 +78,9 @@ pub fn plan(
     mutations::illegal(&step, &top.now)?;
     let was = top.now.pointer("/spec/replicas").and_then(Value::as_u64);
     let was = was.map_or(1, |was| u32::try_from(was).unwrap_or(u32::MAX));
-    let owner = owner(&top.object, scalers);
+    let owner = owner(&top.object, &scalers.pods);
     owned(&top.object, owner, was, replicas)?;
+    put_back(&top.object, scalers.keda_of(&top.object), was, replicas)?;
     if mutations::is_done(&step, Some(&top.now)) {
         return Err(already(format!(
             "{} has {} already",
@@ -270,22 +305,46 @@ fn owned(
     )))
 }
 
+/// Refuses where KEDA would put the number back: at 0 replicas the HorizontalPodAutoscaler is off, and KEDA itself scales between 0
+/// and the minimum, by whether a trigger is active (`pkg/scaling/executor/scale_scaledobjects.go` of KEDA 2.21).
+fn put_back(
+    object: &Object,
+    keda: Option<&ScaledObject>,
+    was: u32,
+    replicas: u32,
+) -> Result<(), Refusal> {
+    let Some(keda) = keda.filter(|_| was == 0 && replicas > 0) else {
+        return Ok(());
+    };
+    let ObjectKey { namespace, name } = &keda.key;
+    let why = match keda.active {
+        Some(true) => "while a trigger is active",
+        Some(false) if keda.min > 0 => "to its minimum, as no trigger is active",
+        Some(false) => "to 0 after its cooldown, as no trigger is active",
+        None => "by its triggers",
+    };
+    let sentence = format!(
+        "ScaledObject {} sets the replicas of {object} and would put them back {why}",
+        keda.key
+    );
+    Err(Refusal::new(RefusalCode::OwnedByAnother, sentence).instead(format!(
+        "pause it at that number: kubectl -n {namespace} annotate scaledobject {name} autoscaling.keda.sh/paused-replicas={replicas}"
+    )))
+}
+
 /// Checks that no autoscaler of the fleet owns the number that an intent sets; passes for any other intent.
 ///
 /// # Errors
 /// Names the autoscaler, and what to do instead.
-pub fn check_owner<'s>(
-    snapshot: &Snapshot,
-    intent: &Intent,
-    scalers: impl IntoIterator<Item = &'s PodScaler>,
-) -> Result<(), Refusal> {
+pub fn check_owner(snapshot: &Snapshot, intent: &Intent, scaling: &Scaling) -> Result<(), Refusal> {
     let Intent::Scale { target, replicas } = intent else {
         return Ok(());
     };
     let model = &snapshot.workloads[find(snapshot, target)?];
     let object = planner_context::top(model)?;
-    let scalers: Vec<PodScaler> = scalers.into_iter().cloned().collect();
-    owned(&object, owner(&object, &scalers), size(model), *replicas)
+    let (scalers, was) = (Autoscalers::of(scaling), size(model));
+    owned(&object, owner(&object, &scalers.pods), was, *replicas)?;
+    put_back(&object, scalers.keda_of(&object), was, *replicas)
 }
 
 fn taken_over(scaler: &PodScaler, replicas: u32) -> String {

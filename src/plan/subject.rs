@@ -8,7 +8,9 @@ use cluster::mutations::{CHECKPOINT, entry, has_condition, text};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::govern::{KUEUE_QUEUE, QUEUE};
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
-use model::plan::{Budgets, Fact, JobName, JobRef, Loss, Object, SideEffects, Test};
+use model::plan::{
+    Budgets, Fact, JobName, JobRef, Loss, Object, Refusal, RefusalCode, SideEffects, Test,
+};
 
 /// An object as it was read.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,8 +35,8 @@ pub struct SubjectPriorityClass {
 pub struct Subject {
     /// The named object, then its owners up to the top one. Never empty.
     pub chain: Vec<FoundObject>,
-    /// Its Kueue Workload.
-    pub workload: Option<FoundObject>,
+    /// Its Kueue Workloads that have not ended, by name; the newest one where all have. A LeaderWorkerSet has one for each group.
+    pub workloads: Vec<FoundObject>,
     /// Its Volcano PodGroup.
     pub pod_group: Option<FoundObject>,
     /// The cluster's PriorityClasses, followed by Kueue's WorkloadPriorityClasses.
@@ -103,6 +105,24 @@ impl Subject {
         self.chain.first().expect("a subject has an object")
     }
 
+    /// Its Workloads.
+    ///
+    /// # Errors
+    /// Kueue has created none.
+    pub fn made_workloads(&self) -> Result<&[FoundObject], Refusal> {
+        match self.workloads.as_slice() {
+            [] => {
+                let sentence = format!(
+                    "{} is managed by Kueue, which has created no Workload for it",
+                    self.top().object
+                );
+                Err(Refusal::new(RefusalCode::Unknown, sentence)
+                    .instead("look at its events: its queue or its priority class may not exist"))
+            }
+            all => Ok(all),
+        }
+    }
+
     /// `NAMESPACE/NAME` of the top owner.
     pub fn job(&self) -> JobName {
         let object = &self.top().object;
@@ -122,7 +142,7 @@ impl Subject {
     pub fn system(&self) -> System {
         let top = self.top();
         let label = |key: &str| entry(&top.now, "labels", key).is_some_and(|v| !v.is_empty());
-        if self.workload.is_some() || label(KUEUE_QUEUE) {
+        if !self.workloads.is_empty() || label(KUEUE_QUEUE) {
             return System::Kueue;
         }
         if &*top.object.place.group == "batch.volcano.sh" {
@@ -164,25 +184,69 @@ impl Subject {
     /// A step's reference to the job.
     pub fn reference(&self) -> JobRef {
         let seen = self.seen();
-        let sets = self.workload.as_ref().and_then(|workload| {
-            let sets = workload.now.pointer("/spec/podSets")?.as_array()?;
-            let counts = sets
-                .iter()
-                .map(|set| set.get("count").and_then(Value::as_u64).unwrap_or(1));
-            u32::try_from(counts.sum::<u64>()).ok()
-        });
-        let gang = sets.or(seen.as_ref().and_then(|seen| seen.gang_min));
+        let parts: Vec<JobRef> = self.workloads.iter().map(|one| self.part(one)).collect();
+        let sum = |of: fn(&JobRef) -> Option<u32>| {
+            let all = parts.iter().map(of);
+            let all: Option<u32> = all.sum();
+            all.filter(|_| !parts.is_empty())
+        };
+        let gang = match parts.as_slice() {
+            // (Each Workload of several starts by itself.)
+            [_, _, ..] => None,
+            _ => sum(|part| part.gang).or(seen.as_ref().and_then(|seen| seen.gang_min)),
+        };
         JobRef {
             name: self.job(),
-            devices: seen.map(|seen| seen.total.device_count()),
+            devices: seen
+                .map(|seen| seen.total.device_count())
+                .or_else(|| sum(|part| part.devices)),
             gang: gang.filter(|size| *size > 1),
+        }
+    }
+
+    /// The reference to what one Workload of the job asks for.
+    fn part(&self, workload: &FoundObject) -> JobRef {
+        let seen = cluster::seen(Table::KueueWorkloads, &workload.now, &mut Names::default());
+        let sets = match &seen {
+            Some(Observation::Group(seen)) => &*seen.pod_sets,
+            _ => &[],
+        };
+        let devices = sets
+            .iter()
+            .map(|set| set.count.saturating_mul(set.request.device_count()))
+            .fold(0, u32::saturating_add);
+        let all = workload.now.pointer("/spec/podSets");
+        let gang = all.and_then(Value::as_array).and_then(|sets| {
+            let counts = sets.iter().map(|set| set.get("count"));
+            let counts = counts.map(|count| count.and_then(Value::as_u64).unwrap_or(1));
+            u32::try_from(counts.sum::<u64>()).ok()
+        });
+        JobRef {
+            name: self.job(),
+            devices: (!sets.is_empty()).then_some(devices),
+            gang,
+        }
+    }
+
+    /// The reference of a step on one of several Workloads: what that one asks for.
+    pub fn reference_of(&self, workload: &FoundObject) -> JobRef {
+        match self.workloads.as_slice() {
+            [_, _, ..] => {
+                let part = self.part(workload);
+                JobRef {
+                    gang: part.gang.filter(|size| *size > 1),
+                    ..part
+                }
+            }
+            _ => self.reference(),
         }
     }
 
     /// Whether it has running pods, by its status.
     pub fn is_running(&self) -> bool {
-        if let Some(workload) = &self.workload {
-            return has_condition(&workload.now, "QuotaReserved", "True");
+        if !self.workloads.is_empty() {
+            let mut all = self.workloads.iter();
+            return all.any(|one| has_condition(&one.now, "QuotaReserved", "True"));
         }
         let now = &self.top().now;
         let suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
@@ -191,13 +255,17 @@ impl Subject {
         !suspended
     }
 
-    /// Side effects of stopping it.
-    pub fn stopping(&self, now: Moment) -> SideEffects {
-        if !self.is_running() {
+    /// Side effects of stopping it, or one of its Workloads.
+    pub fn stopping(&self, workload: Option<&FoundObject>, now: Moment) -> SideEffects {
+        let runs = match workload {
+            Some(workload) => has_condition(&workload.now, "QuotaReserved", "True"),
+            None => self.is_running(),
+        };
+        if !runs {
             return SideEffects::default();
         }
         let top = &self.top().now;
-        let reference = self.reference();
+        let reference = workload.map_or_else(|| self.reference(), |one| self.reference_of(one));
         let started = Moment::parse(text(top, "/status/startTime"));
         let saved = entry(top, "annotations", CHECKPOINT).and_then(Moment::parse);
         let since = saved.max(started);

@@ -37,7 +37,7 @@ pub(super) fn found(
 pub(super) fn subject(top: FoundObject) -> Subject {
     Subject {
         chain: vec![top],
-        workload: None,
+        workloads: Vec::new(),
         pod_group: None,
         classes: vec![SubjectPriorityClass {
             name: "high".into(),
@@ -62,7 +62,7 @@ fn under_kueue(active: bool, reserved: &str) -> Subject {
     let mut top = job(json!({"suspend": false}));
     top.now["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "q"});
     let mut subject = subject(top);
-    subject.workload = Some(found(
+    subject.workloads.push(found(
         "kueue.x-k8s.io",
         "workloads",
         "Workload",
@@ -157,7 +157,7 @@ fn a_workload_with_replicas_is_put_on_hold_by_scaling_to_zero() {
 fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
     let running = under_kueue(true, "True");
     let plan = hold::plan(&target(&running), "nlp/train", now()).expect("can be held");
-    sound(&plan, &running.workload.as_ref().expect("has one").now);
+    sound(&plan, &running.workloads[0].now);
     let step = &plan.steps[0];
     assert_eq!(step.lever, Mutation::WorkloadActive { value: false });
     assert_eq!(step.waits.len(), 1, "until its quota is free");
@@ -174,9 +174,75 @@ fn a_job_under_kueue_is_put_on_hold_through_its_workload() {
         Mutation::WorkloadActive { value: true }
     );
     let mut unmade = under_kueue(true, "True");
-    unmade.workload = None;
+    unmade.workloads.clear();
     let refused = hold::plan(&target(&unmade), "nlp/train", now()).expect_err("no Workload");
     assert_eq!(refused.code, RefusalCode::Unknown);
+}
+
+/// A LeaderWorkerSet under Kueue, with a Workload for each of its groups.
+fn in_groups(groups: &[(bool, &str)]) -> Subject {
+    let mut subject = under_kueue(true, "True");
+    subject.chain[0].object = Object::new(
+        "leaderworkerset.x-k8s.io",
+        "v1",
+        "leaderworkersets",
+        "LeaderWorkerSet",
+        "serve",
+    )
+    .within("nlp");
+    subject.workloads.clear();
+    let template = json!({"spec": {"containers": [{"name": "main", "resources": {
+        "requests": {"nvidia.com/gpu": "8"}}}]}});
+    for (at, (active, reserved)) in groups.iter().enumerate() {
+        let mut workload = under_kueue(*active, reserved).workloads.remove(0);
+        let name = format!("leaderworkerset-serve-{at}");
+        workload.object.name = name.as_str().into();
+        workload.now["metadata"]["name"] = json!(name);
+        workload.now["spec"]["podSets"] =
+            json!([{"name": "main", "count": 2, "template": template}]);
+        subject.workloads.push(workload);
+    }
+    subject
+}
+
+#[test]
+fn all_groups_of_a_job_are_acted_on_each_by_its_own_workload() {
+    let names = |plan: &model::plan::Plan| -> Vec<String> {
+        let steps = plan.steps.iter();
+        steps.map(|step| step.object.name.to_string()).collect()
+    };
+    let subject = in_groups(&[(true, "True"), (true, "True"), (true, "False")]);
+    let plan = hold::plan(&target(&subject), "nlp/serve", now()).expect("can be held");
+    plan.validate().expect("is well formed");
+    let all: Vec<String> = (0..3)
+        .map(|at| format!("leaderworkerset-serve-{at}"))
+        .collect();
+    assert_eq!(names(&plan), all);
+    let devices = |plan: &model::plan::Plan| -> Vec<Option<u32>> {
+        let jobs = plan.steps.iter().filter_map(|step| step.job.as_ref());
+        jobs.map(|job| job.devices).collect()
+    };
+    assert_eq!(devices(&plan), [Some(16); 3], "each what its group has");
+    let stops: Vec<bool> = plan
+        .steps
+        .iter()
+        .map(|step| step.side_effects.interrupts && !step.waits.is_empty())
+        .collect();
+    assert_eq!(stops, [true, true, false], "the last one has nothing");
+    assert_eq!(plan.reads.len(), 3);
+
+    let half = in_groups(&[(false, "False"), (true, "True")]);
+    let plan = hold::plan(&target(&half), "nlp/serve", now()).expect("one goes on");
+    assert_eq!(names(&plan), ["leaderworkerset-serve-1"]);
+    let plan = resume::plan(&target(&half), "nlp/serve", now()).expect("one is held");
+    assert_eq!(names(&plan), ["leaderworkerset-serve-0"]);
+    let held = in_groups(&[(false, "False"), (false, "False")]);
+    let again = hold::plan(&target(&held), "nlp/serve", now()).expect_err("all are held");
+    assert_eq!(again.code, RefusalCode::AlreadySo);
+    let plan = resume::plan(&target(&held), "nlp/serve", now()).expect("can go on");
+    assert_eq!(plan.steps.len(), 2);
+    let plan = reprioritise::plan(&subject, "99", now()).expect("by number");
+    assert_eq!(names(&plan), all);
 }
 
 #[test]
@@ -253,7 +319,7 @@ fn queues_are_put_on_hold_by_the_means_of_their_system() {
 fn priorities_go_where_each_system_reads_them() {
     let kueue = under_kueue(true, "True");
     let plan = reprioritise::plan(&kueue, "99", now()).expect("by number");
-    sound(&plan, &kueue.workload.as_ref().expect("has one").now);
+    sound(&plan, &kueue.workloads[0].now);
     assert_eq!(
         plan.steps[0].lever,
         Mutation::WorkloadPriority { value: 99 }

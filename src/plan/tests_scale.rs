@@ -5,9 +5,10 @@ use serde_json::json;
 use cluster::mutations::{self, Inverse, Mark};
 use engine::snapshot::Snapshot;
 use model::base::{Moment, Name, ObjectKey};
-use model::fleet::scaling::PodScaler;
+use model::fleet::scaling::{PodScaler, Scaling};
 use model::plan::{Intent, Mutation, Plan, PlanEffect, RefusalCode, Verb};
 
+use super::scale::Autoscalers;
 use super::tests::{found, subject};
 use super::tests_fleet::{ask, fleet, forecast, node, planned, work};
 use super::words::{self, ParseError};
@@ -60,7 +61,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
         ),
     ] {
         let subject = with_replicas(what, Some(3));
-        let up = scale::plan(&subject, &[], 5, now()).expect("a plan");
+        let up = scale::plan(&subject, &Autoscalers::default(), 5, now()).expect("a plan");
         up.validate().expect("is well formed");
         let step = &up.steps[0];
         assert_eq!(step.verb, Verb::Scale);
@@ -86,18 +87,19 @@ fn an_object_gets_its_number_and_its_old_one_back() {
             panic!("can be taken back")
         };
         assert_eq!(back.lever, Mutation::Scale { replicas: 3 });
-        let down = scale::plan(&subject, &[], 1, now()).expect("a plan");
+        let down = scale::plan(&subject, &Autoscalers::default(), 1, now()).expect("a plan");
         assert!(down.steps[0].side_effects.interrupts && down.is_grave());
         assert!(down.reasons[0].contains(&format!("{devices} devices become free")));
-        let same = scale::plan(&subject, &[], 3, now()).expect_err("it has them");
+        let same =
+            scale::plan(&subject, &Autoscalers::default(), 3, now()).expect_err("it has them");
         assert_eq!(same.code, RefusalCode::AlreadySo);
     }
     // An absent number means 1.
     let silent = with_replicas(DEPLOYMENT, None);
-    let same = scale::plan(&silent, &[], 1, now()).expect_err("it has one");
+    let same = scale::plan(&silent, &Autoscalers::default(), 1, now()).expect_err("it has one");
     assert_eq!(same.code, RefusalCode::AlreadySo);
     let job = subject(found("batch", "jobs", "Job", true, json!({"spec": {}})));
-    let refused = scale::plan(&job, &[], 2, now()).expect_err("no replicas");
+    let refused = scale::plan(&job, &Autoscalers::default(), 2, now()).expect_err("no replicas");
     assert_eq!(refused.code, RefusalCode::Unsupported);
     assert!(refused.instead[0].contains("Deployment"), "{refused}");
 }
@@ -106,7 +108,7 @@ fn an_object_gets_its_number_and_its_old_one_back() {
 fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
     let subject = with_replicas(DEPLOYMENT, Some(3));
     let refuse = |replicas: u32| {
-        let scalers = [autoscaler("Deployment")];
+        let scalers = hpas(&[autoscaler("Deployment")]);
         scale::plan(&subject, &scalers, replicas, now()).expect_err("it is owned")
     };
     for (replicas, bounds) in [
@@ -125,19 +127,51 @@ fn what_an_autoscaler_owns_is_refused_with_its_name_and_bounds() {
     }
     let mut made = autoscaler("Deployment");
     made.key = ObjectKey::new("nlp", "keda-hpa-queue");
-    let refusal = scale::plan(&subject, &[made], 8, now()).expect_err("it is owned");
+    let refusal = scale::plan(&subject, &hpas(&[made]), 8, now()).expect_err("it is owned");
     let bounds = "patch --type=merge scaledobject queue -p '{\"spec\":{\"minReplicaCount\":8,\"maxReplicaCount\":8}}'";
     assert!(refusal.instead[0].contains(bounds), "{refusal}");
     assert!(refuse(0).instead[0].contains("plan hold nlp/train"));
     // An autoscaler of another kind or namespace does not count.
     let mut others = [autoscaler("StatefulSet"), autoscaler("Deployment")];
     others[1].key.namespace = Name::new("other");
-    scale::plan(&subject, &others, 5, now()).expect("nobody owns it");
+    scale::plan(&subject, &hpas(&others), 5, now()).expect("nobody owns it");
     // At 0 replicas an autoscaler is off and does not scale up.
     let off = with_replicas(DEPLOYMENT, Some(0));
-    let scalers = [autoscaler("Deployment")];
+    let mut scalers = hpas(&[autoscaler("Deployment")]);
     let plan = scale::plan(&off, &scalers, 2, now()).expect("a plan");
     assert!(plan.warnings[0].contains("takes over"), "{plan:?}");
+    // KEDA scales between 0 and the minimum by itself.
+    let mut names = model::base::Names::default();
+    let seen = cluster::seen(
+        model::fleet::observe::Table::ScaledObjects,
+        &json!({
+            "metadata": {"namespace": "nlp", "name": "by-queue"},
+            "spec": {"scaleTargetRef": {"name": "train"}, "minReplicaCount": 0},
+            "status": {"conditions": [{"type": "Active", "status": "False"}]},
+        }),
+        &mut names,
+    );
+    let Some(model::fleet::observe::Observation::ScaledObject(keda)) = seen else {
+        panic!("{seen:?}");
+    };
+    scalers.keda = vec![*keda];
+    let refusal = scale::plan(&off, &scalers, 2, now()).expect_err("it is put back");
+    assert_eq!(refusal.code, RefusalCode::OwnedByAnother);
+    let said = "ScaledObject nlp/by-queue sets the replicas of Deployment nlp/train and would put them back to 0 after its cooldown";
+    assert!(refusal.sentence.starts_with(said), "{refusal}");
+    assert!(
+        refusal.instead[0].ends_with("by-queue autoscaling.keda.sh/paused-replicas=2"),
+        "{refusal}"
+    );
+    scalers.keda[0].paused = true;
+    scale::plan(&off, &scalers, 2, now()).expect("it is paused");
+}
+
+fn hpas(all: &[PodScaler]) -> Autoscalers {
+    Autoscalers {
+        pods: all.to_vec(),
+        keda: Vec::new(),
+    }
 }
 
 /// A Deployment of two pods on `a`, and a job that waits for six devices.
@@ -264,7 +298,7 @@ fn a_group_comes_and_goes_as_a_whole() {
 #[test]
 fn a_plan_for_an_object_contains_the_fleet_forecast() {
     let subject = with_replicas(DEPLOYMENT, Some(2));
-    let mut plan = scale::plan(&subject, &[], 3, now()).expect("a plan");
+    let mut plan = scale::plan(&subject, &Autoscalers::default(), 3, now()).expect("a plan");
     let mut snapshot = serving("Deployment");
     foretell(&snapshot, &mut plan);
     assert!(
@@ -280,8 +314,11 @@ fn a_plan_for_an_object_contains_the_fleet_forecast() {
         replicas: 3,
     };
     assert_eq!(plan.intent, intent);
-    let scalers = [autoscaler("Deployment")];
-    let refused = scale::check_owner(&snapshot, &intent, &scalers).expect_err("it is owned");
+    let scaling = Scaling {
+        pod_scalers: [std::sync::Arc::new(autoscaler("Deployment"))].into(),
+        ..Scaling::default()
+    };
+    let refused = scale::check_owner(&snapshot, &intent, &scaling).expect_err("it is owned");
     assert_eq!(refused.code, RefusalCode::OwnedByAnother);
 }
 

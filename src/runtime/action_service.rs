@@ -18,6 +18,7 @@ use exec::{
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Intent, Known, Plan, Refusal, RefusalCode};
 use plan::grant::{Approved, Confirmation, Denied, Grant};
+use plan::scale::Autoscalers;
 use plan::{self, ActionTarget, Author, hold, reprioritise, resume, scale};
 use settings::Settings;
 use sim;
@@ -365,15 +366,16 @@ impl ActionService {
         let looker = Looker::new(self.connection.client.clone(), own);
         let subject = looker.job(name).await?;
         let of = subject.top().object.namespace.clone();
-        let (scalers, unseen) = match looker.pod_scalers(&of).await {
+        let (scalers, unseen) = match looker.autoscalers(&of).await {
             Ok(scalers) => (scalers, None),
-            Err(Unseen::Failed(failure)) => (Vec::new(), Some(failure.message)),
+            Err(Unseen::Failed(failure)) => (Autoscalers::default(), Some(failure.message)),
             Err(refused) => return Err(refused),
         };
         let mut plan = scale::plan(&subject, &scalers, replicas, self.now())?;
-        plan.warnings.extend(unseen.map(|why| {
-            format!("whether a HorizontalPodAutoscaler sets its replicas is not known: {why}")
-        }));
+        plan.warnings.extend(
+            unseen
+                .map(|why| format!("whether an autoscaler sets its replicas is not known: {why}")),
+        );
         Ok(plan)
     }
 

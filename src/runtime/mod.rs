@@ -24,7 +24,7 @@ mod open_runs;
 pub mod own_runs;
 pub mod past;
 pub mod past_plans;
-pub mod picture_plans;
+mod picture_plans;
 pub mod playback;
 pub mod port_forward;
 pub mod reading;

@@ -4,7 +4,6 @@ use engine::live;
 use exec::blocking;
 use exec::look::Unseen;
 use model::fleet::job::JobKey;
-use model::fleet::scaling::PodScaler;
 use model::plan::{Intent, Known, Plan, Refusal};
 use plan::{Author, scale};
 use table::Facts;
@@ -23,18 +22,12 @@ pub(super) fn plan_on(
 ) -> Result<Plan, Unseen> {
     let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
     let fleet = live::snapshot(&facts.fleet, &facts.spend_rates);
-    scale::check_owner(&fleet, intent, pod_scalers(facts))?;
+    scale::check_owner(&fleet, intent, &facts.fleet.scaling)?;
     let mut plan = plan::plan_again(&fleet, intent, author, known)?;
     plan.warnings.extend(gaps);
     let faulty = opens_faulty(&facts.fleet.findings, &plan);
     plan.warnings.extend(faulty);
     Ok(plan)
-}
-
-/// The HorizontalPodAutoscalers of the fleet.
-pub fn pod_scalers(facts: &Facts) -> impl Iterator<Item = &PodScaler> {
-    let all = facts.fleet.scaling.pod_scalers.iter();
-    all.map(|scaler| &**scaler)
 }
 
 /// The plan that resumes what a run holds, by what the jobs state; `None` where none states it.

@@ -391,6 +391,8 @@ fn in_short(reason: &str) -> Option<String> {
     }
     let (head, rest) = reason.split_once(" nodes are available: ")?;
     let nodes: u64 = head.strip_prefix("0/")?.parse().ok()?;
+    // What follows the sentence is of the plugins that look for a way out: of preemption, in 1.36 of claims, too.
+    let rest = rest.split(". ").next().unwrap_or(rest);
     let rest = rest.split(" preemption: ").next().unwrap_or(rest);
     let clauses = rest.trim_end().trim_end_matches('.').split(", ");
     let counts = clauses.filter_map(|clause| {
@@ -505,6 +507,12 @@ mod tests {
         assert_eq!(
             plain(raw),
             "unschedulable: Insufficient nvidia.com/gpu, cpu; 32 of 497 nodes eligible"
+        );
+        // What kube-scheduler 1.36 adds of claims.
+        let raw = "0/24 nodes are available: 24 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/24 nodes are available: 24 No preemption victims found for incoming pods.";
+        assert_eq!(
+            plain(raw),
+            "unschedulable: Insufficient nvidia.com/gpu; 24 of 24 nodes eligible"
         );
         let raw = "0/4 nodes are available: 3 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable.";
         assert_eq!(

@@ -80,7 +80,7 @@ async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     assert_eq!(end.expect("runs"), RunEnd::Done);
     let held = look(&road, &running).await;
     assert!(!subject(&held).is_running(), "its quota is free");
-    let workload = subject(&held).workload.as_ref().expect("has one");
+    let workload = &subject(&held).workloads[0];
     assert_eq!(workload.now["spec"]["active"], false);
     // Undo restores every field that was written.
     let past = operator.runs().into_iter().find(|known| known.name == run);
@@ -89,7 +89,7 @@ async fn a_job_under_kueue_is_put_on_hold_undone_and_reprioritised() {
     assert_eq!(end.expect("runs"), RunEnd::Done);
     let after = look(&road, &running).await;
     let spec = |target: &ActionTarget| {
-        let workload = subject(target).workload.as_ref().expect("has one");
+        let workload = &subject(target).workloads[0];
         workload.now["spec"].clone()
     };
     assert_eq!(spec(&after), spec(&before));
@@ -164,6 +164,9 @@ async fn checks_list_what_would_fail_and_what_rbac_hides() {
     let mut late = plan.clone();
     late.steps[0].object.name = Name::new("no-such-workload");
     let failed = checks(&late, &connection(&road).client, Some(&probe)).await;
+    assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
+    // Who may only read is told as well.
+    let failed = checks(&late, &connection(&road).client, None).await;
     assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
     // Many are tried side by side; what is told is the first step that fails.
     let mut many = plan.clone();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use model::base::Name;
 use model::fleet::finding::Severity;
+use model::fleet::job::JobKey;
 use model::fleet::run_hold::{OpenRun, RunHold};
 
 use crate::checks::Watch;
@@ -50,7 +51,7 @@ fn a_hold_that_should_have_ended_is_found_wherever_the_run_was_carried_out() {
     );
 }
 
-/// What a job states is the truth; of runs that state nothing, the latest has suspended it.
+/// What a job states is the truth; of a job that can state nothing, the latest run has suspended it.
 #[test]
 fn a_job_is_held_by_the_run_that_it_states() {
     let run = |name: &str, minute: u64| OpenRun {
@@ -60,12 +61,19 @@ fn a_job_is_held_by_the_run_that_it_states() {
     };
     let runs = [run("r0", 1), run("r1", 2), run("r2", 3)];
     let job = held(Some(start()));
-    let by = |stated: Option<&RunHold>| {
-        let run = OpenRun::holder(&runs, &job.id.key, stated);
+    let by_kind = |kind: &str, stated: Option<&RunHold>| {
+        let id = JobKey {
+            kind: Name::new(kind),
+            ..job.id.clone()
+        };
+        let run = OpenRun::holder(&runs, &id, stated);
         run.map(|run| run.run.to_string())
     };
+    let by = |stated: Option<&RunHold>| by_kind("Job", stated);
     assert_eq!(by(job.held.as_deref()).as_deref(), Some("r1"));
-    assert_eq!(by(None).as_deref(), Some("r2"));
+    assert_eq!(by(None), None, "somebody else has suspended it since");
+    let by_commands = by_kind("VolcanoJob", None);
+    assert_eq!(by_commands.as_deref(), Some("r2"), "it can state nothing");
     let elsewhere = RunHold {
         run: Name::new("r9"),
         ..(**job.held.as_ref().unwrap()).clone()

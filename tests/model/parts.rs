@@ -68,6 +68,10 @@ pub fn held(until: Option<Moment>) -> Job {
         kind: Name::new("Job"),
     });
     job.state = JobState::Suspended;
+    if until.is_none() {
+        // It can state nothing.
+        job.id.kind = Name::new("VolcanoJob");
+    }
     job.held = until.map(|until| {
         Arc::new(RunHold {
             run: Name::new("r1"),

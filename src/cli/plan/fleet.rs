@@ -7,7 +7,6 @@ use crate::cli::out;
 use crate::cli::setup::{self, Situation};
 use crate::runtime::aftermath::FleetLook;
 use crate::runtime::past_plans::plannable;
-use crate::runtime::picture_plans::pod_scalers;
 use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
@@ -106,7 +105,7 @@ impl Seen {
         author: &Author,
         known: &Known,
     ) -> Result<Plan, Refusal> {
-        plan::scale::check_owner(&self.snapshot, intent, pod_scalers(&self.facts))?;
+        plan::scale::check_owner(&self.snapshot, intent, &self.facts.fleet.scaling)?;
         let mut plan = plan::plan_again(&self.snapshot, intent, author, known)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         self.warn(&mut plan);

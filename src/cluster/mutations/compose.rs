@@ -183,9 +183,7 @@ impl PatchDraft<'_> {
             None => self.remove(&path),
         }
     }
-}
 
-impl PatchDraft<'_> {
     /// States who holds the object, or that nobody does.
     fn hold(&mut self, hold: Option<&RunHold>) {
         self.entry("annotations", HELD, hold.map(RunHold::text).as_deref());

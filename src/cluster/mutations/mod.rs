@@ -20,7 +20,9 @@ pub use govern::{
     GovernSeen, GovernWrite, NodeRule, govern_call, is_governed_so, is_other_scheduler, may_govern,
 };
 pub use rights::{GOVERN, OPERATOR, Right, rights, writes};
-pub use support::{has_ended, illegal, is_own_controller, supports as support};
+pub use support::{
+    depends_on_the_object, has_ended, illegal, is_own_controller, supports as support,
+};
 pub use undo::{Inverse, fields, inverse};
 
 use serde_json::Value;

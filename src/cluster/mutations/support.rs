@@ -178,6 +178,15 @@ pub fn has_ended(object: &Value) -> bool {
         )
 }
 
+/// Whether [`illegal`] may refuse a lever for what only the object itself states. (Of pods and nodes the picture of the fleet shows
+/// it.)
+pub const fn depends_on_the_object(lever: &Mutation) -> bool {
+    !matches!(
+        lever,
+        Mutation::Evict { .. } | Mutation::Cordon { .. } | Mutation::Uncordon
+    )
+}
+
 /// Whether the object as it was just read is in a state from which the lever leads nowhere, or only back.
 ///
 /// # Errors
@@ -312,7 +321,7 @@ pub(super) fn unsuspendable_ray(it: &Object, now: &Value) -> Option<Refusal> {
             format!(
                 "{it} has shutdownAfterJobFinishes = false, and such a RayJob cannot be suspended"
             ),
-            "suspend its RayCluster",
+            "set its shutdownAfterJobFinishes to true first: its RayCluster is then deleted when the job ends",
         )
     };
     Some(Refusal::new(RefusalCode::IllegalState, sentence).instead(instead))

@@ -8,6 +8,7 @@ use crate::painter::Painter;
 use crate::text::{self, counted};
 use crate::theme::Role;
 use crate::widget::panel::{centred, popup};
+use table::actions::RunState;
 use table::text::with_hours;
 
 use super::Verdict;
@@ -53,12 +54,16 @@ pub(super) fn paragraphs(app: &App, run: &str) -> Vec<(String, Role)> {
         let words = format!("{} {be} suspended{end}.", counted(suspended as u64, "job"));
         all.push((with_hours(&words, app.present()), Role::Warn));
     }
-    all.push((
-        String::from(
-            "If you leave, the run goes on in a process of its own and resumes what it has suspended; view 9 of the next console shows it.",
-        ),
-        Role::Text,
-    ));
+    let words = match known.is_some_and(|row| row.state != RunState::Running) {
+        true => "The run has ended meanwhile.",
+        false if suspended > 0 => {
+            "If you leave, the run goes on in a process of its own and resumes what it has suspended; view 9 of the next console shows it."
+        }
+        false => {
+            "If you leave, the run goes on in a process of its own; view 9 of the next console shows it."
+        }
+    };
+    all.push((words.to_owned(), Role::Text));
     all
 }
 

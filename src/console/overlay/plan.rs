@@ -273,23 +273,17 @@ impl Dialog {
         if matches!(self.phase, Phase::Shown(_))
             && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
             && let Some(command) = app.options.keys.command(press, PLAN)
+            && (command == Command::PlanAnew || self.scrolls(command, may))
         {
-            if command == Command::PlanAnew {
-                self.make_anew(app.present());
-                return Verdict::Stay;
-            }
-            if self.scrolls(command, may) {
-                self.scroll(command, app);
-                return Verdict::Stay;
-            }
+            self.obey(command, app);
+            return Verdict::Stay;
         }
         match command {
             Some(Command::Close) => return Verdict::Close,
             Some(Command::Accept) => return self.accept(app),
             Some(Command::Next | Command::Previous) => self.next_field(may),
             Some(Command::Undo) => return self.undo(app),
-            Some(Command::PlanAnew) => self.make_anew(app.present()),
-            Some(command) => self.scroll(command, app),
+            Some(command) => self.obey(command, app),
             None => {
                 self.error = None;
                 match (&self.phase, self.focus(may)) {
@@ -314,6 +308,13 @@ impl Dialog {
                 Focus::Steps => true,
             },
             _ => false,
+        }
+    }
+
+    fn obey(&mut self, command: Command, app: &App) {
+        match command {
+            Command::PlanAnew => self.make_anew(app.present()),
+            _ => self.scroll(command, app),
         }
     }
 

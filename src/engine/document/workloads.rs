@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    DeviceRequest, Handle, HeldDevices, Op, Placement, PodSet, Requirement, ResourceRequests,
-    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
+    DeviceRequest, Handle, HeldDevices, Op, OtherHandle, Placement, PodSet, Requirement,
+    ResourceRequests, Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
@@ -171,6 +171,16 @@ fn handle(cell: &DocumentCell<'_>) -> Read<Handle> {
         })?,
         name: cell.need("name", |cell| cell.filled())?,
         uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+        others: cell.list("others", other)?,
+    })
+}
+
+fn other(cell: &DocumentCell<'_>) -> Read<OtherHandle> {
+    Ok(OtherHandle {
+        name: cell.need("name", |cell| cell.filled())?,
+        uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+        active: cell.or("active", true, |cell| cell.flag())?,
+        has_quota: cell.or("has_quota", false, |cell| cell.flag())?,
     })
 }
 

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::options;
 use crate::snapshot::{
     Backfill, Borrow, DEVICES, EngineHealth, EngineOptions, FairStrategy, Flavor, FlavorChoice,
-    HeldDevices, Node, Origin, Origins, PLENTY, PodSet, Queue, QueueingStrategy, Reclaim,
-    ResourceRequests, Snapshot, Status, Stop, Taint, Toleration, Within, Workload, unit_is_milli,
+    HeldDevices, Node, Origin, Origins, OtherHandle, PLENTY, PodSet, Queue, QueueingStrategy,
+    Reclaim, ResourceRequests, Snapshot, Status, Stop, Taint, Toleration, Within, Workload,
+    unit_is_milli,
 };
 use model::base::{Moment, Name};
 
@@ -343,9 +344,19 @@ fn workload(workload: &Workload) -> Value {
             "honours_budgets": workload.mutations.honours_budgets,
         },
         "admission": workload.admission.as_ref().map(|handle| {
-            json!({ "system": handle.system.name(), "name": handle.name, "uid": handle.uid })
+            let others: Value = handle.others.iter().map(other).collect();
+            json!({
+                "system": handle.system.name(), "name": handle.name, "uid": handle.uid,
+                "others": others,
+            })
         }),
         "admitted_at": workload.admitted_at.map(moment),
+    })
+}
+
+fn other(other: &OtherHandle) -> Value {
+    json!({
+        "name": other.name, "uid": other.uid, "active": other.active, "has_quota": other.has_quota,
     })
 }
 

@@ -253,6 +253,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         queue: Some(Name::new("q")),
         position: None,
         local_position: None,
+        others: Box::from([]),
     }));
     let mut all = vec![
         job("done", "Job", JobState::Done),
@@ -380,6 +381,7 @@ fn jobs_of_one_second_stand_as_kueue_says() {
             queue: Some(Name::new("q")),
             position: Some(position),
             local_position: None,
+            others: Box::from([]),
         }));
         job
     };

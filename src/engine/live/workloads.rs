@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    DeviceRequest, Handle, Op, Placement, PodSet, Requirement, ResourceRequests, Status, System,
-    TopologyRequest, WHOLE, Workload, WorkloadMutations,
+    DeviceRequest, Handle, Op, OtherHandle, Placement, PodSet, Requirement, ResourceRequests,
+    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, SmallSort};
-use model::fleet::admission::Admission;
+use model::fleet::admission::{Admission, GroupSeen};
 use model::fleet::device::Pod;
 use model::fleet::govern::{ADMITTED, Governed};
 use model::fleet::job::{Job, JobState};
@@ -154,7 +154,17 @@ fn handle(admission: &Admission) -> Option<Handle> {
         system,
         name: seen.key.name.clone(),
         uid: seen.uid.clone(),
+        others: admission.others.iter().map(|one| other(one)).collect(),
     })
+}
+
+fn other(seen: &GroupSeen) -> OtherHandle {
+    OtherHandle {
+        name: seen.key.name.clone(),
+        uid: seen.uid.clone(),
+        active: seen.active,
+        has_quota: seen.reserved_at.is_some(),
+    }
 }
 
 /// A time with one-second resolution, with Kueue's own position of the workload in its queue as milliseconds: keeps the

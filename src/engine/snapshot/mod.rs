@@ -20,8 +20,9 @@ pub use rules::{
     Backfill, Budget, EngineOptions, FairStrategy, Route, Runs, SnapshotPriorityClass,
 };
 pub use workload::{
-    CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, Op, Placement, PodSet, Requirement,
-    ResourceRequests, Status, Toleration, TopologyRequest, Workload, WorkloadMutations,
+    CORDON, DeviceRequest, FlavorChoice, Handle, HeldDevices, Op, OtherHandle, Placement, PodSet,
+    Requirement, ResourceRequests, Status, Toleration, TopologyRequest, Workload,
+    WorkloadMutations,
 };
 
 use model::base::{Moment, Name, SmallSort};

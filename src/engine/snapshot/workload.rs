@@ -173,6 +173,21 @@ pub struct Handle {
     pub name: Name,
     /// Its unique id; empty where unknown.
     pub uid: Name,
+    /// The other objects of the workload in that system: a LeaderWorkerSet has a Workload for each of its groups.
+    pub others: Vec<OtherHandle>,
+}
+
+/// One more object of a workload in its queueing system.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct OtherHandle {
+    /// Its name, in the workload's namespace.
+    pub name: Name,
+    /// Its unique id; empty where unknown.
+    pub uid: Name,
+    /// Whether its system may admit it.
+    pub active: bool,
+    /// Whether it has quota.
+    pub has_quota: bool,
 }
 
 /// Node and devices of one pod.

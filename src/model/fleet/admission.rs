@@ -195,6 +195,8 @@ pub struct Admission {
     pub position: Option<u32>,
     /// Position in its LocalQueue, from 0, where known.
     pub local_position: Option<u32>,
+    /// Its other groups in that system that have not ended: a LeaderWorkerSet has a Workload for each of its groups.
+    pub others: Box<[Arc<GroupSeen>]>,
 }
 
 impl Admission {

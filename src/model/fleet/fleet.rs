@@ -96,7 +96,7 @@ pub struct Fleet {
 impl Fleet {
     /// The run of this machine that keeps a job suspended.
     pub fn open_run_of(&self, job: &Job) -> Option<&OpenRun> {
-        let run = OpenRun::holder(&self.open_runs, &job.id.key, job.held.as_deref())?;
+        let run = OpenRun::holder(&self.open_runs, &job.id, job.held.as_deref())?;
         (job.held.is_some() || job.state == JobState::Suspended).then_some(run)
     }
 

@@ -151,10 +151,10 @@ impl Node {
         };
         let mut all = Vec::new();
         if let Some(reason) = cordon.reason.as_ref().filter(|reason| !reason.is_empty()) {
-            let by = cordon.by.as_ref().map_or("somebody", Name::as_str);
+            let by = cordon.by.as_ref().map(|by| format!(" by {by}"));
             let since = cordon.at.map(|at| format!(" since {}", at.rfc3339()));
-            let since = since.unwrap_or_default();
-            all.push(format!("cordoned by {by}{since}: {reason}"));
+            let (by, since) = (by.unwrap_or_default(), since.unwrap_or_default());
+            all.push(format!("cordoned{by}{since}: {reason}"));
         }
         let conditions = self.seen.conditions.iter();
         let failed = conditions.filter(|condition| condition_is_wrong(condition) == Some(true));

@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 use crate::plan::stamp;
 
+use super::job::JobKey;
 use super::observe::Labels;
 
 /// Annotation of an object that a run has suspended and is to resume: a [`RunHold`] as JSON.
 pub const HELD: &str = "stokehold.dev/held";
+
+/// The kind of jobs that Commands suspend.
+const BY_COMMANDS: &str = "VolcanoJob";
 
 /// Who has suspended an object, and when that ends.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -98,18 +102,21 @@ impl OpenRun {
         self.jobs.binary_search(job).is_ok()
     }
 
-    /// The one of these runs that keeps a job suspended: that which the job states, else the latest that suspended it.
+    /// The one of these runs that keeps a job suspended: that which the job states. A job of Volcano, which Commands suspend, can
+    /// state none: there it is the latest that suspended it. Any other job that states none has been resumed since, or somebody
+    /// else has suspended it.
     pub fn holder<'a>(
         runs: &'a [Self],
-        job: &ObjectKey,
+        job: &JobKey,
         stated: Option<&RunHold>,
     ) -> Option<&'a Self> {
         match stated {
             Some(hold) => runs.iter().find(|run| run.run == hold.run),
-            None => {
-                let holders = runs.iter().filter(|run| run.holds(job));
+            None if &*job.kind == BY_COMMANDS => {
+                let holders = runs.iter().filter(|run| run.holds(&job.key));
                 holders.max_by_key(|run| run.since)
             }
+            None => None,
         }
     }
 

@@ -367,6 +367,7 @@ fn a_run_is_preempted_where_its_queue_says_so_and_lost_in_every_hour() {
                 queue: None,
                 position: None,
                 local_position: None,
+                others: Box::from([]),
             }));
             *holds = holds_now;
         })

@@ -56,7 +56,7 @@ fn look(context: &mut CheckContext<'_>) {
         // What a run has suspended may not be visible, or not any more.
         let is_hidden = |open: &OpenRun| {
             let is_there = |key: &ObjectKey| fleet.jobs.iter().any(|job| job.id.key == *key);
-            !open.jobs.iter().all(is_there) && !fleet.known.values().all(Known::is_known)
+            !fleet.known.values().all(Known::is_known) && !open.jobs.iter().all(is_there)
         };
         let has_jobs = !held.jobs.is_empty();
         let verdict = match held.open {

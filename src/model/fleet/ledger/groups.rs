@@ -320,10 +320,14 @@ impl Ledger {
             }
             _ => None,
         };
+        let others = self.groups_of(job).filter(|other| {
+            other.table == group.table && other.outcome.is_none() && other.key != group.key
+        });
         Some(Admission {
             queue: self.queue_of_group(group),
             position: place.map(|place| place.0),
             local_position: place.map(|place| place.1),
+            others: others.cloned().collect(),
             seen: Arc::clone(group),
         })
     }

@@ -100,7 +100,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .run_hold()
         .filter(|_| waits || matches!(state, JobState::Suspended | JobState::Finishing));
     let open = (hold.is_some() || state == JobState::Suspended)
-        .then(|| OpenRun::holder(&ledger.open_runs, &id.key, hold.as_ref()))
+        .then(|| OpenRun::holder(&ledger.open_runs, id, hold.as_ref()))
         .flatten();
     let held_words = open
         .map(OpenRun::words)

@@ -382,7 +382,7 @@ pub(super) fn failure(standing: &JobFacts<'_>) -> Option<WorkloadFailure> {
     if restarts > 0 && eviction.is_none() {
         let created = pods.iter().map(|pod| pod.seen.created);
         return Some(WorkloadFailure {
-            message: Name::new("its controller restarted all of it"),
+            message: Name::new("its controller has created all of its pods again"),
             restarts,
             restarted: created.min(),
             last_eviction,

@@ -163,6 +163,42 @@ fn a_workload_decorates_the_job_that_owns_it() {
     );
 }
 
+/// A LeaderWorkerSet has a Workload for each group: one job, whose admission is that of the group which waits.
+#[test]
+fn the_workloads_of_all_groups_are_one_job() {
+    let set = || Some(owner_ref("LeaderWorkerSet", "serve"));
+    let mut served = workload(
+        Table::LeaderWorkerSets,
+        "LeaderWorkerSet",
+        "serve",
+        4,
+        8,
+        None,
+    );
+    served.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
+    let mut ended = kueue("serve-old", set(), None);
+    ended.outcome = Some(true);
+    let fleet = in_any_order(&[
+        Observation::Workload(Box::new(served)),
+        seen(kueue("serve-0", set(), None)),
+        seen(kueue(
+            "serve-1",
+            set(),
+            Some(("WaitingForQuota", "8 more needed")),
+        )),
+        seen(kueue("serve-2", set(), None)),
+        seen(ended),
+        door("lq", "nlp"),
+        cluster_queue("nlp", None),
+    ]);
+    let names: Vec<&str> = fleet.jobs.iter().map(|job| &**job.name()).collect();
+    assert_eq!(names, ["serve"], "no Workload is a job of its own");
+    let admission = fleet.jobs[0].admission.as_ref().expect("known to Kueue");
+    assert_eq!(&*admission.seen.key.name, "serve-1");
+    let others: Vec<&str> = admission.others.iter().map(|one| &*one.key.name).collect();
+    assert_eq!(others, ["serve-0", "serve-2"], "those that have not ended");
+}
+
 #[test]
 fn a_job_that_kueue_deactivated_is_on_hold() {
     let mut taken = kueue("w", Some(owner_ref("Job", "train")), Some(("Pending", "")));
