@@ -3,8 +3,8 @@
 
 use model::base::{Name, Names, SmallSort};
 use model::fleet::claim::{
-    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
-    TemplateSeen,
+    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, CounterAmount, MOST_RESULTS, Published, Reach,
+    SliceSeen, TemplateSeen,
 };
 use model::fleet::observe::{Observation, Table};
 
@@ -41,6 +41,18 @@ partial! {
         all_nodes: OptionalBool = "allNodes",
         /// Devices.
         devices: List<SliceDevice> = "devices",
+        /// What counter sets have in all.
+        counters: List<CounterSet> = "sharedCounters",
+    }
+}
+
+partial! {
+    /// A counter set that devices share.
+    CounterSet {
+        /// Name.
+        name: Text = "name",
+        /// Its counters.
+        counters: Map<Capacity> = "counters",
     }
 }
 
@@ -125,6 +137,8 @@ partial! {
     CounterUse {
         /// The set.
         set: Text = "counterSet",
+        /// How much of each.
+        counters: Map<Capacity> = "counters",
     }
 }
 
@@ -145,6 +159,9 @@ impl SliceDevice {
         }
     }
 }
+
+/// Attributes with a PCI address.
+const PCI: &[&str] = &["pciBusID", "pcieBusID", "pciAddress", "pciAddr"];
 
 /// The part of a qualified name after its domain.
 fn plain(name: &str) -> &str {
@@ -196,7 +213,13 @@ impl DeviceFields {
             name: own(Some(name)).unwrap_or_default(),
             uuid: own(self.text(&["uuid", "deviceUUID", "serial"])),
             parent: own(parent),
-            pci: own(self.text(&["pciBusID", "pcieBusID", "pciAddress", "pciAddr"])),
+            pci: own(match part {
+                // A partition has an address of its own, or that of its device.
+                true => self
+                    .text(&["parentPciAddr", "parentPciBusID"])
+                    .or_else(|| self.text(PCI)),
+                false => self.text(PCI),
+            }),
             product: own(self.text(&[
                 "productName",
                 "product",
@@ -222,6 +245,10 @@ impl DeviceFields {
                 sets.dedup();
                 sets.into_boxed_slice()
             },
+            draws: amounts(
+                self.counters.iter().map(|used| (&used.set, &used.counters)),
+                names,
+            ),
             reach: reach(&self.node, &self.nodes, self.all_nodes, names),
             taints: taints(&self.taints, names)
                 .into_iter()
@@ -229,6 +256,27 @@ impl DeviceFields {
                 .collect(),
         }
     }
+}
+
+/// Counters of sets with their amounts, in thousandths.
+fn amounts<'a>(
+    sets: impl Iterator<Item = (&'a Text, &'a Map<Capacity>)>,
+    names: &mut Names,
+) -> Box<[CounterAmount]> {
+    let mut out = Vec::new();
+    for (set, counters) in sets {
+        let Some(set) = set.get() else { continue };
+        for (counter, capacity) in counters.iter() {
+            if let Some(milli) = capacity.value.0.filter(|milli| *milli > 0) {
+                out.push(CounterAmount {
+                    set: names.intern(set),
+                    counter: names.intern(counter),
+                    milli,
+                });
+            }
+        }
+    }
+    out.into_boxed_slice()
 }
 
 /// `gpu-3` and `tpu3` are the third of their kind; a longer number is no index.
@@ -272,6 +320,10 @@ impl Projected for SliceObject {
                 .take(MOST_DEVICES)
                 .map(|device| device.fields().read(&device.name, names))
                 .collect(),
+            counters: amounts(
+                spec.counters.iter().map(|set| (&set.name, &set.counters)),
+                names,
+            ),
         })))
     }
 }

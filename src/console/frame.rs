@@ -3,8 +3,9 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
-use model::base::SmallSort;
+use crate::widget::cell::devices_words;
 use model::base::quantities::{counted, grouped};
+use model::base::{DeviceAmount, SmallSort};
 use model::fleet::Known;
 use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
@@ -118,11 +119,11 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
     };
     let summary = &app.summary;
     let nodes_known = app.facts.fleet.known(Table::Nodes).is_known();
-    let known = !summary.unread && (summary.devices > 0 || nodes_known);
+    let known = !summary.unread && (!summary.devices.is_zero() || nodes_known);
     let least = if summary.more_devices { "≥" } else { "" };
-    let number = |count: i64| {
+    let number = |amount: DeviceAmount| {
         if known {
-            format!("{least}{}", grouped(count))
+            format!("{least}{}", devices_words(amount, None))
         } else {
             String::from("–")
         }
@@ -165,10 +166,7 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         });
     }
     left.push(Piece {
-        words: vec![
-            word("devices", "dev"),
-            (number(i64::from(summary.devices)), title),
-        ],
+        words: vec![word("devices", "dev"), (number(summary.devices), title)],
         drop: 4,
     });
     // A scope contains allocated devices only: its allocation ratio is meaningless.

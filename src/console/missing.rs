@@ -1,6 +1,6 @@
 //! What is missing for a complete view of the fleet, and the fix of each.
 
-use model::base::SmallSort;
+use model::base::{DeviceAmount, SmallSort};
 use model::fleet::accelerator::Vendor;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
@@ -275,7 +275,7 @@ fn some_lost(facts: &Facts) -> Option<Missing> {
 fn no_prices(facts: &Facts) -> Option<Missing> {
     let burn = &facts.spend_rates;
     // The class of devices on hidden nodes is unknown, so their price is not missing.
-    if burn.unpriced == 0 || burn.devices == 0 || facts.fleet.is_hidden(Table::Nodes) {
+    if burn.unpriced == 0 || burn.devices.is_zero() || facts.fleet.is_hidden(Table::Nodes) {
         return None;
     }
     let mut classes: Vec<&str> = burn
@@ -292,7 +292,7 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
         format!(" ({})", classes.join(", "))
     };
     Some(Missing {
-        title: if burn.unpriced == burn.devices {
+        title: if DeviceAmount::whole(burn.unpriced) >= burn.devices {
             String::from("no price for any device")
         } else {
             format!(

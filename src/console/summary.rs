@@ -1,6 +1,6 @@
 //! The header's figures for the fleet, or for the current scope.
 
-use model::base::Rate;
+use model::base::{DeviceAmount, Rate};
 use model::cost::Spend;
 use model::fleet::Fleet;
 use model::fleet::finding::Severity;
@@ -13,7 +13,7 @@ pub struct Summary {
     /// True while the underlying lists are still being read: the figures are unknown.
     pub unread: bool,
     /// Devices: all of them, or those allocated in the scope.
-    pub devices: u32,
+    pub devices: DeviceAmount,
     /// True when some devices are not visible: the count is a lower bound.
     pub more_devices: bool,
     /// Share of the devices that are allocated, 0 to 1; without a scope only.
@@ -80,7 +80,7 @@ impl Summary {
         summary.money = facts
             .spend_rates
             .known()
-            .filter(|_| facts.spend_rates.devices > 0);
+            .filter(|_| !facts.spend_rates.devices.is_zero());
         summary.idle = summary
             .money
             .and_then(|spend| table::pools::waste(facts, &spend));
@@ -89,7 +89,7 @@ impl Summary {
 
     fn whole(&mut self, facts: &Facts) {
         let counts = facts.fleet.visible_counts();
-        self.devices = facts.fleet.device_counts().total;
+        self.devices = DeviceAmount::whole(facts.fleet.device_counts().total);
         self.more_devices = counts.total.is_none();
         self.allocated = counts.allocation();
         self.util = fleet_util(&facts.fleet);
@@ -103,7 +103,7 @@ impl Summary {
             .devices()
             .filter(|(_, one)| facts.has_device(one))
         {
-            self.devices += 1;
+            self.devices += facts.held_of(device);
             if let Some(util) = device.util().filter(|_| !device.is_stale(facts.now)) {
                 sum += util;
                 known += 1;

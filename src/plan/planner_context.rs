@@ -8,8 +8,7 @@ use engine::snapshot::{
     Budget, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
     WHOLE, Workload,
 };
-use model::base::{Moment, Name, ObjectKey};
-use model::cost;
+use model::base::{DeviceAmount, Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
@@ -190,7 +189,7 @@ pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placeme
         .flat_map(|set| set.placements.iter().map(move |pod| (set, pod)))
 }
 
-/// Cost of a pod's devices per hour, micro-USD; slices cost their share of the device by size. `None` where a price is unknown,
+/// Cost of a pod's devices per hour, micro-USD; slices cost their share of the device. `None` where a price or that share is unknown,
 /// or where the node has several prices and the pod's devices are unknown.
 pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
     let count = i64::from(set.requests.device_count());
@@ -208,10 +207,9 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
         let Some(slice) = &grip.slice else {
             return i64::try_from(whole).ok();
         };
-        let sizes = cost::sizes(device.slices.iter().map(|slice| &slice.name));
-        let at = device.slices.iter().position(|one| one.name == *slice)?;
-        let all: u64 = sizes.iter().sum();
-        i64::try_from(whole * i128::from(sizes[at]) / i128::from(all.max(1))).ok()
+        let slice = device.slices.iter().find(|one| one.name == *slice)?;
+        let all = i128::from(DeviceAmount::ONE.millionths());
+        i64::try_from(whole * i128::from(slice.share?.millionths()) / all).ok()
     };
     pod.devices.iter().map(of).sum()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use model::base::{Rate, SmallSort, natural};
+use model::base::{DeviceAmount, Rate, SmallSort, natural};
 use model::cost;
 
 use super::table::Column;
@@ -18,14 +18,11 @@ pub struct CostRow<'a> {
     pub scope: &'static str,
     /// Name; `unattributed` for devices outside every other row of the scope.
     pub name: &'a str,
-    /// Devices, each counted in one row per scope.
-    pub devices: u32,
-    /// True where it has only slices of devices; a sliced device is counted in the row of its first holder.
+    /// Devices, and of shared devices its parts; `None` where the size of a part is not known.
+    pub devices: Option<DeviceAmount>,
+    /// The same as text.
     #[serde(skip)]
-    pub is_part: bool,
-    /// Its devices that are allocated as slices.
-    #[serde(skip)]
-    pub shared: u32,
+    pub devices_words: String,
     /// Rate of all its devices, USD/h; `None` when none has a price.
     pub burn_usd_per_hour: Option<f64>,
     /// Rate of its free devices, USD/h.
@@ -38,8 +35,14 @@ pub struct CostRow<'a> {
     pub price_as_of: Option<&'a str>,
 }
 
-/// Shown in place of a device count where only slices are allocated.
-pub const PART: &str = "slices";
+/// The devices of a row: `225.9`; `≥3` where the size of a slice is not known.
+pub fn devices_words(row: &cost::RateRow) -> String {
+    match row.unknown_slices {
+        0 => row.devices.to_string(),
+        _ if row.devices.is_zero() => word(None),
+        _ => format!("≥{}", row.devices),
+    }
+}
 
 /// Columns as CSV.
 pub(super) const FIELDS: &[&str] = &[
@@ -58,11 +61,7 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
     vec![
         Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),
-        Column::number("DEVICES", |row| match row.is_part {
-            true => PART.to_owned(),
-            false if row.shared > 0 => format!("{} ({} sliced)", row.devices, row.shared),
-            false => row.devices.to_string(),
-        }),
+        Column::number("DEVICES", |row: &CostRow<'_>| row.devices_words.clone()).by("devices"),
         Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
         Column::number(
@@ -107,9 +106,8 @@ pub fn row(row: &cost::RateRow) -> CostRow<'_> {
     CostRow {
         scope: row.scope.name(),
         name: &row.name,
-        devices: row.devices,
-        is_part: row.is_part(),
-        shared: row.shared,
+        devices: (row.unknown_slices == 0).then_some(row.devices),
+        devices_words: devices_words(row),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),

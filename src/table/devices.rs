@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::quantities::bytes;
-use model::base::{Age, Moment};
+use model::base::{Age, DeviceAmount, Moment};
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use model::fleet::history::Track;
 use model::fleet::node::Node;
@@ -42,6 +42,10 @@ pub struct DeviceRow<'a> {
     pub pool: &'a str,
     /// Slice; `None` in the row of the device itself.
     pub slice: Option<&'a str>,
+    /// What it is of the device, 0 to 1: 1 for the device itself. `None` where the size of a slice is not known.
+    pub share: Option<DeviceAmount>,
+    /// What pods hold of it, in devices; `None` where the size of a slice is not known.
+    pub allocated: Option<DeviceAmount>,
     /// Namespace of the pod that it is allocated to. A shared device shows the first of its pods, as in the counts.
     pub namespace: Option<&'a str>,
     /// Name of that pod.
@@ -64,7 +68,7 @@ pub struct DeviceRow<'a> {
     /// Utilization, 0 to 1: its own, or the mean of its slices.
     #[serde(rename = "util_ratio")]
     pub util: Option<f64>,
-    /// How long it has been allocated, seconds.
+    /// How long that pod has held it, seconds.
     pub held_seconds: Option<u64>,
     /// Age of its readings, seconds.
     pub age_seconds: Option<u64>,
@@ -94,6 +98,8 @@ pub(super) const FIELDS: &[&str] = &[
     "class",
     "pool",
     "slice",
+    "share",
+    "allocated",
     "namespace",
     "pod",
     "job",
@@ -115,6 +121,9 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("MODEL", |row| word(row.model)),
         Column::wide_text("UUID", |row| word(row.uuid)),
         Column::text("POOL", |row| row.pool.to_owned()),
+        Column::wide_number("SHARE", |row: &DeviceRow<'_>| or_unknown(row.share)).by("share"),
+        Column::wide_number("ALLOCATED", |row: &DeviceRow<'_>| or_unknown(row.allocated))
+            .by("allocated"),
         Column::text("HEALTH", |row| row.health_words.to_owned()),
         Column::number("UTIL", |row: &DeviceRow<'_>| percent(row.util)).by("util_ratio"),
         Column::number("MEM", |row: &DeviceRow<'_>| {
@@ -174,11 +183,7 @@ pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
 /// The row of a device itself.
 pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
     let holder = device.first_holder();
-    let mut row = bare(facts, node, device, holder);
-    row.held_seconds = device
-        .held_since()
-        .map(|since| facts.now.since(since).seconds());
-    row
+    bare(facts, node, device, holder)
 }
 
 /// The row of a slice of a device.
@@ -196,6 +201,11 @@ pub fn slice_row<'a>(
     DeviceRow {
         id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
         slice: Some(&slice.name),
+        share: slice.share,
+        allocated: match slice.holder {
+            Some(_) => slice.share,
+            None => Some(DeviceAmount::ZERO),
+        },
         util: slice.signals.get(Signal::Util).filter(|_| is_its),
         signals: match is_its {
             true => Cow::Borrowed(&slice.signals),
@@ -266,6 +276,8 @@ fn bare<'a>(
         class: &device.class,
         pool: &node.pool,
         slice: None,
+        share: Some(DeviceAmount::ONE),
+        allocated: (!device.has_unknown_slices()).then(|| facts.held_of(device)),
         namespace: pod.map(|pod| pod.key().namespace.as_str()),
         pod: pod.map(|pod| pod.key().name.as_str()),
         job: pod.map(|pod| pod.job.key.name.as_str()),

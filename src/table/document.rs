@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::{Name, ObjectKey, Rate};
+use model::base::{DeviceAmount, Name, ObjectKey, Rate};
 use model::fleet::Known;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
@@ -32,16 +32,16 @@ pub struct FleetFigures {
     pub nodes: Option<u32>,
     /// Devices.
     pub devices: Option<u32>,
-    /// Allocated devices, whole or in part.
-    pub allocated: Option<u32>,
+    /// Allocated devices, and of shared devices the parts that are allocated.
+    pub allocated: Option<DeviceAmount>,
     /// Devices that are not allocated.
-    pub free: Option<u32>,
+    pub free: Option<DeviceAmount>,
     /// Free devices that a new pod could use now.
-    pub free_usable: Option<u32>,
+    pub free_usable: Option<DeviceAmount>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Allocated devices that are idle.
-    pub idle_allocated: Option<u32>,
+    pub idle_allocated: Option<DeviceAmount>,
     /// Devices without a price.
     pub unpriced: u32,
     /// Waiting jobs.

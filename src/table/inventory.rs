@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use model::base::DeviceAmount;
 use model::fleet::device::{Device, Pod, Slice};
 use model::fleet::node::Node;
 use model::fleet::observe::Labels;
@@ -32,6 +33,8 @@ pub struct SliceCell<'a> {
     pub name: &'a str,
     /// The resource name that requests it.
     pub resource: Option<&'a str>,
+    /// What it is of the device, 0 to 1; `None` where that is not known.
+    pub share: Option<DeviceAmount>,
     /// The pod that it is allocated to.
     pub holder: Option<HolderCell<'a>>,
 }
@@ -182,6 +185,7 @@ fn slice_cell(slice: &Slice) -> SliceCell<'_> {
     SliceCell {
         name: &slice.name,
         resource: slice.resource.as_deref(),
+        share: slice.share,
         holder: slice
             .holder
             .as_deref()

@@ -39,7 +39,6 @@ pub mod sample;
 pub mod scalers;
 pub mod scheduling;
 mod scope;
-mod scoped_cost;
 pub mod select;
 pub mod services;
 pub mod silence;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::natural;
-use model::base::{Moment, Name, SmallSort};
+use model::base::{DeviceAmount, Moment, Name, SmallSort};
 use model::fleet::Known;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
@@ -18,7 +18,7 @@ use model::fleet::signal::Signal;
 use super::Facts;
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{age, celsius, percent, usd, watts, word};
+use super::text::{age, celsius, or_unknown, percent, usd, watts, word};
 
 /// Who cordoned a node, when and why, where known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -52,16 +52,16 @@ pub struct NodeDevices {
     pub allocatable: Option<u32>,
     /// Physical devices.
     pub total: Option<u32>,
-    /// Allocated devices, whole or in part.
-    pub allocated: Option<u32>,
+    /// Allocated devices, and of shared devices the parts that are allocated.
+    pub allocated: Option<DeviceAmount>,
     /// Devices that are not allocated.
-    pub free: Option<u32>,
+    pub free: Option<DeviceAmount>,
     /// Free devices that a new pod could use now.
-    pub free_usable: Option<u32>,
+    pub free_usable: Option<DeviceAmount>,
     /// Faulty devices, or all of them when the node is not ready.
     pub unhealthy: Option<u32>,
     /// Allocated devices that are idle.
-    pub idle_allocated: Option<u32>,
+    pub idle_allocated: Option<DeviceAmount>,
 }
 
 /// One node.
@@ -191,9 +191,11 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         })
         .by("devices.allocatable")
         .whole("NODE ALLOCATABLE"),
-        Column::wide_number("FREE", |row: &NodeRow<'_>| count(row.devices.free_usable))
-            .by("devices.free_usable")
-            .whole("NODE FREE"),
+        Column::wide_number("FREE", |row: &NodeRow<'_>| {
+            or_unknown(row.devices.free_usable)
+        })
+        .by("devices.free_usable")
+        .whole("NODE FREE"),
         Column::wide_text("FREE BUT NOT USABLE", |row: &NodeRow<'_>| {
             let unusable = row.unusable.and_then(|unusable| unusable.words());
             word(unusable.as_deref())
@@ -205,7 +207,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         })
         .by("devices.unhealthy"),
         Column::wide_number("IDLE ALLOC", |row: &NodeRow<'_>| {
-            count(row.devices.idle_allocated)
+            or_unknown(row.devices.idle_allocated)
         })
         .by("devices.idle_allocated"),
         Column::number("PODS", |row: &NodeRow<'_>| count(row.pods)).whole("NODE PODS"),
@@ -414,13 +416,12 @@ pub fn created(node: &Node) -> Option<Moment> {
 
 /// Counts of a node's devices that may be shown with the current RBAC rights.
 pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
-    let all = node.devices.iter();
-    let allocated = all.filter(|device| device.is_allocated()).count() as u32;
+    let allocated: DeviceAmount = node.devices.iter().map(Device::allocated).sum();
     let total = node.devices.len() as u32;
     let counts = DeviceCounts {
         total,
         allocated,
-        free: total - allocated,
+        free: DeviceAmount::whole(total).less(allocated),
         unusable: Unusable::of(node),
         ..DeviceCounts::default()
     };
@@ -432,18 +433,22 @@ pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
 
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
-    let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
+    let (mut held, mut idle) = (DeviceAmount::ZERO, DeviceAmount::ZERO);
+    let mut unhealthy = 0;
     for device in facts.devices_of(node) {
-        held += u32::from(device.is_allocated());
+        let of_device = facts.held_of(device);
+        held += of_device;
         unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
-        idle += u32::from(facts.fleet.is_idle(device));
+        if facts.fleet.is_idle(device) {
+            idle += of_device;
+        }
     }
     let total = node.devices.len() as u32;
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let sees_pods = facts.fleet.sees_all_work();
     let known = |count: u32| (listed && node.is_counted()).then_some(count);
     let said = |count: u32| known(count).filter(|_| node.ignored.is_empty());
-    let held_of = |count: u32| known(count).filter(|_| sees_pods);
+    let held_of = |amount| (listed && node.is_counted() && sees_pods).then_some(amount);
     let counts = counts(facts, node);
     let devices = NodeDevices {
         capacity: said(node.device_capacity),

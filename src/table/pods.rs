@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use model::base::{Rate, SmallSort, natural};
-use model::cost::sizes;
+use model::base::{DeviceAmount, Rate, SmallSort, natural};
 use model::fleet::device::Pod;
 use model::fleet::node::Node;
 use model::fleet::observe::Phase;
@@ -189,50 +188,38 @@ pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     let mut held = 0;
     let mut sum = Some(Rate::ZERO);
     for (at, slices) in parts(node, pod) {
-        let slices_of = &node.devices[at].slices;
-        let rate = rate_of(facts, node, at);
-        let mut add = |more: Option<Rate>| {
-            held += 1;
-            sum = sum.zip(more).map(|(sum, more)| sum + more);
-        };
+        let device = &node.devices[at];
+        let rate = facts.spend_rates.device_prices.get(node.name());
+        let rate = rate
+            .and_then(|prices| prices.of(at))
+            .map(|price| price.rate);
         let Some(slices) = slices else {
-            add(rate);
+            held += 1;
+            sum = sum.zip(rate).map(|(sum, rate)| sum + rate);
             continue;
         };
-        let weights = sizes(slices_of.iter().map(|slice| &slice.name));
-        let total: u64 = weights.iter().sum();
-        for slice in slices {
-            let before: u64 = weights[..slice].iter().sum();
-            let until = before + weights[slice];
-            add(rate.map(|rate| rate.share(until, total) - rate.share(before, total)));
+        held += slices.len() as u32;
+        if device.has_unknown_slices() {
+            sum = None;
+            continue;
+        }
+        let mut before = 0;
+        for (place, cell) in device.cells().enumerate() {
+            let until = before + cell.share.map_or(0, DeviceAmount::millionths);
+            if slices.contains(&place) {
+                let part = rate.map(|rate| {
+                    let all = DeviceAmount::ONE.millionths();
+                    rate.share(until, all) - rate.share(before, all)
+                });
+                sum = sum.zip(part).map(|(sum, part)| sum + part);
+            }
+            before = until;
         }
     }
     match held {
         0 => none(false),
         held => (held, sum),
     }
-}
-
-/// Rate of a device: its price, or its share of the node's rate where all its devices are of one class.
-fn rate_of(facts: &Facts, node: &Node, at: usize) -> Option<Rate> {
-    let device = &node.devices[at];
-    let groups = facts.spend_rates.prices.iter().filter(|group| {
-        group.pool == node.pool
-            && group.class == device.class
-            && group.instance_type == node.instance_type
-            && group.region == node.region
-            && group.billing == node.billing
-    });
-    let mut prices = groups.map(|group| group.price.as_ref().map(|price| price.rate));
-    if let Some(first) = prices.next()
-        && prices.all(|price| price == first)
-    {
-        return first;
-    }
-    let alike = node.devices.iter().all(|one| one.class == device.class);
-    let whole = facts.spend_rates.nodes.get(node.name()).filter(|_| alike)?;
-    let (at, all) = (at as u64, node.devices.len() as u64);
-    Some(whole.share(at + 1, all) - whole.share(at, all))
 }
 
 /// The node's devices allocated to a pod, by index: whole, or these slices.

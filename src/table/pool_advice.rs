@@ -49,7 +49,7 @@ pub fn advise(fleet: &Fleet, snapshot: &Snapshot, spared: &BTreeSet<Name>) -> Ar
 /// Nodes with free devices that no pod can use. They need repair first; whether the pool needs them shows only after that.
 fn out_of_use(fleet: &Fleet) -> BTreeSet<Name> {
     let nodes = fleet.nodes.iter();
-    let unusable = nodes.filter(|node| Unusable::of(node).total() > 0);
+    let unusable = nodes.filter(|node| !Unusable::of(node).total().is_zero());
     unusable.map(|node| node.name().clone()).collect()
 }
 

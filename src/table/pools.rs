@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use model::base::natural;
-use model::base::{Rate, SmallSort};
+use model::base::{DeviceAmount, Rate, SmallSort};
 use model::cost::{Scope, Spend};
 use model::fleet::job::JobState;
 use model::fleet::pool::{
@@ -71,16 +71,16 @@ impl NodesCell {
 pub struct DevicesCell {
     /// All.
     pub total: Option<u32>,
-    /// Allocated devices, whole or in part.
-    pub allocated: Option<u32>,
+    /// Allocated devices, and of shared devices the parts that are allocated.
+    pub allocated: Option<DeviceAmount>,
     /// Devices that are not allocated.
-    pub free: Option<u32>,
+    pub free: Option<DeviceAmount>,
     /// Free devices that a new pod could use now.
-    pub free_usable: Option<u32>,
+    pub free_usable: Option<DeviceAmount>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Allocated devices that are idle.
-    pub idle_allocated: Option<u32>,
+    pub idle_allocated: Option<DeviceAmount>,
 }
 
 impl From<VisibleCounts> for DevicesCell {
@@ -211,7 +211,7 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
         .whole("POOL FREE BUT NOT USABLE"),
         Column::number("ALLOC", |row: &PoolRow<'_>| {
             let whole = row.devices.total.filter(|total| *total > 0);
-            let share = |(part, whole)| f64::from(part) / f64::from(whole);
+            let share = |(part, whole): (DeviceAmount, u32)| part.devices() / f64::from(whole);
             percent(row.devices.allocated.zip(whole).map(share))
         })
         .by("devices.allocated"),
@@ -248,10 +248,10 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
 }
 
 /// `3/8`, or `-`.
-fn part(part: Option<u32>, whole: Option<u32>) -> String {
+fn part<T: ToString>(part: Option<T>, whole: Option<u32>) -> String {
     or_unknown(
         part.zip(whole)
-            .map(|(part, whole)| format!("{part}/{whole}")),
+            .map(|(part, whole)| format!("{}/{whole}", part.to_string())),
     )
 }
 

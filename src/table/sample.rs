@@ -88,10 +88,12 @@ fn counts(nodes: &[model::fleet::node::Node], pool: &str, fleet: &Fleet) -> Devi
     }
     for device in own.flat_map(|node| node.devices.iter()) {
         counts.total += 1;
-        counts.allocated += u32::from(device.is_allocated());
-        counts.free += u32::from(!device.is_allocated());
+        counts.allocated += device.allocated();
+        counts.free += device.free();
         counts.unhealthy += u32::from(device.health.is_fault());
-        counts.idle_allocated += u32::from(fleet.is_idle(device));
+        if fleet.is_idle(device) {
+            counts.idle_allocated += device.allocated();
+        }
     }
     counts
 }

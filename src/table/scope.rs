@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use model::base::document::nearest;
-use model::base::{Name, ObjectKey, Rate};
-use model::cost::SpendRates;
+use model::base::{DeviceAmount, Name, ObjectKey, Rate};
+use model::cost::{SpendRates, spend_rates_of};
 use model::fleet::Known;
 use model::fleet::device::{Device, Pod};
 use model::fleet::finding::Subject;
@@ -17,7 +17,7 @@ use model::fleet::observe::Table;
 use model::fleet::pool::Pool;
 
 use super::table::cell;
-use super::{Facts, budgets, pods, scoped_cost};
+use super::{Facts, budgets, pods};
 
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -187,7 +187,7 @@ impl ScopedFleet {
     fn of(facts: &Facts, scope: &Scope) -> Self {
         let pools = facts.fleet.pools_of(
             facts.now,
-            |device| scope.has_device(device),
+            |pod| scope.has_pod(pod),
             |job| scope.has_job(job),
         );
         let mut reach = Reach::of(facts, scope);
@@ -219,7 +219,9 @@ impl Facts {
             return self.clone();
         }
         Self {
-            spend_rates: Arc::new(scoped_cost::burn_of(self, scope)),
+            spend_rates: Arc::new(spend_rates_of(&self.fleet, &self.spend_rates, |pod| {
+                scope.has_pod(pod)
+            })),
             part: Some(Arc::new(ScopedFleet::of(self, scope))),
             ..self.clone()
         }
@@ -246,6 +248,14 @@ impl Facts {
         self.part
             .as_ref()
             .is_none_or(|part| part.scope.has_job(job))
+    }
+
+    /// What pods hold of the device; in a scope, those of the scope.
+    pub fn held_of(&self, device: &Device) -> DeviceAmount {
+        match &self.part {
+            None => device.allocated(),
+            Some(part) => device.held_by(|pod| part.scope.has_pod(pod)),
+        }
     }
 
     /// True when the device is in the scope; without a scope, for every device.

@@ -478,12 +478,6 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
 fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)], how: As) -> bool {
     match how {
         As::Own => true,
-        // The document counts a shared device where its first holder is; both tables say that there are slices alone.
-        As::Is("devices") if matches!(&cell.value, Value::Text(words) if **words == *table::cost::PART) =>
-        {
-            let mut devices = cells.iter().filter(|(title, _)| title == "DEVICES");
-            devices.any(|(_, cell)| cell == table::cost::PART)
-        }
         As::Is(path) => says(facts, &cell.value, at(json, path)),
         As::Part(part, whole) => match (
             &cell.value,

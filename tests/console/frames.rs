@@ -12,7 +12,7 @@ use console::color::ColorDepth;
 use console::theme::Role;
 use console::view::ViewId;
 use console::{App, AppOptions, Drawn, Effect, Key, KeyPress, Keymap, Msg, Theme, render_text};
-use model::base::{Moment, Name};
+use model::base::{DeviceAmount, Moment, Name};
 use model::cost::Scope;
 use model::fleet::observe::SourceState;
 use table::Facts;
@@ -432,7 +432,7 @@ fn no_number_is_cut_however_large() {
     let mut fleet = (*facts.fleet).clone();
     let mut pools = fleet.pools.to_vec();
     pools[0].devices.total = 4_000_000_000;
-    pools[0].devices.free = 3_999_999_999;
+    pools[0].devices.free = DeviceAmount::whole(3_999_999_999);
     pools[0].waiting_devices = 1_234_567_890;
     pools[0].temp_max = Some(12_345.0);
     fleet.pools = pools.into();

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::{Moment, Name, ObjectKey, Rate};
-use model::cost::{RateRow, Scope, Spend, SpendRates};
+use model::base::{DeviceAmount, Moment, Name, ObjectKey, Rate};
+use model::cost::{NodePrices, Price, RateRow, Scope, Spend, SpendRates};
 use model::fleet::accelerator::{DeviceKind, Vendor};
-use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
+use model::fleet::device::{Attribution, Device, DeviceCell, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::history::History;
 use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
@@ -459,6 +459,7 @@ fn device(
         idle_since: idle.then(|| ago(10_920)),
         idle_first_seen: false,
         slices: Box::new([]),
+        makes_slices: false,
     }
 }
 
@@ -719,7 +720,7 @@ pub fn partly() -> Facts {
         .flatten()
         .take(1)
     {
-        row.unpriced = row.devices;
+        row.unpriced = row.devices.floor();
     }
     facts.spend_rates = Arc::new(burn);
     facts

@@ -18,9 +18,11 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
         node_counts.cordoned += u32::from(node.cordon.is_some());
         for device in &node.devices {
             counts.total += 1;
-            counts.allocated += u32::from(device.is_allocated());
+            counts.allocated += device.allocated();
             counts.unhealthy += u32::from(device.health.is_fault());
-            counts.idle_allocated += u32::from(model::fleet::judge::is_idle(device, NOW, policy));
+            if model::fleet::judge::is_idle(device, NOW, policy) {
+                counts.idle_allocated += device.allocated();
+            }
             if let Some(value) = device.util() {
                 util += value;
                 known += 1;
@@ -38,7 +40,7 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
             }
         }
     }
-    counts.free = counts.total - counts.allocated;
+    counts.free = DeviceAmount::whole(counts.total).less(counts.allocated);
     Pool {
         name: Name::new(plan.name),
         mode: Some(plan.mode),
@@ -81,59 +83,81 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
 /// Adds the money of a pool to every scope.
 pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn: &mut SpendRates) {
     let rate = Rate::from_usd(plan.usd).expect("a price");
+    let price = Arc::new(Price {
+        rate,
+        source: Name::new("list aws/p5"),
+        as_of: Some(Name::new("2026-07-20")),
+        on_demand: None,
+    });
     for node in of_pool(plan, nodes) {
+        let prices = NodePrices::Alike(Some(Arc::clone(&price)));
+        burn.device_prices.insert(node.name().clone(), prices);
         for device in &node.devices {
-            let idle = model::fleet::judge::is_idle(device, NOW, policy);
-            let spend = Spend {
-                rate,
-                free: if device.is_allocated() {
-                    Some(Rate::ZERO)
-                } else {
-                    Some(rate)
-                },
-                idle_allocated: Some(if idle { rate } else { Rate::ZERO }),
-            };
-            burn.total += spend;
-            burn.devices += 1;
+            burn.devices += DeviceAmount::ONE;
             *burn.nodes.entry(node.name().clone()).or_default() += rate;
-            let holder = device.first_holder().map(|(pod, _)| pod);
-            let none = || Name::new("unattributed");
-            for scope in Scope::ALL {
-                let name = match scope {
-                    Scope::Pool => node.pool.clone(),
-                    Scope::Class => device.class.clone(),
-                    Scope::Team => holder.map_or_else(none, |pod| pod.team.clone()),
-                    Scope::Queue => holder
-                        .and_then(|pod| pod.queue.clone())
-                        .unwrap_or_else(none),
-                    Scope::Job => holder.map_or_else(none, |pod| Name::from(pod.job.to_string())),
+            let mut before = 0;
+            for cell in device.cells() {
+                let share = cell.share.expect("known").millionths();
+                let is_held = cell.holder.is_some();
+                let idle = is_held && model::fleet::judge::is_idle(device, NOW, policy);
+                let when = |yes: bool| if yes { rate } else { Rate::ZERO };
+                let spend = Spend {
+                    rate,
+                    free: Some(when(!is_held)),
+                    idle_allocated: Some(when(idle)),
                 };
-                let rows = burn.rows.entry(scope).or_default();
-                let at = match rows.iter().position(|row| row.name == name) {
-                    Some(at) => at,
-                    None => {
-                        rows.push(RateRow {
-                            scope,
-                            name,
-                            devices: 0,
-                            shared: 0,
-                            spend: Spend::default(),
-                            unpriced: 0,
-                            price_source: Some(Name::new("list aws/p5")),
-                            price_as_of: Some(Name::new("2026-07-20")),
-                        });
-                        rows.len() - 1
-                    }
-                };
-                rows[at].devices += 1;
-                rows[at].spend += spend;
-            }
-            if let Some(pod) = holder {
-                let (of_job, so_far) = burn.jobs.entry(pod.job.clone()).or_default();
-                *of_job += spend;
-                *so_far = of_job.rate.times(5);
+                let spend = spend.cut(before, share, DeviceAmount::ONE.millionths());
+                before += share;
+                charge_cell(node, device, cell, spend, burn);
             }
         }
+    }
+}
+
+fn charge_cell(
+    node: &Node,
+    device: &Device,
+    cell: DeviceCell<'_>,
+    spend: Spend,
+    burn: &mut SpendRates,
+) {
+    burn.total += spend;
+    let holder = cell.holder;
+    let none = || Name::new("unattributed");
+    for scope in Scope::ALL {
+        let name = match scope {
+            Scope::Pool => node.pool.clone(),
+            Scope::Class => device.class.clone(),
+            Scope::Team => holder.map_or_else(none, |pod| pod.team.clone()),
+            Scope::Queue => holder
+                .and_then(|pod| pod.queue.clone())
+                .unwrap_or_else(none),
+            Scope::Job => holder.map_or_else(none, |pod| Name::from(pod.job.to_string())),
+        };
+        let rows = burn.rows.entry(scope).or_default();
+        let at = match rows.iter().position(|row| row.name == name) {
+            Some(at) => at,
+            None => {
+                rows.push(RateRow {
+                    scope,
+                    name,
+                    devices: DeviceAmount::ZERO,
+                    unknown_slices: 0,
+                    spend: Spend::default(),
+                    unpriced: 0,
+                    price_source: Some(Name::new("list aws/p5")),
+                    price_as_of: Some(Name::new("2026-07-20")),
+                });
+                rows.len() - 1
+            }
+        };
+        rows[at].devices += cell.share.unwrap_or_default();
+        rows[at].spend += spend;
+    }
+    if let Some(pod) = holder {
+        let (of_job, so_far) = burn.jobs.entry(pod.job.clone()).or_default();
+        *of_job += spend;
+        *so_far = of_job.rate.times(5);
     }
 }
 

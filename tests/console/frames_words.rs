@@ -58,7 +58,9 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
             burn.total.rate
         );
         assert_eq!(
-            rows.iter().map(|row| row.devices).sum::<u32>(),
+            rows.iter()
+                .map(|row| row.devices)
+                .sum::<model::base::DeviceAmount>(),
             burn.devices,
             "{scope:?}"
         );
@@ -68,7 +70,7 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
     assert_eq!(text.matches(&money).count(), 2, "header and total: {text}");
     assert!(text.contains(&format!(
         "{} devices",
-        model::base::quantities::grouped(i64::from(burn.devices))
+        model::base::quantities::grouped(i64::from(burn.devices.floor()))
     )));
     // The fleet's panel shows that team alone, and says which numbers are not its own.
     press(&mut app, "1");

@@ -713,7 +713,7 @@ fn partly_blind_is_a_banner_not_a_wall() {
     // No price: said with the class, and where to write it.
     let mut facts = SMALL.clone();
     let mut burn = (*facts.spend_rates).clone();
-    burn.unpriced = burn.devices;
+    burn.unpriced = burn.devices.floor();
     facts.spend_rates = Arc::new(burn);
     let mut app = self::app(&facts, ViewId::Cost);
     assert!(text(&app).contains("no price for any device"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::base::Name;
+use model::base::{DeviceAmount, Name};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use table::{Facts, Scope, nodes, pools, queues};
@@ -19,13 +19,9 @@ pub fn teams(facts: &Facts) -> Vec<Facts> {
     teams.iter().map(of).collect()
 }
 
-/// Devices of a node that teams hold, each counted once for each team.
-fn held_on(node: &Node) -> u32 {
-    let of = |device: &Device| {
-        let teams = device.holders().map(|(pod, _)| pod.team.clone());
-        teams.collect::<BTreeSet<Name>>().len() as u32
-    };
-    node.devices.iter().map(of).sum()
+/// What pods hold of a node's devices.
+fn held_on(node: &Node) -> DeviceAmount {
+    node.devices.iter().map(Device::allocated).sum()
 }
 
 /// What teams have adds up to what the fleet has, and what is the pool's or the queue's is the same for all.
@@ -40,18 +36,18 @@ pub fn add_up(facts: &Facts) {
                 .flat_map(pools::rows)
                 .filter(|row| row.name == whole.name)
         };
-        let of = |pick: &dyn Fn(&pools::PoolRow<'_>) -> u32| -> u32 {
-            rows().map(|row| pick(&row)).sum()
-        };
-        let held = of(&|row| row.devices.allocated.unwrap_or(0));
-        // Teams may hold parts of one device: it counts for each of them.
+        let held = rows().filter_map(|row| row.devices.allocated);
+        let held: DeviceAmount = held.sum();
         let nodes = facts.fleet.nodes.iter();
         let members = nodes.filter(|node| node.pool.as_str() == whole.name);
-        assert_eq!(held, members.map(|node| held_on(node)).sum::<u32>());
+        assert_eq!(
+            held,
+            members.map(|node| held_on(node)).sum::<DeviceAmount>()
+        );
         // Fixtures have waiting devices that no job explains.
         let every = facts.fleet.pools_of(facts.now, |_| true, |_| true);
         if let Some(every) = every.iter().find(|pool| pool.name.as_str() == whole.name) {
-            let waits = of(&|row| row.waiting_devices.unwrap_or(0));
+            let waits: u32 = rows().filter_map(|row| row.waiting_devices).sum();
             assert_eq!(waits, every.waiting_devices, "{}", whole.name);
         }
         for row in rows() {
@@ -76,24 +72,30 @@ pub fn add_up(facts: &Facts) {
         }
         assert_eq!((running, waiting), (whole.running, whole.waiting));
     }
-    let (mut seen, mut held) = (0, 0);
+    let (mut seen, mut held) = (0, DeviceAmount::ZERO);
     for whole in nodes::rows(facts) {
         let rows = teams.iter().map(nodes::rows);
         let own = rows.filter_map(|rows| rows.into_iter().find(|row| row.name == whole.name));
         let own: Vec<_> = own.collect();
-        let of_teams = own.iter().map(|row| row.devices.allocated.unwrap_or(0));
+        let of_teams = own.iter().filter_map(|row| row.devices.allocated);
         let node = facts.fleet.node(whole.name).expect("it is there");
-        assert_eq!(of_teams.sum::<u32>(), held_on(node), "{}", whole.name);
+        assert_eq!(
+            of_teams.sum::<DeviceAmount>(),
+            held_on(node),
+            "{}",
+            whole.name
+        );
         if node.devices.iter().any(|device| !device.slices.is_empty()) {
             continue;
         }
-        held += whole.devices.allocated.unwrap_or(0);
+        held += whole.devices.allocated.unwrap_or_default();
         let (all, free) = (whole.devices.total, whole.devices.free);
-        if let (Some(rate), Some(0), true) = (whole.burn_usd_per_hour, free, all > Some(0)) {
+        let is_full = free == Some(DeviceAmount::ZERO) && all > Some(0);
+        if let (Some(rate), true) = (whole.burn_usd_per_hour, is_full) {
             let teams = own.iter().filter_map(|row| row.burn_usd_per_hour).sum();
             assert!(near(rate, teams), "{}: {rate} is not {teams}", whole.name);
             seen += 1;
         }
     }
-    assert!(seen > 0 && held > 0);
+    assert!(seen > 0 && !held.is_zero());
 }

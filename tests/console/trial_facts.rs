@@ -6,7 +6,7 @@ use std::time::Duration;
 use console::view::{RowScope, ViewId, cost, devices, jobs};
 use console::widget::Value;
 use console::{App, AppOptions, render_text};
-use model::base::{Name, Rate};
+use model::base::{DeviceAmount, Name, Rate};
 use model::cost::{Scope, Spend};
 use model::fleet::device::Device;
 use model::fleet::history::History;
@@ -145,10 +145,10 @@ fn a_pool_page_lists_unhealthy_devices_once() {
         let fleet = Arc::make_mut(&mut facts.fleet);
         let mut pools = fleet.pools.to_vec();
         let pool = &mut pools[0];
-        pool.devices.free = pool.devices.free.max(1);
+        pool.devices.free = pool.devices.free.max(DeviceAmount::ONE);
         pool.devices.unhealthy = unhealthy;
         pool.devices.unusable = Unusable {
-            unhealthy: 1,
+            unhealthy: DeviceAmount::ONE,
             ..Unusable::default()
         };
         let keys = format!("/{}\nd", pool.name);
@@ -298,20 +298,22 @@ fn a_gang_that_stands_still_is_among_the_waste_with_all_its_money() {
     assert!(row.contains("gang-stalled"), "{row}");
 }
 
-/// A job of slices holds a part of a device, not none, in whichever list it stands.
+/// A job of slices of unknown size has no number of devices, in whichever list it stands.
 #[test]
 fn the_waste_says_the_same_of_a_job_as_the_cost() {
     let mut facts = LARGE.clone();
     let burn = Arc::make_mut(&mut facts.spend_rates);
     let of_jobs = burn.rows.get_mut(&Scope::Job).expect("jobs cost");
-    of_jobs.iter_mut().for_each(|row| row.shared = row.devices);
+    for row in of_jobs.iter_mut() {
+        (row.devices, row.unknown_slices) = (DeviceAmount::ZERO, 1);
+    }
     let rows = (cost::IDLE.collect)(&facts, &RowScope::Idle);
     assert!(!rows.is_empty(), "jobs have idle devices");
     for row in rows {
         for column in cost::IDLE.columns {
             let value = (column.cell)(&facts, row).value;
             if column.id == "devices" {
-                assert_eq!(value, Value::text(table::cost::PART));
+                assert_eq!(value, Value::text("–"));
             }
             if let Some(twin) = cost::KIND.columns.iter().find(|it| it.id == column.id) {
                 assert_eq!(value, (twin.cell)(&facts, row).value, "{}", column.id);

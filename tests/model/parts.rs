@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{DeviceAmount, Moment, Name, ObjectKey};
 use model::fleet::Fleet;
 use model::fleet::Known;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
@@ -217,8 +217,8 @@ pub fn pool(name: &str, total: u32, allocated: u32) -> Pool {
         nodes: NodeCounts::default(),
         devices: DeviceCounts {
             total,
-            allocated,
-            free: total - allocated,
+            allocated: DeviceAmount::whole(allocated),
+            free: DeviceAmount::whole(total - allocated),
             ..DeviceCounts::default()
         },
         util: Some(0.45),
@@ -375,5 +375,6 @@ pub fn device(now: Moment, node: &str, index: u32, pod: Option<&Arc<Pod>>) -> De
         idle_since: None,
         idle_first_seen: false,
         slices: Box::default(),
+        makes_slices: false,
     }
 }

@@ -10,7 +10,9 @@ use crate::painter::Painter;
 use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::text::{dollars, per_hour};
 use crate::theme::Role;
+use crate::widget::cell::devices_words;
 use crate::widget::{Cell, Value};
+use model::base::DeviceAmount;
 use model::base::{Name, Rate};
 use model::cost::{RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
@@ -175,9 +177,9 @@ fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
 }
 
 fn devices(facts: &Facts, at: Row) -> Cell<'_> {
-    of(facts, at, |row| match row.is_part() {
-        true => Value::text(cost::PART),
-        false => Value::Count(i64::from(row.devices)),
+    of(facts, at, |row| match row.unknown_slices {
+        0 => Value::Devices(row.devices, None),
+        _ => Value::text(cost::devices_words(row)),
     })
 }
 
@@ -446,7 +448,10 @@ impl View for CostView {
             let known = burn.known();
             let total = per_hour(known.map(|spend| spend.rate));
             let (label, both, parts) = idle_sum(facts);
-            let devices = super::super::text::counted(u64::from(burn.devices), "device");
+            let devices = match burn.devices == DeviceAmount::ONE {
+                true => String::from("1 device"),
+                false => format!("{} devices", devices_words(burn.devices, None)),
+            };
             let unpriced = if burn.unpriced > 0 {
                 format!("   {} without a price", burn.unpriced)
             } else {

@@ -78,7 +78,9 @@ const COLUMNS: &[ViewColumn] = &[
     }),
     ViewColumn::number("held", "HELD", 3, 5, |facts, row| {
         of(facts, row, |_, device| {
-            Value::known(device.held_since(), Value::Since)
+            Value::known(device.first_holder(), |(pod, _)| {
+                Value::Since(pod.held_since())
+            })
         })
     }),
     ViewColumn::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {

@@ -8,7 +8,7 @@ use crate::painter::Painter;
 use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::{SmallSort, natural};
+use model::base::{DeviceAmount, SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
@@ -249,9 +249,9 @@ fn class(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Allocated devices of a node; in a scope, those of its jobs.
-fn held_of(facts: &Facts, node: &Node) -> usize {
-    let devices = facts.devices_of(node);
-    devices.filter(|device| device.is_allocated()).count()
+fn held_of(facts: &Facts, node: &Node) -> DeviceAmount {
+    let devices = node.devices.iter();
+    devices.map(|device| facts.held_of(device)).sum()
 }
 
 fn allocated_cell(facts: &Facts, row: Row) -> Cell<'_> {
@@ -260,7 +260,7 @@ fn allocated_cell(facts: &Facts, row: Row) -> Cell<'_> {
         let fleet = &facts.fleet;
         match node.is_counted() && fleet.sees_all_work() {
             false => Value::Unknown,
-            true => Value::Part(held as u64, node.devices.len() as u64),
+            true => Value::Devices(held, Some(node.devices.len() as u32)),
         }
     })
 }
@@ -271,7 +271,7 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
         match node.devices.len() {
             0 => Value::Unknown,
             _ if !facts.fleet.sees_devices() => Value::Unknown,
-            all => Value::Bar(held as f64 / all as f64),
+            all => Value::Bar(held.devices() / all as f64),
         }
     })
 }

@@ -57,7 +57,7 @@ pub static KIND: Kind = Kind {
                 let counts = facts.pools().get(at).map(Pool::counts).unwrap_or_default();
                 let known = counts.allocated.zip(counts.total);
                 return Cell::new(Value::known(known, |(held, all)| {
-                    Value::Part(u64::from(held), u64::from(all))
+                    Value::Devices(held, Some(all))
                 }));
             }
             its(facts, row, |of| match of {

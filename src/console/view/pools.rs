@@ -142,7 +142,7 @@ pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
         ("–", Role::Muted)
     } else if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
         ("◐", Role::Warn)
-    } else if pool.devices.allocated * 2 < pool.devices.total {
+    } else if pool.devices.allocated.devices() * 2.0 < f64::from(pool.devices.total) {
         ("○", Role::Muted)
     } else {
         ("●", Role::Ok)
@@ -194,7 +194,7 @@ fn free(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
         let counts = pool.counts();
         Value::known(counts.free_usable.zip(counts.total), |(free, total)| {
-            Value::Part(u64::from(free), u64::from(total))
+            Value::Devices(free, Some(total))
         })
     })
 }

@@ -7,7 +7,7 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, percent};
 use crate::theme::Role;
 use model::base::quantities::{bytes, grouped};
-use model::base::{Age, Moment, ObjectKey, Rate};
+use model::base::{Age, DeviceAmount, Moment, ObjectKey, Rate};
 
 use super::quota::{BAR, Quota};
 
@@ -26,6 +26,8 @@ pub enum Value<'a> {
     Count(i64),
     /// A part of a whole.
     Part(u64, u64),
+    /// An amount of devices, and of how many.
+    Devices(DeviceAmount, Option<u32>),
     /// A share, 0 to 1, as a number.
     Ratio(f64),
     /// A share, 0 to 1, as a bar and a number.
@@ -82,6 +84,7 @@ impl<'a> Value<'a> {
             Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
+            Self::Devices(amount, _) => amount.devices(),
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
             Self::Money(rate) | Self::Sum(rate) => rate.usd(),
@@ -225,6 +228,7 @@ impl<'a> Cell<'a> {
             Value::Part(part, whole) => {
                 format!("{}/{}", grouped(*part as i64), grouped(*whole as i64))
             }
+            Value::Devices(amount, whole) => devices_words(*amount, *whole),
             Value::Ratio(ratio) | Value::Bar(ratio) => percent(*ratio),
             Value::Trend(_, Some(last)) => percent(*last),
             Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
@@ -304,6 +308,18 @@ fn millis_text(millis: u64) -> String {
         format!("{} ms", grouped(millis as i64))
     } else {
         format!("{} s", grouped((millis / 1000) as i64))
+    }
+}
+
+/// `37.6/40`, `1 204/3 136`; a whole number is grouped by thousands.
+pub fn devices_words(amount: DeviceAmount, whole: Option<u32>) -> String {
+    let part = match amount.is_whole() {
+        true => grouped(i64::from(amount.floor())),
+        false => amount.to_string(),
+    };
+    match whole {
+        None => part,
+        Some(whole) => format!("{part}/{}", grouped(i64::from(whole))),
     }
 }
 

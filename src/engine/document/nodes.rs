@@ -126,7 +126,12 @@ fn device(cell: &DocumentCell<'_>, at: u32, held: &mut DeviceHolders) -> Read<De
             held.push((by, index, Some(name.clone())));
         }
         let resource = cell.or("resource", Name::default(), |cell| cell.name())?;
-        slices.push(Slice { name, resource });
+        let share = cell.maybe("share", |cell| cell.share())?;
+        slices.push(Slice {
+            name,
+            resource,
+            share,
+        });
         Ok(())
     })?;
     let resource = cell.or("resource", Name::from("nvidia.com/gpu"), |cell| {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use model::base::document::unknown;
 use model::base::quantities::{quantity, quantity_milli};
-use model::base::{Moment, Name, SmallSort};
+use model::base::{DeviceAmount, Moment, Name, SmallSort};
 
 use crate::snapshot::unit_is_milli;
 
@@ -354,6 +354,18 @@ impl<'a> DocumentCell<'a> {
         match rate {
             Some(micros) => Ok(micros),
             None => self.wrong("must be dollars an hour, a number from 0"),
+        }
+    }
+
+    /// A share of a device, 0 to 1.
+    pub(super) fn share(&self) -> Read<DeviceAmount> {
+        match self
+            .value
+            .as_f64()
+            .filter(|share| (0.0..=1.0).contains(share))
+        {
+            Some(share) => Ok(DeviceAmount::of_millionths((share * 1e6).round() as u64)),
+            None => self.wrong("must be a share of a device, from 0 to 1"),
         }
     }
 

@@ -158,7 +158,7 @@ fn node(node: &Node) -> Value {
             },
             "usd_per_device_hour": device.price.map(dollars),
             "slices": slices
-                .map(|slice| json!({ "name": slice.name, "resource": slice.resource }))
+                .map(|slice| json!({ "name": slice.name, "resource": slice.resource, "share": slice.share }))
                 .collect::<Value>(),
         })
     });

@@ -202,6 +202,7 @@ fn device(device: &device::Device) -> Device {
                     .resource
                     .clone()
                     .unwrap_or_else(|| device.resource.clone()),
+                share: slice.share,
             })
             .collect(),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::base::{Moment, Name, SmallSort};
+use model::base::{DeviceAmount, Moment, Name, SmallSort};
 use model::fleet::node::Billing;
 
 /// Health of a device.
@@ -26,6 +26,8 @@ pub struct Slice {
     pub name: Name,
     /// Extended resource that requests it.
     pub resource: Name,
+    /// What it is of the device; `None` where that is not known.
+    pub share: Option<DeviceAmount>,
 }
 
 /// A device. A device with slices is allocated by slices only.

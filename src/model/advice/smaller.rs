@@ -2,8 +2,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::base::{Name, Rate};
-use crate::cost::{PriceGroup, SpendRates, sizes};
+use crate::base::{DeviceAmount, Name, Rate};
+use crate::cost::{PriceGroup, SpendRates};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::job::Job;
@@ -68,15 +68,13 @@ impl Offers {
             let groups = spend_rates.prices.iter().filter(of_device);
             let rates = groups.filter_map(|group| Some(group.price.as_ref()?.rate));
             let Some(rate) = rates.min() else { continue };
-            // A slice costs what it is counted as: its share of what the device is cut into.
-            let weights = sizes(device.slices.iter().map(|slice| &slice.name));
-            let all: u64 = weights.iter().sum();
-            for (slice, weight) in device.slices.iter().zip(weights) {
-                let Some((profile, _)) = slice.name.rsplit_once('-') else {
+            for slice in &device.slices {
+                let Some(((profile, _), share)) = slice.name.rsplit_once('-').zip(slice.share)
+                else {
                     continue;
                 };
                 let key = (device.class.clone(), Name::new(profile));
-                let rate = rate.share(weight, all);
+                let rate = rate.share(share.millionths(), DeviceAmount::ONE.millionths());
                 let known = offers.slices.entry(key).or_insert(rate);
                 *known = rate.min(*known);
             }

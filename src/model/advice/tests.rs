@@ -271,8 +271,9 @@ fn a_slice_costs_what_the_node_that_offers_it_costs_and_a_pool_of_slices_has_no_
     let slice = |name: &str| Action::MigSlice(Name::new(name));
     let thirds = ["2g.20gb-0", "2g.20gb-1", "2g.20gb-2"];
     let cut = usd(8.0).expect("is a rate");
-    let third = cut - cut.share(1, 3);
-    assert_eq!(advised(&thirds, 0.15), (slice("2g.20gb"), Some(third)));
+    // Two of seven compute slices, whatever else the GPU is cut into.
+    let offered = cut - cut.share(285_714, 1_000_000);
+    assert_eq!(advised(&thirds, 0.15), (slice("2g.20gb"), Some(offered)));
     // Where no node is cut like this, a device of 8 USD is.
     let own = cut - cut.share(2, 7);
     assert_eq!(advised(&["1g.10gb-0"], 0.15), (slice("2g.20gb"), Some(own)));

@@ -1,5 +1,6 @@
 //! Words that every room shares: moments, amounts, money, names. Holds no fleet and does no I/O.
 
+pub mod amount;
 pub mod document;
 pub mod failure;
 pub mod money;
@@ -10,6 +11,7 @@ pub mod sorting;
 pub mod time;
 pub mod when;
 
+pub use amount::DeviceAmount;
 pub use failure::{Exit, Failure};
 pub use money::Rate;
 pub use name::{Name, Names, ObjectKey, natural};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Moment, Name, ObjectKey};
+use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
 use crate::fleet::Fleet;
 use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice, TeamSource};
@@ -61,6 +61,7 @@ pub fn device(node: &str, index: u32, class: &str) -> Device {
         idle_since: None,
         idle_first_seen: false,
         slices: Box::default(),
+        makes_slices: false,
     }
 }
 
@@ -92,11 +93,24 @@ pub fn allocated_to(mut device: Device, by: &Arc<Pod>) -> Device {
     device
 }
 
-/// The device cut into slices of these names and holders.
+/// The device cut into slices of these names and holders: MIG instances of seven compute slices where the names say how many they have,
+/// else all alike.
 pub fn sliced(mut device: Device, slices: &[(&str, Option<&Arc<Pod>>)]) -> Device {
+    let units = |name: &str| name.split_once("g.")?.0.parse::<u64>().ok();
+    let all: Option<Vec<u64>> = slices.iter().map(|(name, _)| units(name)).collect();
+    let (units, all) = match all {
+        Some(units) => (units, 7),
+        None => (vec![1; slices.len()], slices.len() as u64),
+    };
+    let mut before = 0;
     device.slices = slices
         .iter()
-        .map(|(name, holder)| Slice {
+        .zip(units)
+        .map(|((name, holder), units)| Slice {
+            share: {
+                before += units;
+                Some(DeviceAmount::cut(before - units, units, all))
+            },
             name: Name::new(name),
             resource: None,
             holder: holder.map(Arc::clone),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Name, Rate};
+use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Billing;
 
@@ -110,10 +110,10 @@ pub struct RateRow {
     pub scope: Scope,
     /// Name; `unattributed` for what no row of the scope covers.
     pub name: Name,
-    /// Devices of the row; each device counts in one row of a scope.
-    pub devices: u32,
-    /// Devices among these that are shared in slices: each counts in the row of its first holder.
-    pub shared: u32,
+    /// Devices of the row, and of shared devices its parts.
+    pub devices: DeviceAmount,
+    /// Slices of unknown size: they are not in `devices`, nor in the spend.
+    pub unknown_slices: u32,
     /// Spend rates, without devices that have no price.
     pub spend: Spend,
     /// Devices of the row without a price.
@@ -141,19 +141,53 @@ pub struct PriceGroup {
     pub price: Option<Arc<Price>>,
 }
 
+/// Prices of a node's devices, in their order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum NodePrices {
+    /// All have this one; `None` where they have no price.
+    Alike(Option<Arc<Price>>),
+    /// Each its own.
+    Each(Box<[Option<Arc<Price>>]>),
+}
+
+impl NodePrices {
+    /// The price of the device at this place.
+    pub fn of(&self, at: usize) -> Option<&Arc<Price>> {
+        match self {
+            Self::Alike(price) => price.as_ref(),
+            Self::Each(prices) => prices.get(at)?.as_ref(),
+        }
+    }
+}
+
+impl FromIterator<Option<Arc<Price>>> for NodePrices {
+    fn from_iter<I: IntoIterator<Item = Option<Arc<Price>>>>(prices: I) -> Self {
+        let all: Box<[Option<Arc<Price>>]> = prices.into_iter().collect();
+        match all.split_first() {
+            Some((first, rest)) if rest.iter().all(|price| price == first) => {
+                Self::Alike(first.clone())
+            }
+            Some(_) => Self::Each(all),
+            None => Self::Alike(None),
+        }
+    }
+}
+
 /// The fleet's spend rate by every scope. In each scope the rows add up to `total`, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SpendRates {
     /// The fleet total.
     pub total: Spend,
-    /// Devices in total.
-    pub devices: u32,
-    /// Devices without a price.
+    /// Devices in total; of nodes that are known from their pods alone, what those hold.
+    pub devices: DeviceAmount,
+    /// Devices without a price, or with a slice of unknown size.
     pub unpriced: u32,
     /// Rows by scope, in name order, `unattributed` last.
     pub rows: BTreeMap<Scope, Vec<RateRow>>,
     /// Price of one device for each group of equally priced devices.
     pub prices: Vec<PriceGroup>,
+    /// The price of each device of each node.
+    pub device_prices: BTreeMap<Name, NodePrices>,
     /// Spend rate of each node (all its devices); nodes without a priced device are omitted.
     pub nodes: BTreeMap<Name, Rate>,
     /// Spend rate and cost so far (micro-USD) of each job with at least one priced device allocated.
@@ -161,14 +195,11 @@ pub struct SpendRates {
 }
 
 impl RateRow {
-    /// True when the row has only parts of shared devices, so that a device count would be wrong.
-    pub fn is_part(&self) -> bool {
-        self.devices <= self.shared && self.spend.rate > Rate::ZERO
-    }
-
     /// The row's spend; `None` when it has devices and none has a price: unknown, not zero.
     pub fn known(&self) -> Option<Spend> {
-        (self.unpriced == 0 || self.unpriced < self.devices || self.spend.rate > Rate::ZERO)
+        (self.unpriced == 0
+            || DeviceAmount::whole(self.unpriced) < self.devices
+            || self.spend.rate > Rate::ZERO)
             .then_some(self.spend)
     }
 }
@@ -176,9 +207,11 @@ impl RateRow {
 impl SpendRates {
     /// The total; `None` when there are devices and none has a price, and when no device is visible and visibility is limited.
     pub fn known(&self) -> Option<Spend> {
-        let known = match self.devices {
-            0 => self.total.free.is_some(),
-            devices => self.unpriced < devices,
+        let known = match (self.devices.is_zero(), self.unpriced) {
+            (true, 0) => self.total.free.is_some(),
+            (_, unpriced) => {
+                DeviceAmount::whole(unpriced) < self.devices || self.total.rate > Rate::ZERO
+            }
         };
         known.then_some(self.total)
     }

@@ -5,67 +5,140 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Name, Rate};
+use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
+use crate::fleet::node::Node;
+use crate::fleet::observe::Table;
 
 use super::prices::{Price, PriceList, Prices};
-use super::spend_rates::{RateRow, Scope, Spend, SpendRates, UNATTRIBUTED};
+use super::spend_rates::{NodePrices, RateRow, Scope, Spend, SpendRates, UNATTRIBUTED};
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// What the fleet burns an hour now, by every scope.
 ///
-/// In each scope, the rows (`unattributed` among them) add up to the total in money and devices. A shared
-/// device spreads its money over its slices by their size; what no slice holder pays for is `unattributed`.
-/// The device itself is counted in the row of its first holder.
+/// Every number is a sum of the cells of devices ([`Device::cells`]), in money and in devices: in each scope the rows (`unattributed`
+/// among them) add up to the total. What no pod holds of a device is `unattributed`, and so is a device whose slices are of unknown size.
+/// Of nodes that are known from their pods alone, what those pods hold counts.
 pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     let mut list = PriceList::new(prices);
+    let mut nodes = BTreeMap::new();
+    for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
+        let mut last: Option<(&Name, Option<Arc<Price>>)> = None;
+        let prices: NodePrices = node
+            .devices
+            .iter()
+            .map(|device| {
+                let price = match &last {
+                    Some((class, price)) if **class == device.class => price.clone(),
+                    _ => list.price(node, device),
+                };
+                last = Some((&device.class, price.clone()));
+                price
+            })
+            .collect();
+        nodes.insert(node.name().clone(), prices);
+    }
+    let mut out = spread(fleet, |node, at| nodes.get(node.name())?.of(at), |_| true);
+    out.prices = list.groups();
+    out.device_prices = nodes;
+    out
+}
+
+/// The part of `whole` that the pods of a scope burn. Prices and the rates of nodes and jobs stay those of the fleet.
+pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> bool) -> SpendRates {
+    let prices = |node: &Node, at| whole.device_prices.get(node.name())?.of(at);
+    let part = spread(fleet, prices, |pod| pod.is_some_and(|pod| has(pod)));
+    SpendRates {
+        total: Spend {
+            free: Some(Rate::ZERO),
+            ..part.total
+        },
+        prices: whole.prices.clone(),
+        device_prices: whole.device_prices.clone(),
+        nodes: whole.nodes.clone(),
+        jobs: whole.jobs.clone(),
+        ..part
+    }
+}
+
+/// Adds up the cells of devices whose holder is counted.
+fn spread<'p>(
+    fleet: &Fleet,
+    price_of: impl Fn(&Node, usize) -> Option<&'p Arc<Price>>,
+    counts: impl Fn(Option<&Pod>) -> bool,
+) -> SpendRates {
     let mut out = SpendRates::default();
     let mut pools = Column::default();
     let mut classes = Column::default();
     let mut held = HolderScopes::default();
     let mut ordinal = 0u32;
     let visible = fleet.sees_devices();
+    let listed = !fleet.is_hidden(Table::Nodes);
     out.total.free = visible.then_some(Rate::ZERO);
     for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
-        let pool = pools.row(&node.pool);
         let mut of_node = None::<Rate>;
-        let mut last: Option<(&Name, Option<Arc<Price>>)> = None;
-        for device in &node.devices {
+        for (at, device) in node.devices.iter().enumerate() {
             ordinal += 1;
-            let price = match &last {
-                Some((class, price)) if **class == device.class => price.clone(),
-                _ => list.price(node, device),
+            let price = price_of(node, at);
+            let mut unpriced = false;
+            let mut add = |pod: Option<&Arc<Pod>>, part: &DeviceShare<'_>| {
+                let is_free = pod.is_none() && !part.holds_unknown;
+                if !counts(pod.map(|pod| &**pod)) || (is_free && !listed) {
+                    return;
+                }
+                if part.price.is_some() {
+                    of_node = Some(of_node.unwrap_or_default() + part.spend.rate);
+                }
+                unpriced |= part.price.is_none();
+                out.devices += part.amount;
+                out.total += part.spend;
+                let pool = pools.row(&node.pool);
+                pools.add(pool, part);
+                let class = classes.row(&device.class);
+                classes.add(class, part);
+                held.give(fleet, pod, part);
             };
-            last = Some((&device.class, price.clone()));
-            let price = price.as_ref();
             let rate = price.map_or(Rate::ZERO, |price| price.rate);
-            let part = DeviceShare {
-                ordinal,
-                counted: true,
-                shared: false,
-                spend: spend_of(fleet, device, rate, visible),
-                price,
-            };
-            if price.is_some() {
-                of_node = Some(of_node.unwrap_or_default() + rate);
+            let whole = |is_held| spend_of(fleet, device, rate, visible, is_held);
+            let mut before = 0;
+            let is_unknown = device.has_unknown_slices();
+            for cell in device.cells() {
+                let share = cell.share.filter(|_| !is_unknown);
+                let millionths = share.map_or(0, DeviceAmount::millionths);
+                let all = DeviceAmount::ONE.millionths();
+                let part = DeviceShare {
+                    ordinal,
+                    amount: share.unwrap_or_default(),
+                    holds_unknown: false,
+                    spend: whole(cell.holder.is_some()).cut(before, millionths, all),
+                    price: price.filter(|_| share.is_some()),
+                };
+                before += millionths;
+                if share.is_some() || cell.holder.is_some() {
+                    add(cell.holder, &part);
+                }
             }
-            out.devices += 1;
-            out.unpriced += u32::from(price.is_none());
-            out.total += part.spend;
-            pools.add(pool, &part);
-            let class = classes.row(&device.class);
-            classes.add(class, &part);
-            held.spread(fleet, device, &part);
+            if is_unknown && listed {
+                let is_held = device.is_allocated();
+                let part = DeviceShare {
+                    ordinal,
+                    amount: DeviceAmount::ONE,
+                    holds_unknown: is_held,
+                    spend: whole(is_held),
+                    price,
+                };
+                add(None, &part);
+            }
+            out.unpriced += u32::from(unpriced);
         }
         if let Some(rate) = of_node {
             out.nodes.insert(node.name().clone(), rate);
         }
     }
-    out.prices = list.groups();
     out.jobs = held.money.into_values().collect();
     let columns = [
         (Scope::Pool, pools),
@@ -81,13 +154,13 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     out
 }
 
-fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool) -> Spend {
-    let allocated = device.is_allocated();
+/// What a device, or what of it is held or free, costs.
+fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool, is_held: bool) -> Spend {
     let when = |yes: bool| if yes { rate } else { Rate::ZERO };
     Spend {
         rate,
-        free: visible.then(|| when(!allocated)),
-        idle_allocated: match allocated {
+        free: visible.then(|| when(!is_held)),
+        idle_allocated: match is_held {
             false => Some(Rate::ZERO),
             true => does_nothing(device, &fleet.policy).map(|_| when(fleet.is_idle(device))),
         },
@@ -98,10 +171,10 @@ fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool) -> Spend 
 struct DeviceShare<'a> {
     /// Which device of the fleet, so that a row notes an unpriced one only once.
     ordinal: u32,
-    /// The device counts here, and in no other row of the scope.
-    counted: bool,
-    /// Others may hold parts of the device.
-    shared: bool,
+    /// What it is of the device; nothing where that is not known.
+    amount: DeviceAmount,
+    /// A device of which pods hold slices of unknown size.
+    holds_unknown: bool,
     spend: Spend,
     price: Option<&'a Arc<Price>>,
 }
@@ -118,8 +191,8 @@ enum Origin {
 #[derive(Default)]
 struct Row {
     name: Name,
-    devices: u32,
-    shared: u32,
+    devices: DeviceAmount,
+    unknown_slices: u32,
     spend: Spend,
     unpriced: u32,
     last_unpriced: u32,
@@ -165,8 +238,8 @@ impl Column {
 
     fn add(&mut self, at: usize, part: &DeviceShare<'_>) {
         let row = &mut self.rows[at];
-        row.devices += u32::from(part.counted);
-        row.shared += u32::from(part.counted && part.shared);
+        row.devices += part.amount;
+        row.unknown_slices += u32::from(part.amount.is_zero());
         row.spend += part.spend;
         let Some(price) = part.price else {
             if row.last_unpriced != part.ordinal {
@@ -201,7 +274,7 @@ impl Column {
             scope,
             name: row.name,
             devices: row.devices,
-            shared: row.shared,
+            unknown_slices: row.unknown_slices,
             spend: row.spend,
             unpriced: row.unpriced,
             price_source: match row.origin {
@@ -211,9 +284,9 @@ impl Column {
             },
             price_as_of: row.as_of,
         });
-        let unattributed = rows
-            .next()
-            .filter(|row| row.devices > 0 || row.unpriced > 0 || row.spend.rate != Rate::ZERO);
+        let unattributed = rows.next().filter(|row| {
+            !row.devices.is_zero() || row.unpriced > 0 || row.spend.rate != Rate::ZERO
+        });
         let mut rows: Vec<RateRow> = rows.collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         rows.extend(unattributed);
@@ -236,38 +309,6 @@ struct HolderScopes {
 }
 
 impl HolderScopes {
-    fn spread(&mut self, fleet: &Fleet, device: &Device, whole: &DeviceShare<'_>) {
-        if let Some(pod) = &device.holder {
-            self.give(fleet, Some(pod), whole);
-        } else if device.slices.iter().any(|slice| slice.holder.is_some()) {
-            self.slice_up(fleet, device, whole);
-        } else {
-            self.give(fleet, None, whole);
-        }
-    }
-
-    /// Each slice takes its share of the money by size. Shares are cut from a running sum, so that they add
-    /// up to the device to the micro-dollar.
-    fn slice_up(&mut self, fleet: &Fleet, device: &Device, whole: &DeviceShare<'_>) {
-        let weights = sizes(device.slices.iter().map(|slice| &slice.name));
-        let all: u64 = weights.iter().sum();
-        let mut counted = false;
-        let mut before = 0;
-        for (slice, weight) in device.slices.iter().zip(weights) {
-            let first = !counted && slice.holder.is_some();
-            counted |= first;
-            let part = DeviceShare {
-                ordinal: whole.ordinal,
-                counted: first,
-                shared: true,
-                spend: whole.spend.cut(before, weight, all),
-                price: whole.price,
-            };
-            self.give(fleet, slice.holder.as_ref(), &part);
-            before += weight;
-        }
-    }
-
     fn give(&mut self, fleet: &Fleet, pod: Option<&Arc<Pod>>, part: &DeviceShare<'_>) {
         let [queue, team, job] = pod.map_or([0; 3], |pod| self.rows_of(pod));
         self.queues.add(queue, part);
@@ -314,16 +355,4 @@ impl HolderScopes {
         self.job_rows.insert(job.clone(), at);
         at
     }
-}
-
-/// Sizes of a device's slices by their names: compute parts where every name tells them (`3g.40gb-1`), else all alike.
-pub fn sizes<'a>(slices: impl ExactSizeIterator<Item = &'a Name>) -> Vec<u64> {
-    let count = slices.len();
-    let parts: Option<Vec<u64>> = slices
-        .map(|name| {
-            let (parts, _) = name.split_once("g.")?;
-            parts.parse().ok().filter(|parts| (1..=64).contains(parts))
-        })
-        .collect();
-    parts.unwrap_or_else(|| vec![1; count])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::base::{Name, Rate};
+use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::accelerator::Catalog;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::node::{Billing, Node};
@@ -109,7 +109,7 @@ fn unknown_prices_are_unknown_and_never_zero() {
     assert_eq!(usd(&prices, &one(Some("broken"), "B200")), None);
     assert_eq!(usd(&prices, &one(None, "TPU 7x")), None);
     let burnt = spend_rates(&fleet(vec![one(None, "TPU 7x")]), &prices);
-    assert_eq!((burnt.devices, burnt.unpriced), (1, 1));
+    assert_eq!((burnt.devices, burnt.unpriced), (DeviceAmount::ONE, 1));
     assert_eq!(burnt.known(), None);
     assert!(burnt.nodes.is_empty());
     let row = burnt.row(Scope::Pool, "p").expect("has a row");
@@ -268,20 +268,26 @@ fn free_and_idle_money_stand_apart() {
     );
     assert_eq!(burnt.total.idle(), Some(four.times(2)));
     let team = burnt.row(Scope::Team, "nlp").expect("has a row");
-    assert_eq!((team.devices, team.spend.rate), (2, four.times(2)));
+    assert_eq!(
+        (team.devices, team.spend.rate),
+        (DeviceAmount::whole(2), four.times(2))
+    );
     let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
-    assert_eq!((rest.devices, rest.spend.free), (1, Some(four)));
+    assert_eq!(
+        (rest.devices, rest.spend.free),
+        (DeviceAmount::ONE, Some(four))
+    );
     // Two devices at 4 USD for the hour since the pod was bound.
     let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
     assert_eq!((spend.rate, *so_far), (four.times(2), four.times(2)));
     assert_eq!(
         burnt.row(Scope::Job, "nlp/train").map(|row| row.devices),
-        Some(2)
+        Some(DeviceAmount::whole(2))
     );
 }
 
 #[test]
-fn slices_pay_by_their_size_and_the_device_counts_once() {
+fn slices_pay_and_count_by_their_size() {
     let (big, small) = (
         pod("a", "big-0", None, "alpha"),
         pod("b", "small-0", None, "beta"),
@@ -297,11 +303,11 @@ fn slices_pay_by_their_size_and_the_device_counts_once() {
     let burnt = spend_rates(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
     let of = |team: &str| {
         let row = burnt.row(Scope::Team, team).expect("has a row");
-        (row.devices, row.spend.rate.micros())
+        (row.devices.millionths(), row.spend.rate.micros())
     };
-    assert_eq!(of("alpha"), (1, 2_285_714));
-    assert_eq!(of("beta"), (0, 1_142_857));
-    assert_eq!(of(UNATTRIBUTED), (0, 571_429));
+    assert_eq!(of("alpha"), (571_428, 2_285_712));
+    assert_eq!(of("beta"), (285_714, 1_142_856));
+    assert_eq!(of(UNATTRIBUTED), (142_858, 571_432));
 }
 
 #[test]
@@ -414,7 +420,7 @@ proptest! {
         // An odd rate, so that shares do not divide evenly.
         let prices = prices().with_pool("pool1", PoolPrice::Rate(Rate::from_micros(1_000_003)));
         let burnt = spend_rates(&fleet, &prices);
-        prop_assert_eq!(fleet.devices().count(), burnt.devices as usize);
+        prop_assert_eq!(DeviceAmount::whole(fleet.devices().count() as u32), burnt.devices);
         for scope in Scope::ALL {
             let rows = &burnt.rows[&scope];
             let mut sum = Spend::default();
@@ -422,7 +428,7 @@ proptest! {
                 sum += row.spend;
             }
             prop_assert_eq!(sum, burnt.total, "{:?}", scope);
-            prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<u32>(), burnt.devices);
+            prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<DeviceAmount>(), burnt.devices);
             prop_assert!(rows.iter().all(|row| row.spend.idle() <= Some(row.spend.rate)));
         }
         prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.rate);

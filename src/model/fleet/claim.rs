@@ -32,6 +32,18 @@ pub enum Reach {
     Unsaid,
 }
 
+/// An amount of a counter that devices share.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CounterAmount {
+    /// The counter set.
+    pub set: Name,
+    /// The counter in it.
+    pub counter: Name,
+    /// Thousandths of its unit, above 0.
+    pub milli: i64,
+}
+
 /// One device that a driver publishes: a whole device or a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -60,6 +72,8 @@ pub struct Published {
     pub version: Option<Name>,
     /// Shared counter sets that it consumes: devices with a common set overlap.
     pub counters: Box<[Name]>,
+    /// How much it consumes of each of their counters.
+    pub draws: Box<[CounterAmount]>,
     /// Taints.
     pub taints: Box<[Taint]>,
 }
@@ -82,6 +96,8 @@ pub struct SliceSeen {
     pub reach: Reach,
     /// Devices.
     pub devices: Box<[Published]>,
+    /// What its counter sets have in all.
+    pub counters: Box<[CounterAmount]>,
 }
 
 /// One request of a claim.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Age, Moment, Name, ObjectKey};
+use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey};
 
 use super::accelerator::{DeviceKind, Vendor};
 use super::job::JobKey;
@@ -159,21 +159,36 @@ pub struct Slice {
     pub holder: Option<Arc<Pod>>,
     /// How that pod is known.
     pub attribution: Attribution,
+    /// What it is of the device; `None` where that is not known. Those of one device never exceed it.
+    pub share: Option<DeviceAmount>,
     /// The slice's own readings.
     pub signals: Signals,
 }
 
 impl Slice {
-    /// An unallocated slice of this resource, without readings.
+    /// An unallocated slice of this resource, of unknown size and without readings.
     pub fn free(name: Name, resource: &Name) -> Self {
         Self {
             name,
             resource: Some(resource.clone()),
             holder: None,
             attribution: Attribution::None,
+            share: None,
             signals: Signals::default(),
         }
     }
+}
+
+/// A part of a device with one holder or with none. The cells of a device add up to it: every count of devices and all money is a sum
+/// of cells.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceCell<'d> {
+    /// The slice; `None` for a whole device, and for what no slice takes of it.
+    pub slice: Option<&'d Slice>,
+    /// The pod that it is allocated to.
+    pub holder: Option<&'d Arc<Pod>>,
+    /// What it is of the device; `None` where that is not known.
+    pub share: Option<DeviceAmount>,
 }
 
 /// A physical device.
@@ -217,10 +232,73 @@ pub struct Device {
     pub idle_first_seen: bool,
     /// Slices; empty for a whole device.
     pub slices: Box<[Slice]>,
+    /// What no slice takes of it can be allocated: its driver makes slices on demand.
+    pub makes_slices: bool,
 }
 
 impl Device {
-    /// True when allocated, whole or in part. A device counts once, however many slices are allocated.
+    /// Its cells: itself where it is whole, else its slices and what is left of it. Where the size of a slice is not known, neither
+    /// is that of what is left.
+    pub fn cells(&self) -> impl Iterator<Item = DeviceCell<'_>> {
+        let is_whole = self.holder.is_some() || self.slices.is_empty();
+        let slices = self.slices.iter().filter(move |_| !is_whole);
+        let cells = slices.map(|slice| DeviceCell {
+            slice: Some(slice),
+            holder: slice.holder.as_ref(),
+            share: slice.share,
+        });
+        let taken = match is_whole {
+            true => Some(DeviceAmount::ZERO),
+            false => self.slices.iter().map(|slice| slice.share).sum(),
+        };
+        let rest = taken.map(|taken: DeviceAmount| DeviceAmount::ONE.less(taken));
+        let rest = rest.filter(|rest| !rest.is_zero());
+        cells.chain(rest.map(|rest| DeviceCell {
+            slice: None,
+            holder: self.holder.as_ref(),
+            share: Some(rest),
+        }))
+    }
+
+    /// What pods hold of it. All of it where they hold slices whose sizes are not known: what is left is not known either.
+    pub fn allocated(&self) -> DeviceAmount {
+        if self.has_unknown_slices() {
+            return match self.is_allocated() {
+                true => DeviceAmount::ONE,
+                false => DeviceAmount::ZERO,
+            };
+        }
+        let held = self.cells().filter(|cell| cell.holder.is_some());
+        held.filter_map(|cell| cell.share).sum()
+    }
+
+    /// What these pods hold of it, as far as it is known.
+    pub fn held_by(&self, has: impl Fn(&Pod) -> bool) -> DeviceAmount {
+        let own = self
+            .cells()
+            .filter(|cell| cell.holder.is_some_and(|pod| has(pod)));
+        own.filter_map(|cell| cell.share).sum()
+    }
+
+    /// What no pod holds of it: the rest of [`Self::allocated`].
+    pub fn free(&self) -> DeviceAmount {
+        DeviceAmount::ONE.less(self.allocated())
+    }
+
+    /// True when the size of one of its slices is not known.
+    pub fn has_unknown_slices(&self) -> bool {
+        self.cells().any(|cell| cell.share.is_none())
+    }
+
+    /// Of what is free, what no slice takes and no pod can have: slices are made in advance.
+    pub fn uncut(&self) -> DeviceAmount {
+        let is_rest = |cell: &DeviceCell<'_>| cell.slice.is_none() && cell.holder.is_none();
+        let cells = self.cells().filter(is_rest);
+        let cells = cells.filter(|_| !self.slices.is_empty() && !self.makes_slices);
+        cells.filter_map(|cell| cell.share).sum()
+    }
+
+    /// True when allocated, whole or in part.
     pub fn is_allocated(&self) -> bool {
         self.holder.is_some() || self.slices.iter().any(|slice| slice.holder.is_some())
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Moment, Name, ObjectKey};
+use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
 
 use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
 use super::govern::GovernState;
-use super::job::{Job, JobKey, JobState};
+use super::job::{HeldDevice, Job, JobKey, JobState};
 use super::node::Node;
 use super::observe::{ListedNamespaces, Lost, SourceHealth, Table};
 use super::policy::Policy;
@@ -229,6 +229,21 @@ impl Fleet {
     /// is near idle, and it has been allocated for longer than the grace period.
     pub fn is_idle(&self, device: &Device) -> bool {
         super::judge::is_idle(device, self.at, &self.policy)
+    }
+
+    /// What a job's pods hold, in devices; `None` where the size of a slice is not known.
+    pub fn amount_of(&self, job: &Job) -> Option<DeviceAmount> {
+        let of_place = |place: &HeldDevice| {
+            let device = self.node(&place.node)?.device(place.device)?;
+            match &place.slice {
+                None => Some(DeviceAmount::ONE),
+                Some(slice) => {
+                    let slice = device.slices.iter().find(|one| one.name == *slice)?;
+                    slice.share.filter(|_| !device.has_unknown_slices())
+                }
+            }
+        };
+        job.places.iter().map(of_place).sum()
     }
 }
 

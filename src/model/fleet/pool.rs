@@ -1,6 +1,6 @@
 //! Pools: nodes that are paid, owned and filled together, with their counts and means.
 
-use crate::base::Name;
+use crate::base::{DeviceAmount, Name};
 
 use super::accelerator::{DeviceKind, Vendor};
 use super::device::Device;
@@ -55,25 +55,24 @@ pub struct NodeCounts {
     pub max: Option<u32>,
 }
 
-/// Devices that no pod holds and that a new pod cannot use, each by the first reason that holds.
+/// Devices and parts of them that no pod holds and that a new pod cannot use, each by the first reason that holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unusable {
     /// Their node is not ready, or it is not known whether it is.
-    pub not_ready: u32,
+    pub not_ready: DeviceAmount,
     /// Their node is cordoned.
-    pub cordoned: u32,
+    pub cordoned: DeviceAmount,
     /// Faulty.
-    pub unhealthy: u32,
-    /// Their node does not offer them: its device plugin has taken them out of use, or is not up.
-    pub not_allocatable: u32,
+    pub unhealthy: DeviceAmount,
+    /// Their node does not offer them: its device plugin has taken them out of use, or is not up, or no slice takes them.
+    pub not_allocatable: DeviceAmount,
 }
 
 impl Unusable {
-    /// Those of one node. Of a node with slices it is not known which device a slice that is not offered is of: there only a node that
-    /// offers nothing counts.
+    /// Those of one node. Of a node with slices it is not known which device a slice that is not offered is of: there a node that offers
+    /// nothing counts, and what no slice takes of a device.
     pub fn of(node: &Node) -> Self {
-        let is_free = |device: &&Device| !device.is_allocated();
-        let free = node.devices.iter().filter(is_free).count() as u32;
+        let free: DeviceAmount = node.devices.iter().map(Device::free).sum();
         if node.ready != Some(true) {
             return Self {
                 not_ready: free,
@@ -86,25 +85,32 @@ impl Unusable {
                 ..Self::default()
             };
         }
-        let mut devices = node.devices.iter().filter(is_free);
-        let sound = devices.by_ref().filter(|device| !device.health.is_fault());
-        let sound = sound.count() as u32;
+        let sound = || {
+            let devices = node.devices.iter();
+            devices.filter(|device| !device.health.is_fault())
+        };
         let is_whole = node.devices.iter().all(|device| device.slices.is_empty());
+        let not_uncut = |device: &Device| device.free().less(device.uncut());
+        let usable: DeviceAmount = sound().map(not_uncut).sum();
+        let sound: DeviceAmount = sound().map(Device::free).sum();
         let offered = match node.device_allocatable {
-            0 => 0,
+            0 => DeviceAmount::ZERO,
             // What the scheduler counts with: allocatable less what is requested.
-            most if is_whole => most.saturating_sub(node.devices.len() as u32 - free),
-            _ => sound,
+            most if is_whole => {
+                let held: DeviceAmount = node.devices.iter().map(Device::allocated).sum();
+                DeviceAmount::whole(most).less(held)
+            }
+            _ => usable,
         };
         Self {
-            unhealthy: free - sound,
-            not_allocatable: sound.saturating_sub(offered),
+            unhealthy: free.less(sound),
+            not_allocatable: sound.less(offered),
             ..Self::default()
         }
     }
 
     /// All of them.
-    pub const fn total(&self) -> u32 {
+    pub fn total(&self) -> DeviceAmount {
         self.not_ready + self.cordoned + self.unhealthy + self.not_allocatable
     }
 
@@ -116,8 +122,10 @@ impl Unusable {
             (self.unhealthy, "unhealthy"),
             (self.not_allocatable, "not allocatable"),
         ];
-        let named = all.iter().filter(|(count, _)| *count > 0);
-        let named: Vec<String> = named.map(|(count, why)| format!("{count} {why}")).collect();
+        let named = all.iter().filter(|(amount, _)| !amount.is_zero());
+        let named: Vec<String> = named
+            .map(|(amount, why)| format!("{amount} {why}"))
+            .collect();
         (!named.is_empty()).then(|| named.join(", "))
     }
 }
@@ -131,21 +139,22 @@ impl std::ops::AddAssign for Unusable {
     }
 }
 
-/// Counts of devices. `total = allocated + free`; the others overlap with both.
+/// Counts of devices. `total = allocated + free`; the others overlap with both. Of a device that is shared, each part counts where it
+/// belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
     /// All.
     pub total: u32,
-    /// Held by a pod, whole or in part.
-    pub allocated: u32,
-    /// Unallocated.
-    pub free: u32,
+    /// What pods hold: whole devices, and of the others their part.
+    pub allocated: DeviceAmount,
+    /// What no pod holds.
+    pub free: DeviceAmount,
     /// Those of the free that a new pod cannot use.
     pub unusable: Unusable,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: u32,
     /// Held, but doing no work.
-    pub idle_allocated: u32,
+    pub idle_allocated: DeviceAmount,
 }
 
 /// What may be said of counts of devices: nothing where not every node and pod is visible.
@@ -153,18 +162,18 @@ pub struct DeviceCounts {
 pub struct VisibleCounts {
     /// All.
     pub total: Option<u32>,
-    /// Held by a pod, whole or in part.
-    pub allocated: Option<u32>,
-    /// Held by none.
-    pub free: Option<u32>,
-    /// Held by none, and a new pod could use it now.
-    pub free_usable: Option<u32>,
+    /// What pods hold: whole devices, and of the others their part.
+    pub allocated: Option<DeviceAmount>,
+    /// What no pod holds.
+    pub free: Option<DeviceAmount>,
+    /// What no pod holds, and a new pod could use now.
+    pub free_usable: Option<DeviceAmount>,
     /// Why the others of the free cannot be used.
     pub unusable: Option<Unusable>,
     /// Faulty, or on a node that is not ready.
     pub unhealthy: Option<u32>,
     /// Held, but doing no work.
-    pub idle_allocated: Option<u32>,
+    pub idle_allocated: Option<DeviceAmount>,
 }
 
 impl VisibleCounts {
@@ -174,7 +183,7 @@ impl VisibleCounts {
         let why = self.unusable.and_then(|unusable| unusable.words());
         Some(match (why, usable) {
             (None, _) => format!("{free} free"),
-            (Some(why), 0) => format!("{free} free, none usable: {why}"),
+            (Some(why), usable) if usable.is_zero() => format!("{free} free, none usable: {why}"),
             (Some(why), _) => format!("{free} free, {usable} usable: {why}"),
         })
     }
@@ -182,7 +191,7 @@ impl VisibleCounts {
     /// Allocated devices as a share of all.
     pub fn allocation(&self) -> Option<f64> {
         let total = self.total.filter(|total| *total > 0)?;
-        Some(f64::from(self.allocated?) / f64::from(total))
+        Some(self.allocated?.devices() / f64::from(total))
     }
 }
 
@@ -194,7 +203,7 @@ impl DeviceCounts {
             total: nodes.then_some(self.total),
             allocated: held.then_some(self.allocated),
             free: held.then_some(self.free),
-            free_usable: held.then(|| self.free.saturating_sub(self.unusable.total())),
+            free_usable: held.then(|| self.free.less(self.unusable.total())),
             unusable: held.then_some(self.unusable),
             unhealthy: nodes.then_some(self.unhealthy),
             idle_allocated: held.then_some(self.idle_allocated),
@@ -325,13 +334,16 @@ mod tests {
         assert_eq!(why(&node).as_deref(), Some("3 on nodes that are not ready"));
         let counts = DeviceCounts {
             total: 4,
-            allocated: 1,
-            free: 3,
+            allocated: DeviceAmount::ONE,
+            free: DeviceAmount::whole(3),
             unusable: Unusable::of(&node),
             ..DeviceCounts::default()
         };
         let seen = counts.seen_with(PoolSight::default());
-        assert_eq!((seen.free, seen.free_usable), (Some(3), Some(0)));
+        assert_eq!(
+            (seen.free, seen.free_usable),
+            (Some(DeviceAmount::whole(3)), Some(DeviceAmount::ZERO))
+        );
         assert_eq!(
             seen.free_words().as_deref(),
             Some("3 free, none usable: 3 on nodes that are not ready")

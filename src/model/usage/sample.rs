@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Moment, Name};
+use crate::base::{DeviceAmount, Moment, Name};
 use crate::cost::prices::PriceList;
-use crate::cost::{Price, Prices, sizes};
+use crate::cost::{Price, Prices};
 use crate::fleet::Fleet;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::fleet::Known;
@@ -26,7 +26,7 @@ type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 pub const UNDER_USED_BELOW: f64 = 0.5;
 
 /// One whole device in the unit of device shares.
-pub(super) const DEVICE: u64 = 1_000_000;
+pub(super) const DEVICE: u64 = DeviceAmount::ONE.millionths();
 
 /// The amount of a row in one part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -236,33 +236,32 @@ impl<'a> Sampler<'a> {
             (false, true) => Some(UsageClass::Unallocated),
             (false, false) => None,
         };
-        if !device.is_allocated() {
-            return self.add(node, device, price, None, free, whole);
+        if device.has_unknown_slices() {
+            // What its pods have of it is not known, and so is what is free of it.
+            return self.add(node, device, price, None, None, whole);
         }
-        let held = Some(self.judged(device));
-        if let Some(pod) = &device.holder {
-            return self.add(node, device, price, Some(pod), held, whole);
-        }
-        // Cut from running sums, as spend rates are, so that the slices add up to the device.
-        let weights = sizes(device.slices.iter().map(|slice| &slice.name));
-        let all: u64 = weights.iter().sum();
+        let held = device.is_allocated().then(|| self.judged(device));
+        // Cut from running sums, as spend rates are, so that the cells add up to the device.
         let rate = price.map_or(crate::base::Rate::ZERO, |price| price.rate);
         let list = on_demand(price).unwrap_or_default();
-        let (mut before, mut first) = (0, None);
-        for (slice, weight) in device.slices.iter().zip(weights) {
-            let after = before + weight;
+        let (mut before, mut first) = (0, None::<(u32, bool)>);
+        for cell in device.cells() {
+            let devices = cell.share.map_or(0, DeviceAmount::millionths);
+            let after = before + devices;
             let share = Share {
-                devices: DEVICE * after / all - DEVICE * before / all,
-                rate: (rate.share(after, all) - rate.share(before, all)).micros(),
-                on_demand: (list.share(after, all) - list.share(before, all)).micros(),
+                devices,
+                rate: (rate.share(after, DEVICE) - rate.share(before, DEVICE)).micros(),
+                on_demand: (list.share(after, DEVICE) - list.share(before, DEVICE)).micros(),
             };
             before = after;
-            let holder = slice.holder.as_ref();
-            let part = if holder.is_some() { held } else { free };
-            let cell = self.add(node, device, price, holder, part, share);
-            first = first.or(holder.map(|_| cell));
+            let part = if cell.holder.is_some() { held } else { free };
+            let row = self.add(node, device, price, cell.holder, part, share);
+            let is_first = first.is_none_or(|(_, is_held)| !is_held && cell.holder.is_some());
+            if is_first {
+                first = Some((row, cell.holder.is_some()));
+            }
         }
-        first.unwrap_or_default()
+        first.map_or(0, |(row, _)| row)
     }
 
     /// Part of an allocated device. A reading that is stale, or older than the allocation, is ignored.

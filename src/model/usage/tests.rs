@@ -611,7 +611,7 @@ proptest! {
                 }
                 let sum = total.entry(hour).or_default();
                 sum.0 += i128::from(burn.total.rate.micros()) * i128::from(to - from);
-                sum.1 += u64::from(burn.devices) * (to - from) as u64;
+                sum.1 += u64::from(burn.devices.floor()) * (to - from) as u64;
                 from = to;
             }
         }

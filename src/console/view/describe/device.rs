@@ -4,7 +4,7 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::devices;
-use crate::widget::cell::bytes_of;
+use crate::widget::cell::{bytes_of, devices_words};
 use model::fleet::accelerator::DeviceKind;
 use model::fleet::device::{Attribution, Device, Health};
 use model::fleet::finding::Finding;
@@ -243,7 +243,9 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
     let mut words = pod.job.key.name.to_string();
     if let Some(job) = job {
         let class = job.class.as_ref().map_or("", |class| class.as_str());
-        words.push_str(&format!(" · {} {class}", job.devices_allocated));
+        let held = facts.fleet.amount_of(job);
+        let held = held.map_or_else(|| UNKNOWN.to_owned(), |held| devices_words(held, None));
+        words.push_str(&format!(" · {held} {class}"));
         if job.idle_devices > 0 {
             words.push_str(&format!(
                 ", {} of {} idle",
@@ -254,14 +256,7 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
     table.words("job", words, Role::Text);
     table.known("queue", pod.queue.as_ref());
     table.words("team", pod.team.to_string(), Role::Text);
-    if let Some(since) = device.held_since() {
-        let longest = if others > 0 { ", the longest" } else { "" };
-        table.words(
-            "held",
-            format!("{}{longest}", painter.age(since)),
-            Role::Text,
-        );
-    }
+    table.words("held", painter.age(pod.held_since()), Role::Text);
     if let Some((since, may_be_longer)) = idle_since(facts, device) {
         let age = painter.age(since);
         let words = match may_be_longer {

@@ -344,7 +344,7 @@ pub fn describe(
         Selection::Cost(scope, name) => {
             let row = facts.spend_rates.row(*scope, name)?;
             table.note = format!("{} of cost", scope.name());
-            table.known("devices", Some(row.devices));
+            table.words("devices", ::table::cost::devices_words(row), Role::Text);
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);

@@ -4,6 +4,7 @@ use crate::painter::Painter;
 use crate::text::percent;
 use crate::theme::Role;
 use crate::view::nodes;
+use model::base::DeviceAmount;
 use model::base::quantities::counted;
 use model::fleet::checks::condition_is_wrong;
 use model::fleet::device::Device;
@@ -85,11 +86,7 @@ pub(super) fn lines(
             Role::Text
         },
     );
-    let held = node
-        .devices
-        .iter()
-        .filter(|device| device.is_allocated())
-        .count();
+    let held: DeviceAmount = node.devices.iter().map(Device::allocated).sum();
     let idle = node
         .devices
         .iter()

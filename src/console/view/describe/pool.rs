@@ -4,6 +4,8 @@ use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour, percent};
 use crate::theme::Role;
 use crate::view::pools;
+use crate::widget::cell::devices_words;
+use model::base::DeviceAmount;
 use model::base::quantities::grouped;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
@@ -65,9 +67,12 @@ pub(super) fn lines(
     let told = counts
         .unusable
         .map(|unusable| unusable.unhealthy + unusable.not_ready);
+    let amount = |amount: Option<DeviceAmount>| {
+        amount.map_or(String::from(UNKNOWN), |amount| devices_words(amount, None))
+    };
     let unhealthy = match (counts.unhealthy, told) {
-        (Some(all), Some(told)) if told > 0 && all == told => String::new(),
-        (Some(all), Some(told)) if told > 0 => format!("; {all} unhealthy in all"),
+        (Some(all), Some(told)) if all > 0 && DeviceAmount::whole(all) == told => String::new(),
+        (Some(all), Some(told)) if !told.is_zero() => format!("; {all} unhealthy in all"),
         (all, _) => format!("; {} unhealthy", number(all)),
     };
     table.words(
@@ -75,8 +80,8 @@ pub(super) fn lines(
         format!(
             "{}: {} allocated, {} idle; {}{}",
             number(counts.total),
-            number(counts.allocated),
-            number(counts.idle_allocated),
+            amount(counts.allocated),
+            amount(counts.idle_allocated),
             counts
                 .free_words()
                 .unwrap_or_else(|| format!("{UNKNOWN} free")),

@@ -13,7 +13,7 @@ mod ring;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Moment, Name};
+use crate::base::{DeviceAmount, Moment, Name};
 
 use super::fleet::Fleet;
 use super::observe::Table;
@@ -434,7 +434,11 @@ fn fleet_frame(
     // While a list call fails, its last counts are not current.
     let listed = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
     let counted = listed && fleet.sees_devices();
-    let row = |util: Option<f64>, held: u32, total: u32, power: Option<f64>, pool: Option<&str>| {
+    let row = |util: Option<f64>,
+               held: DeviceAmount,
+               total: u32,
+               power: Option<f64>,
+               pool: Option<&str>| {
         let mut row = [f32::NAN; SIGNALS];
         row[FleetSignal::Util as usize] = util.map_or(f32::NAN, |util| util as f32);
         row[FleetSignal::Power as usize] = power.map_or(f32::NAN, |watts| watts as f32);
@@ -443,7 +447,7 @@ fn fleet_frame(
             row[FleetSignal::Burn as usize] = burn as f32;
             row[FleetSignal::Idle as usize] = idle as f32;
             if total > 0 {
-                row[FleetSignal::Allocated as usize] = (f64::from(held) / f64::from(total)) as f32;
+                row[FleetSignal::Allocated as usize] = (held.devices() / f64::from(total)) as f32;
             }
         }
         row

@@ -328,7 +328,19 @@ impl Claims {
                 complete,
             });
         }
-        let list = dra_devices::physical_devices(&all, |driver, part| self.resource(driver, part));
+        let mut totals = dra_devices::CounterTotals::new();
+        for pool in pools.keys() {
+            for slice in self.current(pool) {
+                for total in &slice.counters {
+                    let (set, counter) = (&total.set, &total.counter);
+                    let of = (&slice.driver, &slice.pool, set, counter);
+                    totals.insert(of, total.milli);
+                }
+            }
+        }
+        let list = dra_devices::physical_devices(&all, &totals, |driver, part| {
+            self.resource(driver, part)
+        });
         DraDevices::new(list, refused)
     }
 

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::{Name, ObjectKey};
-use crate::fleet::claim::{Published, SliceSeen};
+use crate::base::{DeviceAmount, Name, ObjectKey};
+use crate::fleet::claim::{CounterAmount, Published, SliceSeen};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::observe::{Claimed, NodeSeen, Taint};
 use crate::fleet::signal::{Signal, Signals};
 
 use super::limits::{self, Ignored, MOST};
+use super::mig::{Grid, Profile};
 use super::readings::{DeviceReadings, NodeReadings};
+use super::weights;
 
 /// One published device and its slice.
 pub(super) struct Source<'s> {
@@ -18,6 +20,32 @@ pub(super) struct Source<'s> {
     pub(super) published: &'s Published,
     /// True when all slices of its pool are listed.
     pub(super) complete: bool,
+}
+
+/// What counter sets have in all, by driver, pool, set and counter; in thousandths.
+pub(super) type CounterTotals<'s> = BTreeMap<(&'s Name, &'s Name, &'s Name, &'s Name), i64>;
+
+impl Source<'_> {
+    /// What it takes of the counter sets that it shares with other entries, of the counter of which it takes the largest part; `None`
+    /// where their totals are not published.
+    fn drawn(&self, totals: &CounterTotals<'_>) -> Option<DeviceAmount> {
+        let (driver, pool) = (&self.slice.driver, &self.slice.pool);
+        let of = |one: &CounterAmount| {
+            let total = totals.get(&(driver, pool, &one.set, &one.counter))?;
+            let (part, all) = (u64::try_from(one.milli).ok()?, u64::try_from(*total).ok()?);
+            Some(DeviceAmount::cut(0, part, all))
+        };
+        let draws = self.published.draws.iter();
+        draws.filter_map(of).max()
+    }
+
+    /// True for a partition: its driver says so, or it takes only a part of each counter.
+    fn is_part(&self, totals: &CounterTotals<'_>) -> bool {
+        self.published.part
+            || self
+                .drawn(totals)
+                .is_some_and(|part| part < DeviceAmount::ONE)
+    }
 }
 
 /// Driver, pool and name of a published device.
@@ -30,6 +58,8 @@ pub(super) struct DevicePartition {
     profile: Name,
     /// Created on allocation, from shared counters: it does not exist before.
     made_on_demand: bool,
+    /// What it takes of the counters of its device.
+    drawn: Option<DeviceAmount>,
 }
 
 /// A physical device.
@@ -70,21 +100,21 @@ enum Tie<'s> {
     Index(&'s Name, &'s Name, u32),
 }
 
-fn ties<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
+fn ties<'s>(source: &Source<'s>, is_part: bool) -> Vec<Tie<'s>> {
     let (slice, one) = (source.slice, source.published);
     let mut out = Vec::new();
-    let uuid = if one.part { &one.parent } else { &one.uuid };
+    let uuid = if is_part { &one.parent } else { &one.uuid };
     out.extend(uuid.as_deref().map(Tie::Uuid));
     out.extend(one.pci.as_deref().map(|pci| Tie::Pci(plain_pci(pci))));
     // Without an identifier of its own, use its shared counters or its position.
-    if out.is_empty() || one.part {
+    if out.is_empty() || is_part {
         out.extend(
             one.counters
                 .iter()
                 .map(|set| Tie::Counters(&slice.driver, &slice.pool, set)),
         );
     }
-    if out.is_empty() || one.part {
+    if out.is_empty() || is_part {
         out.extend(
             one.index
                 .map(|index| Tie::Index(&slice.driver, &slice.pool, index)),
@@ -116,6 +146,7 @@ fn plain_pci(address: &str) -> String {
 /// The physical devices among the published entries, in index order.
 pub(super) fn physical_devices(
     sources: &[Source<'_>],
+    totals: &CounterTotals<'_>,
     resource: impl Fn(&Name, bool) -> Name,
 ) -> Vec<DraDevice> {
     let mut order: Vec<&Source<'_>> = sources.iter().collect();
@@ -124,7 +155,7 @@ pub(super) fn physical_devices(
         let key = |source: &Source<'_>| {
             let one = source.published;
             (
-                one.part,
+                source.is_part(totals),
                 one.index.unwrap_or(u32::MAX),
                 one.pci.clone(),
                 one.name.clone(),
@@ -137,7 +168,8 @@ pub(super) fn physical_devices(
     let mut known: BTreeMap<Tie<'_>, usize> = BTreeMap::new();
     for source in order {
         let (slice, one) = (source.slice, source.published);
-        let own = ties(source);
+        let is_part = source.is_part(totals);
+        let own = ties(source, is_part);
         let found = own.iter().find_map(|tie| known.get(tie).copied());
         let at = found.unwrap_or_else(|| {
             list.push(DraDevice {
@@ -146,7 +178,7 @@ pub(super) fn physical_devices(
                 wholes: Vec::new(),
                 parts: Vec::new(),
                 index: one.index,
-                uuid: if one.part {
+                uuid: if is_part {
                     one.parent.clone()
                 } else {
                     one.uuid.clone()
@@ -172,11 +204,12 @@ pub(super) fn physical_devices(
             chip.version.clone_from(&one.version);
         }
         chip.complete &= source.complete;
-        if one.part {
+        if is_part {
             chip.parts.push(DevicePartition {
                 handle,
                 profile: one.profile.clone().unwrap_or_else(|| one.name.clone()),
                 made_on_demand: !one.counters.is_empty(),
+                drawn: source.drawn(totals),
             });
         } else {
             chip.memory = chip.memory.or(one.memory);
@@ -290,7 +323,39 @@ impl DraDevice {
             places.push((at, place));
         }
         device.slices = slices.into_boxed_slice();
+        self.weigh(device, &places);
         places
+    }
+
+    /// Sets what each partition is of the device: by its MIG profile, else by the counters that it takes. Static partitions of a device
+    /// of which all are listed are alike without either.
+    fn weigh(&self, device: &mut Device, places: &[(usize, usize)]) {
+        device.makes_slices = self.parts.iter().any(|part| part.made_on_demand);
+        let parts = || places.iter().map(|(at, _)| &self.parts[*at]);
+        let profiles: Option<Vec<Profile>> =
+            parts().map(|part| Profile::of(&part.profile)).collect();
+        let (units, all) = if places.len() != device.slices.len() {
+            // An exporter shows more of them.
+            return;
+        } else if let Some(profiles) = profiles {
+            let known = (device.class.as_str() != "unknown").then_some(device.class.as_str());
+            let grid = Grid::of(known, None, profiles.iter());
+            let units = profiles.iter();
+            let units = units.map(|profile| u64::from(grid.compute_of(profile)));
+            (units.collect(), u64::from(grid.compute()))
+        } else if let Some(drawn) = parts().map(|part| part.drawn).collect::<Option<Vec<_>>>() {
+            let units = drawn.into_iter().map(DeviceAmount::millionths);
+            (units.collect(), DeviceAmount::ONE.millionths())
+        } else if self.complete && !device.makes_slices {
+            (vec![1; places.len()], places.len() as u64)
+        } else {
+            return;
+        };
+        let mut by_place = vec![0; places.len()];
+        for ((_, place), units) in places.iter().zip::<Vec<u64>>(units) {
+            by_place[*place] = units;
+        }
+        weights::cut(&mut device.slices, &by_place, all);
     }
 }
 

@@ -4,11 +4,12 @@
 //! `ID,SPLIT,MIB,CORES,TYPE,NUMA,HEALTHY` with a colon after each device.
 
 use crate::base::Name;
-use crate::fleet::device::{Device, Health};
-use crate::fleet::observe::NodeSeen;
+use crate::fleet::device::{Device, Health, Slice};
+use crate::fleet::observe::{NodeSeen, PodSeen};
 use crate::fleet::signal::{Signal, Signals};
 
 use super::readings::NodeReadings;
+use super::weights;
 
 /// More devices or shares than this are a mistake.
 const MOST: usize = 256;
@@ -20,6 +21,8 @@ pub(super) struct Registered {
     index: Option<u32>,
     split: u32,
     memory_mib: Option<u64>,
+    /// Cores that it gives away, in percent of one device; 100 unless its node scales them.
+    cores: u64,
     pub(super) product: Option<Name>,
     healthy: bool,
 }
@@ -61,6 +64,7 @@ fn listed(text: &str) -> Vec<Registered> {
             index: number("index").and_then(|index| u32::try_from(index).ok()),
             split: split(number("count")),
             memory_mib: number("devmem").filter(|mib| *mib > 0),
+            cores: number("devcore").filter(|cores| *cores > 0).unwrap_or(100),
             product: product(word),
             healthy: item.get("health").and_then(serde_json::Value::as_bool) != Some(false),
         })
@@ -79,6 +83,7 @@ fn row(text: &str) -> Option<Registered> {
         index: number(7).and_then(|index| u32::try_from(index).ok()),
         split: split(number(1)),
         memory_mib: number(2).filter(|mib| *mib > 0),
+        cores: number(3).filter(|cores| *cores > 0).unwrap_or(100),
         product: product(fields.get(4).copied()),
         healthy: fields.get(6) != Some(&"false"),
     })
@@ -118,7 +123,90 @@ pub(super) fn indices(all: &[Registered], readings: &NodeReadings) -> Vec<u32> {
     taken.into_iter().flatten().collect()
 }
 
+/// What HAMi's scheduler gave a pod of this device: MiB of memory and percent of its cores, summed over its containers, by its
+/// annotation `hami.io/KIND-devices-allocated` (`UUID,TYPE,MIB,CORES:` for each device, `;` after a container).
+fn allotted(pod: &PodSeen, id: &str) -> Option<(u64, u64)> {
+    let given = pod
+        .annotations
+        .iter()
+        .filter(|(key, _)| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"));
+    let rows = given.flat_map(|(_, value)| value.split([':', ';']));
+    let amounts = rows.filter_map(|row| {
+        let mut fields = row.split(',').map(str::trim);
+        let own = fields.next()?.split('[').next() == Some(id);
+        fields.next()?;
+        let mut number = || fields.next()?.parse::<u64>().ok();
+        own.then(|| (number(), number()))
+    });
+    let mut sum = None;
+    for (mib, cores) in amounts {
+        let (all_mib, all_cores) = sum.unwrap_or_default();
+        sum = Some((mib? + all_mib, cores? + all_cores));
+    }
+    sum
+}
+
+/// The device of a node that is known from its pods alone: what HAMi gave its pod is a share, of a size that only the node tells.
+pub(super) fn share_of_unlisted(device: &mut Device) {
+    let given = device.holder.take_if(|pod| {
+        let keys = pod.seen.annotations.iter().map(|(key, _)| key);
+        keys.into_iter()
+            .any(|key| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"))
+    });
+    if let Some(pod) = given {
+        device.slices = Box::from([Slice {
+            holder: Some(pod),
+            attribution: std::mem::take(&mut device.attribution),
+            ..Slice::free(Name::new("share-0"), &device.resource)
+        }]);
+    }
+}
+
 impl Registered {
+    /// Sets the share of each slice: what HAMi's scheduler gave its pod, of the memory or of the cores, the larger. What is left is
+    /// spread over the shares that nobody has, as far as they are more than nothing; a pod whose part is not known has an even one.
+    pub(super) fn weigh(&self, device: &mut Device) {
+        const UNITS: u64 = 1_000_000;
+        let count = device.slices.len() as u64;
+        let part = |slice: &Slice| {
+            let pod = slice.holder.as_ref()?;
+            let even = UNITS / count.max(1);
+            let Some((mib, cores)) = allotted(&pod.seen, &self.id) else {
+                return Some(even);
+            };
+            let of = |part: u64, all: u64| {
+                let part = u128::from(part) * u128::from(UNITS) / u128::from(all.max(1));
+                u64::try_from(part).unwrap_or(UNITS).min(UNITS)
+            };
+            let memory = self.memory_mib.map_or(0, |all| of(mib, all));
+            Some(memory.max(of(cores, self.cores)))
+        };
+        let parts: Vec<Option<u64>> = device.slices.iter().map(part).collect();
+        let held: u64 = parts.iter().flatten().sum();
+        let spare = parts.iter().filter(|part| part.is_none()).count() as u64;
+        let left = UNITS.saturating_sub(held);
+        let mut kept = std::mem::take(&mut device.slices).into_vec();
+        let mut units = Vec::new();
+        let mut before = 0;
+        let mut at = 0;
+        kept.retain(|_| {
+            let part = parts[at];
+            at += 1;
+            let units_of = part.unwrap_or_else(|| {
+                before += 1;
+                left * before / spare - left * (before - 1) / spare
+            });
+            let stays = part.is_some() || units_of > 0;
+            if stays {
+                units.push(units_of);
+            }
+            stays
+        });
+        weights::cut(&mut kept, &units, UNITS);
+        device.slices = kept.into_boxed_slice();
+        device.makes_slices = true;
+    }
+
     /// Fills in a device from its HAMi registration.
     pub(super) fn complete(&self, device: &mut Device) {
         if device.uuid.is_none() {

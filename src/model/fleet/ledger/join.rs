@@ -24,6 +24,7 @@ use super::offer::{Offer, kind_of, offer};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
 use super::slicing;
+use super::weights;
 
 /// What nodes are built with.
 pub(super) struct Bench<'l> {
@@ -51,7 +52,7 @@ impl OnNode {
     }
 }
 
-/// Builds a node's picture.
+/// Builds a node's picture. `is_listed` is false for a node that is known from its visible pods alone.
 pub(super) fn build(
     seen: Arc<NodeSeen>,
     said: &NodeLabels,
@@ -61,7 +62,7 @@ pub(super) fn build(
         others,
     }: OnNode,
     readings: &mut NodeReadings,
-    old: Option<&Node>,
+    (is_listed, old): (bool, Option<&Node>),
     bench: &mut Bench<'_>,
 ) -> Node {
     let policy = bench.policy;
@@ -124,7 +125,24 @@ pub(super) fn build(
             devices.push(device);
         }
         let served = chips.place(&mut devices, &indices, &pods);
-        place(&mut devices, offer, &pods, &served, readings, bench);
+        place(
+            &mut devices,
+            (offer, is_listed),
+            &pods,
+            &served,
+            readings,
+            bench,
+        );
+        for device in &mut devices {
+            let shared = places.iter().position(|place| *place == device.index);
+            if let Some(one) = shared.and_then(|at| registered.get(at)) {
+                one.weigh(device);
+            }
+        }
+        weights::weigh(&mut devices, offer, is_listed);
+        if !is_listed {
+            devices.iter_mut().for_each(hami::share_of_unlisted);
+        }
     }
     for device in &mut devices {
         // An idle period begins when an allocated device is first seen idle; a gap in the readings neither begins nor ends it.
@@ -261,6 +279,7 @@ fn device(
         idle_since: None,
         idle_first_seen: false,
         slices: slices_of(read),
+        makes_slices: false,
     }
 }
 
@@ -273,6 +292,7 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
                 resource: None,
                 holder: None,
                 attribution: Attribution::None,
+                share: None,
                 signals: slice.signals(),
             })
             .collect()
@@ -282,7 +302,7 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
 
 fn place(
     devices: &mut [Device],
-    offer: &Offer,
+    (offer, is_listed): (&Offer, bool),
     pods: &[Arc<Pod>],
     served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
@@ -292,6 +312,9 @@ fn place(
     let mut wants = PodRequests::of(pods, served);
     let asked_whole = wants.left(&offer.resource);
     slicing::cut(devices, offer, asked_whole, bench.names);
+    if !is_listed {
+        slicing::cut_by_sharers(devices, offer, readings, at, bench.names);
+    }
     let is_whole = |resource: &str| !offer.is_slice(resource);
     // First the pods that exporters name.
     for device in devices.iter_mut() {
@@ -316,7 +339,7 @@ fn place(
                 device.holder = Some(pod);
                 device.attribution = Attribution::Exporter;
             }
-        } else if offer.replicas > 1 {
+        } else if offer.replicas > 1 || (!is_listed && read.sharers(at).next().is_some()) {
             let named: Vec<&ObjectKey> = read.sharers(at).chain(read.pod(at)).collect();
             for key in named {
                 let held = device

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::support::*;
 use super::tests_groups::{cluster_queue, door, group, kueue, member, seen};
 use super::*;
+use crate::base::DeviceAmount;
 use crate::fleet::observe::{OwnerRef, Table};
 use crate::fleet::queue::QueueSystem;
 
@@ -134,7 +135,7 @@ proptest! {
             });
             let fleet = ledger.publish(NOW);
             let counts = fleet.device_counts();
-            prop_assert_eq!(counts.total, counts.allocated + counts.free);
+            prop_assert_eq!(DeviceAmount::whole(counts.total), counts.allocated + counts.free);
             prop_assert_eq!(counts.total as usize, fleet.devices().count());
             prop_assert!(counts.idle_allocated <= counts.allocated);
             for job in fleet.jobs.iter() {

@@ -155,6 +155,16 @@ impl Grid {
         }
     }
 
+    /// Compute slices of a whole GPU.
+    pub(super) fn compute(&self) -> u32 {
+        self.compute
+    }
+
+    /// Compute slices that an instance of a profile takes.
+    pub(super) fn compute_of(&self, profile: &Profile) -> u32 {
+        self.takes(profile).compute
+    }
+
     /// What a whole GPU has.
     pub(super) fn whole(&self) -> MigCapacity {
         MigCapacity {

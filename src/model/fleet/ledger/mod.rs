@@ -35,6 +35,7 @@ mod sweep;
 mod tables;
 mod told;
 mod unseen;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -589,5 +590,7 @@ mod tests_mig;
 mod tests_pages;
 #[cfg(test)]
 mod tests_scaling;
+#[cfg(test)]
+mod tests_shares;
 #[cfg(test)]
 mod tests_waits;

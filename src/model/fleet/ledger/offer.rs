@@ -29,6 +29,20 @@ pub(super) struct Offer {
     pub(super) slices: Vec<Offered>,
     /// What its GPUs are divided into.
     pub(super) grid: Option<Grid>,
+    /// How its AMD GPUs are partitioned; empty where none is.
+    pub(super) partitions: Vec<Partitioned>,
+}
+
+/// AMD GPUs of one compute partition mode.
+pub(super) struct Partitioned {
+    /// The resource of one partition.
+    pub(super) resource: Name,
+    /// The mode: `cpx`.
+    pub(super) mode: Name,
+    /// Partitions of each GPU; 1 in the mode `spx`.
+    pub(super) parts: u32,
+    /// GPUs.
+    pub(super) devices: u32,
 }
 
 /// MIG instances of one profile.
@@ -53,6 +67,7 @@ impl Offer {
             whole: 0,
             slices: Vec::new(),
             grid: None,
+            partitions: Vec::new(),
         }
     }
 
@@ -64,6 +79,10 @@ impl Offer {
                 .slices
                 .iter()
                 .any(|one| one.resource.as_str() == resource)
+            || self
+                .partitions
+                .iter()
+                .any(|one| one.parts > 1 && one.resource.as_str() == resource)
     }
 
     /// True for a resource that this slice of a device serves: used by every pass of the join.
@@ -239,6 +258,13 @@ pub(super) fn offer(
             grid = Some(cut);
         }
     }
+    let partitions = match vendor {
+        Vendor::Amd => partitions(node, &whole),
+        _ => Vec::new(),
+    };
+    if !partitions.is_empty() {
+        physical = partitions.iter().map(|one| one.devices).sum();
+    }
     if !registered.is_empty() {
         // What the plugin offers are shares.
         replicas = hami::shares(registered);
@@ -252,6 +278,11 @@ pub(super) fn offer(
         .keys()
         .next_back()
         .map_or(0, |last| last.saturating_add(1));
+    // Exporters number partitions as devices.
+    let read = match partitions.is_empty() {
+        true => read,
+        false => read.min(physical),
+    };
     let devices = physical.max(labelled.unwrap_or(0)).max(read).min(MOST);
     if devices.saturating_mul(replicas) > MOST {
         let shares = devices.saturating_mul(replicas);
@@ -266,5 +297,57 @@ pub(super) fn offer(
         whole: whole_count,
         slices,
         grid,
+        partitions,
     })
+}
+
+/// How the AMD GPUs of a node are partitioned, from the names of its resources (`amd.com/cpx_nps4`) or, where all partitions have one
+/// name, from its label; empty where every GPU is whole.
+///
+/// Source: AMD's device plugin (resource naming strategies) and node labeller (`amd.com/gpu.compute-memory-partition`).
+fn partitions(node: &NodeSeen, whole: &BTreeMap<&Name, u32>) -> Vec<Partitioned> {
+    let label = |keys: [&str; 2]| keys.into_iter().find_map(|key| node.labels.get(key));
+    let product = label(["amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"]);
+    let labelled = label([
+        "amd.com/gpu.compute-memory-partition",
+        "amd.com/compute-memory-partition",
+    ]);
+    let mode_of = |text: &str| {
+        text.split_once("_nps")
+            .map(|(mode, _)| mode.to_ascii_lowercase())
+    };
+    let offered = whole
+        .iter()
+        .filter(|(name, count)| **count > 0 && vendor_of(name) == Vendor::Amd);
+    let all: Vec<Partitioned> = offered
+        .filter_map(|(resource, count)| {
+            let (_, name) = resource.split_once('/')?;
+            let mode = mode_of(name).or_else(|| mode_of(labelled?))?;
+            let parts = parts_of(&mode, product.map_or("", Name::as_str));
+            Some(Partitioned {
+                resource: (*resource).clone(),
+                mode: Name::from(mode),
+                parts,
+                devices: count.div_ceil(parts),
+            })
+        })
+        .collect();
+    match all.iter().any(|one| one.parts > 1) {
+        true => all,
+        false => Vec::new(),
+    }
+}
+
+/// Partitions of one GPU in a compute partition mode. In the mode `cpx` each of its compute dies is one: 8 of the MI300X, MI325X and
+/// MI350 series, 6 of the MI300A, 4 of the MI308X (AMD Instinct MI300 documentation).
+fn parts_of(mode: &str, product: &str) -> u32 {
+    match mode {
+        "dpx" => 2,
+        "tpx" => 3,
+        "qpx" => 4,
+        "cpx" if product.contains("MI300A") => 6,
+        "cpx" if product.contains("MI308") => 4,
+        "cpx" => 8,
+        _ => 1,
+    }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::{Moment, Name};
-use crate::fleet::device::Device;
+use crate::base::{DeviceAmount, Moment, Name};
+use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
@@ -89,7 +89,7 @@ impl Kept {
                 let mut sum = Sum::default();
                 for node in nodes {
                     for device in &node.devices {
-                        sum.take(node, device, policy, at);
+                        sum.take(node, device, device.allocated(), (policy, at));
                     }
                     sum.devices.unusable += Unusable::of(node);
                 }
@@ -123,11 +123,11 @@ fn members(nodes: &[Arc<Node>]) -> BTreeMap<&Name, Vec<&Node>> {
 
 impl Fleet {
     /// The pools within a scope: allocated, idle and unhealthy devices, readings and waiting devices are those of the
-    /// devices matched by `holds` and the jobs matched by `waits`. Nodes, all devices and free devices stay the pool's.
+    /// devices of pods matched by `holds` and the jobs matched by `waits`. Nodes, all devices and free devices stay the pool's.
     pub fn pools_of(
         &self,
         at: Moment,
-        holds: impl Fn(&Device) -> bool,
+        holds: impl Fn(&Pod) -> bool,
         waits: impl Fn(&Job) -> bool,
     ) -> Vec<Pool> {
         let members = members(&self.nodes);
@@ -138,8 +138,10 @@ impl Fleet {
         let part = |pool: &Pool| {
             let mut sum = Sum::default();
             for node in members.get(&pool.name).into_iter().flatten() {
-                for device in node.devices.iter().filter(|device| holds(device)) {
-                    sum.take(node, device, &self.policy, at);
+                let devices = node.devices.iter();
+                for device in devices.filter(|device| device.holders().any(|(pod, _)| holds(pod))) {
+                    let held = device.held_by(&holds);
+                    sum.take(node, device, held, (&self.policy, at));
                 }
             }
             Pool {
@@ -340,14 +342,22 @@ struct Sum {
 }
 
 impl Sum {
-    fn take(&mut self, node: &Node, device: &Device, policy: &Policy, at: Moment) {
-        let held = device.is_allocated();
+    /// Adds a device of which this much is held.
+    fn take(
+        &mut self,
+        node: &Node,
+        device: &Device,
+        held: DeviceAmount,
+        (policy, at): (&Policy, Moment),
+    ) {
         let devices = &mut self.devices;
         devices.total += 1;
-        devices.allocated += u32::from(held);
-        devices.free += u32::from(!held);
+        devices.allocated += held;
+        devices.free += DeviceAmount::ONE.less(held);
         devices.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
-        devices.idle_allocated += u32::from(judge::is_idle(device, at, policy));
+        if judge::is_idle(device, at, policy) {
+            devices.idle_allocated += held;
+        }
         self.stale |= device.is_stale(at);
         self.means.take(device, policy, at);
     }

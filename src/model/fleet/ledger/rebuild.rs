@@ -110,7 +110,7 @@ impl Ledger {
                 &chips,
                 pods,
                 &mut state.readings,
-                state.built.as_deref(),
+                (state.seen.is_some(), state.built.as_deref()),
                 &mut join::Bench {
                     policy: &self.policy,
                     names: &mut self.names,

@@ -1,10 +1,11 @@
 //! Slices of devices: shares of time-sliced ones, and the MIG instances that a node offers, read or not.
 
-use crate::base::Names;
+use crate::base::{Moment, Names};
 use crate::fleet::device::{Device, Slice};
 
 use super::mig::{Grid, MigCapacity, Profile, lay_out};
 use super::offer::{Offer, Offered};
+use super::readings::NodeReadings;
 
 /// More slices than this on one node are a mistake.
 const MOST: usize = 4096;
@@ -18,6 +19,10 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
                 .map(|share| Slice::free(names.intern(&format!("share-{share}")), &offer.resource))
                 .collect();
         }
+        return;
+    }
+    if !offer.partitions.is_empty() {
+        partition(devices, offer, names);
         return;
     }
     let Some(grid) = &offer.grid else { return };
@@ -49,6 +54,48 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
         add(device, beyond.into_iter(), names);
     }
     share(devices, &offer.slices, names);
+}
+
+/// Divides AMD GPUs into their partitions, those of one mode after those of another.
+fn partition(devices: &mut [Device], offer: &Offer, names: &mut Names) {
+    let modes = offer.partitions.iter();
+    let modes = modes.flat_map(|one| (0..one.devices).map(move |_| one));
+    for (device, one) in devices.iter_mut().zip(modes) {
+        device.resource = one.resource.clone();
+        if one.parts < 2 {
+            continue;
+        }
+        let mut slices = std::mem::take(&mut device.slices).into_vec();
+        slices.truncate(one.parts as usize);
+        for slice in &mut slices {
+            slice.resource = Some(one.resource.clone());
+        }
+        let missing = slices.len() as u32..one.parts;
+        slices.extend(
+            missing.map(|part| {
+                Slice::free(names.intern(&format!("{}-{part}", one.mode)), &one.resource)
+            }),
+        );
+        device.slices = slices.into_boxed_slice();
+    }
+}
+
+/// Adds a slice for each pod that an exporter names on a device: on a node that is known from its pods alone nothing says how many
+/// shares a device has.
+pub(super) fn cut_by_sharers(
+    devices: &mut [Device],
+    offer: &Offer,
+    readings: &NodeReadings,
+    at: Moment,
+    names: &mut Names,
+) {
+    for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
+        let read = readings.devices.get(&device.index);
+        let shares = read.map_or(0, |read| read.sharers(at).count());
+        device.slices = (0..shares)
+            .map(|share| Slice::free(names.intern(&format!("share-{share}")), &offer.resource))
+            .collect();
+    }
 }
 
 /// Sets the resource of each slice that an exporter reports, and counts the remaining offered slices.

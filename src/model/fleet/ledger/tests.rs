@@ -78,7 +78,14 @@ fn the_exporter_names_first_and_the_count_fills_the_rest() {
         ]
     );
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated, counts.free), (4, 3, 1));
+    assert_eq!(
+        (
+            counts.total,
+            counts.allocated.devices(),
+            counts.free.devices()
+        ),
+        (4, 3.0, 1.0)
+    );
 }
 
 #[test]
@@ -171,7 +178,7 @@ fn a_mixed_mig_node_counts_each_device_once() {
     ]);
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated), (2, 2));
+    assert_eq!((counts.total, counts.allocated.devices()), (2, 0.428_572));
     let node = fleet.node("a").expect("there");
     assert_eq!(node.devices[0].slices.len(), 7);
     let held: Vec<_> = node
@@ -204,7 +211,7 @@ fn a_single_strategy_mig_node_counts_boards_not_instances() {
     ]);
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated), (2, 1));
+    assert_eq!((counts.total, counts.allocated.devices()), (2, 0.428_571));
     let slices: usize = fleet.devices().map(|(_, device)| device.slices.len()).sum();
     assert_eq!(slices, 14);
     assert_eq!(fleet.jobs[0].devices_allocated, 3);
@@ -242,7 +249,14 @@ fn a_time_sliced_node_has_its_boards_and_their_shares() {
     ]);
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated, counts.free), (2, 1, 1));
+    assert_eq!(
+        (
+            counts.total,
+            counts.allocated.devices(),
+            counts.free.devices()
+        ),
+        (2, 0.5, 1.5)
+    );
     let first = &fleet.node("a").expect("there").devices[0];
     assert_eq!(first.slices.len(), 4);
     assert!(first.holders().all(|(_, how)| how == Attribution::Exporter));
@@ -257,8 +271,8 @@ fn idle_means_allocated_beyond_grace_with_readings_of_no_work() {
     ];
     let mut ledger = fold(base.clone());
     assert_eq!(
-        ledger.publish(NOW).device_counts().idle_allocated,
-        0,
+        ledger.publish(NOW).device_counts().idle_allocated.devices(),
+        0.0,
         "no reading says nothing"
     );
     ledger.apply(page(
@@ -271,7 +285,7 @@ fn idle_means_allocated_beyond_grace_with_readings_of_no_work() {
         ],
     ));
     let fleet = ledger.publish(NOW);
-    assert_eq!(fleet.device_counts().idle_allocated, 1);
+    assert_eq!(fleet.device_counts().idle_allocated.devices(), 1.0);
     assert_eq!(fleet.jobs[0].idle_devices, 1);
     assert_eq!(
         fleet.node("a").expect("there").devices[0].idle_since,
@@ -281,8 +295,8 @@ fn idle_means_allocated_beyond_grace_with_readings_of_no_work() {
     ledger.apply(node("a", &[("nvidia.com/gpu", 3)], &[("touched", "yes")]));
     let fleet = ledger.publish(stale);
     assert_eq!(
-        fleet.device_counts().idle_allocated,
-        0,
+        fleet.device_counts().idle_allocated.devices(),
+        0.0,
         "a stale reading says nothing"
     );
     assert_eq!(fleet.pools[0].util, None);
@@ -395,7 +409,7 @@ fn a_gang_starts_when_its_minimum_runs() {
     }
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.jobs[0].state, JobState::Done);
-    assert_eq!(fleet.device_counts().allocated, 0);
+    assert_eq!(fleet.device_counts().allocated.devices(), 0.0);
 }
 
 #[test]
@@ -453,10 +467,13 @@ fn a_terminating_pod_holds_its_device_until_it_has_gone() {
         node("a", &[("nvidia.com/gpu", 1)], &[]),
         Observation::Pod(Box::new(leaving)),
     ]);
-    assert_eq!(ledger.publish(NOW).device_counts().allocated, 1);
+    assert_eq!(ledger.publish(NOW).device_counts().allocated.devices(), 1.0);
     ledger.apply(Observation::Gone(Table::Pods, ObjectKey::new("ns", "p")));
     let fleet = ledger.publish(NOW);
-    assert_eq!((fleet.device_counts().allocated, fleet.jobs.len()), (0, 0));
+    assert_eq!(
+        (fleet.device_counts().allocated.devices(), fleet.jobs.len()),
+        (0.0, 0)
+    );
 }
 
 /// Who drains a node takes those off it too.

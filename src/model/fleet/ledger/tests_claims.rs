@@ -47,6 +47,7 @@ fn slice_of(name: &str, generation: i64, slices: u32, devices: Vec<Published>) -
         slices,
         reach: Reach::Node(Name::new("n1")),
         devices: devices.into(),
+        ..SliceSeen::default()
     }
 }
 
@@ -150,7 +151,14 @@ fn holders(fleet: &Fleet) -> Vec<(u32, String, Attribution)> {
 
 fn check_scene(fleet: &Fleet) {
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated, counts.free), (4, 2, 2));
+    assert_eq!(
+        (
+            counts.total,
+            counts.allocated.devices(),
+            counts.free.devices()
+        ),
+        (4, 2.0, 2.0)
+    );
     let named = |index: u32| (index, String::from("a"), Attribution::Claim);
     assert_eq!(holders(fleet), [named(1), named(3)]);
     let node = &fleet.nodes[0];
@@ -305,7 +313,7 @@ fn a_device_and_its_parts_are_one_device() {
     ]);
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated), (2, 1));
+    assert_eq!((counts.total, counts.allocated.devices()), (2, 0.142_857));
     let cut = &fleet.nodes[0].devices[0];
     assert_eq!(cut.slices.len(), 1, "the instance that is there");
     assert_eq!(
@@ -343,7 +351,7 @@ fn looking_holds_nothing_and_sharing_holds_once() {
     }
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated), (2, 1));
+    assert_eq!((counts.total, counts.allocated.devices()), (2, 1.0));
     assert_eq!(
         holders(&fleet).len(),
         2,
@@ -389,7 +397,7 @@ fn what_an_extended_resource_gets_by_claim_counts_once() {
         )),
     ]);
     let fleet = ledger.publish(NOW);
-    assert_eq!(fleet.device_counts().allocated, 2);
+    assert_eq!(fleet.device_counts().allocated.devices(), 2.0);
     let asks: Vec<u32> = fleet.jobs.iter().map(|job| job.devices_requested).collect();
     assert_eq!(asks, [1, 2, 1]);
     assert_eq!(
@@ -467,7 +475,7 @@ fn network_attached_devices_are_each_on_one_node() {
             [0, 1, 1],
             "one on its holder's node, one on the first that reaches it"
         );
-        assert_eq!(fleet.device_counts().allocated, 1);
+        assert_eq!(fleet.device_counts().allocated.devices(), 1.0);
     }
 }
 
@@ -572,7 +580,7 @@ fn shares_of_hami_are_no_devices() {
     ]);
     let fleet = ledger.publish(NOW);
     let counts = fleet.device_counts();
-    assert_eq!((counts.total, counts.allocated), (2, 1));
+    assert_eq!((counts.total, counts.allocated.devices()), (2, 0.1));
     assert_eq!(
         holders(&fleet),
         [(0, String::from("p"), Attribution::Claim)]

@@ -109,6 +109,7 @@ fn slices_and_pages_that_claim_too_much_are_ignored_and_named() {
         slices: 1,
         reach: Reach::Node(Name::new("a")),
         devices: devices.collect(),
+        ..SliceSeen::default()
     };
     let published = claimed(vec![
         node("a", &[], &[]),

@@ -1,0 +1,185 @@
+//! Amounts of devices, whole and in parts.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Millionths of one device.
+const WHOLE: u64 = 1_000_000;
+
+/// An amount of devices, exact to the millionth of one: a MIG instance `1g.10gb` of an A100 is 0.142857 of it. Parts that are cut by
+/// [`Self::cut`] add up to the whole.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DeviceAmount(u64);
+
+impl DeviceAmount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// One whole device.
+    pub const ONE: Self = Self(WHOLE);
+
+    /// This many whole devices.
+    pub const fn whole(devices: u32) -> Self {
+        Self(devices as u64 * WHOLE)
+    }
+
+    /// This many millionths of a device.
+    pub const fn of_millionths(millionths: u64) -> Self {
+        Self(millionths)
+    }
+
+    /// In millionths of a device.
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+
+    /// The part of one device from `before` to `before + part` of `all` equal units, cut from a running sum. Zero where `all` is.
+    pub fn cut(before: u64, part: u64, all: u64) -> Self {
+        let until = |units: u64| {
+            let at = u128::from(WHOLE) * u128::from(units.min(all)) / u128::from(all.max(1));
+            u64::try_from(at).unwrap_or(WHOLE)
+        };
+        Self(until(before.saturating_add(part)) - until(before))
+    }
+
+    /// In devices.
+    pub fn devices(self) -> f64 {
+        self.0 as f64 / WHOLE as f64
+    }
+
+    /// Whole devices in it.
+    pub fn floor(self) -> u32 {
+        u32::try_from(self.0 / WHOLE).unwrap_or(u32::MAX)
+    }
+
+    /// True for nothing.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// True where no part of a device is in it.
+    pub const fn is_whole(self) -> bool {
+        self.0.is_multiple_of(WHOLE)
+    }
+
+    /// What is left of it without `other`; zero where that is more.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for DeviceAmount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for DeviceAmount {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for DeviceAmount {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.less(other)
+    }
+}
+
+impl std::iter::Sum for DeviceAmount {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl From<u32> for DeviceAmount {
+    fn from(devices: u32) -> Self {
+        Self::whole(devices)
+    }
+}
+
+/// `38`, `37.6`. What is no whole number is not shown as one: `37.98`, and `<0.01` for less than that.
+impl fmt::Display for DeviceAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.is_whole() {
+            (self.0 / WHOLE).to_string()
+        } else {
+            let rounded = |digits: usize, unit: u64| {
+                let units = (self.0 + unit / 2) / unit;
+                let whole = (units * unit).is_multiple_of(WHOLE);
+                (!whole).then(|| format!("{:.digits$}", self.devices()))
+            };
+            match (
+                rounded(1, WHOLE / 10).or_else(|| rounded(2, WHOLE / 100)),
+                self.0 / WHOLE,
+            ) {
+                (Some(text), _) => text,
+                (None, 0) if self.0 < WHOLE / 2 => String::from("<0.01"),
+                (None, whole) if self.0 % WHOLE < WHOLE / 2 => format!(">{whole}"),
+                (None, whole) => format!("<{}", whole + 1),
+            }
+        };
+        f.pad(&text)
+    }
+}
+
+/// A whole number where it is one, else with six digits after the point.
+impl Serialize for DeviceAmount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.is_whole() {
+            true => serializer.serialize_u64(self.0 / WHOLE),
+            false => serializer.serialize_f64(self.devices()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceAmount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let devices = f64::deserialize(deserializer)?;
+        Ok(Self((devices.max(0.0) * WHOLE as f64).round() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(millionths: u64) -> String {
+        DeviceAmount::of_millionths(millionths).to_string()
+    }
+
+    #[test]
+    fn parts_of_a_device_add_up_to_it() {
+        for all in [1, 3, 7, 8, 12, 64] {
+            let parts = (0..all).map(|at| DeviceAmount::cut(at, 1, all));
+            assert_eq!(parts.sum::<DeviceAmount>(), DeviceAmount::ONE, "{all}");
+        }
+        assert_eq!(DeviceAmount::cut(0, 1, 0), DeviceAmount::ZERO);
+    }
+
+    #[test]
+    fn a_part_is_never_written_as_a_whole_number() {
+        let told = [
+            0, 4, 142_857, 960_000, 1_000_000, 37_571_429, 37_980_000, 37_999_000, 38_001_000,
+        ];
+        let written: Vec<String> = told.into_iter().map(text).collect();
+        let expected = [
+            "0", "<0.01", "0.1", "0.96", "1", "37.6", "37.98", "<38", ">38",
+        ];
+        assert_eq!(written, expected);
+        assert_eq!(format!("{:>4}", DeviceAmount::ONE), "   1");
+    }
+
+    #[test]
+    fn json_has_a_whole_number_where_it_is_one() {
+        let json = |amount: DeviceAmount| serde_json::to_string(&amount).expect("a number");
+        assert_eq!(json(DeviceAmount::whole(38)), "38");
+        assert_eq!(json(DeviceAmount::cut(0, 1, 7)), "0.142857");
+    }
+}

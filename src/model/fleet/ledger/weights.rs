@@ -1,0 +1,83 @@
+//! What each slice is of its device. Money, counts of devices and the usage ledger all follow from it.
+//!
+//! A MIG instance is its compute slices of those that the GPU has (NVIDIA's MIG user guide): the same for everybody who sees it, however
+//! many others they see. A share of a time-sliced device is one of its replicas.
+
+use crate::base::DeviceAmount;
+use crate::fleet::device::{Device, Slice};
+
+use super::mig::{Grid, Profile};
+use super::offer::Offer;
+
+/// Sets the share of each slice that has none yet. `listed` is false for a node that is known from its pods alone: how many other slices
+/// its devices have is not known there.
+pub(super) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
+    for device in devices
+        .iter_mut()
+        .filter(|device| !device.slices.is_empty())
+    {
+        // A driver that makes slices on demand has told what each takes, or nobody knows.
+        if device.makes_slices || device.slices.iter().any(|slice| slice.share.is_some()) {
+            continue;
+        }
+        match instances(device, offer) {
+            Some((units, all)) => cut(&mut device.slices, &units, all),
+            None if listed => {
+                let units = vec![1; device.slices.len()];
+                let all = units.len() as u64;
+                cut(&mut device.slices, &units, all);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Gives each slice its units of `all`, or of their sum where that is more.
+pub(super) fn cut(slices: &mut [Slice], units: &[u64], all: u64) {
+    let all = all.max(units.iter().sum());
+    let mut before = 0;
+    for (slice, units) in slices.iter_mut().zip(units) {
+        slice.share = Some(DeviceAmount::cut(before, *units, all));
+        before += units;
+    }
+}
+
+/// Compute slices of each MIG instance, or of its part where it is time-sliced, and those of the GPU, in one unit; `None` where a
+/// slice is no MIG instance.
+fn instances(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
+    let of_slice = |slice: &Slice| {
+        let of_resource = || {
+            let resource = slice.resource.as_ref()?;
+            let offered = offer.slices.iter().find(|one| one.resource == *resource);
+            offered.map(|one| one.profile.clone())
+        };
+        let shares = offer
+            .slices
+            .iter()
+            .find(|one| Some(&one.resource) == slice.resource.as_ref())
+            .map_or(1, |one| one.shares.max(1));
+        Some((Profile::of(&slice.name).or_else(of_resource)?, shares))
+    };
+    let found: Option<Vec<(Profile, u32)>> = device.slices.iter().map(of_slice).collect();
+    let found = found?;
+    let known = (device.class.as_str() != "unknown").then_some(device.class.as_str());
+    let grid = offer.grid.unwrap_or_else(|| {
+        let profiles = found.iter().map(|(profile, _)| profile);
+        Grid::of(known, None, profiles)
+    });
+    let scale = found.iter().fold(1, |scale, (_, shares)| {
+        least_common_multiple(scale, u64::from(*shares))
+    });
+    let units = found
+        .iter()
+        .map(|(profile, shares)| u64::from(grid.compute_of(profile)) * scale / u64::from(*shares));
+    Some((units.collect(), u64::from(grid.compute()) * scale))
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b)
+}
