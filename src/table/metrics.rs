@@ -5,6 +5,7 @@ use std::fmt::Write;
 use model::fleet::finding::Finding;
 use model::usage::{BudgetState, CostPart, UsageClass, UsageCounters};
 
+use super::notify::alertmanager;
 use super::{Facts, queues};
 
 /// The text format of Prometheus.
@@ -303,7 +304,10 @@ fn findings_of(findings: &[Finding]) -> Sums {
     for finding in findings {
         let labels = vec![
             ("code", finding.code.to_string()),
-            ("severity", finding.severity.name().to_owned()),
+            (
+                "severity",
+                alertmanager::severity(finding.severity).to_owned(),
+            ),
         ];
         sums.add(labels, 1.0);
     }

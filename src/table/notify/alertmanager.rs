@@ -17,7 +17,7 @@ use super::delivery::{ALERT_LASTS, Entry};
 pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
 /// The `severity` label, in the convention of Prometheus rules.
-pub(super) const fn severity(severity: Severity) -> &'static str {
+pub(crate) const fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Crit => "critical",
         Severity::Warn => "warning",

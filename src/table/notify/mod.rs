@@ -5,7 +5,7 @@
 //! builds the next message from the difference when the receiver is free. After an outage the receiver gets the current
 //! state; at most [`delivery::MOST_WAITING`] messages wait, and a restart resumes from the saved state.
 
-mod alertmanager;
+pub(crate) mod alertmanager;
 mod delivery;
 #[cfg(test)]
 mod laws;
