@@ -44,6 +44,8 @@ pub mod store;
 pub mod tape;
 pub mod telemetry;
 pub mod terminal;
+#[cfg(test)]
+mod tests_prometheus;
 pub mod ui;
 pub mod usage;
 pub mod usage_facts;

@@ -32,10 +32,11 @@ pub async fn serve(
 
 /// State of the recording.
 #[derive(Clone, Debug, Default)]
-struct Status {
-    tape: TapeState,
+pub(super) struct Status {
+    /// State of the recording itself.
+    pub(super) tape: TapeState,
     /// When something was last written, by the record's clock and by this machine's.
-    wrote: Option<(Moment, Instant)>,
+    pub(super) wrote: Option<(Moment, Instant)>,
 }
 
 impl Status {
