@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::runtime::clock::Stopwatch;
@@ -39,7 +39,7 @@ pub enum Engine {
 
 /// Which trace, and how.
 #[derive(Args, Clone, Debug)]
-#[group(id = "trace", required = true, multiple = true, args = ["nodes", "pods", "jobs"])]
+#[command(group(ArgGroup::new("trace").required(true).multiple(true).args(["nodes", "pods", "jobs"])))]
 pub struct Replay {
     /// Nodes to pack: CSV with sn, cpu_milli, memory_mib, gpu, model
     #[arg(long, value_name = "CSV", requires = "pods", conflicts_with = "jobs")]

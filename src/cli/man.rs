@@ -127,6 +127,10 @@ mod tests {
         let page = printed(&["explain", "job"]).expect("is there");
         assert!(page.contains("stokehold explain job"), "{page}");
         assert!(page.contains("\\-\\-context"), "{page}");
+        // What is required is named, and no more.
+        let page = printed(&["engine", "replay"]).expect("is there");
+        let required = r"<\fB\-\-nodes\fR|\fB\-\-pods\fR|\fB\-\-jobs\fR>";
+        assert!(page.contains(required), "{page}");
     }
 
     #[test]

@@ -39,11 +39,14 @@ fn package(program: &Path, out: &Path) -> Output {
         .arg("--out")
         .arg(out)
         .args(["--url", "https://releases.invalid/v1/"])
+        .args(["--homepage", "https://stokehold.invalid"])
         .env("SOURCE_DATE_EPOCH", "1790000000");
     for (target, _) in TARGETS {
         let given = format!("{target}={}", program.display());
         command.args(["--binary", &given]);
     }
+    // A target that is named twice is packed once.
+    command.args(TARGETS.map(|(target, _)| target));
     command.output().expect("can be run")
 }
 
@@ -85,6 +88,14 @@ fn packaged(folder: &Path, name: &str) -> (BTreeMap<String, String>, bool) {
         assert_eq!(&digest(&out.join(file)), sum, "{file}");
     }
     (sums, debian)
+}
+
+/// What a package installs, in a folder.
+fn unpacked(package: &Path) -> TempDir {
+    let folder = TempDir::new().expect("a temporary folder");
+    let mut unpack = Command::new("dpkg-deb");
+    printed(unpack.arg("--extract").arg(package).arg(folder.path()));
+    folder
 }
 
 /// Follows an image's descriptors: each digest and size must be those of its blob. Returns the architectures.
@@ -155,8 +166,12 @@ fn packages_are_whole_and_the_same_each_time() {
     assert_eq!((&sums, debian), (&again.0, again.1), "the bytes differ");
     let out = folder.path().join("one");
 
-    let krew = fs::read_to_string(out.join("stokehold.krew.yaml")).expect("was written");
+    // krew takes a plugin's name from the file's.
+    let krew = fs::read_to_string(out.join("stokehold.yaml")).expect("was written");
     let krew: Value = serde_saphyr::from_str(&krew).expect("is YAML");
+    assert_eq!(krew["metadata"]["name"], "stokehold");
+    assert_eq!(krew["spec"]["homepage"], "https://stokehold.invalid");
+    assert_eq!(krew["spec"]["platforms"].as_array().map(Vec::len), Some(2));
     let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     let manifest: toml::Table = manifest.expect("is there").parse().expect("is TOML");
     let binstall = &manifest["package"]["metadata"]["binstall"];
@@ -191,6 +206,10 @@ fn packages_are_whole_and_the_same_each_time() {
             "completions/_stokehold",
             "completions/kubectl_complete-stokehold",
             "man/stokehold-explain-job.1",
+            "docs/record.md",
+            "config/systemd/stokehold-record.service",
+            "config/kubernetes/watch.yaml",
+            "config/prometheus/rules.yaml",
         ] {
             let line = listed
                 .lines()
@@ -208,7 +227,7 @@ fn packages_are_whole_and_the_same_each_time() {
         assert_eq!(platform["sha256"], sum.as_str());
         assert_eq!(platform["files"][0]["from"], program);
         if debian {
-            let file = out.join(format!("stokehold_{VERSION}_{architecture}.deb"));
+            let file = out.join(format!("stokehold_{VERSION}-1_{architecture}.deb"));
             let field = |name: &str| {
                 printed(Command::new("dpkg-deb").arg("--field").arg(&file).arg(name))
                     .trim()
@@ -216,8 +235,16 @@ fn packages_are_whole_and_the_same_each_time() {
             };
             assert_eq!(
                 (field("Version"), field("Architecture")),
-                (VERSION.to_owned(), architecture.to_owned())
+                (format!("{VERSION}-1"), architecture.to_owned())
             );
+            let maintainer = field("Maintainer");
+            assert!(
+                maintainer.contains(" <") && maintainer.ends_with('>'),
+                "{maintainer}"
+            );
+            assert_eq!(field("Homepage"), "https://stokehold.invalid");
+            let description = field("Description");
+            assert!(!description.starts_with("The "), "{description}");
             let listed = printed(Command::new("dpkg-deb").arg("--contents").arg(&file));
             for inside in [
                 "./usr/bin/stokehold",
@@ -225,12 +252,43 @@ fn packages_are_whole_and_the_same_each_time() {
                 "./usr/bin/kubectl_complete-stokehold",
                 "./usr/share/man/man1/stokehold-get.1.gz",
                 "./usr/share/bash-completion/completions/stokehold",
+                "./usr/share/man/man1/kubectl-stokehold.1.gz -> stokehold.1.gz",
+                "./usr/share/man/man1/kubectl_complete-stokehold.1.gz -> stokehold-completions.1.gz",
                 "./usr/share/doc/stokehold/copyright",
+                "./usr/share/doc/stokehold/changelog.gz",
+                "./usr/share/doc/stokehold/docs/record.md",
+                "./usr/share/doc/stokehold/config -> examples",
+                "./usr/share/doc/stokehold/examples/stokehold.toml",
+                "./usr/share/doc/stokehold/examples/kubernetes/record.yaml",
+                "./lib/systemd/system/stokehold-record.service",
+                "./lib/systemd/system/stokehold-watch.service",
             ] {
                 let line = listed.lines().find(|line| line.ends_with(inside));
                 let line = line.unwrap_or_else(|| panic!("the package lacks {inside}:\n{listed}"));
                 assert!(line.contains(" root/root "), "{line}");
             }
+            // Installed, and not enabled.
+            assert!(!listed.contains(".wants/"), "{listed}");
+            let installed = unpacked(&file);
+            let inside = |path: &str| {
+                let path = installed.path().join("usr/share/doc/stokehold").join(path);
+                printed(Command::new("gzip").arg("-cdf").arg(path))
+            };
+            let copyright = inside("copyright");
+            assert!(
+                copyright.starts_with(
+                    "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+                ) && copyright.contains("/usr/share/common-licenses/Apache-2.0")
+                    && !copyright.contains("TERMS AND CONDITIONS"),
+                "{copyright}"
+            );
+            let changes = inside("changelog.Debian.gz");
+            assert!(
+                changes.starts_with(&format!(
+                    "stokehold ({VERSION}-1) unstable; urgency=medium\n"
+                )) && changes.contains(&format!("\n -- {maintainer}  ")),
+                "{changes}"
+            );
         }
     }
 
