@@ -42,8 +42,7 @@ impl World {
         else {
             return;
         };
-        self.names.remove(&(resource, key.clone()));
-        self.retract(&Ref::Group(id, child as u32), resource, key);
+        self.unname(&Ref::Group(id, child as u32), resource, key);
     }
 
     /// KubeRay deletes the RayCluster of a job that is suspended or has ended, and the next one has another name; Volcano's

@@ -329,10 +329,18 @@ impl World {
     }
 
     pub(super) fn make_pods(&mut self, id: WorkId, wanted: &[(u32, u32)]) {
+        // A pod of a deleted controller that had the name keeps its own until it has ended.
+        let (wanted, waiting): (Vec<_>, Vec<_>) = wanted.iter().partition(|(group, index)| {
+            let key = self.pod_key(id, *group, *index, 0);
+            key.is_none_or(|key| !self.pod_names.contains_key(&key))
+        });
+        if !waiting.is_empty() {
+            self.kick(id, 1_000);
+        }
         if wanted.is_empty() {
             return;
         }
-        for &(group, index) in wanted {
+        for (group, index) in wanted {
             let pod = self.make_pod(id, group, index);
             let daemon = self
                 .works
@@ -346,19 +354,11 @@ impl World {
         self.kick_scheduler();
     }
 
-    /// Makes one pod of a work, waiting for a node.
-    pub(super) fn make_pod(&mut self, id: WorkId, group: u32, index: u32) -> PodId {
-        self.serial += 1;
-        let pod_id = self.serial as PodId;
-        let uid = mix(self.options.seed ^ 0x90d, u64::from(pod_id));
-        let now = self.now;
-        let Some(work) = self.works.get_mut(&id) else {
-            return pod_id;
-        };
+    /// Namespace and name of a pod; names of most kinds end in letters drawn from its uid.
+    fn pod_key(&self, id: WorkId, group: u32, index: u32, uid: u64) -> Option<ObjectKey> {
+        let work = self.works.get(&id)?;
         let cluster = work.cluster(work.clusters).0;
-        let Some(part) = work.groups.get_mut(group as usize) else {
-            return pod_id;
-        };
+        let part = work.groups.get(group as usize)?;
         let tail = suffix(uid, 5);
         let name = match work.kind {
             Kind::JobSet | Kind::Job => format!("{}-{index}-{tail}", part.name),
@@ -371,7 +371,24 @@ impl World {
             Kind::Pod => part.name.to_string(),
             Kind::Deployment | Kind::DaemonSet => format!("{}-{tail}", part.name),
         };
-        let key = ObjectKey::new(work.namespace.clone(), name);
+        Some(ObjectKey::new(work.namespace.clone(), name))
+    }
+
+    /// Makes one pod of a work, waiting for a node.
+    pub(super) fn make_pod(&mut self, id: WorkId, group: u32, index: u32) -> PodId {
+        self.serial += 1;
+        let pod_id = self.serial as PodId;
+        let uid = mix(self.options.seed ^ 0x90d, u64::from(pod_id));
+        let now = self.now;
+        let Some(key) = self.pod_key(id, group, index, uid) else {
+            return pod_id;
+        };
+        let Some(work) = self.works.get_mut(&id) else {
+            return pod_id;
+        };
+        let Some(part) = work.groups.get_mut(group as usize) else {
+            return pod_id;
+        };
         part.live.insert(index, pod_id);
         work.pods.insert(pod_id);
         let entry = (-work.priority, now.millis(), id, pod_id);

@@ -194,20 +194,27 @@ impl World {
         }
         if let Some(workload) = workload {
             let key = ObjectKey::new(namespace.clone(), workload);
-            self.names.remove(&(Resource::Workloads, key.clone()));
-            self.retract(&Ref::Workload(id), Resource::Workloads, key);
+            self.unname(&Ref::Workload(id), Resource::Workloads, key);
         }
         for child in 0..children {
             self.drop_child(id, child);
         }
         if let Some(resource) = kind.resource() {
             let key = ObjectKey::new(namespace, name);
-            self.names.remove(&(resource, key.clone()));
-            self.retract(&Ref::Work(id), resource, key);
+            self.unname(&Ref::Work(id), resource, key);
         }
         if self.works.get(&id).is_some_and(|work| work.pods.is_empty()) {
             self.works.remove(&id);
         }
+    }
+
+    /// Deletes an object that has its name; another that has it by now is left alone.
+    pub(super) fn unname(&mut self, object: &Ref, resource: Resource, key: ObjectKey) {
+        let entry = (resource, key);
+        if self.names.get(&entry) == Some(object) {
+            self.names.remove(&entry);
+        }
+        self.retract(object, resource, entry.1);
     }
 
     /// True when the work's controller has been removed while its last pods end.
@@ -215,7 +222,7 @@ impl World {
         self.works.get(&id).is_some_and(|work| {
             work.kind.resource().is_some_and(|resource| {
                 let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
-                !self.names.contains_key(&(resource, key))
+                self.names.get(&(resource, key)) != Some(&Ref::Work(id))
             })
         })
     }

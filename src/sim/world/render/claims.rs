@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use model::base::ObjectKey;
 
 use super::super::super::change::Resource;
-use super::super::World;
 use super::super::claims::{DRIVER, POD_CLAIM};
 use super::super::node::NodeId;
 use super::super::noise::{mix, suffix};
 use super::super::pages::pci;
 use super::super::pod::PodId;
+use super::super::{Ref, World};
 use super::{NVIDIA_DRIVER, metadata, owner};
 
 impl World {
@@ -81,7 +81,8 @@ impl World {
         let work = self.works.get(&pod.work)?;
         let template = work.ask.claim.as_ref()?;
         let key = Self::claim_key(pod);
-        self.alive(Resource::ResourceClaims, &key.namespace, &key.name)?;
+        let claim = Ref::Claim(id);
+        self.owns_name(Resource::ResourceClaims, &key.namespace, &key.name, &claim)?;
         let mut meta = metadata(&key.namespace, &key.name, mix(pod.uid, 0xc1a2), pod.created);
         meta["generateName"] = json!(format!("{}-{POD_CLAIM}-", pod.key.name));
         meta["annotations"] = json!({"resource.kubernetes.io/pod-claim-name": POD_CLAIM});

@@ -37,19 +37,19 @@ impl World {
             Ref::Work(id) => {
                 let work = self.works.get(id)?;
                 let resource = work.kind.resource()?;
-                self.alive(resource, &work.namespace, &work.name)?;
+                self.owns_name(resource, &work.namespace, &work.name, object)?;
                 (resource, self.render_work(*id, work))
             }
             Ref::Group(id, at) => {
                 let work = self.works.get(id)?;
                 let (resource, name) = work.children().into_iter().nth(*at as usize)?;
-                self.alive(resource, &work.namespace, &name)?;
+                self.owns_name(resource, &work.namespace, &name, object)?;
                 (resource, self.render_child(work, *at)?)
             }
             Ref::Workload(id) => {
                 let work = self.works.get(id)?;
                 let workload = work.workload.as_ref()?;
-                self.alive(Resource::Workloads, &work.namespace, &workload.name)?;
+                self.owns_name(Resource::Workloads, &work.namespace, &workload.name, object)?;
                 (Resource::Workloads, self.render_workload(work, workload))
             }
             Ref::Pod(id) => (Resource::Pods, self.render_pod(self.pods.get(id)?)?),
@@ -65,11 +65,16 @@ impl World {
         Some(WorldChange::Put(resource, value))
     }
 
-    /// `Some` while the name belongs to an existing object.
-    fn alive(&self, resource: Resource, namespace: &Name, name: &Name) -> Option<()> {
-        self.names
-            .contains_key(&(resource, ObjectKey::new(namespace.clone(), name.clone())))
-            .then_some(())
+    /// `Some` while the name is this object's: a deleted one has lost it, maybe to another, while its last pods end.
+    fn owns_name(
+        &self,
+        resource: Resource,
+        namespace: &Name,
+        name: &Name,
+        object: &Ref,
+    ) -> Option<()> {
+        let key = ObjectKey::new(namespace.clone(), name.clone());
+        (self.names.get(&(resource, key)) == Some(object)).then_some(())
     }
 }
 
