@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use cluster::mutations::{self, has_condition, text};
 use model::base::Moment;
+use model::fleet::govern::{HOLD, SUSPENDED};
 use model::plan::{
     Alternative, Intent, Mutation, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
     Until, Verb, VolcanoAction, Wait, When,
@@ -45,7 +46,11 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
     let steps = match target {
         ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
-            job(subject, now)?
+            let steps = job(subject, now)?;
+            let waits = |step: &Step| matches!(step.lever, Mutation::Annotate { .. });
+            plan.reasons
+                .extend(steps.iter().any(waits).then(|| KEPT_OUT.to_owned()));
+            steps
         }
         ActionTarget::Queue(found) => vec![queue(found, &mut plan)?],
     };
@@ -141,6 +146,9 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             let mut step = Step::new(verb, top.object.clone(), lever);
             mutations::support(&step.object, &step.lever)?;
             if mutations::is_done(&step, Some(&top.now)) {
+                if subject.system() == System::Ours && govern_hold(top).is_none() {
+                    return kept_out(subject, &step);
+                }
                 return Err(already(format!("{} is held already", top.object)));
             }
             step.guards
@@ -157,6 +165,33 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
     if matches!(step.lever, Mutation::Scale { .. }) {
         step.side_effects.notes.push(SCALED.to_owned());
     }
+    step.job = Some(subject.reference());
+    step.reason = "requested".to_owned();
+    Ok(step)
+}
+
+/// What a hold does to a job that waits in a queue of `govern`.
+pub(super) const KEPT_OUT: &str =
+    "it is pending in its queue and has no devices: `govern` does not admit it until it is resumed";
+
+/// The hold that a job of `govern` states; `None` where it states none.
+pub(super) fn govern_hold(top: &FoundObject) -> Option<&str> {
+    let hold = mutations::entry(&top.now, "annotations", HOLD);
+    hold.filter(|value| matches!(*value, "true" | SUSPENDED))
+}
+
+/// The step that keeps a job of `govern` in its queue: it is suspended already, which alone does not hold it. `suspends` is the
+/// step that would suspend it.
+fn kept_out(subject: &Subject, suspends: &Step) -> Result<Step, Refusal> {
+    let top = subject.top();
+    let lever = Mutation::Annotate {
+        key: HOLD.to_owned(),
+        value: Some("true".to_owned()),
+    };
+    let mut step = Step::new(Verb::Hold, top.object.clone(), lever);
+    mutations::illegal(&step, &top.now)?;
+    let fields = [mutations::fields(suspends), mutations::fields(&step)].concat();
+    step.guards.extend(fields.iter().map(|path| top.same(path)));
     step.job = Some(subject.reference());
     step.reason = "requested".to_owned();
     Ok(step)

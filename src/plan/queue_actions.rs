@@ -3,13 +3,14 @@
 use engine::compiled::WorkloadId;
 use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
 use model::base::ObjectKey;
+use model::fleet::govern::HOLD;
 use model::plan::{
     Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Policy, Refusal, RefusalCode,
     Step, Undo, Verb, VolcanoAction,
 };
 
 use super::effect::{Leaver, Picture, compare, news, queue_news};
-use super::hold::{SCALED, already, back};
+use super::hold::{KEPT_OUT, SCALED, already, back};
 use super::planner_context::{self, Way, fact};
 use super::reprioritise::class;
 use super::subject::SubjectPriorityClass;
@@ -144,6 +145,21 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                         Mutation::Scale { replicas: 0 },
                     )?;
                     scaled(snapshot, model, step)
+                }
+                // It is suspended already, which alone does not hold it.
+                Way::Suspend(object)
+                    if model.status == Status::Waiting
+                        && planner_context::system(snapshot, model) == System::Stokehold =>
+                {
+                    plan.reasons.push(KEPT_OUT.to_owned());
+                    let lever = Mutation::Annotate {
+                        key: HOLD.to_owned(),
+                        value: Some("true".to_owned()),
+                    };
+                    let mut step = planner_context::step(Verb::Hold, &object, lever)?;
+                    step.guards.push(planner_context::exists(&object));
+                    step.job = Some(planner_context::reference(model));
+                    step
                 }
                 _ => planner_context::stop(snapshot, model)?,
             };

@@ -72,6 +72,15 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
             _ => subject.reference(),
         });
         step.reason = "requested".to_owned();
+        if let (Mutation::Annotate { key, .. }, Some(number)) = (&step.lever, number)
+            && let Some(label) = mutations::entry(&found.now, "labels", key)
+            && label.trim().parse() != Ok(number)
+        {
+            let note = format!(
+                "the annotation counts from now on: the label {key}={label} does not count beside it"
+            );
+            step.side_effects.notes.push(note);
+        }
         if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
             step.side_effects.notes.push(
                 "the pods keep the priority they were created with: only Kueue's order changes"

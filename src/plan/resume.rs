@@ -2,12 +2,13 @@
 
 use cluster::mutations::{self, text};
 use model::base::Moment;
+use model::fleet::govern::HOLD;
 use model::plan::{
     Alternative, Intent, Mutation, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
     VolcanoAction,
 };
 
-use super::hold::{already, is_active, is_scaled};
+use super::hold::{already, govern_hold, is_active, is_scaled};
 use super::{ActionTarget, FoundObject, Subject, System, not_computed};
 
 /// The plan that resumes a job or queue that is on hold; `named` is the name as it was typed.
@@ -37,7 +38,10 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
         sentence: "undo it later".to_owned(),
         command: Some(format!("plan hold {named}")),
     });
-    if matches!(target, ActionTarget::Job(_)) {
+    let starts = |step: &Step| !matches!(step.lever, Mutation::Annotate { .. });
+    if !plan.steps.iter().any(starts) {
+        plan.reasons.push(QUEUED.to_owned());
+    } else if matches!(target, ActionTarget::Job(_)) {
         plan.undo = Undo {
             possible: true,
             notes: vec!["work until then is lost, unless it saves a checkpoint".to_owned()],
@@ -45,6 +49,9 @@ pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Ref
     }
     Ok(plan)
 }
+
+/// What a resume does to a job that a hold keeps in its queue of `govern`.
+pub(super) const QUEUED: &str = "it stays suspended in its queue: `govern` admits it in its turn, once its queue has quota and devices are free";
 
 fn job(subject: &Subject) -> Result<Vec<Step>, Refusal> {
     if subject.system() != System::Kueue {
@@ -99,7 +106,15 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
                 .instead(format!("scale it: `plan scale {} REPLICAS`", subject.job())));
         }
         _ => {
-            let lever = Mutation::Suspend { value: false };
+            // What waits in a queue of `govern` stays suspended until it is admitted: only its hold ends.
+            let is_kept_out = subject.system() == System::Ours && govern_hold(top) == Some("true");
+            let lever = match is_kept_out {
+                true => Mutation::Annotate {
+                    key: HOLD.to_owned(),
+                    value: None,
+                },
+                false => Mutation::Suspend { value: false },
+            };
             let mut step = Step::new(Verb::Resume, top.object.clone(), lever);
             mutations::support(&step.object, &step.lever)?;
             if mutations::is_done(&step, Some(&top.now)) {

@@ -398,3 +398,61 @@ fn a_hold_of_what_has_no_nodes_stops_nothing() {
     assert!(!waits.is_grave());
     assert!(waits.steps[0].side_effects.loss.is_none() && waits.undo.notes.is_empty());
 }
+
+/// A job of a queue of `govern`, suspended until it is admitted, with these annotations.
+fn governed(notes: Value) -> Subject {
+    let mut top = job(json!({"suspend": true}));
+    top.now["metadata"]["labels"] = json!({"stokehold.dev/queue": "a"});
+    top.now["metadata"]["annotations"] = notes;
+    subject(top)
+}
+
+#[test]
+fn a_new_priority_says_that_the_label_does_not_count_beside_it() {
+    let mut of = governed(json!({}));
+    of.chain[0].now["metadata"]["labels"]["stokehold.dev/priority"] = "10".into();
+    let plan = reprioritise::plan(&of, "15", now()).expect("a number");
+    let notes = &plan.steps[0].side_effects.notes;
+    let words = "the label stokehold.dev/priority=10 does not count";
+    assert!(notes.iter().any(|note| note.contains(words)), "{notes:?}");
+    let plan = reprioritise::plan(&of, "10", now()).expect("a number");
+    assert!(plan.steps[0].side_effects.notes.is_empty());
+}
+
+#[test]
+fn a_job_that_waits_in_a_queue_of_govern_is_held_there_and_resumed_into_it() {
+    let key = "stokehold.dev/hold";
+    let waits = governed(json!({"stokehold.dev/position": "3"}));
+    let plan = hold::plan(&target(&waits), "nlp/train", now()).expect("can be held");
+    sound(&plan, &waits.top().now);
+    assert_eq!(
+        plan.steps[0].lever,
+        Mutation::Annotate {
+            key: key.to_owned(),
+            value: Some("true".to_owned())
+        }
+    );
+    assert!(!plan.steps[0].side_effects.interrupts);
+    assert!(
+        plan.reasons
+            .iter()
+            .any(|why| why.contains("does not admit it"))
+    );
+
+    let held = governed(json!({key: "true"}));
+    let again = hold::plan(&target(&held), "nlp/train", now()).expect_err("is held");
+    assert_eq!(again.code, RefusalCode::AlreadySo);
+    let plan = resume::plan(&target(&held), "nlp/train", now()).expect("can be resumed");
+    sound(&plan, &held.top().now);
+    assert_eq!(
+        plan.steps[0].lever,
+        Mutation::Annotate {
+            key: key.to_owned(),
+            value: None
+        }
+    );
+    // One that somebody suspended after its admission is resumed by its own field, which puts it into its queue.
+    let stopped = governed(json!({key: "suspended"}));
+    let plan = resume::plan(&target(&stopped), "nlp/train", now()).expect("can be resumed");
+    assert_eq!(plan.steps[0].lever, Mutation::Suspend { value: false });
+}
