@@ -104,6 +104,11 @@ pub(super) fn run(
     {
         let _ = writeln!(text, "  {:<10} {}", "held", printable(&held));
     }
+    if job.output == FigureFormat::Table
+        && let Some(words) = seen.priority_words(&name)
+    {
+        let _ = writeln!(text, "  {:<10} {}", "priority", printable(&words));
+    }
     out::write(out, &text)?;
     Ok(if blind { Exit::Refused } else { Exit::Done })
 }

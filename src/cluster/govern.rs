@@ -32,6 +32,7 @@ impl Projected for GovernQueuesObject {
         };
         Some(Observation::GovernQueues(Box::new(GovernQueues {
             key,
+            uid: names.intern(&self.meta.uid),
             created: self.meta.created(),
             queues: queues.map_err(|words| names.intern(&words)),
         })))

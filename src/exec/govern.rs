@@ -169,8 +169,14 @@ impl GovernWriter {
         }
     }
 
-    /// Writes an Event on a job. Its failure is ignored.
-    pub async fn create_event(&self, object: &Object, reason: &str, message: &str, action: &str) {
+    /// Writes an Event on an object, of type `Normal` or `Warning`. Its failure is ignored.
+    pub async fn create_event(
+        &self,
+        object: &Object,
+        kind: &str,
+        (reason, action): (&str, &str),
+        message: &str,
+    ) {
         let now = self.now();
         let version = match (object.place.group.as_str(), object.place.version.as_str()) {
             ("", version) => version.to_owned(),
@@ -194,7 +200,7 @@ impl GovernWriter {
             },
             "reason": reason,
             "message": message,
-            "type": "Normal",
+            "type": kind,
             "count": 1,
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,

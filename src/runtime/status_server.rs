@@ -31,6 +31,10 @@ pub trait ServedStatus: Send + Sync + 'static {
     fn dead(&self) -> Option<String>;
     /// Why it does not do its work; `None` while it does.
     fn not_ready(&self) -> Option<String>;
+    /// What is wrong although it does its work; `None` where nothing is.
+    fn degraded(&self) -> Option<String> {
+        None
+    }
     /// The metrics page.
     fn metrics(&self) -> String;
 }
@@ -61,7 +65,10 @@ pub(super) fn answer(status: &dyn ServedStatus, method: &Method, path: &str) -> 
     };
     match path {
         "/healthz" => told(status.dead()),
-        "/readyz" => told(status.not_ready()),
+        "/readyz" => match (status.not_ready(), status.degraded()) {
+            (None, Some(why)) => text(StatusCode::OK, format!("degraded: {why}\n")),
+            (trouble, _) => told(trouble),
+        },
         "/metrics" => text(StatusCode::OK, status.metrics()),
         _ => {
             let words = "there are /healthz, /readyz and /metrics\n".to_owned();

@@ -532,6 +532,68 @@ async fn a_raised_quota_admits_and_a_broken_document_changes_nothing() {
     );
 }
 
+/// The one that decides and the one that does not both say that the document is invalid, while the queues of the last valid one
+/// apply.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_document_is_told_at_once_by_every_process() {
+    for leads in [true, false] {
+        let stage = Stage::new().await;
+        stage.quota(8).await;
+        let first = stage::fleet(&stage.service);
+        let (publish, pictures) = watch::channel(Some(Arc::new(facts(first.clone()))));
+        let grant = grant();
+        let road = ApiStats::new(stage.clock.clone());
+        let client = exec::client_for(&grant, stage.road.clone(), road);
+        let writer = GovernWriter::new(&grant, client);
+        let governor = Governor::new(pictures, Some(writer), &settings(&[]));
+        let term = match leads {
+            true => Lead::default(),
+            false => Lead::by(watch::channel(Leadership::held_by("other".into(), None, 0)).1),
+        };
+        let mut governor = governor.led(term);
+        let served = ServedGovern(governor.status());
+        let mut said: Vec<String> = Vec::new();
+        let mut say = |words: &str| said.push(words.to_owned());
+        let steps = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            assert_eq!(served.degraded(), None);
+            assert!(served.metrics().contains("stokehold_govern_queues_valid 1"));
+            let mut fleet = first.clone();
+            fleet.revision += 1;
+            let state = fleet.govern.as_mut().expect("queues were read");
+            Arc::make_mut(state).fault = Some("queues.toml:7: no such key".into());
+            publish.send_replace(Some(Arc::new(facts(fleet))));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(served.not_ready(), None, "it decides by the last valid one");
+            let why = served.degraded().expect("the fault");
+            assert!(
+                why.contains(
+                    "queues.toml:7: no such key; the queues of the last valid one apply (since "
+                ),
+                "{why}"
+            );
+            assert!(served.metrics().contains("stokehold_govern_queues_valid 0"));
+            publish.send_replace(Some(Arc::new(facts(first.clone()))));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(served.degraded(), None);
+        };
+        tokio::select! {
+            ended = governor.run(std::future::pending(), &mut say) => ended.expect("it goes on"),
+            () = steps => {}
+        }
+        let log = said.join("\n");
+        assert_eq!(log.matches("queues=invalid").count(), 1, "{log}");
+        assert_eq!(log.matches("queues=valid").count(), 1, "{log}");
+        // Only the one that decides writes.
+        let path = "/api/v1/namespaces/stokehold/events";
+        let events = stage.road.get(path).await;
+        let told = events["items"].as_array().expect("a list").iter();
+        let told =
+            told.filter(|event| event["reason"] == "QueuesInvalid" && event["type"] == "Warning");
+        assert_eq!(told.count(), usize::from(leads), "{events}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn at_most_twenty_writes_a_second_and_a_busy_server_is_left_alone() {
     let mut stage = Stage::new().await;

@@ -43,6 +43,7 @@ pub struct Parts {
 /// How the queues of `govern` stand.
 pub fn queues(fault: Option<&str>) -> GovernState {
     GovernState {
+        uid: Name::default(),
         created: Moment::default(),
         key: ObjectKey::new("stokehold", "stokehold-queues"),
         fault: fault.map(Name::new),

@@ -95,6 +95,12 @@ impl Seen {
         Some(job.reason.to_string())
     }
 
+    /// Which of two priorities of a job of `govern` counts, where its label and its annotation differ.
+    pub(in crate::cli) fn priority_words(&self, name: &str) -> Option<String> {
+        let job = self.facts.fleet.job_named(name)?;
+        job.govern.as_ref()?.priority_words()
+    }
+
     /// The plan of an intent, with the gaps of the snapshot as notes; `known` are evictions of a plan that was shown before.
     ///
     /// # Errors

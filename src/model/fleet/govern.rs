@@ -9,6 +9,8 @@ use super::queue::Queue;
 
 /// Label that assigns a job to a queue of `govern`.
 pub const QUEUE: &str = "stokehold.dev/queue";
+/// Label or annotation: priority in its queue, a whole number. The annotation counts where both are there.
+pub const PRIORITY: &str = "stokehold.dev/priority";
 /// Label that assigns a job to a Kueue queue; Kueue then decides.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Annotation: admission time, RFC 3339. A governed job that is not suspended and has no such annotation was not admitted.
@@ -50,6 +52,9 @@ pub const GOVERNED: &[Table] = &[
 pub struct GovernQueues {
     /// The ConfigMap.
     pub key: ObjectKey,
+    /// Its UID; empty where none was read.
+    #[serde(default)]
+    pub uid: Name,
     /// Creation time.
     #[serde(default)]
     pub created: Moment,
@@ -62,12 +67,28 @@ pub struct GovernQueues {
 pub struct GovernState {
     /// The ConfigMap.
     pub key: ObjectKey,
+    /// Its UID; empty where none was read.
+    pub uid: Name,
     /// Creation time.
     pub created: Moment,
     /// Error in the document; the queues are then those of the last valid one.
     pub fault: Option<Name>,
     /// True once a valid document was read.
     pub is_read: bool,
+}
+
+impl GovernState {
+    /// What is wrong with the document, and what follows from it; `None` while it is valid.
+    pub fn fault_words(&self) -> Option<String> {
+        let fault = self.fault.as_deref()?;
+        let then = match self.is_read {
+            true => "the queues of the last valid one apply",
+            false => {
+                "no valid one was read here: a `govern` that has read one goes on by it, one that starts now decides nothing"
+            }
+        };
+        Some(format!("ConfigMap {}: {fault}; {then}", self.key))
+    }
 }
 
 /// Reason why a job is not admitted when its label names a parent queue.
@@ -102,6 +123,8 @@ pub struct Governed {
     pub is_deleted: bool,
     /// `metadata.generation`; 0 where absent.
     pub generation: i64,
+    /// Its label [`PRIORITY`].
+    pub priority_label: Option<Name>,
     /// Our annotations.
     pub notes: Labels,
 }
@@ -121,6 +144,7 @@ impl Governed {
             is_kueues: seen.labels.get(KUEUE_QUEUE).is_some(),
             has_started: seen.started.is_some(),
             is_deleted: seen.deleted.is_some(),
+            priority_label: seen.labels.get(PRIORITY).cloned(),
             generation: seen.generation,
             notes: seen
                 .annotations
@@ -171,6 +195,16 @@ impl Governed {
         }
     }
 
+    /// Which of two priorities counts, where label and annotation differ.
+    pub fn priority_words(&self) -> Option<String> {
+        let label = self.priority_label.as_ref()?;
+        let note = self.notes.get(PRIORITY)?;
+        let number: i32 = note.trim().parse().ok()?;
+        (label.trim().parse() != Ok(number)).then(|| {
+            format!("priority {number} is that of its annotation; the label {PRIORITY}={label} does not count beside it")
+        })
+    }
+
     /// Number of preemptions.
     pub fn evictions(&self) -> u32 {
         let told = self.notes.get(EVICTIONS);
@@ -216,6 +250,26 @@ pub fn flavors_word(sets: &[(Name, Name)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_priorities_that_differ_the_one_that_counts_is_named() {
+        let of = |label: Option<&str>, note: Option<&str>| {
+            let notes = note.map(|note| (Name::new(PRIORITY), Name::new(note)));
+            let job = Governed {
+                priority_label: label.map(Name::new),
+                notes: notes.into_iter().collect(),
+                ..Governed::default()
+            };
+            job.priority_words()
+        };
+        let words = "priority 5 is that of its annotation; the label stokehold.dev/priority=50 does not count beside it";
+        assert_eq!(of(Some("50"), Some("5")).as_deref(), Some(words));
+        assert_eq!(of(Some("5"), Some(" 5")), None);
+        assert_eq!(of(Some("50"), None), None);
+        assert_eq!(of(None, Some("5")), None);
+        // No number: the label counts.
+        assert_eq!(of(Some("50"), Some("high")), None);
+    }
 
     #[test]
     fn flavors_are_read_as_they_are_written() {

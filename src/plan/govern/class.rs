@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::snapshot::{Snapshot, System};
+use engine::snapshot::{Queue, Snapshot, System};
 use model::fleet::govern::{REQUEUE_AT, parent_words};
 use model::fleet::run_hold::RunHold;
 
@@ -46,8 +46,7 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
             false => GovernClass::Refused(words),
         };
     }
-    let mut ours = snapshot.queues.iter();
-    let queue = ours.find(|it| it.system == System::Stokehold && it.name == job.queue);
+    let queue = queue_of(job, snapshot);
     if !governed.suspended && (!observe || job.has_pods) {
         if governed.is_admitted() {
             return GovernClass::Admitted;
@@ -55,8 +54,11 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
         let ran = job.running_since.map(|since| snapshot.at.since(since));
         // A job with our annotations waits in its queue again, however long its last pods take to end.
         // A job without devices is not stopped: whether its pods run is unknown.
+        // Nor does a job count as running before only because its suspension was not sent yet.
         let was_there = job.asks_nothing
-            || !governed.was_governed() && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
+            || !job.was_new
+                && !governed.was_governed()
+                && ran.is_some_and(|ran| ran >= ADOPTED_AFTER.into());
         return match observe || was_there {
             true if queue.is_some_and(|queue| queue.admits) => GovernClass::Adopted,
             true => {
@@ -78,10 +80,16 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
             false => GovernClass::LeftSuspended(hold),
         };
     }
+    waiting_class(job, snapshot)
+}
+
+/// Class of a job that is in its queue or enters it, by what its queue and its annotations say.
+pub(super) fn waiting_class(job: &GovernedJob, snapshot: &Snapshot) -> GovernClass {
+    let governed = &job.governed;
     if governed.is_held() {
         return GovernClass::Held(governed.hold_words().to_owned());
     }
-    match queue {
+    match queue_of(job, snapshot) {
         None => return GovernClass::Held(format!("there is no queue {}", governed.queue)),
         Some(queue) if !queue.admits => return GovernClass::Held(parent_words(&governed.queue)),
         Some(_) => {}
@@ -97,6 +105,11 @@ pub(super) fn class_of(job: &GovernedJob, snapshot: &Snapshot, observe: bool) ->
         )),
         _ => GovernClass::Waiting,
     }
+}
+
+fn queue_of<'a>(job: &GovernedJob, snapshot: &'a Snapshot) -> Option<&'a Queue> {
+    let mut ours = snapshot.queues.iter();
+    ours.find(|it| it.system == System::Stokehold && it.name == job.queue)
 }
 
 fn times(count: u32) -> String {

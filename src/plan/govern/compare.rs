@@ -82,7 +82,9 @@ pub fn compare(fleet: &Fleet, decision: &Decision, jobs: &[GovernedJob]) -> Comp
         match decision.standings.get(&job.key) {
             Some(AdmissionState::Admits) => out.would_admit.add(asked),
             Some(
-                AdmissionState::Waiting(_) | AdmissionState::WaitsForPods | AdmissionState::Held(_),
+                AdmissionState::Waiting(_)
+                | AdmissionState::WaitsForPods(_)
+                | AdmissionState::Held(_),
             ) => {
                 out.would_wait.add(asked);
             }

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use cluster::mutations::{GovernSeen, GovernWrite};
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle::{self, Cycle, Options};
+use engine::cycle::{self, Cycle};
 use engine::fit::Relaxation;
-use engine::live::CLASS;
 use engine::snapshot::{PodSet, Snapshot, Status};
 use engine::state::{Allocation, State};
 use model::base::{Moment, Name};
 use model::fleet::govern::{
-    ADMITTED, CHECKPOINT_WANTED, ETA, EVICTIONS, FLAVOR, HOLD, POSITION, PREEMPTING, REASON,
-    REQUEUE_AT, SUSPENDED, flavors_word,
+    ADMITTED, CHECKPOINT_WANTED, ETA, EVICTIONS, FLAVOR, POSITION, PREEMPTING, REASON, REQUEUE_AT,
+    flavors_word,
 };
 use model::fleet::job::JobKey;
-use model::fleet::run_hold::HELD;
 
 use super::class::{GovernClass, class_of};
+use super::enter::{candidates, refuse_adoptions};
+use super::lasting_cycle::{lasting_cycle, postpone_preemptions};
 use super::nodes::node_rule;
 use super::prepare::{PENDING, add_pending_pods, is_stuck, prepare};
 use super::{GovernedJob, PlannedWrite, Purpose};
@@ -54,8 +54,9 @@ pub enum AdmissionState {
     Admitted,
     /// This decision admits it.
     Admits,
-    /// It would be admitted once pods of other jobs have ended or are scheduled.
-    WaitsForPods,
+    /// It is at this position in its queue, from 1, and is admitted once pods of other jobs have ended or are scheduled,
+    /// or once a job may be preempted for it.
+    WaitsForPods(usize),
     /// It is pending, at this position in its queue, from 1.
     Waiting(usize),
     /// It is not considered, for this reason.
@@ -73,7 +74,7 @@ impl AdmissionState {
             Self::Refused(_) => "left-alone",
             Self::New => "new",
             Self::Admitted | Self::Admits => "admitted",
-            Self::WaitsForPods | Self::Waiting(_) => "waiting",
+            Self::WaitsForPods(_) | Self::Waiting(_) => "waiting",
             Self::Held(_) => "held",
             Self::Preempted => "preempted",
             Self::Ending => "ending",
@@ -90,6 +91,9 @@ pub struct Decision {
     pub standings: BTreeMap<JobKey, AdmissionState>,
     /// Admitted jobs whose pods are not all scheduled.
     pub missing: Vec<JobKey>,
+    /// Jobs that were found unsuspended and new: they are suspended or admitted, however long that takes, and do not count as
+    /// admitted only because their pods run meanwhile.
+    pub entering: Vec<JobKey>,
     /// The fleet that it was decided on: governed jobs, and what others have allocated.
     pub snapshot: Snapshot,
 }
@@ -103,6 +107,7 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
         .collect();
     refuse_adoptions(&snapshot, &by_key, &mut classes, rules);
     prepare(&mut snapshot, &by_key, &classes);
+    let entering = candidates(&mut snapshot, &by_key, &classes);
     let pending = add_pending_pods(&mut snapshot, &classes);
     let compiled = CompiledFleet::new(snapshot);
     let mut actual = State::new(&compiled);
@@ -127,22 +132,40 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
             then.set_status(work, Status::Held);
         }
     }
+    // New jobs are in their queues already, so that none is passed by one behind it only because its suspension comes later.
+    let entering: Vec<WorkloadId> = (entering.iter())
+        .filter_map(|key| compiled.work(key))
+        .filter(|&work| then.workload_state(work).status == Status::Held)
+        .collect();
+    for &work in &entering {
+        then.set_status(work, Status::Waiting);
+    }
     then.commit();
-    let positions = positions(&then);
-    let cycle = lasting_cycle(&then);
+    let mut cycle = lasting_cycle(&then);
+    let postponed = postpone_preemptions(&mut cycle, &then, |work| entering.contains(&work));
     let mut run = Run {
         compiled: &compiled,
         by_key: &by_key,
         rules,
         decision: Decision::default(),
     };
-    run.set_states(&classes, &positions);
-    run.enter(&classes);
+    run.set_states(&classes);
     let pushed = run.preempt(&cycle);
     run.find_missing(&classes);
     run.requeue(&homeless, &pushed);
     run.keep_running(&classes, &pushed);
-    run.admit(&mut actual, &cycle, &homeless);
+    for work in postponed
+        .into_iter()
+        .filter(|work| !entering.contains(work))
+    {
+        let key = run.key(work).clone();
+        run.decision
+            .standings
+            .insert(key, AdmissionState::WaitsForPods(1));
+    }
+    let heads = run.admit(&mut actual, &mut then, &cycle, &homeless);
+    run.enter(&classes, &heads);
+    run.set_positions(&positions(&then));
     let mut decision = run.decision;
     decision.snapshot = compiled.snapshot.as_ref().clone();
     decision
@@ -150,91 +173,6 @@ pub fn decide(mut snapshot: Snapshot, jobs: &[GovernedJob], rules: &GovernRules)
         .workloads
         .retain(|work| &*work.key.kind != PENDING);
     decision
-}
-
-/// Treats running jobs that were never admitted and are younger than the queues as new where they exceed their queue's quota.
-/// They started while `govern` did not run or could not write.
-fn refuse_adoptions(
-    snapshot: &Snapshot,
-    by_key: &BTreeMap<&JobKey, &GovernedJob>,
-    classes: &mut BTreeMap<&JobKey, GovernClass>,
-    rules: &GovernRules,
-) {
-    let mut late = Vec::new();
-    for (&key, class) in classes.iter() {
-        let job = by_key.get(key);
-        let is_late = |job: &&&GovernedJob| job.governed.created > rules.since && !job.asks_nothing;
-        if let Some(job) = job.filter(is_late)
-            && *class == GovernClass::Adopted
-        {
-            late.push((job.running_since, key));
-        }
-    }
-    if rules.observe || late.is_empty() {
-        return;
-    }
-    let mut trial = snapshot.clone();
-    prepare(&mut trial, by_key, classes);
-    let compiled = CompiledFleet::new(trial);
-    let mut state = State::new(&compiled);
-    // The last to start is suspended first.
-    late.sort_unstable();
-    for (_, key) in late.into_iter().rev() {
-        let Some(work) = compiled.work(key) else {
-            continue;
-        };
-        let Some(queue) = compiled.workloads[work].queue else {
-            continue;
-        };
-        let mut pairs = 0..state.tree().width(queue);
-        if pairs.any(|pair| state.available(queue, pair) < 0) {
-            state.evict(work);
-            classes.insert(key, GovernClass::New);
-        }
-    }
-}
-
-/// How often a cycle is repeated without the jobs that it admits in vain.
-const MOST_TRIES: usize = 4;
-
-/// A cycle that admits no job that the next cycle would preempt. A cycle does not preempt what it has just admitted, so a
-/// borrowing job could start, only to be preempted by a later job of the same cycle that has nominal quota.
-fn lasting_cycle(state: &State<'_>) -> Cycle {
-    let mut base = state.clone();
-    let mut tries = 1;
-    loop {
-        let mut then = base.clone();
-        let mut cycle = cycle::cycle(&mut then, Options::default());
-        if cycle.admitted.is_empty() {
-            return cycle;
-        }
-        then.commit();
-        let next = cycle::cycle(&mut then, Options::default());
-        let victims = next.preempted.iter().flat_map(|it| &it.victims.list);
-        let victims: Vec<WorkloadId> = victims.map(|victim| victim.work).collect();
-        let in_vain = |work: &WorkloadId| victims.contains(work);
-        let vain: Vec<WorkloadId> = (cycle.admitted.iter())
-            .map(|admission| admission.work)
-            .filter(in_vain)
-            .collect();
-        if vain.is_empty() {
-            return cycle;
-        }
-        if tries == MOST_TRIES {
-            cycle
-                .admitted
-                .retain(|admission| !vain.contains(&admission.work));
-            cycle
-                .preempted
-                .retain(|preempted| !vain.contains(&preempted.by));
-            return cycle;
-        }
-        for work in vain {
-            base.set_status(work, Status::Held);
-        }
-        base.commit();
-        tries += 1;
-    }
 }
 
 /// The position of each pending job in its queue, from 1.
@@ -247,15 +185,15 @@ fn positions(state: &State<'_>) -> BTreeMap<JobKey, usize> {
         .collect()
 }
 
-struct Run<'a> {
-    compiled: &'a CompiledFleet,
-    by_key: &'a BTreeMap<&'a JobKey, &'a GovernedJob>,
+pub(super) struct Run<'a> {
+    pub(super) compiled: &'a CompiledFleet,
+    pub(super) by_key: &'a BTreeMap<&'a JobKey, &'a GovernedJob>,
     rules: &'a GovernRules,
-    decision: Decision,
+    pub(super) decision: Decision,
 }
 
 impl Run<'_> {
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.compiled.snapshot.at
     }
 
@@ -263,11 +201,7 @@ impl Run<'_> {
         &self.compiled.workload(work).key
     }
 
-    fn set_states(
-        &mut self,
-        classes: &BTreeMap<&JobKey, GovernClass>,
-        positions: &BTreeMap<JobKey, usize>,
-    ) {
+    fn set_states(&mut self, classes: &BTreeMap<&JobKey, GovernClass>) {
         for (key, class) in classes {
             let standing = match class {
                 GovernClass::Refused(why) => AdmissionState::Refused(why.clone()),
@@ -277,15 +211,22 @@ impl Run<'_> {
                 GovernClass::LeftSuspended(hold) => AdmissionState::Held(hold.words()),
                 GovernClass::Adopted | GovernClass::Admitted => AdmissionState::Admitted,
                 GovernClass::Held(why) => AdmissionState::Held(why.clone()),
-                GovernClass::Waiting => {
-                    AdmissionState::Waiting(positions.get(*key).copied().unwrap_or(1))
-                }
+                GovernClass::Waiting => AdmissionState::Waiting(1),
             };
             self.decision.standings.insert((*key).clone(), standing);
         }
     }
 
-    fn write(
+    /// Sets the positions of pending jobs, without those that are admitted now.
+    fn set_positions(&mut self, positions: &BTreeMap<JobKey, usize>) {
+        for (key, standing) in &mut self.decision.standings {
+            if let AdmissionState::Waiting(at) | AdmissionState::WaitsForPods(at) = standing {
+                *at = positions.get(key).copied().unwrap_or(1);
+            }
+        }
+    }
+
+    pub(super) fn write(
         &mut self,
         key: &JobKey,
         purpose: Purpose,
@@ -311,72 +252,6 @@ impl Run<'_> {
             devices: work.map_or(0, |work| self.compiled.workload(work).device_count()),
             reason,
         });
-    }
-
-    /// Suspends new jobs into their queues, and marks jobs that ran before as admitted.
-    fn enter(&mut self, classes: &BTreeMap<&JobKey, GovernClass>) {
-        let known = |(key, class)| Some((key, class, *self.by_key.get(key)?));
-        let mut all: Vec<(&&JobKey, &GovernClass, &GovernedJob)> =
-            classes.iter().filter_map(known).collect();
-        // First those whose pods exist or may start at any moment, then the oldest.
-        all.sort_by_key(|(_, _, job)| {
-            let has_none = !job.has_pods && job.pending_since.is_none();
-            (has_none, job.governed.created)
-        });
-        for (key, class, job) in all {
-            match class {
-                GovernClass::New => {
-                    let words = format!("not admitted by queue {} yet", job.governed.queue);
-                    let mut notes = vec![(REASON, Some(words.clone()))];
-                    // Annotations copied from another job are removed; a resumed job is no longer on hold.
-                    let stale = [ADMITTED, FLAVOR].into_iter();
-                    let stale = stale.filter(|key| job.governed.notes.get(key).is_some());
-                    notes.extend(stale.map(|key| (key, None)));
-                    if job.governed.is_suspended_by_somebody() {
-                        notes.push((HOLD, None));
-                    }
-                    self.write(key, Purpose::Suspend, Some(true), notes, words);
-                }
-                GovernClass::TakenBack => {
-                    let words = "held: suspended by a user".to_owned();
-                    let mut notes = vec![(ADMITTED, None), (FLAVOR, None)];
-                    notes.push((HOLD, Some(SUSPENDED.to_owned())));
-                    notes.push((REASON, Some(words.clone())));
-                    self.write(key, Purpose::Hold, None, notes, words);
-                }
-                GovernClass::LeftSuspended(hold) => {
-                    let words = format!("{}: it waits in its queue again", hold.late_words());
-                    let mut notes = vec![(REASON, Some(words.clone()))];
-                    notes.extend([HELD, ADMITTED, FLAVOR].map(|key| (key, None)));
-                    self.write(key, Purpose::Requeue, None, notes, words);
-                }
-                GovernClass::Adopted => {
-                    let since = job.running_since.unwrap_or_else(|| self.now());
-                    let mut notes = vec![(ADMITTED, Some(since.rfc3339()))];
-                    let flavor = self.flavor_in_use(key);
-                    notes.extend(flavor.map(|flavor| (FLAVOR, Some(flavor))));
-                    let words = "its pods ran before it was governed: it counts as admitted";
-                    self.write(key, Purpose::Adopt, None, notes, words.to_owned());
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// The flavors of the nodes that a job's pods are on.
-    fn flavor_in_use(&self, key: &JobKey) -> Option<String> {
-        let snapshot = &self.compiled.snapshot;
-        let work = self.compiled.workload(self.compiled.work(key)?);
-        let mut pairs: Vec<(Name, Name)> = Vec::new();
-        for set in &work.sets {
-            let pod = set.placements.first()?;
-            let node = snapshot.nodes.get(self.compiled.node(&pod.node)?)?;
-            let class = node.labels.get(CLASS)?;
-            let mut flavors = snapshot.flavors.iter();
-            let flavor = flavors.find(|flavor| flavor.labels.get(CLASS) == Some(class))?;
-            pairs.push((set.name.clone(), flavor.name.clone()));
-        }
-        Some(flavors_word(&pairs)).filter(|word| !word.is_empty())
     }
 
     /// Preempts jobs so that others start; returns all that are on their way out.
@@ -527,8 +402,16 @@ impl Run<'_> {
         }
     }
 
-    /// Admits jobs for which the devices are free now.
-    fn admit(&mut self, actual: &mut State<'_>, cycle: &Cycle, homeless: &[JobKey]) {
+    /// Admits jobs for which the devices are free now, and new jobs whose pods have them. `counted` has the quota of admitted jobs
+    /// alone. Returns the new jobs that start once pods of others have ended.
+    fn admit(
+        &mut self,
+        actual: &mut State<'_>,
+        counted: &mut State<'_>,
+        cycle: &Cycle,
+        homeless: &[JobKey],
+    ) -> Vec<JobKey> {
+        let mut heads = Vec::new();
         // What these jobs lack is reserved for them, even if another job would end in time.
         let kept: Vec<Option<Name>> = homeless
             .iter()
@@ -540,7 +423,12 @@ impl Run<'_> {
             let Some(job) = self.by_key.get(&key).copied() else {
                 continue;
             };
-            let pairs = self.flavors(admission.work, &admission.allocation);
+            let work = admission.work;
+            let is_new = self.decision.standings.get(&key) == Some(&AdmissionState::New);
+            // Where its pods are, whatever nodes the cycle found for it.
+            let own = actual.allocation(work).filter(|_| is_new).cloned();
+            let allocation = own.as_ref().unwrap_or(&admission.allocation);
+            let pairs = self.flavors(work, allocation);
             let needs = |kept: &Option<Name>| {
                 let one = |(_, flavor): &(Name, Name)| {
                     kept.as_ref().is_none_or(|word| {
@@ -550,11 +438,25 @@ impl Run<'_> {
                 };
                 pairs.is_empty() || pairs.iter().any(one)
             };
-            if kept.iter().any(needs) || !actual.admit_again(admission.work, &admission.allocation)
-            {
+            let is_kept = kept.iter().any(needs);
+            if own.is_some() && (is_kept || !counted.admit_again(work, allocation)) {
+                continue;
+            }
+            if own.is_none() && (is_kept || !actual.admit_again(work, allocation)) {
+                if is_new {
+                    heads.push(key);
+                    continue;
+                }
                 self.decision
                     .standings
-                    .insert(key, AdmissionState::WaitsForPods);
+                    .insert(key, AdmissionState::WaitsForPods(1));
+                continue;
+            }
+            if own.is_none() {
+                counted.admit_again(work, allocation);
+            }
+            if is_new && own.is_none() {
+                // It is suspended first: by the next decision no pod of it is in the way.
                 continue;
             }
             let word = flavors_word(&pairs);
@@ -571,8 +473,10 @@ impl Run<'_> {
                 word => format!(" on {word}"),
             };
             let words = format!("admitted by queue {}{on}", job.governed.queue);
-            self.write(&key, Purpose::Admit, Some(false), notes, words);
-            let is_job = &*job.object.place.group == "batch";
+            // A new job is admitted as it is: it is not suspended.
+            let resumes = (!is_new).then_some(false);
+            self.write(&key, Purpose::Admit, resumes, notes, words);
+            let is_job = &*job.object.place.group == "batch" && !is_new;
             if let (Some(write), true, [(_, flavor)]) = (
                 self.decision.writes.last_mut(),
                 is_job && !job.governed.has_started,
@@ -582,6 +486,7 @@ impl Run<'_> {
             }
             self.decision.standings.insert(key, AdmissionState::Admits);
         }
+        heads
     }
 
     /// The flavor of the devices of each pod set; none for pod sets without devices and queues without quotas.

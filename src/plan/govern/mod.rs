@@ -5,15 +5,20 @@
 //! suspended at first sight, admitted as a whole when its queue has quota and nodes have free devices, and preempted by
 //! suspension. Quota is reserved as soon as the annotation says so, whether the pods exist or not.
 
+mod batch;
 mod class;
 mod compare;
 mod decide;
+mod enter;
+mod lasting_cycle;
 mod nodes;
 mod prepare;
 mod status;
 mod subject;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_burst;
 #[cfg(test)]
 mod tests_laws;
 #[cfg(test)]
@@ -27,9 +32,10 @@ mod tests_week;
 #[cfg(test)]
 mod tests_world;
 
+pub use batch::batch;
 pub use compare::{Comparison, JobCount, compare};
 pub use decide::{AdmissionState, Decision, GovernRules, decide};
-pub use status::{PendingStatus, PendingStatuses, answers, status_writes};
+pub use status::{PendingStatus, PendingStatuses, answers, has_status, status_writes};
 pub use subject::{GovernedJob, governed_jobs, not_ready};
 
 use cluster::mutations::GovernWrite;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::snapshot::{PodSet, Snapshot, Status, System, Workload};
-use model::base::{Moment, Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 use model::fleet::job::JobKey;
 
 use super::GovernedJob;
@@ -14,9 +14,6 @@ use super::class::GovernClass;
 
 /// Pods that have been terminating longer than this may stay for good: their devices do not count as becoming free.
 const STUCK: Duration = Duration::from_secs(600);
-
-/// A job is not preempted this soon after its admission: the next snapshot may differ from what was planned.
-const SPARED: Duration = Duration::from_secs(30);
 
 /// The kind of the workloads that stand for unscheduled pods of admitted jobs.
 pub(super) const PENDING: &str = "pods to come";
@@ -30,7 +27,6 @@ pub(super) fn prepare(
     snapshot
         .queues
         .retain(|queue| queue.system == System::Stokehold);
-    let now = snapshot.at;
     let mut own = std::mem::take(&mut snapshot.workloads);
     for work in &mut own {
         let class = classes.get(&work.key);
@@ -50,9 +46,7 @@ pub(super) fn prepare(
         }
         work.queue = job.map(|job| job.queue.clone());
         work.mutations.suspend = true;
-        let fresh = |at: Moment| now.since(at) < SPARED.into();
-        let is_denied = job.is_some_and(|job| job.denied.is_some());
-        work.preemptible = !is_denied && !work.admitted_at.is_some_and(fresh);
+        work.preemptible = job.is_none_or(|job| job.denied.is_none());
         if let (Some(job), [set]) = (job, work.sets.as_mut_slice()) {
             // Succeeded pods need nothing any more.
             let placed = u32::try_from(set.placements.len()).unwrap_or(u32::MAX);

@@ -81,7 +81,8 @@ fn eta_word(old: Option<Moment>, now: Moment, start: Option<Moment>) -> Option<S
     Some(Moment::from_millis(millis.saturating_mul(step)).rfc3339())
 }
 
-/// The status writes for pending jobs, only where they differ from the current annotations.
+/// The status writes for pending jobs, only where they differ from the current annotations. A job in its queue without an answer
+/// gets its new position, where it has one.
 pub fn status_writes(
     decision: &Decision,
     jobs: &[GovernedJob],
@@ -91,20 +92,42 @@ pub fn status_writes(
     let mut writes: Vec<((bool, usize), PlannedWrite)> = Vec::new();
     for job in jobs {
         let told = answers.get(&job.key);
-        let (rank, position, reason, eta) = match decision.standings.get(&job.key) {
-            Some(AdmissionState::Waiting(position)) => {
-                let Some(told) = told else { continue };
-                let old = job.governed.moment(ETA);
-                let reason = told.reason.chars().take(LONGEST).collect();
-                let eta = eta_word(old, now, told.start);
-                (*position, Some(position_word(*position)), reason, eta)
-            }
-            Some(AdmissionState::WaitsForPods) => {
-                let words = "admitted next: pods of other jobs are starting or ending".to_owned();
-                (0, Some("1".to_owned()), words, None)
-            }
-            Some(AdmissionState::Held(why)) => (1, None, why.clone(), None),
-            _ => continue,
+        let (rank, position, reason, eta): (usize, Option<String>, String, Option<String>) =
+            match decision.standings.get(&job.key) {
+                Some(AdmissionState::Waiting(position)) => {
+                    let Some(told) = told else {
+                        // Only its position is known, and it says no other than its reason does.
+                        let place = position_word(*position);
+                        let old = job.governed.notes.get(POSITION);
+                        if old.is_some_and(|old| *old.as_str() != *place) {
+                            writes.push((
+                                (true, *position),
+                                note(job, vec![(POSITION, Some(place))]),
+                            ));
+                        }
+                        continue;
+                    };
+                    let old = job.governed.moment(ETA);
+                    let reason = told.reason.chars().take(LONGEST).collect();
+                    let eta = eta_word(old, now, told.start);
+                    (*position, Some(position_word(*position)), reason, eta)
+                }
+                Some(AdmissionState::WaitsForPods(position)) => {
+                    let words = "admitted next: pods of other jobs are starting, ending or about to be preempted";
+                    (
+                        *position,
+                        Some(position_word(*position)),
+                        words.to_owned(),
+                        None,
+                    )
+                }
+                Some(AdmissionState::Held(why)) => (1, None, why.clone(), None),
+                _ => continue,
+            };
+        let reason = match job.governed.priority_words() {
+            Some(words) if !reason.is_empty() => format!("{reason}; {words}"),
+            Some(words) => words,
+            None => reason,
         };
         let notes: Vec<(&'static str, Option<String>)> = [
             (POSITION, position),
@@ -117,26 +140,34 @@ pub fn status_writes(
         if notes.is_empty() {
             continue;
         }
-        let write = PlannedWrite {
-            job: job.key.clone(),
-            purpose: Purpose::Status,
-            write: GovernWrite {
-                object: job.object.clone(),
-                seen: GovernSeen::of(&job.governed),
-                suspend: None,
-                notes,
-                nodes: None,
-            },
-            queue: job.governed.queue.clone(),
-            devices: 0,
-            reason: "its status has changed".to_owned(),
-        };
-        let knows = job.governed.notes.get(POSITION).is_some() || job.governed.is_held();
-        writes.push(((knows, rank), write));
+        let knows = has_status(job) || job.governed.is_held();
+        writes.push(((knows, rank), note(job, notes)));
     }
     // First the jobs without a status, and of these the ones that start soonest.
     writes.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.job.cmp(&other.job)));
     writes.into_iter().map(|(_, write)| write).collect()
+}
+
+/// Whether a pending job has a status already.
+pub fn has_status(job: &GovernedJob) -> bool {
+    job.governed.notes.get(POSITION).is_some()
+}
+
+fn note(job: &GovernedJob, notes: Vec<(&'static str, Option<String>)>) -> PlannedWrite {
+    PlannedWrite {
+        job: job.key.clone(),
+        purpose: Purpose::Status,
+        write: GovernWrite {
+            object: job.object.clone(),
+            seen: GovernSeen::of(&job.governed),
+            suspend: None,
+            notes,
+            nodes: None,
+        },
+        queue: job.governed.queue.clone(),
+        devices: 0,
+        reason: "its status has changed".to_owned(),
+    }
 }
 
 #[cfg(test)]

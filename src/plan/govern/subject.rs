@@ -36,6 +36,11 @@ pub struct GovernedJob {
     /// Since when it has been admitted with pods missing; set by the caller from one decision to the next
     /// ([`super::Decision::missing`]).
     pub missing_since: Option<Moment>,
+    /// Highest priority of its unscheduled pods, by which kube-scheduler orders them; 0 where there are none.
+    pub pod_priority: i32,
+    /// An earlier decision found it unsuspended and new; set by the caller from one decision to the next
+    /// ([`super::Decision::entering`]).
+    pub was_new: bool,
     /// Why its pods are unschedulable, where the cluster says it.
     pub missing_reason: Name,
     /// It starts as a whole or not at all.
@@ -142,6 +147,12 @@ fn of(job: &Job, titles: &Titles) -> Option<GovernedJob> {
         queue: titles.of_job(QueueSystem::Stokehold, &governed.queue),
         last_checkpoint: job.last_checkpoint,
         running_since,
+        pod_priority: pending
+            .clone()
+            .map(|pod| pod.seen.priority)
+            .max()
+            .unwrap_or(0),
+        was_new: false,
         pending_since: pending.map(|pod| pod.seen.created).min(),
         has_pods: bound.count() > 0,
         missing_since: None,

@@ -43,6 +43,7 @@ fn on_incomplete_facts_nothing_is_decided() {
     assert_eq!(not_ready(&fleet).as_deref(), Some(none));
     let state = |is_read| GovernState {
         key: ObjectKey::new("stokehold", "stokehold-queues"),
+        uid: Name::default(),
         created: Moment::default(),
         fault: Some(Name::new("queues.toml:3: queue.wieght")),
         is_read,
@@ -106,7 +107,7 @@ fn jobs_are_admitted_by_priority_then_by_age_and_only_within_quota() {
     world.submit("high", "a", 5, 1, 4).created = world.now.plus(TICK);
     let decision = world.turn();
     assert_eq!(said(&decision), ["admit high", "admit old"]);
-    assert_eq!(standing(&decision, "new"), &AdmissionState::Waiting(3));
+    assert_eq!(standing(&decision, "new"), &AdmissionState::Waiting(1));
 }
 
 #[test]
@@ -266,7 +267,10 @@ fn a_preempted_job_goes_first_and_its_devices_are_given_once_its_pods_have_gone(
     world.pass(AGED);
     let decision = world.turn();
     assert_eq!(said(&decision), ["preempt low"]);
-    assert_eq!(standing(&decision, "high"), &AdmissionState::WaitsForPods);
+    assert_eq!(
+        standing(&decision, "high"),
+        &AdmissionState::WaitsForPods(1)
+    );
     let low = world.job("low");
     assert_eq!((low.note(EVICTIONS), low.note(ADMITTED)), (Some("1"), None));
     assert_eq!(low.note(REQUEUE_AT), Some("2026-11-21T06:01:35Z"));

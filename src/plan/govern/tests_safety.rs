@@ -116,7 +116,10 @@ fn whom_its_owner_resumes_while_its_pods_still_end_waits_in_its_queue() {
     let decision = world.turn();
     assert_eq!(said(&decision), ["suspend low"]);
     assert_eq!(world.job("low").note(EVICTIONS), Some("1"));
-    assert_eq!(standing(&decision, "high"), &AdmissionState::WaitsForPods);
+    assert_eq!(
+        standing(&decision, "high"),
+        &AdmissionState::WaitsForPods(1)
+    );
     world.pass(Duration::from_secs(600));
     assert_eq!(said(&world.turn()), ["admit high"]);
 }
@@ -133,7 +136,7 @@ fn what_slipped_through_keeps_no_more_than_its_queue_has() {
     }
     world.pass(Duration::from_secs(90));
     let decision = world.turn();
-    assert_eq!(said(&decision), ["adopt first", "suspend second"]);
+    assert_eq!(said(&decision), ["suspend second", "adopt first"]);
     world.pass(TICK);
     assert_eq!(
         standing(&world.turn(), "second"),
@@ -193,4 +196,29 @@ fn pods_without_devices_are_not_waited_for() {
     let decision = decide(snapshot, &world.governed(), &RULES);
     assert_eq!(said(&decision), ["admit next"]);
     assert_eq!(decision.missing, []);
+}
+
+/// Of two jobs that may be preempted, the one of lower priority goes, even if that takes until it may.
+#[test]
+fn nobody_is_preempted_in_place_of_a_job_that_was_just_admitted() {
+    let mut world = preempting();
+    world.submit("mid", "a", 5, 1, 4);
+    assert_eq!(said(&world.turn()), ["admit mid"]);
+    world.pass(Duration::from_secs(20));
+    world.submit("low", "a", 1, 1, 4);
+    assert_eq!(said(&world.turn()), ["admit low"]);
+    world.pass(Duration::from_secs(13));
+    world.submit("high", "a", 9, 1, 4);
+    let decision = world.turn();
+    assert_eq!(
+        said(&decision),
+        [""; 0],
+        "low is spared, and mid is not its stand-in"
+    );
+    assert_eq!(
+        standing(&decision, "high"),
+        &AdmissionState::WaitsForPods(1)
+    );
+    world.pass(Duration::from_secs(18));
+    assert_eq!(said(&world.turn()), ["preempt low"]);
 }

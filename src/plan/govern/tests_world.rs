@@ -15,7 +15,7 @@ use model::fleet::govern::{CHECKPOINT_WANTED, Governed};
 use model::fleet::job::JobKey;
 use model::plan::Object;
 
-use super::{Decision, GovernRules, GovernedJob, PlannedWrite, decide};
+use super::{Decision, GovernRules, GovernedJob, PlannedWrite, batch, decide};
 
 pub(super) const GPU: &str = "nvidia.com/gpu";
 pub(super) const RULES: GovernRules = GovernRules {
@@ -69,6 +69,8 @@ pub(super) struct World {
     pub(super) grace: Duration,
     /// Pods go to the node with the most free devices, as by kube-scheduler's default, instead of the first that fits.
     pub(super) spreads: bool,
+    /// Jobs that the last decision found new.
+    pub(super) new: Vec<JobKey>,
     /// Durations of past jobs by queue.
     pub(super) past: BTreeMap<String, Vec<i64>>,
 }
@@ -130,6 +132,7 @@ impl World {
             jobs: Vec::new(),
             grace: Duration::ZERO,
             spreads: false,
+            new: Vec::new(),
             past: BTreeMap::new(),
         }
     }
@@ -305,6 +308,8 @@ impl World {
                 running_since: job.since.filter(|_| !job.nodes.is_empty()),
                 has_pods: !job.nodes.is_empty(),
                 pending_since: job.pending_since(),
+                pod_priority: 0,
+                was_new: self.new.contains(&job.key()),
                 missing_since: job.pending_since(),
                 missing_reason: Name::default(),
                 is_gang: job.pods > 1,
@@ -346,10 +351,16 @@ impl World {
 
     /// Decides and applies all writes.
     pub(super) fn turn(&mut self) -> Decision {
+        self.turn_of(usize::MAX)
+    }
+
+    /// Decides and applies so many of the writes.
+    pub(super) fn turn_of(&mut self, most: usize) -> Decision {
         let decision = self.decide();
-        for write in &decision.writes {
+        for write in &batch(&decision.writes, most, |_| true) {
             self.apply(write);
         }
+        self.new = decision.entering.clone();
         decision
     }
 

@@ -36,6 +36,12 @@ impl ServedStatus for ServedGovern {
         status.blocked.clone().or(late)
     }
 
+    fn degraded(&self) -> Option<String> {
+        let status = self.0.borrow();
+        let fault = status.fault.as_ref();
+        fault.map(|(why, since)| format!("{why} (since {})", since.rfc3339()))
+    }
+
     fn metrics(&self) -> String {
         use MetricKind::{Counter, Gauge};
         let up = f64::from(u8::from(self.not_ready().is_none()));
@@ -63,6 +69,11 @@ impl ServedStatus for ServedGovern {
             )
             .with(Vec::new(), status.took.as_secs_f64()),
         ];
+        let help = "Whether the document of the queues is valid: 1, or 0 while the queues of an earlier one apply, or none.";
+        families.push(
+            MetricFamily::new(Gauge, "stokehold_govern_queues_valid", help)
+                .with(Vec::new(), f64::from(u8::from(status.fault.is_none()))),
+        );
         if let Some(leads) = status.leads {
             let help =
                 "Whether this process holds the Lease and governs: 1, or 0 where another does.";

@@ -23,6 +23,7 @@ use plan::govern::{
 use settings::Settings;
 use table::Facts;
 
+mod complaints;
 mod log;
 pub mod metrics;
 mod writes;
@@ -86,6 +87,8 @@ pub struct GovernStatus {
     pub decided: Option<Instant>,
     /// Why none can be made; `None` while decisions are made.
     pub blocked: Option<String>,
+    /// What is wrong with the document of the queues, and since when; `None` while it is valid, or not known.
+    pub fault: Option<(String, Moment)>,
     /// Number of jobs that are left alone because the server denies changes to them.
     pub denied: usize,
     /// Number of writes by purpose and result.
@@ -134,14 +137,22 @@ pub struct Governor {
     stale: BTreeMap<JobKey, u32>,
     /// Admitted jobs whose pods are not all scheduled, and since when.
     missing: BTreeMap<JobKey, Moment>,
+    /// Jobs that the last decision found unsuspended and new.
+    entering: BTreeSet<JobKey>,
     /// Status explanations that are still to be written to jobs.
     untold: VecDeque<PlannedWrite>,
     last_written: BTreeMap<JobKey, Instant>,
     explained: Option<Instant>,
+    /// How long the last explanation took.
+    explaining: Duration,
     /// The revision of the last decision.
     revision: Option<u64>,
     quiet_until: Option<Instant>,
     busy: u32,
+    /// Whether the log says that Jobs are created unsuspended.
+    unsuspended_said: bool,
+    /// The fault of the document that an Event tells.
+    event_told: Option<String>,
     /// What was logged as proposed.
     proposed: BTreeSet<(JobKey, &'static str)>,
     compared: Option<Comparison>,
@@ -171,11 +182,15 @@ impl Governor {
             stale: BTreeMap::new(),
             untold: VecDeque::new(),
             missing: BTreeMap::new(),
+            entering: BTreeSet::new(),
             last_written: BTreeMap::new(),
             explained: None,
+            explaining: Duration::ZERO,
             revision: None,
             quiet_until: None,
             busy: 0,
+            unsuspended_said: false,
+            event_told: None,
             proposed: BTreeSet::new(),
             compared: None,
             lead: Lead::default(),
@@ -269,12 +284,18 @@ impl Governor {
 
     /// Decides on the latest snapshot, where it may, and writes.
     async fn decide_and_write(&mut self, say: &mut dyn FnMut(&str)) {
+        let facts = self.facts.borrow_and_update().clone();
+        // A process that does not lead says it too: it is the next to decide by the document.
+        if let Some(facts) = &facts {
+            self.say_fault(&facts.fleet, say);
+        }
         if !self.may_decide() {
             return;
         }
-        let Some(facts) = self.facts.borrow_and_update().clone() else {
+        let Some(facts) = facts else {
             return;
         };
+        self.tell_fault(&facts.fleet).await;
         let fleet = &facts.fleet;
         let now = Instant::now();
         let decided = self.status.borrow().decided;
@@ -303,6 +324,7 @@ impl Governor {
         let begun = Instant::now();
         let (decision, jobs) = self.decided(Arc::clone(&facts)).await;
         self.publish(&decision, &jobs, begun);
+        self.say_unsuspended(fleet.at, &decision, &jobs, say);
         match self.writer.is_some() {
             true => self.write_all(&decision, &jobs, say).await,
             false => self.propose(fleet, &decision, &jobs, say),
@@ -315,6 +337,7 @@ impl Governor {
         let state = facts.fleet.govern.as_ref();
         rules.since = state.map_or(rules.since, |state| state.created);
         let missing = self.missing.clone();
+        let entering = self.entering.clone();
         let denied: BTreeMap<JobKey, String> = self
             .denied
             .iter()
@@ -325,6 +348,7 @@ impl Governor {
             for job in &mut jobs {
                 job.denied = denied.get(&job.key).cloned();
                 job.missing_since = missing.get(&job.key).copied();
+                job.was_new = entering.contains(&job.key);
             }
             let snapshot = live::snapshot(&facts.fleet, &facts.spend_rates);
             (decide(snapshot, &jobs, &rules), jobs)
@@ -336,6 +360,9 @@ impl Governor {
                 let since = |key: &JobKey| seen.get(key).copied().unwrap_or(at);
                 let missing = made.0.missing.iter();
                 self.missing = missing.map(|key| (key.clone(), since(key))).collect();
+                // One whose suspension was denied is as new as before once it is tried again.
+                self.entering.retain(|key| self.denied.contains_key(key));
+                self.entering.extend(made.0.entering.iter().cloned());
                 made
             }
             Err(error) => std::panic::resume_unwind(error.into_panic()),

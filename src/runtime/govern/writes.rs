@@ -11,7 +11,10 @@ use exec::govern::GovernOutcome;
 use exec::lease::Term;
 use model::base::Moment;
 use model::fleet::job::JobKey;
-use plan::govern::{Decision, GovernedJob, PlannedWrite, Purpose, answers, status_writes};
+use plan::govern::{
+    AdmissionState, Decision, GovernedJob, PendingStatuses, PlannedWrite, Purpose, answers, batch,
+    has_status, status_writes,
+};
 
 use super::Governor;
 use super::log::logged;
@@ -27,6 +30,14 @@ const STALE: u32 = 3;
 /// Shortest interval between two computations of positions and expected starts, and between two writes of them to a job.
 const EXPLAINED_EVERY: Duration = Duration::from_secs(30);
 const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// Shortest interval between two computations while a pending job has no status yet.
+const FIRST_EVERY: Duration = Duration::from_secs(2);
+/// Shortest interval between two writes to a job of what needs no computation: its position, and that it is next.
+const MOVED_EVERY: Duration = Duration::from_secs(10);
+/// By then a first status is visible.
+const SHOWN_WITHIN: Duration = Duration::from_secs(5);
+/// At most one part in this many of the time is spent on explanations for the sake of new jobs.
+const SHARE: u32 = 4;
 /// First and longest back-off of a busy server.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSIEST: Duration = Duration::from_secs(30);
@@ -79,13 +90,8 @@ impl Governor {
         if !self.probe(&term, jobs).await {
             return;
         }
-        let is_new = |write: &&PlannedWrite| write.purpose == Purpose::Suspend;
-        let may = |write: &&PlannedWrite| !self.denied.contains_key(&write.job);
-        let all = || decision.writes.iter().filter(may);
-        // Half each, so that neither delays the other for long.
-        let new = all().filter(is_new).take(self.batch);
-        let rest = all().filter(|write| !is_new(write)).take(self.batch);
-        let writes: Vec<PlannedWrite> = rest.chain(new).cloned().collect();
+        let may = |write: &PlannedWrite| !self.denied.contains_key(&write.job);
+        let writes = batch(&decision.writes, self.batch, may);
         for write in &writes {
             if !self.send(write, &term, decision.snapshot.at, say).await {
                 return;
@@ -108,28 +114,64 @@ impl Governor {
         }
     }
 
-    /// Computes the explanations of pending jobs that are due: least recently written first.
+    /// Computes the explanations of pending jobs where they are due, and what is written to the jobs: first those without a status,
+    /// then the least recently written.
     async fn explain(&mut self, decision: &Decision, jobs: &[GovernedJob]) {
-        let is_due = |at: Instant| at.elapsed() >= EXPLAINED_EVERY;
-        if !self.explained.is_none_or(is_due) {
-            return;
-        }
-        self.explained = Some(Instant::now());
-        self.last_written
-            .retain(|key, _| decision.standings.contains_key(key));
-        let snapshot = decision.snapshot.clone();
-        let told = tokio::task::spawn_blocking(move || answers(&snapshot)).await;
-        let Ok(told) = told else {
-            return;
+        let first: BTreeSet<&JobKey> = (jobs.iter())
+            .filter(|job| {
+                let standing = decision.standings.get(&job.key);
+                matches!(standing, Some(AdmissionState::Waiting(_))) && !has_status(job)
+            })
+            .map(|job| &job.key)
+            .collect();
+        let soon = FIRST_EVERY.max(self.explaining * SHARE);
+        let every = match first.is_empty() {
+            true => EXPLAINED_EVERY,
+            false => soon.min(EXPLAINED_EVERY),
         };
+        let is_due = self.explained.is_none_or(|at| at.elapsed() >= every);
+        let mut told = PendingStatuses::new();
+        if is_due {
+            let begun = Instant::now();
+            self.explained = Some(begun);
+            self.last_written
+                .retain(|key, _| decision.standings.contains_key(key));
+            let snapshot = decision.snapshot.clone();
+            let task = tokio::task::spawn_blocking(move || answers(&snapshot));
+            let Ok(made) = task.await else {
+                return;
+            };
+            told = made;
+            self.explaining = begun.elapsed();
+        }
         let mut status = status_writes(decision, jobs, &told);
-        let lately = |at: &Instant| at.elapsed() < TOLD_EVERY;
-        status.retain(|write| !self.last_written.get(&write.job).is_some_and(lately));
+        let pause = match is_due {
+            true => TOLD_EVERY,
+            false => MOVED_EVERY,
+        };
+        status.retain(|write| {
+            // A first status that was just sent may not be visible yet.
+            let pause = match first.contains(&write.job) {
+                true => SHOWN_WITHIN,
+                false => pause,
+            };
+            let last = self.last_written.get(&write.job);
+            last.is_none_or(|at| at.elapsed() >= pause)
+        });
         let written: BTreeSet<&JobKey> = decision.writes.iter().map(|write| &write.job).collect();
         status
             .retain(|write| !self.denied.contains_key(&write.job) && !written.contains(&write.job));
-        status.sort_by_key(|write| self.last_written.get(&write.job).copied());
-        self.untold = status.into();
+        status.sort_by_key(|write| {
+            let is_told = !first.contains(&write.job);
+            (is_told, self.last_written.get(&write.job).copied())
+        });
+        if is_due {
+            self.untold.clear();
+        }
+        let again: BTreeSet<JobKey> = status.iter().map(|write| write.job.clone()).collect();
+        self.untold.retain(|write| !again.contains(&write.job));
+        // What an explanation has for new jobs goes before the positions of others.
+        self.untold.extend(status);
     }
 
     /// Puts a job in back-off, longer each time in a row.
@@ -255,7 +297,7 @@ impl Governor {
                 {
                     let object = &write.write.object;
                     writer
-                        .create_event(object, reason, &write.reason, action)
+                        .create_event(object, "Normal", (reason, action), &write.reason)
                         .await;
                 }
             }

@@ -2,7 +2,6 @@
 
 use crate::base::Name;
 use crate::fleet::fleet::Known;
-use crate::fleet::govern::GovernState;
 use crate::fleet::observe::Table;
 
 use super::context::{CheckContext, FindingDraft, subject};
@@ -26,15 +25,10 @@ fn look(context: &mut CheckContext<'_>) {
         _ => Verdict::Unknown,
     };
     context.report(&source, verdict, |_| {
-        FindingDraft::new(subject("Source", &source), words(state), REPAIR)
+        FindingDraft::new(
+            subject("Source", &source),
+            state.fault_words().unwrap_or_default(),
+            REPAIR,
+        )
     });
-}
-
-fn words(state: &GovernState) -> String {
-    let fault = state.fault.as_deref().unwrap_or_default();
-    let then = match state.is_read {
-        true => "the queues of the last valid one apply",
-        false => "no queue is known, and `govern` admits nothing",
-    };
-    format!("ConfigMap {}: {fault}; {then}", state.key)
 }

@@ -203,6 +203,7 @@ impl Tables {
         };
         let state = GovernState {
             key: seen.key,
+            uid: seen.uid,
             created: seen.created,
             is_read: was_read || fault.is_none(),
             fault,

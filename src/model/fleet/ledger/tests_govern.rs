@@ -14,6 +14,7 @@ use crate::fleet::queue_document::read;
 fn govern_queues(text: &str) -> Observation {
     let queues = read(text, "queues.toml");
     Observation::GovernQueues(Box::new(GovernQueues {
+        uid: Name::default(),
         created: Default::default(),
         key: ObjectKey::new("stokehold", "stokehold-queues"),
         queues: queues.map_err(|fault| Name::from(fault.to_string())),
