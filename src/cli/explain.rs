@@ -174,6 +174,7 @@ fn answer_text(
             StartState::Ready => "would start now: nothing blocks it",
             StartState::Running => "runs",
             StartState::Held => "is on hold",
+            StartState::Blocked => "waits; neither a queue nor the scheduler can start it",
             StartState::Ending => "is ending",
         },
     );

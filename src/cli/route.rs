@@ -101,6 +101,9 @@ pub(super) fn printed(routing: &Routing, now: Moment, format: FigureFormat) -> S
     let state = match routing.state {
         StartState::Running => Some("it runs already: start and finish are as if it started now"),
         StartState::Held => Some("it is suspended: start and finish are as if it were resumed now"),
+        StartState::Blocked => Some(
+            "neither a queue nor the scheduler can start it: start and finish are as if they could",
+        ),
         StartState::Ending => Some("it is ending"),
         StartState::Waiting | StartState::Ready => None,
     };

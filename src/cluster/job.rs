@@ -2,6 +2,7 @@
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
+use model::fleet::siting::StartBlock;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
@@ -132,6 +133,26 @@ partial! {
         suspend: OptionalBool = "suspend",
         /// The controller that manages it.
         managed_by: Text = "managedBy",
+        /// Order in which its pod sets start.
+        startup: StartupPolicy = "startupPolicy",
+    }
+}
+
+partial! {
+    /// `startupPolicy`.
+    StartupPolicy {
+        /// `AnyOrder` or `InOrder`: each pod set after all before it are ready.
+        order: Text = "startupPolicyOrder",
+    }
+}
+
+partial! {
+    /// A pod set that has to reach a status first.
+    Dependency {
+        /// Name of the pod set.
+        name: Text = "name",
+        /// `Complete` or `Ready`.
+        status: Text = "status",
     }
 }
 
@@ -144,6 +165,8 @@ partial! {
         replicas: Whole = "replicas",
         /// The Job's template.
         template: JobTemplate = "template",
+        /// Pod sets that come first.
+        depends_on: List<Dependency> = "dependsOn",
     }
 }
 
@@ -174,6 +197,10 @@ partial! {
     ReplicatedJobStatus {
         /// Name of the pod set.
         name: Text = "name",
+        /// Jobs with pods.
+        active: Whole = "active",
+        /// Jobs of which all pods are ready or succeeded.
+        ready: Whole = "ready",
         /// Jobs that failed.
         failed: Whole = "failed",
         /// Jobs that succeeded: their pods are not created again.
@@ -182,11 +209,65 @@ partial! {
 }
 
 impl JobSetStatus {
+    fn of(&self, name: &str) -> Option<&ReplicatedJobStatus> {
+        self.jobs.iter().find(|job| job.name.get() == Some(name))
+    }
+
     /// The Jobs of a pod set that succeeded.
     fn succeeded(&self, name: &str) -> u32 {
-        let mut jobs = self.jobs.iter();
-        let own = jobs.find(|job| job.name.get() == Some(name));
+        let own = self.of(name);
         own.and_then(|job| job.succeeded.count()).unwrap_or(0)
+    }
+
+    /// Whether all Jobs of a pod set have this status. Source: JobSet's `dependencyReachedStatus` and `allReplicasStarted`.
+    fn has_reached(&self, job: &ReplicatedJob, status: &str) -> bool {
+        let name = job.name.get().unwrap_or_default();
+        let reached = match (self.of(name), status) {
+            (None, _) => 0,
+            (Some(own), "Complete") => own.succeeded.count().unwrap_or(0),
+            (Some(own), _) => [&own.ready, &own.succeeded, &own.failed]
+                .iter()
+                .filter_map(|jobs| jobs.count())
+                .fold(0, u32::saturating_add),
+        };
+        reached >= job.replicas.count().unwrap_or(1)
+    }
+
+    /// Whether a pod set has Jobs that run or ran.
+    fn has_begun(&self, name: &str) -> bool {
+        self.of(name).is_some_and(|own| {
+            let jobs = [&own.active, &own.ready, &own.succeeded, &own.failed];
+            jobs.iter().any(|jobs| jobs.count().unwrap_or(0) > 0)
+        })
+    }
+}
+
+impl JobSetSpec {
+    /// What the pod set at `at` starts after, while that has not come about.
+    fn block(
+        &self,
+        at: usize,
+        status: &JobSetStatus,
+        names: &mut Names,
+    ) -> Option<Box<StartBlock>> {
+        const READY: &str = "Ready";
+        let own = self.replicated.get(at)?;
+        if status.has_begun(own.name.get().unwrap_or_default()) {
+            return None;
+        }
+        let in_order = &*self.startup.order == "InOrder";
+        let before = self.replicated.iter().take(if in_order { at } else { 0 });
+        let named = own.depends_on.iter().filter_map(|dependency| {
+            let mut all = self.replicated.iter();
+            let job = all.find(|job| job.name.get() == dependency.name.get())?;
+            Some((job, dependency.status.get().unwrap_or(READY)))
+        });
+        let mut first = before.map(|job| (job, READY)).chain(named);
+        let (on, until) = first.find(|(job, until)| !status.has_reached(job, until))?;
+        Some(Box::new(StartBlock::Role {
+            on: names.intern(on.name.get().unwrap_or_default()),
+            until: names.intern(until),
+        }))
     }
 }
 
@@ -228,6 +309,9 @@ impl Projected for JobSetObject {
                         1 => topology_constraint(Some(&level), None, false, None, names),
                         _ => topology_constraint(None, None, false, Some((&level, width)), names),
                     };
+                }
+                if !is_over {
+                    set.blocked = self.spec.block(at, &self.status, names);
                 }
                 (set, &spec.template.spec)
             })

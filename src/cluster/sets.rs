@@ -22,6 +22,7 @@ pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mu
         node_selector: labels(&shape.node_selector, names),
         siting: siting(shape, None, names),
         topology: topology_wish(&template.meta.annotations, names),
+        blocked: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::job::JobSetObject;
 use super::leader::LeaderWorkerSetObject;
 use super::ray::{RayClusterObject, RayJobObject};
 use super::tests::{read, workload};
@@ -120,6 +121,10 @@ fn a_train_job_says_what_its_runtime_does_not() {
     );
     assert_eq!(sets(&told.pod_sets), [("node", 4, 4, 8)]);
     assert_eq!((told.gang_min, told.suspended), (Some(4), true));
+    assert!(
+        told.pod_sets.iter().all(|set| !set.has_placement()),
+        "its runtime may select nodes"
+    );
     // The resources are in the runtime: the JobSet below has them.
     let silent = workload::<TrainJobObject>(
         Table::TrainJobs,
@@ -127,6 +132,68 @@ fn a_train_job_says_what_its_runtime_does_not() {
     );
     assert!(silent.pod_sets.is_empty());
     assert_eq!((silent.total.device_count(), silent.gang_min), (0, None));
+}
+
+/// Pod sets of a JobSet that start after another one, while that has not got there.
+#[test]
+fn a_role_that_comes_later_is_blocked_until_the_one_before_it_is_there() {
+    let blocks = |policy: Value, depends_on: Value, status: Value| {
+        let role = |name: &str, depends_on: &Value| {
+            json!({"name": name, "replicas": 2, "dependsOn": depends_on,
+                "template": {"spec": {"parallelism": 1, "completions": 1, "template": template(8)}}})
+        };
+        let seen = workload::<JobSetObject>(
+            Table::JobSets,
+            &json!({"metadata": {"name": "a"}, "spec": {"startupPolicy": policy,
+                "replicatedJobs": [role("init", &Value::Null), role("node", &depends_on)]},
+                "status": status}),
+        );
+        let words = seen.pod_sets.iter().map(PodSet::block_words);
+        words
+            .map(|words| words.map(|words| words.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let complete = || json!([{"name": "init", "status": "Complete"}]);
+    let ready = || json!([{"name": "init", "status": "Ready"}]);
+    let jobs = |succeeded: u32, ready: u32| {
+        json!({"replicatedJobsStatus": [
+            {"name": "node", "active": 0, "ready": 0},
+            {"name": "init", "active": 2, "succeeded": succeeded, "ready": ready, "failed": 0},
+        ]})
+    };
+    let waits = |until: &str| {
+        let words = format!("its role node waits until role init is {until}");
+        vec![None, Some(words)]
+    };
+    let free = vec![None, None];
+    assert_eq!(
+        blocks(Value::Null, complete(), Value::Null),
+        waits("Complete")
+    );
+    assert_eq!(
+        blocks(Value::Null, complete(), jobs(1, 1)),
+        waits("Complete")
+    );
+    assert_eq!(blocks(Value::Null, complete(), jobs(2, 0)), free);
+    assert_eq!(blocks(Value::Null, ready(), jobs(0, 1)), waits("Ready"));
+    assert_eq!(blocks(Value::Null, ready(), jobs(1, 1)), free);
+    let in_order = || json!({"startupPolicyOrder": "InOrder"});
+    assert_eq!(blocks(in_order(), Value::Null, jobs(0, 1)), waits("Ready"));
+    assert_eq!(blocks(in_order(), Value::Null, jobs(0, 2)), free);
+    assert_eq!(
+        blocks(
+            json!({"startupPolicyOrder": "AnyOrder"}),
+            Value::Null,
+            jobs(0, 0)
+        ),
+        free
+    );
+    // What has begun goes on, and what has ended waits for nothing.
+    let begun = json!({"replicatedJobsStatus": [
+        {"name": "node", "active": 1}, {"name": "init", "active": 1, "ready": 1}]});
+    assert_eq!(blocks(in_order(), Value::Null, begun), free);
+    let failed = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+    assert_eq!(blocks(in_order(), Value::Null, failed), free);
 }
 
 #[test]

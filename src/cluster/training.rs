@@ -2,6 +2,7 @@
 
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
+use model::fleet::siting::StartBlock;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
@@ -211,7 +212,9 @@ impl Projected for TrainJobObject {
         let tells = of_pod(&template.spec, names).wants_devices();
         let sets = tells
             .then(|| {
-                let set = pod_set("node", pods, pods, &template, names);
+                let mut set = pod_set("node", pods, pods, &template, names);
+                // Node selector, tolerations and roles that come first are its runtime's: its JobSet has them.
+                set.blocked = Some(Box::new(StartBlock::NoPlacement));
                 (set, &template.spec)
             })
             .into_iter()

@@ -228,10 +228,14 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<WorkloadExplanation, S
         .decided_by(snapshot, work))
 }
 
-/// Whether a workload has its quota reserved and none of its pods has a node.
+/// Whether a workload has its quota reserved and none of its pods has a node, though they could have one.
 pub fn has_reserved_quota(work: &Workload) -> bool {
     let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
-    work.status == Status::Running && unplaced && work.sets.iter().any(|set| set.count > 0)
+    let is_blocked = work.blocked.is_some();
+    work.status == Status::Running
+        && unplaced
+        && !is_blocked
+        && work.sets.iter().any(|set| set.count > 0)
 }
 
 /// The fleet as admitted pods see it: admitted workloads wait for nodes of their flavors only; workloads that are not

@@ -9,7 +9,7 @@ use serde_json::Value;
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explanations;
 use engine::forecast;
-use engine::preempt::evicted;
+use engine::preempt::{evicted, evicted_for};
 use engine::snapshot::{Snapshot, Status, System, Workload};
 use engine::state::State;
 use model::base::quantities::first_named;
@@ -396,13 +396,9 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
                 .workloads
                 .iter()
                 .position(|work| work.key == *key)?;
-            let leaver = Leaver::whole(snapshot, at)?;
-            Some(Evicted {
-                job: planner_context::name(key),
-                devices: u64::from(leaver.devices),
-                reason: "preempted".to_owned(),
-                lost_device_seconds: leaver.loss.device_seconds.map_or(0, u64::cast_signed),
-            })
+            let loss = Leaver::whole(snapshot, at).and_then(|leaver| leaver.loss.device_seconds);
+            let lost_ms = loss.map_or(0, |seconds| seconds.cast_signed().saturating_mul(1_000));
+            Some(evicted_for(&snapshot.workloads[at], "preempted", lost_ms))
         })
         .collect();
     let sentence = match evicted_words(&victims) {
@@ -525,6 +521,10 @@ fn system_words(snapshot: &Snapshot, model: &Workload) -> String {
 
 fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
+    if let Some(why) = &model.blocked {
+        let sentence = format!("neither a queue nor the scheduler can start {job}: {why}");
+        return Err(Refusal::new(RefusalCode::IllegalState, sentence));
+    }
     match model.status {
         Status::Waiting => Ok(()),
         Status::Running if explanations::has_reserved_quota(model) => Ok(()),

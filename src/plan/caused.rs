@@ -97,7 +97,8 @@ impl Caused {
         // Waiting jobs pass the change on: where such a job starts instead, others cannot.
         let moves = |work: &Workload| {
             let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
-            work.status == Status::Waiting || (work.status == Status::Running && unplaced)
+            work.blocked.is_none()
+                && (work.status == Status::Waiting || (work.status == Status::Running && unplaced))
         };
         let all = before.workloads().chain(after.workloads());
         let mut waiting: Vec<(&Workload, &BTreeSet<Contended>)> =

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::{Explainer, Explanation, UnblockChange};
 use engine::explanations::{self, WorkloadExplanation};
-use engine::preempt::{self, Victim, Victims, evicted};
+use engine::preempt::{self, Victim, Victims, evicted, evicted_for};
 use engine::snapshot::{Reclaim, Snapshot, System, Within, Workload};
 use engine::state::State;
 use model::base::quantities::{counted, first_named};
 use model::fleet::job::JobKey;
 use model::plan::{Alternative, Evicted, JobName, Refusal, RefusalCode, evicted_words};
 
-use super::effect::Leaver;
 use super::planner_context;
 use super::rivals::starts_without;
 use super::victims::Sets;
@@ -241,13 +240,9 @@ fn by_hand(
         (known_leavers(compiled, known, &found), evicted.first())
     {
         let state = State::new(compiled);
-        let named = works.iter().filter_map(|work| {
-            Some(Evicted {
-                job: planner_context::name(&snapshot.workloads[*work].key),
-                devices: Leaver::whole(snapshot, *work)?.devices.into(),
-                reason: first.reason.clone(),
-                lost_device_seconds: state.lost_ms(*work) / 1_000,
-            })
+        let named = works.iter().map(|work| {
+            let model = &snapshot.workloads[*work];
+            evicted_for(model, &first.reason, state.lost_ms(*work))
         });
         evicted = named.collect();
         chosen = works;

@@ -142,8 +142,10 @@ fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> 
 /// Adds the engine's forecast on the whole fleet to a plan that was made from objects alone. A plan for what the fleet does not
 /// show is unchanged.
 pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
+    // Why the start of what is resumed is not computed is an answer too.
+    let is_resume = matches!(plan.intent, Intent::Resume { .. });
     if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())
-        && matches!(told.effect, PlanEffect::Forecast(_))
+        && (is_resume || matches!(told.effect, PlanEffect::Forecast(_)))
     {
         plan.effect = told.effect;
         plan.revision = told.revision;

@@ -236,9 +236,11 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
         snapshot.at,
     );
     let mut after = snapshot.clone();
+    let mut blocked = None;
     let mut step = match target {
         QueueActionTarget::Job(work) => {
             let model = &snapshot.workloads[work];
+            blocked.clone_from(&model.blocked);
             if model.status != Status::Held {
                 return Err(already(format!("{} is not held", model.key))
                     .instead(format!("look at why it waits: `explain job {}`", model.key)));
@@ -285,7 +287,16 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
         command: Some(format!("plan hold {named}")),
     });
     plan.steps.push(step);
-    close(snapshot, after, Vec::new(), &mut plan);
+    match blocked {
+        Some(why) => {
+            plan.effect = PlanEffect::Unknown {
+                why: format!("when it starts is not computed: {why}"),
+            };
+        }
+        None => {
+            close(snapshot, after, Vec::new(), &mut plan);
+        }
+    }
     Ok(plan)
 }
 

@@ -600,3 +600,26 @@ fn undo_is_the_journals() {
     let job = JobName(ObjectKey::new("ml", "gang"));
     assert!(plan(&mixed(), &Intent::Requeue { job }, &Author::default()).is_ok());
 }
+
+/// When a job starts whose pods neither a queue nor the scheduler can start is not computed, and no plan makes it start.
+#[test]
+fn a_blocked_job_is_resumed_without_a_forecast_and_cannot_be_admitted() {
+    let why = "where its pods may run is not known";
+    let fleet = |state: &str| {
+        let more = json!({ "state": state, "blocked": why });
+        fleet(json!({
+            "nodes": [node("a", "r1")],
+            "workloads": [work("later", "JobSet", 8, &[], more)],
+        }))
+    };
+    let told = ask(&fleet("held"), "resume ml/later").expect("a plan");
+    assert!(
+        matches!(&told.effect, PlanEffect::Unknown { why: said } if said.ends_with(why)),
+        "{:?}",
+        told.effect
+    );
+    assert!(told.reasons.is_empty(), "{:?}", told.reasons);
+    let refused = ask(&fleet("waiting"), "admit ml/later --preempt").expect_err("is blocked");
+    assert_eq!(refused.code, RefusalCode::IllegalState);
+    assert!(refused.sentence.ends_with(why), "{}", refused.sentence);
+}

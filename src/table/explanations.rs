@@ -9,7 +9,7 @@ use engine::explain::{Explainer, Explanation, Unblock, UnblockChange};
 use engine::explanations::{self, WorkloadExplanation};
 use engine::live;
 use engine::options;
-use engine::preempt::Victims;
+use engine::preempt::{self, Victims};
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::advice::Advice;
@@ -18,7 +18,7 @@ use model::base::{Moment, Name, Rate, SmallSort};
 use model::cost::SpendRates;
 use model::fleet::Fleet;
 use model::fleet::job::JobKey;
-use model::plan::JobName;
+use model::plan::{Evicted, JobName};
 
 use super::pool_advice;
 
@@ -36,6 +36,8 @@ pub struct Now {
     pub lost: Option<Rate>,
     /// True when every set was searched and no smaller loss exists.
     pub proven: bool,
+    /// True when none of the victims has a pod on a node: they give back reserved quota, and no devices.
+    pub only_quota: bool,
 }
 
 /// The number of victims that are named.
@@ -49,6 +51,9 @@ pub fn named_victims(now: &Now) -> String {
 /// `4 jobs ($212 lost)`.
 pub fn victims_words(now: &Now) -> String {
     let jobs = counted(now.jobs.len() as u64, "job");
+    if now.only_quota {
+        return format!("{jobs} (no devices held: quota is released)");
+    }
     match now.lost {
         Some(lost) => format!("{jobs} (${lost} lost)"),
         None => {
@@ -236,6 +241,9 @@ fn now_of(fleet: &Fleet, burn: &SpendRates, compiled: &CompiledFleet, victims: &
         lost_ms: victims.lost_ms,
         lost: lost.sum(),
         proven: victims.proven,
+        only_quota: preempt::evicted(compiled, &victims.list)
+            .iter()
+            .all(Evicted::only_releases_quota),
     }
 }
 

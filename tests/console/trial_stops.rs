@@ -199,6 +199,7 @@ fn a_job_that_a_starts_is_marked_at_every_size() {
             lost_ms: 0,
             lost: None,
             proven: true,
+            only_quota: false,
         });
     }
     let answers = Arc::new(answers);
@@ -418,6 +419,7 @@ fn the_page_names_whom_the_plan_takes_and_the_least_raise_comes_first() {
             lost_ms: 0,
             lost: None,
             proven: false,
+            only_quota: false,
         });
     }
     let shows = |answers: &JobExplanations, keys: &str| {

@@ -42,7 +42,7 @@ fn waits_for_nodes(
         .allocation(work)
         .is_some_and(|allocation| lacks(allocation));
     let waits = model.status == Status::Running || fresh.contains(&work);
-    lacks && waits && model.device_count() > 0
+    lacks && waits && model.blocked.is_none() && model.device_count() > 0
 }
 
 fn in_order(state: &State<'_>, works: &mut [WorkloadId]) {

@@ -221,6 +221,7 @@ pub(super) fn workload(cell: &DocumentCell<'_>) -> Read<Option<Workload>> {
         mutations: cell.or("levers", WorkloadMutations::default(), mutations)?,
         admission: cell.maybe("admission", handle)?,
         status,
+        blocked: cell.maybe("blocked", |cell| cell.filled())?,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,
         key,
     }))

@@ -350,6 +350,7 @@ fn workload(workload: &Workload) -> Value {
                 "others": others,
             })
         }),
+        "blocked": workload.blocked,
         "admitted_at": workload.admitted_at.map(moment),
     })
 }

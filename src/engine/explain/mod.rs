@@ -19,6 +19,8 @@ mod unblock;
 mod laws;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_blocked;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ use super::cycle::{self, Cycle, Watch};
 use super::fit::{Miss, Relaxation};
 use super::forecast::{self, Start};
 use super::preempt::evicted;
-use super::snapshot::{Snapshot, Status};
+use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use model::plan::{Evicted, JobName};
 
@@ -74,6 +76,8 @@ pub enum StartState {
     Running,
     /// Suspended or on hold.
     Held,
+    /// Neither a queue nor the scheduler can start it.
+    Blocked,
     /// Terminating.
     Ending,
 }
@@ -296,6 +300,7 @@ impl<'p> Explainer<'p> {
                 what: compiled.snapshot.not_visible.clone(),
             }],
             (false, StartState::Held) => vec![Reason::Held],
+            (false, StartState::Blocked) => blocked(workload).into_iter().collect(),
             (false, _) => Vec::new(),
         };
         let told: Vec<String> = reasons.iter().map(Reason::sentence).collect();
@@ -321,11 +326,15 @@ impl<'p> Explainer<'p> {
         let compiled = self.state.compiled();
         let workload = compiled.workload(work);
         let standing = self.state.workload_state(work).status;
-        let waits = self.state.allocation(work).is_none() && standing == Status::Waiting;
+        let is_placed = self.state.allocation(work).is_some_and(|it| it.pods() > 0);
+        let is_blocked = workload.blocked.is_some() && !is_placed;
+        let waits =
+            self.state.allocation(work).is_none() && standing == Status::Waiting && !is_blocked;
         if !compiled.snapshot.not_visible.is_empty() {
             let stand = match standing {
                 Status::Held => StartState::Held,
                 Status::Ending => StartState::Ending,
+                _ if is_blocked => StartState::Blocked,
                 _ if waits => StartState::Waiting,
                 _ => StartState::Running,
             };
@@ -335,6 +344,7 @@ impl<'p> Explainer<'p> {
         let stand = match standing {
             Status::Held => StartState::Held,
             Status::Ending => StartState::Ending,
+            _ if is_blocked => StartState::Blocked,
             _ if !waits => StartState::Running,
             _ if misses.is_some() => StartState::Waiting,
             _ => StartState::Ready,
@@ -369,6 +379,7 @@ impl<'p> Explainer<'p> {
         };
         match stand {
             StartState::Held => out.reasons.push(Reason::Held),
+            StartState::Blocked => out.reasons.extend(blocked(workload)),
             StartState::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
@@ -411,6 +422,11 @@ impl<'p> Explainer<'p> {
         self.read.insert(key, reasons.clone());
         reasons
     }
+}
+
+fn blocked(workload: &Workload) -> Option<Reason> {
+    let why = workload.blocked.clone()?;
+    Some(Reason::Blocked { why })
 }
 
 /// Workloads that a cycle evicts so that a workload starts.

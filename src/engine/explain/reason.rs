@@ -20,8 +20,13 @@ use super::change::{TaintName, amount, job, of_flavor, with_resource};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Reason {
-    /// It is suspended, deactivated or gated.
+    /// It is suspended or deactivated.
     Held,
+    /// Neither a queue nor the scheduler can start it.
+    Blocked {
+        /// Why, in words.
+        why: Name,
+    },
     /// Admitted; only nodes for its pods are missing.
     LetIn {
         /// The queue.
@@ -220,10 +225,8 @@ impl NodeSupply {
 
 /// `1 device`, `8 devices`.
 fn counted_devices(milli: i64) -> String {
-    match milli {
-        1_000 => "1 device".to_owned(),
-        milli => format!("{} devices", amount("devices", milli)),
-    }
+    let plural = if milli == 1_000 { "" } else { "s" };
+    format!("{} device{plural}", amount("devices", milli))
 }
 
 /// `1 device is`, `8 devices are`.
@@ -248,6 +251,7 @@ impl Reason {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::Blocked { .. } => "blocked",
             Self::NotVisible { .. } => "not-visible",
             Self::LetIn { .. } => "let-in",
             Self::NoQueue { .. } => "no-queue",
@@ -276,6 +280,7 @@ impl Reason {
     fn rank(&self) -> u8 {
         match self {
             Self::Held
+            | Self::Blocked { .. }
             | Self::NotVisible { .. }
             | Self::NoQueue { .. }
             | Self::Cohort { .. }
@@ -305,7 +310,8 @@ impl Reason {
     /// One-line description.
     pub fn sentence(&self) -> String {
         match self {
-            Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
+            Self::Held => "it is held: suspended or deactivated".to_owned(),
+            Self::Blocked { why } => why.to_string(),
             Self::NotVisible { what } => {
                 format!("unknown: {}", unseen_words(what))
             }

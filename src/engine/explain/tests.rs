@@ -680,7 +680,9 @@ fn who_is_evicted_when_it_starts_is_named() {
     let waits = id(&compiled, "waits");
     let answer = Explainer::new(&compiled).explain(waits);
     assert_eq!(answer.state, StartState::Ready);
-    let new = json!([{ "job": "ml/new", "devices": 8, "reason": "in-queue", "lost_device_seconds": 28_800 }]);
+    let new = json!([{
+        "job": "ml/new", "devices": 8, "quota_devices": 0, "reason": "in-queue", "lost_device_seconds": 28_800,
+    }]);
     assert_eq!(serde_json::to_value(&answer.victims).expect("JSON"), new);
     let start = crate::forecast::forecast_one(&State::new(&compiled), waits).expect("waits");
     assert_eq!(start.p50, Some(compiled.snapshot.at));

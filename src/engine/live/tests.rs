@@ -364,6 +364,95 @@ fn what_nothing_can_meet_is_no_way_in() {
     assert!(affinity(vec![]).is_empty());
 }
 
+/// What comes first for a job that no queue and no scheduler can start is said, and the job is not a pending one.
+#[test]
+fn what_no_scheduler_can_start_is_blocked() {
+    use model::fleet::siting::StartBlock;
+
+    let follows = |name: &str| PodSet {
+        name: Name::new(name),
+        blocked: Some(Box::new(StartBlock::Role {
+            on: Name::new("init"),
+            until: Name::new("Complete"),
+        })),
+        ..job("j", "JobSet", JobState::Waiting).pod_sets[0].clone()
+    };
+    let free = || job("j", "JobSet", JobState::Waiting).pod_sets[0].clone();
+    let with = |sets: Vec<PodSet>| {
+        let mut job = job("j", "JobSet", JobState::Waiting);
+        job.pod_sets = sets.into();
+        job
+    };
+    let seen = |job: Job| {
+        let mut all = see(&fleet(vec![], vec![job]));
+        let work = all.workloads.remove(0);
+        let names: Vec<String> = work.sets.iter().map(|set| set.name.to_string()).collect();
+        let blocked = work.blocked.map(|why| why.to_string());
+        (work.status, blocked, names.join(" "))
+    };
+    let why = "its role node waits until role init is Complete";
+    let none = || String::from("node");
+    assert_eq!(
+        seen(with(vec![follows("node")])),
+        (Status::Waiting, Some(why.to_owned()), none())
+    );
+    // Where another role can start the scheduler has that one to start, and no other.
+    assert_eq!(
+        seen(with(vec![free(), follows("node")])),
+        (Status::Waiting, None, "main".to_owned())
+    );
+    // Kueue reserves quota for all roles together, and keeps it while one of them waits.
+    let mut queued = with(vec![free(), follows("node")]);
+    (queued.queue_system, queued.queue) = (QueueSystem::Kueue, Some(Name::new("q")));
+    assert_eq!(
+        seen(queued.clone()),
+        (Status::Waiting, None, "main node".to_owned())
+    );
+    queued.pod_sets = Arc::from([follows("node")]);
+    assert_eq!(seen(queued.clone()).1, None);
+    let mut group = GroupSeen::unknown(
+        Table::KueueWorkloads,
+        QueueSystem::Kueue,
+        Name::new("Workload"),
+        ObjectKey::new("ns", "w"),
+    );
+    group.reserved_at = Some(Moment::from_seconds(5));
+    queued.admission = Some(Arc::new(Admission {
+        seen: Arc::new(group),
+        queue: Some(Name::new("q")),
+        position: None,
+        local_position: None,
+        others: Box::from([]),
+    }));
+    assert_eq!(
+        seen(queued),
+        (Status::Running, Some(why.to_owned()), none())
+    );
+    // A gate that its queueing system will remove is that system's affair.
+    let gated = |gate: &str| {
+        let mut job = job("j", "Job", JobState::Waiting);
+        let mut pod = (*pod("p", "a")).clone();
+        let mut own = (*pod.seen).clone();
+        (own.node, own.phase) = (None, Phase::Pending);
+        own.siting = Some(Arc::new(Siting {
+            gates: Box::from([Name::new(gate)]),
+            ..Siting::default()
+        }));
+        pod.seen = Arc::new(own);
+        job.pods = Box::from([Arc::new(pod)]);
+        seen(job).1
+    };
+    assert_eq!(
+        gated("example.com/wait-for-data").as_deref(),
+        Some("its pods carry scheduling gates")
+    );
+    assert_eq!(gated("kueue.x-k8s.io/admission"), None);
+    let mut unknown = free();
+    unknown.blocked = Some(Box::new(StartBlock::NoPlacement));
+    let (_, blocked, _) = seen(with(vec![unknown]));
+    assert!(blocked.is_some_and(|why| why.contains("not known")));
+}
+
 /// For jobs created in the same second, Kueue's own order decides.
 #[test]
 fn jobs_of_one_second_stand_as_kueue_says() {

@@ -68,7 +68,8 @@ fn workload(
         JobState::Starting | JobState::Running if bound.is_empty() && !has_quota => Status::Waiting,
         JobState::Waiting | JobState::Starting | JobState::Running => Status::Running,
     };
-    let mut sets = sets(fleet, job);
+    let blocked = blocked(job, has_quota);
+    let mut sets = sets(fleet, job, has_quota);
     if sets.is_empty() {
         // Its requests are unknown (for example because its last pods have just ended): it keeps its allocation and is not
         // considered.
@@ -129,8 +130,61 @@ fn workload(
         mutations: mutations(job),
         admission: admission.and_then(handle),
         status,
+        blocked,
         admitted_at: admitted_at.map(whole),
     })
+}
+
+/// Scheduling gates that a queueing system sets and removes by itself start with one of these.
+const GATES_OF_QUEUES: [&str; 2] = ["kueue.x-k8s.io/", "scheduling.volcano.sh/"];
+
+/// Whether it waits for a queue that admits all of its roles together, before any of their pods is created.
+fn waits_for_admission(job: &Job, has_quota: bool) -> bool {
+    let admits = matches!(
+        job.queue_system,
+        QueueSystem::Kueue | QueueSystem::Stokehold
+    );
+    admits && job.queue.is_some() && !has_quota
+}
+
+/// Pod sets that request devices.
+fn asking(job: &Job) -> impl Iterator<Item = &siting::PodSet> {
+    let sets = job.pod_sets.iter().filter(|set| set.count > 0);
+    sets.filter(|set| set.request.wants_devices())
+}
+
+/// Whether a set's pods are created later than others of the job that request devices: they are not up to the scheduler yet.
+fn comes_later(job: &Job, set: &siting::PodSet, has_quota: bool) -> bool {
+    set.follows_role()
+        && !has_quota
+        && !waits_for_admission(job, has_quota)
+        && asking(job).any(|other| !other.follows_role())
+}
+
+/// Why neither a queue nor the scheduler can start its pods; `None` once one of them is on a node.
+fn blocked(job: &Job, has_quota: bool) -> Option<Name> {
+    if job.pods.iter().any(|pod| pod.holds_devices()) {
+        return None;
+    }
+    let is_gated = |pod: &Pod| {
+        let mut gates = pod
+            .seen
+            .siting
+            .iter()
+            .flat_map(|siting| siting.gates.iter());
+        gates.any(|gate| !GATES_OF_QUEUES.iter().any(|own| gate.starts_with(own)))
+    };
+    let mut pending = job.pods.iter().filter(|pod| !pod.seen.phase.is_over());
+    if pending.clone().next().is_some() && pending.all(|pod| is_gated(pod)) {
+        return Some(Name::new("its pods carry scheduling gates"));
+    }
+    if let Some(set) = asking(job).find(|set| !set.has_placement()) {
+        return set.block_words();
+    }
+    if waits_for_admission(job, has_quota) || asking(job).any(|set| !set.follows_role()) {
+        return None;
+    }
+    asking(job).find_map(siting::PodSet::block_words)
 }
 
 /// Whether a job bypasses the queue that it names: Kueue has no Workload for it, so it counts against no quota there.
@@ -319,7 +373,7 @@ fn set_name(set: &siting::PodSet) -> Name {
     }
 }
 
-fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
+fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
     let assigned = |name: &Name| {
         let all = job
             .admission
@@ -345,7 +399,7 @@ fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
     };
     job.pod_sets
         .iter()
-        .filter(|set| set.count > 0)
+        .filter(|set| set.count > 0 && !comes_later(job, set, has_quota))
         .take(SETS)
         .map(|set| {
             let count = set.count.min(PODS);

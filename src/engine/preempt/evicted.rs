@@ -10,25 +10,23 @@ use super::Victim;
 pub fn evicted(compiled: &CompiledFleet, victims: &[Victim]) -> Vec<Evicted> {
     let one = |victim: &Victim| {
         let work = compiled.workload(victim.work);
-        Evicted {
-            job: JobName(work.key.key.clone()),
-            devices: devices(work),
-            reason: victim.reason.name().to_owned(),
-            lost_device_seconds: victim.lost_ms / 1_000,
-        }
+        evicted_for(work, victim.reason.name(), victim.lost_ms)
     };
     victims.iter().map(one).collect()
 }
 
-/// Devices allocated to a workload; if none of its pods has a node, the devices of its reserved quota.
-fn devices(work: &Workload) -> u64 {
-    let placed = work.sets.iter().any(|set| !set.placements.is_empty());
-    let sets = work.sets.iter().map(|set| {
-        let pods = match placed {
-            true => set.placements.len() as u64,
-            false => u64::from(set.count),
-        };
+/// A workload that is evicted for this reason, losing so many device-milliseconds of work.
+pub fn evicted_for(work: &Workload, reason: &str, lost_ms: i64) -> Evicted {
+    let held = work.sets.iter().map(|set| {
+        let pods = set.placements.len() as u64;
         pods * u64::from(set.requests.device_count())
     });
-    sets.sum()
+    let placed = work.sets.iter().any(|set| !set.placements.is_empty());
+    Evicted {
+        job: JobName(work.key.key.clone()),
+        devices: held.sum(),
+        quota_devices: if placed { 0 } else { work.device_count() },
+        reason: reason.to_owned(),
+        lost_device_seconds: lost_ms / 1_000,
+    }
 }

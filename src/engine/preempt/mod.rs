@@ -30,7 +30,7 @@ use super::fit::{Miss, Relaxation};
 use super::snapshot::{Status, Stop};
 use super::state::{Allocation, State};
 
-pub use evicted::evicted;
+pub use evicted::{evicted, evicted_for};
 pub(super) use holders::Holders;
 
 /// How victims are selected.
@@ -187,7 +187,10 @@ impl State<'_> {
         spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
         let standing = self.workload_state(work);
-        if standing.allocation.is_some() || standing.status != Status::Waiting {
+        if standing.allocation.is_some()
+            || standing.status != Status::Waiting
+            || self.workload(work).blocked.is_some()
+        {
             return Err(Refusal::Needless);
         }
         // Queues preempt by their own rules, whatever the pods' policy; an operator evicts manually.

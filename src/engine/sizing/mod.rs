@@ -158,6 +158,9 @@ fn with_more(snapshot: &Snapshot, unit: &[&Node], count: usize) -> Snapshot {
 /// Whether a workload is pending: for quota, or for nodes.
 fn waits(work: &Workload) -> bool {
     let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
+    if work.blocked.is_some() {
+        return false;
+    }
     match work.status {
         Status::Waiting => work.device_count() > 0,
         Status::Running => unplaced && work.device_count() > 0,

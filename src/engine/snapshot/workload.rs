@@ -345,6 +345,9 @@ pub struct Workload {
     pub admission: Option<Handle>,
     /// Status.
     pub status: Status,
+    /// Why neither a queue nor the scheduler can start its pods, in words: a scheduling gate or another of its roles comes first,
+    /// or where they may run is not known. It is not considered then; quota that it has stays reserved.
+    pub blocked: Option<Name>,
     /// Time of its last quota reservation.
     pub admitted_at: Option<Moment>,
 }

@@ -280,13 +280,12 @@ impl<'p> State<'p> {
             .map(|(work, _)| work)
     }
 
-    /// Pending workloads, in order.
+    /// Pending workloads that can be started, in order.
     pub fn waiting(&self) -> impl Iterator<Item = WorkloadId> + '_ {
         let all = self.occupancy.workloads.iter().enumerate();
-        all.filter(|(_, standing)| {
-            standing.status == Status::Waiting && standing.allocation.is_none()
-        })
-        .map(|(work, _)| work)
+        let waits = |it: &WorkloadState| it.status == Status::Waiting && it.allocation.is_none();
+        all.filter(move |(work, it)| waits(it) && self.workload(*work).blocked.is_none())
+            .map(|(work, _)| work)
     }
 
     fn set_standing(&mut self, work: WorkloadId, standing: WorkloadState) {

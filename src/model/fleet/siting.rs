@@ -219,6 +219,20 @@ pub struct TopologyConstraint {
     pub slice: Option<(Name, u32)>,
 }
 
+/// What an object says of the start of its pods beside queues and the scheduler.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum StartBlock {
+    /// Its pods are created after those of another role (a JobSet's `dependsOn` or `startupPolicy: InOrder`).
+    Role {
+        /// The other role.
+        on: Name,
+        /// Status that it has to reach: `Complete` or `Ready`.
+        until: Name,
+    },
+    /// Another object says where its pods may run (a TrainJob's runtime), and that object was not read.
+    NoPlacement,
+}
+
 /// Equal pods of a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -237,6 +251,33 @@ pub struct PodSet {
     pub siting: Option<Arc<Siting>>,
     /// Topology request of its pods.
     pub topology: Option<Box<TopologyConstraint>>,
+    /// Why neither queues nor the scheduler can start its pods; `None` where nothing is known to block them.
+    pub blocked: Option<Box<StartBlock>>,
+}
+
+impl PodSet {
+    /// Why neither queues nor the scheduler can start its pods, in words.
+    pub fn block_words(&self) -> Option<Name> {
+        Some(match self.blocked.as_deref()? {
+            StartBlock::Role { on, until } => Name::from(format!(
+                "its role {} waits until role {on} is {until}",
+                self.name
+            )),
+            StartBlock::NoPlacement => {
+                Name::new("where its pods may run is not known: its JobSet was not found")
+            }
+        })
+    }
+
+    /// Whether its pods are created after those of another role.
+    pub fn follows_role(&self) -> bool {
+        matches!(self.blocked.as_deref(), Some(StartBlock::Role { .. }))
+    }
+
+    /// Whether its object says where its pods may run.
+    pub fn has_placement(&self) -> bool {
+        self.blocked.as_deref() != Some(&StartBlock::NoPlacement)
+    }
 }
 
 #[cfg(test)]

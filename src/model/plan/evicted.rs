@@ -17,8 +17,11 @@ const NAMED: usize = 5;
 pub struct Evicted {
     /// Namespace and name.
     pub job: JobName,
-    /// Devices that it gives back.
+    /// Devices that its pods hold and give back; 0 where none of them has a node.
     pub devices: u64,
+    /// Devices of its quota, where that is all that it gives back: none of its pods has a node.
+    #[serde(default)]
+    pub quota_devices: u64,
     /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained`, `by-hand`; `preempted`
     /// where no rule is told.
     pub reason: String,
@@ -53,9 +56,24 @@ impl Known {
     }
 }
 
-/// `t/new (8 devices, 8.1 device-hours of work lost)`, one after the other; empty for none.
+impl Evicted {
+    /// Whether it gives back reserved quota and nothing else: it waits itself, and loses no work.
+    pub fn only_releases_quota(&self) -> bool {
+        self.devices == 0 && self.quota_devices > 0
+    }
+}
+
+/// `t/new (8 devices, 8.1 device-hours of work lost)`, one after the other; empty for none. Of a job that holds no devices:
+/// `t/waits (holds no devices: releases its quota for 8 devices)`.
 pub fn evicted_words(all: &[Evicted]) -> String {
     let one = |it: &Evicted| {
+        if it.only_releases_quota() {
+            let quota = counted(it.quota_devices, "device");
+            return format!(
+                "{} (holds no devices: releases its quota for {quota})",
+                it.job
+            );
+        }
         let devices = counted(it.devices, "device");
         let hours = it.lost_device_seconds as f64 / 3_600.0;
         format!(

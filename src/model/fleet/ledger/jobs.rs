@@ -1,6 +1,5 @@
 //! Builds a job from its workloads and pods: requests, state, allocation, reason for waiting.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::fleet::run_hold::OpenRun;
 use crate::fleet::siting::PodSet;
 
 use super::state::{HELD_BY_RUN, JobFacts, failure, first_run, reason, state, waiting_since};
-use super::{Ledger, sets};
+use super::{Ledger, parts, sets};
 
 /// Builds the job of this id; `None` when none of its objects requests devices any longer.
 pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
@@ -53,14 +52,18 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         return None;
     }
     let admission = ledger.admission(id);
-    let highest = highest(top, &workloads);
-    let pod_sets = pod_sets(&highest, &groups, &pods);
+    let highest = parts::highest(top, &workloads);
+    let pod_sets = pod_sets(&highest, &workloads, &groups, &pods);
     let living = pods.iter().filter(|pod| !pod.seen.phase.is_over());
     let of_pods = ledger.claims.devices_of(living.copied());
     let requested = requested(top, &highest, &groups, of_pods);
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
     let allocated = ledger.claims.devices_of(bound.iter().map(|pod| **pod));
     let gang = gang(top, &workloads, &groups, &pod_sets);
+    let pod_sets = match gang {
+        Some(gang) => sets::with_minimum(pod_sets, gang.min),
+        None => pod_sets,
+    };
     let places = places(ledger, &bound);
     let held = JobDevices::of(ledger, &bound, at);
     let own = |pod: &Pod| JobKey {
@@ -306,44 +309,16 @@ fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &JobAnnotations) -> 
         .or_else(class)
 }
 
-/// The workloads that represent the whole job: its own object, else those without a known owner, and those right below a job
-/// whose own object has no size.
-fn highest<'a>(
-    top: Option<&'a Arc<WorkloadSeen>>,
-    workloads: &[&'a Arc<WorkloadSeen>],
-) -> Vec<&'a Arc<WorkloadSeen>> {
-    let lower_ask = || {
-        let own = top.map(|top| &top.uid);
-        workloads
-            .iter()
-            .any(|workload| Some(&workload.uid) != own && workload.total.device_count() > 0)
-    };
-    if let Some(top) = top
-        && (top.total.device_count() > 0 || !lower_ask())
-    {
-        return vec![top];
-    }
-    let uids: BTreeSet<&Name> = workloads.iter().map(|workload| &workload.uid).collect();
-    workloads
-        .iter()
-        .filter(|workload| {
-            workload.owner.as_ref().is_none_or(|owner| {
-                !uids.contains(&owner.uid) || top.is_some_and(|top| owner.uid == top.uid)
-            })
-        })
-        .copied()
-        .collect()
-}
-
 /// The job's pod sets: from its queueing system, from its owner's spec, or from its pods.
 fn pod_sets(
     highest: &[&Arc<WorkloadSeen>],
+    workloads: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
     pods: &[&Arc<Pod>],
 ) -> Arc<[PodSet]> {
     let mut tell = groups.iter().filter(|group| !group.pod_sets.is_empty());
     if let (Some(one), None) = (tell.next(), tell.next()) {
-        return Arc::clone(&one.pod_sets);
+        return sets::blocked_as(&one.pod_sets, workloads);
     }
     let mut sets = sets::of_workloads(highest.iter().copied());
     if sets::devices(&sets) == 0 {
@@ -414,20 +389,12 @@ fn gang(
             min,
         })
     };
+    let stating = parts::topmost(workloads, |workload| workload.gang_min.is_some());
     top.and_then(of).or_else(|| {
-        let parts: Vec<Gang> = workloads
-            .iter()
-            .filter_map(|workload| of(workload))
-            .collect();
-        (!parts.is_empty()).then(|| Gang {
-            size: parts
-                .iter()
-                .map(|gang| gang.size)
-                .fold(0, u32::saturating_add),
-            min: parts
-                .iter()
-                .map(|gang| gang.min)
-                .fold(0, u32::saturating_add),
+        let parts = stating.into_iter().filter_map(of);
+        parts.reduce(|sum, gang| Gang {
+            size: sum.size.saturating_add(gang.size),
+            min: sum.min.saturating_add(gang.min),
         })
     })
 }

@@ -19,6 +19,7 @@ mod mig;
 mod models;
 mod offer;
 mod owners;
+mod parts;
 mod pools;
 mod readings;
 mod reasons;
@@ -588,6 +589,8 @@ mod tests_limits;
 mod tests_mig;
 #[cfg(test)]
 mod tests_pages;
+#[cfg(test)]
+mod tests_parts;
 #[cfg(test)]
 mod tests_scaling;
 #[cfg(test)]

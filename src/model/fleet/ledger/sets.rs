@@ -69,6 +69,7 @@ pub(super) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
                 node_selector: pod.seen.node_selector.clone(),
                 siting: pod.seen.siting.clone(),
                 topology: None,
+                blocked: None,
             }),
         }
     }
@@ -97,12 +98,47 @@ pub(super) fn of_workloads<'a>(
                 node_selector: workload.node_selector.clone(),
                 siting: None,
                 topology: None,
+                blocked: None,
             });
         } else {
             sets.extend(workload.pod_sets.iter().cloned());
         }
     }
     sets.into()
+}
+
+/// The same sets, each blocked as the set of its name in these workloads is: a queueing system's copy does not say it.
+pub(super) fn blocked_as(sets: &Arc<[PodSet]>, workloads: &[&Arc<WorkloadSeen>]) -> Arc<[PodSet]> {
+    let block = |name: &Name| {
+        // (Where their pods may run is said by this copy.)
+        let mut own = workloads.iter().flat_map(|own| own.pod_sets.iter());
+        own.find(|set| set.name == *name && set.follows_role())
+            .and_then(|set| set.blocked.clone())
+    };
+    if !sets.iter().any(|set| block(&set.name).is_some()) {
+        return Arc::clone(sets);
+    }
+    let blocked = sets.iter().cloned().map(|mut set| {
+        set.blocked = block(&set.name);
+        set
+    });
+    blocked.collect()
+}
+
+/// The same sets, of which together at least `min` pods start at once: shared out by their size, and never more than a set has.
+pub(super) fn with_minimum(sets: Arc<[PodSet]>, min: u32) -> Arc<[PodSet]> {
+    let needed = sets.iter().map(|set| set.min).fold(0, u32::saturating_add);
+    let all = pods(&sets);
+    if needed >= min.min(all) {
+        return sets;
+    }
+    let raised = sets.iter().cloned().map(|mut set| {
+        let share = (u64::from(set.count) * u64::from(min)).div_ceil(u64::from(all));
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        set.min = set.min.max(share).min(set.count);
+        set
+    });
+    raised.collect()
 }
 
 /// The same sets, with this topology request where they have none.

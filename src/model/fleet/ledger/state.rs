@@ -79,6 +79,14 @@ impl<'a> JobFacts<'a> {
         self.queue_system == QueueSystem::Kueue && says_nothing
     }
 
+    /// Why a role that requests devices is not started yet, where another role comes first.
+    fn blocked_role(&self) -> Option<Name> {
+        let mut roles = self.sets.iter().filter(|set| set.follows_role());
+        roles
+            .find(|set| set.request.wants_devices())
+            .and_then(PodSet::block_words)
+    }
+
     /// True when a queueing system, rather than a user, suspends it.
     fn is_queued(&self) -> bool {
         const QUEUES: [&str; 2] = [KUEUE_QUEUE, QUEUE];
@@ -289,6 +297,9 @@ pub(super) fn reason(
     if state == JobState::Suspended {
         return (Some("scaled-to-zero"), Name::new("asks for no pods"));
     }
+    if let Some(reason) = standing.blocked_role() {
+        return (Some("role-waits"), reason);
+    }
     let pending = pods
         .iter()
         .any(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over());
@@ -311,9 +322,12 @@ pub(super) fn reason(
         return (Some("queued"), Name::new("Kueue has given no reason yet"));
     }
     if pods.iter().all(|pod| pod.seen.phase.is_over()) {
+        let mut sets = standing.sets.iter();
         return (
             Some("no-pods"),
-            Name::new("its controller has created no pods"),
+            sets.find(|set| !set.has_placement())
+                .and_then(PodSet::block_words)
+                .unwrap_or_else(|| Name::new("its controller has created no pods")),
         );
     }
     (
