@@ -12,7 +12,7 @@ use model::plan::{
 use super::effect::{Leaver, Picture, compare, news, queue_news};
 use super::hold::{KEPT_OUT, SCALED, already, back};
 use super::planner_context::{self, Way, fact};
-use super::reprioritise::class;
+use super::reprioritise::{KAI_LATER, class};
 use super::subject::SubjectPriorityClass;
 
 enum QueueActionTarget<'a> {
@@ -473,6 +473,7 @@ fn order(
                 &top,
                 Mutation::KaiPriorityClass { name },
             )?;
+            step.side_effects.notes.push(KAI_LATER.to_owned());
             step.guards.push(planner_context::exists(&top));
             Ok((step, value))
         }

@@ -12,6 +12,10 @@ use super::{FoundObject, Subject, SubjectPriorityClass, System, not_computed};
 /// Warning about preemption after a priority change, where only the object is known.
 pub(super) const MAY_PREEMPT: &str = "a higher priority may preempt others, a lower one may be preempted, as its queue's policy says";
 
+/// Note on a step that changes the priority class of a job of KAI. Source: KAI's pod-grouper, which reconciles pods and reads the
+/// labels of their owners.
+pub(super) const KAI_LATER: &str = "KAI's order changes only when one of its pods changes: KAI reads the class of a job when it looks at its pods";
+
 /// The plan that changes the priority of a job to a number or to the name of a priority class.
 ///
 /// # Errors
@@ -86,6 +90,9 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                 "the pods keep the priority they were created with: only Kueue's order changes"
                     .to_owned(),
             );
+        }
+        if matches!(step.lever, Mutation::KaiPriorityClass { .. }) {
+            step.side_effects.notes.push(KAI_LATER.to_owned());
         }
         steps.push(step);
     }

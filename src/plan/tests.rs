@@ -367,6 +367,11 @@ fn priorities_go_where_each_system_reads_them() {
             name: "high".into()
         }
     );
+    let notes = &plan.steps[0].side_effects.notes;
+    assert!(
+        notes.iter().any(|note| note.contains("its pods")),
+        "{notes:?}"
+    );
 
     let plain = reprioritise::plan(&subject(job(json!({}))), "5", now()).expect_err("no lever");
     assert_eq!(plain.code, RefusalCode::Unsupported);

@@ -300,6 +300,13 @@ fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &JobAnnotations) -> 
             .priority(PriorityKind::Workload, name)
             .or_else(|| ledger.shelves.priority(PriorityKind::Pod, name))
     };
+    // KAI orders by the class that its PodGroup names and never by pods': where that class is not listed, nothing says its value.
+    let by_class_alone = standing.admission.is_some_and(|admission| {
+        admission.system() == QueueSystem::Kai && admission.seen.priority_class.is_some()
+    });
+    if by_class_alone {
+        return queued_class();
+    }
     standing
         .admission
         .and_then(|admission| admission.seen.priority)

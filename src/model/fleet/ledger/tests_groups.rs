@@ -521,9 +521,13 @@ fn the_class_of_a_pod_group_counts_before_its_pods() {
         value: 40,
         ..PriorityClass::default()
     }));
-    let fleet = fold([Observation::Workload(Box::new(job)), one, seen(kai), class]).publish(NOW);
+    let mut ledger = fold([Observation::Workload(Box::new(job)), one, seen(kai), class]);
+    let fleet = ledger.publish(NOW);
     assert_eq!(fleet.jobs.len(), 1);
     assert_eq!(fleet.jobs[0].priority, Some(40));
+    ledger.apply(Observation::Absent(Table::PriorityClasses));
+    let unknown = ledger.publish(NOW).jobs[0].priority;
+    assert_eq!(unknown, None, "KAI does not order by the pods' priority");
 }
 
 #[test]
