@@ -174,7 +174,7 @@ mod tests {
             .lines()
             .skip(1)
             .filter(|line| !line.contains("unattributed"));
-        let devices = |line: &str| line.split(',').nth(2).and_then(|it| it.parse::<u32>().ok());
+        let devices = |line: &str| line.split(',').nth(2).and_then(|it| it.parse::<f64>().ok());
         let counts: Vec<_> = lines.by_ref().filter_map(devices).collect();
         assert!(
             counts.len() > 1 && counts.is_sorted_by(|a, b| a >= b),

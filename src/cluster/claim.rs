@@ -3,14 +3,15 @@
 
 use model::base::{Name, Names, SmallSort};
 use model::fleet::claim::{
-    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, CounterAmount, MOST_RESULTS, Published, Reach,
-    SliceSeen, TemplateSeen,
+    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
+    TemplateSeen,
 };
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
+use super::counters::{Capacity, CounterSet, CounterUse, amounts};
 use super::meta::Meta;
-use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
+use super::partial::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
 use super::siting::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
@@ -43,16 +44,6 @@ partial! {
         devices: List<SliceDevice> = "devices",
         /// What counter sets have in all.
         counters: List<CounterSet> = "sharedCounters",
-    }
-}
-
-partial! {
-    /// A counter set that devices share.
-    CounterSet {
-        /// Name.
-        name: Text = "name",
-        /// Its counters.
-        counters: Map<Capacity> = "counters",
     }
 }
 
@@ -121,24 +112,6 @@ partial! {
         number: Whole = "int",
         /// Version.
         version: Text = "version",
-    }
-}
-
-partial! {
-    /// An amount.
-    Capacity {
-        /// How much.
-        value: Quantity = "value",
-    }
-}
-
-partial! {
-    /// Consumption of the counters of one counter set.
-    CounterUse {
-        /// The set.
-        set: Text = "counterSet",
-        /// How much of each.
-        counters: Map<Capacity> = "counters",
     }
 }
 
@@ -256,27 +229,6 @@ impl DeviceFields {
                 .collect(),
         }
     }
-}
-
-/// Counters of sets with their amounts, in thousandths.
-fn amounts<'a>(
-    sets: impl Iterator<Item = (&'a Text, &'a Map<Capacity>)>,
-    names: &mut Names,
-) -> Box<[CounterAmount]> {
-    let mut out = Vec::new();
-    for (set, counters) in sets {
-        let Some(set) = set.get() else { continue };
-        for (counter, capacity) in counters.iter() {
-            if let Some(milli) = capacity.value.0.filter(|milli| *milli > 0) {
-                out.push(CounterAmount {
-                    set: names.intern(set),
-                    counter: names.intern(counter),
-                    milli,
-                });
-            }
-        }
-    }
-    out.into_boxed_slice()
 }
 
 /// `gpu-3` and `tpu3` are the third of their kind; a longer number is no index.

@@ -8,6 +8,7 @@
 pub mod accelerators;
 pub mod admission;
 pub mod claim;
+mod counters;
 pub mod discovery;
 pub mod gang;
 pub mod govern;

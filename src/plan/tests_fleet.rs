@@ -214,9 +214,9 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
 #[test]
 fn what_is_lost_is_counted_by_pod_and_by_slice() {
     let slices = json!([
-        { "name": "1g.10gb-0", "resource": "nvidia.com/mig-1g.10gb" },
-        { "name": "3g.40gb-0", "resource": "nvidia.com/mig-3g.40gb" },
-        { "name": "3g.40gb-1", "resource": "nvidia.com/mig-3g.40gb" },
+        { "name": "1g.10gb-0", "resource": "nvidia.com/mig-1g.10gb", "share": 0.125 },
+        { "name": "3g.40gb-0", "resource": "nvidia.com/mig-3g.40gb", "share": 0.375 },
+        { "name": "3g.40gb-1", "resource": "nvidia.com/mig-3g.40gb", "share": 0.375 },
     ]);
     let mut cut = node("a", "r1");
     cut["devices"] = json!([{
@@ -253,10 +253,10 @@ fn what_is_lost_is_counted_by_pod_and_by_slice() {
             .expect("work is lost");
         (loss.device_seconds, loss.micro_usd)
     };
-    // An hour of one part in seven and half an hour of three, at $7 an hour.
-    assert_eq!(lost(&more(json!({}))), (Some(5_400), Some(2_500_000)));
+    // An hour of one part in eight and half an hour of three, at $7 an hour.
+    assert_eq!(lost(&more(json!({}))), (Some(5_400), Some(2_187_500)));
     let saved = json!({ "last_checkpoint": "2026-11-21T06:25:00Z" });
-    assert_eq!(lost(&more(saved)), (Some(1_800), Some(1_000_000)));
+    assert_eq!(lost(&more(saved)), (Some(1_800), Some(875_000)));
 }
 
 #[test]

@@ -428,7 +428,7 @@ fn tables_are_for_people() {
     let expected = "\
 NAME                 CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   UNALLOC $/H   IDLE ALLOC $/H
 h100                 H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21         $7.00            $7.00
-mixed                H100    dynamic   mixed       1/1          0/2     50%    63%     -    66C   15.3kW      0   $7.10            $0               $0
+mixed                H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10         $5.07               $0
 (no eligible pool)   -       -         -           0/0          0/0       -      -     -      -        -     64      $0            $0               $0
 ";
     assert_eq!(text, expected);

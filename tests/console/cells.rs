@@ -478,7 +478,19 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
 fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)], how: As) -> bool {
     match how {
         As::Own => true,
+        // Where the size of a slice is not known, the document has no number, and tables what is known at least.
+        As::Is("devices") if at(json, "devices").is_null() => {
+            let least = words(cell).is_some_and(|words| words.starts_with('≥'));
+            least || cell.value == Value::Unknown
+        }
         As::Is(path) => says(facts, &cell.value, at(json, path)),
+        As::Part(part, whole) if matches!(cell.value, Value::Devices(..)) => {
+            let amount = at(json, part).as_f64();
+            let whole = at(json, whole).as_u64();
+            let own = cell.value.number(facts.now);
+            own.zip(amount).is_some_and(|(a, b)| near(a, b))
+                && matches!(cell.value, Value::Devices(_, Some(of)) if Some(u64::from(of)) == whole)
+        }
         As::Part(part, whole) => match (
             &cell.value,
             at(json, part).as_u64(),

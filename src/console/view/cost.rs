@@ -179,6 +179,7 @@ fn owner_of(facts: &Facts, at: Row) -> Cell<'_> {
 fn devices(facts: &Facts, at: Row) -> Cell<'_> {
     of(facts, at, |row| match row.unknown_slices {
         0 => Value::Devices(row.devices, None),
+        _ if row.devices.is_zero() => Value::Unknown,
         _ => Value::text(cost::devices_words(row)),
     })
 }

@@ -51,7 +51,7 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
 /// The part of `whole` that the pods of a scope burn. Prices and the rates of nodes and jobs stay those of the fleet.
 pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> bool) -> SpendRates {
     let prices = |node: &Node, at| whole.device_prices.get(node.name())?.of(at);
-    let part = spread(fleet, prices, |pod| pod.is_some_and(|pod| has(pod)));
+    let part = spread(fleet, prices, |pod| pod.is_some_and(&has));
     SpendRates {
         total: Spend {
             free: Some(Rate::ZERO),

@@ -3,6 +3,7 @@
 mod clients;
 mod guests;
 mod laws;
+mod made_again;
 mod scenes;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,55 @@
+//! Amounts in ResourceSlices: capacities, and the counters that devices share.
+
+use model::base::Names;
+use model::fleet::claim::CounterAmount;
+
+use super::partial::{Map, Quantity, Text, partial};
+
+partial! {
+    /// An amount.
+    Capacity {
+        /// How much.
+        value: Quantity = "value",
+    }
+}
+
+partial! {
+    /// A counter set that devices share.
+    CounterSet {
+        /// Name.
+        name: Text = "name",
+        /// Its counters.
+        counters: Map<Capacity> = "counters",
+    }
+}
+
+partial! {
+    /// Consumption of the counters of one counter set.
+    CounterUse {
+        /// The set.
+        set: Text = "counterSet",
+        /// How much of each.
+        counters: Map<Capacity> = "counters",
+    }
+}
+
+/// Counters of sets with their amounts, in thousandths.
+pub(super) fn amounts<'a>(
+    sets: impl Iterator<Item = (&'a Text, &'a Map<Capacity>)>,
+    names: &mut Names,
+) -> Box<[CounterAmount]> {
+    let mut out = Vec::new();
+    for (set, counters) in sets {
+        let Some(set) = set.get() else { continue };
+        for (counter, capacity) in counters.iter() {
+            if let Some(milli) = capacity.value.0.filter(|milli| *milli > 0) {
+                out.push(CounterAmount {
+                    set: names.intern(set),
+                    counter: names.intern(counter),
+                    milli,
+                });
+            }
+        }
+    }
+    out.into_boxed_slice()
+}
