@@ -21,9 +21,9 @@ fn the_console_shows_the_fleet() {
     let _plane = calm();
     let truth = Truth::now();
     let mut terminal = complete("live-viewer");
-    let held: u64 = truth.nodes.keys().map(|node| truth.held_on(node)).sum();
+    let held: f64 = truth.nodes.keys().map(|node| truth.held_on(node)).sum();
     let header = terminal.header();
-    let percent = (held as f64 / truth.devices() as f64 * 100.0).round();
+    let percent = (held / truth.devices() as f64 * 100.0).round();
     assert!(header.contains("live-viewer"), "{header}");
     assert!(
         header.contains(&format!("alloc {percent}%")),

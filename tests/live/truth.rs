@@ -227,15 +227,30 @@ impl Truth {
         }
     }
 
-    /// Devices of a node that a pod holds, whole or in part.
-    pub fn held_on(&self, node: &str) -> u64 {
-        match self.exporters.get(node) {
-            Some(exporter) => {
-                let held = list(exporter, "/devices").iter();
-                held.filter(|device| !holders(device).is_empty()).count() as u64
+    /// What pods hold of a node's devices: of a MIG instance its compute slices, of which an A100 has seven; of a time-sliced device its
+    /// replicas.
+    pub fn held_on(&self, node: &str) -> f64 {
+        let Some(exporter) = self.exporters.get(node) else {
+            return self.on(node).map(|pod| self.asked_by(pod)).sum::<u64>() as f64;
+        };
+        let label = text(
+            &self.nodes[node],
+            "/metadata/labels/nvidia.com~1gpu.replicas",
+        );
+        let replicas: f64 = label.parse().unwrap_or(1.0);
+        let of_device = |device: &Value| {
+            let slices = list(device, "/slices");
+            if slices.is_empty() {
+                return holders(device).len() as f64 / replicas;
             }
-            None => self.on(node).map(|pod| self.asked_by(pod)).sum(),
-        }
+            let held = slices.iter().filter(|slice| slice["owner"].is_object());
+            let compute = held.map(|slice| {
+                let (compute, _) = text(slice, "/profile").split_once("g.").expect("a profile");
+                compute.parse::<f64>().expect("a number")
+            });
+            compute.sum::<f64>() / 7.0
+        };
+        list(exporter, "/devices").iter().map(of_device).sum()
     }
 
     /// All devices of all nodes.
