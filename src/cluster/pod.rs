@@ -1,7 +1,9 @@
 //! Pods: their requests, node, reason for waiting or failing, and the devices that the API reports as allocated to them.
 
 use model::base::{Moment, Name, Names, SmallSort};
-use model::fleet::observe::{Claimed, Observation, Phase, PodSeen, Table, WorkloadFailure};
+use model::fleet::observe::{
+    Claimed, Observation, Phase, PodSeen, Table, WorkloadFailure, is_hami_allocation,
+};
 
 use super::Projected;
 use super::accelerators::counts_devices;
@@ -354,12 +356,12 @@ impl PodObject {
         all.into_boxed_slice()
     }
 
-    /// Ids of the devices that HAMi's scheduler allocated: `UUID,TYPE,MIB,CORES:` for each, `;` after a container.
+    /// Ids of the devices that HAMi's scheduler allocated.
     fn given_by_hami(&self, names: &mut Names) -> Vec<Claimed> {
         const MOST: usize = 64;
         let annotations = self.meta.annotations.iter();
         let given = annotations
-            .filter(|(key, _)| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"))
+            .filter(|(key, _)| is_hami_allocation(key))
             .flat_map(|(_, value)| value.split([':', ';']));
         let ids = given.filter_map(|row| row.split_once(',')?.0.trim().split('[').next());
         ids.filter(|id| !id.is_empty())

@@ -174,6 +174,14 @@ fn top(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
 pub(super) const KEPT_OUT: &str =
     "it is pending in its queue and has no devices: `govern` does not admit it until it is resumed";
 
+/// The mutation that keeps a job in its queue of `govern`, or ends that.
+pub(super) fn keeps_out(holds: bool) -> Mutation {
+    Mutation::Annotate {
+        key: HOLD.to_owned(),
+        value: holds.then(|| "true".to_owned()),
+    }
+}
+
 /// The hold that a job of `govern` states; `None` where it states none.
 pub(super) fn govern_hold(top: &FoundObject) -> Option<&str> {
     let hold = mutations::entry(&top.now, "annotations", HOLD);
@@ -184,11 +192,7 @@ pub(super) fn govern_hold(top: &FoundObject) -> Option<&str> {
 /// step that would suspend it.
 fn kept_out(subject: &Subject, suspends: &Step) -> Result<Step, Refusal> {
     let top = subject.top();
-    let lever = Mutation::Annotate {
-        key: HOLD.to_owned(),
-        value: Some("true".to_owned()),
-    };
-    let mut step = Step::new(Verb::Hold, top.object.clone(), lever);
+    let mut step = Step::new(Verb::Hold, top.object.clone(), keeps_out(true));
     mutations::illegal(&step, &top.now)?;
     let fields = [mutations::fields(suspends), mutations::fields(&step)].concat();
     step.guards.extend(fields.iter().map(|path| top.same(path)));

@@ -8,7 +8,7 @@ use engine::snapshot::{
     Budget, EngineHealth, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System,
     WHOLE, Workload,
 };
-use model::base::{DeviceAmount, Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey, Rate};
 use model::fleet::job::JobKey;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
@@ -204,12 +204,12 @@ pub(super) fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
         let mut devices = node.devices.iter();
         let device = devices.find(|device| device.index == grip.device)?;
         let whole = i128::from(device.price?) * i128::from(grip.milli) / i128::from(WHOLE);
+        let whole = i64::try_from(whole).ok()?;
         let Some(slice) = &grip.slice else {
-            return i64::try_from(whole).ok();
+            return Some(whole);
         };
         let slice = device.slices.iter().find(|one| one.name == *slice)?;
-        let all = i128::from(DeviceAmount::ONE.millionths());
-        i64::try_from(whole * i128::from(slice.share?.millionths()) / all).ok()
+        Some(slice.share?.of(Rate::from_micros(whole)).micros())
     };
     pod.devices.iter().map(of).sum()
 }

@@ -3,14 +3,13 @@
 use engine::compiled::WorkloadId;
 use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
 use model::base::ObjectKey;
-use model::fleet::govern::HOLD;
 use model::plan::{
     Alternative, Intent, JobName, Mutation, Object, Plan, PlanEffect, Policy, Refusal, RefusalCode,
     Step, Undo, Verb, VolcanoAction,
 };
 
 use super::effect::{Leaver, Picture, compare, news, queue_news};
-use super::hold::{KEPT_OUT, SCALED, already, back};
+use super::hold::{KEPT_OUT, SCALED, already, back, keeps_out};
 use super::planner_context::{self, Way, fact};
 use super::reprioritise::{KAI_LATER, class};
 use super::subject::SubjectPriorityClass;
@@ -152,11 +151,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                         && planner_context::system(snapshot, model) == System::Stokehold =>
                 {
                     plan.reasons.push(KEPT_OUT.to_owned());
-                    let lever = Mutation::Annotate {
-                        key: HOLD.to_owned(),
-                        value: Some("true".to_owned()),
-                    };
-                    let mut step = planner_context::step(Verb::Hold, &object, lever)?;
+                    let mut step = planner_context::step(Verb::Hold, &object, keeps_out(true))?;
                     step.guards.push(planner_context::exists(&object));
                     step.job = Some(planner_context::reference(model));
                     step

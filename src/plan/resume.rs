@@ -2,13 +2,12 @@
 
 use cluster::mutations::{self, text};
 use model::base::Moment;
-use model::fleet::govern::HOLD;
 use model::plan::{
     Alternative, Intent, Mutation, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
     VolcanoAction,
 };
 
-use super::hold::{already, govern_hold, is_active, is_scaled};
+use super::hold::{already, govern_hold, is_active, is_scaled, keeps_out};
 use super::{ActionTarget, FoundObject, Subject, System, not_computed};
 
 /// The plan that resumes a job or queue that is on hold; `named` is the name as it was typed.
@@ -109,10 +108,7 @@ fn top(subject: &Subject) -> Result<Step, Refusal> {
             // What waits in a queue of `govern` stays suspended until it is admitted: only its hold ends.
             let is_kept_out = subject.system() == System::Ours && govern_hold(top) == Some("true");
             let lever = match is_kept_out {
-                true => Mutation::Annotate {
-                    key: HOLD.to_owned(),
-                    value: None,
-                },
+                true => keeps_out(false),
                 false => Mutation::Suspend { value: false },
             };
             let mut step = Step::new(Verb::Resume, top.object.clone(), lever);

@@ -8,6 +8,7 @@ use cluster::mutations::{CHECKPOINT, entry, has_condition, text};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::govern::{KUEUE_QUEUE, QUEUE};
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
+use model::fleet::siting;
 use model::plan::{
     Budgets, Fact, JobName, JobRef, Loss, Object, Refusal, RefusalCode, SideEffects, Test,
 };
@@ -211,10 +212,6 @@ impl Subject {
             Some(Observation::Group(seen)) => &*seen.pod_sets,
             _ => &[],
         };
-        let devices = sets
-            .iter()
-            .map(|set| set.count.saturating_mul(set.request.device_count()))
-            .fold(0, u32::saturating_add);
         let all = workload.now.pointer("/spec/podSets");
         let gang = all.and_then(Value::as_array).and_then(|sets| {
             let counts = sets.iter().map(|set| set.get("count"));
@@ -223,7 +220,7 @@ impl Subject {
         });
         JobRef {
             name: self.job(),
-            devices: (!sets.is_empty()).then_some(devices),
+            devices: (!sets.is_empty()).then(|| siting::devices(sets)),
             gang,
         }
     }

@@ -35,8 +35,8 @@ pub struct CostRow<'a> {
     pub price_as_of: Option<&'a str>,
 }
 
-/// The devices of a row: `225.9`; `≥3` where the size of a slice is not known.
-pub fn devices_words(row: &cost::RateRow) -> String {
+/// The devices of a row as far as they are known: `225.9`; `≥3` where the part of a slice is not.
+pub fn known_devices(row: &cost::RateRow) -> String {
     match row.unknown_slices {
         0 => row.devices.to_string(),
         _ if row.devices.is_zero() => word(None),
@@ -107,7 +107,7 @@ pub fn row(row: &cost::RateRow) -> CostRow<'_> {
         scope: row.scope.name(),
         name: &row.name,
         devices: (row.unknown_slices == 0).then_some(row.devices),
-        devices_words: devices_words(row),
+        devices_words: known_devices(row),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),

@@ -42,9 +42,9 @@ pub struct DeviceRow<'a> {
     pub pool: &'a str,
     /// Slice; `None` in the row of the device itself.
     pub slice: Option<&'a str>,
-    /// What it is of the device, 0 to 1: 1 for the device itself. `None` where the size of a slice is not known.
+    /// Its part of the device, 0 to 1: 1 for the device itself. `None` where the part of a slice is not known.
     pub share: Option<DeviceAmount>,
-    /// What pods hold of it, in devices; `None` where the size of a slice is not known.
+    /// Its allocated part of the device; `None` where the part of a slice is not known.
     pub allocated: Option<DeviceAmount>,
     /// Namespace of the pod that it is allocated to. A shared device shows the first of its pods, as in the counts.
     pub namespace: Option<&'a str>,

@@ -33,7 +33,7 @@ pub struct SliceCell<'a> {
     pub name: &'a str,
     /// The resource name that requests it.
     pub resource: Option<&'a str>,
-    /// What it is of the device, 0 to 1; `None` where that is not known.
+    /// Its part of the device, 0 to 1; `None` where that is not known.
     pub share: Option<DeviceAmount>,
     /// The pod that it is allocated to.
     pub holder: Option<HolderCell<'a>>,

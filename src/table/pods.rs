@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use model::base::{DeviceAmount, Rate, SmallSort, natural};
+use model::base::{Rate, SmallSort, natural};
 use model::fleet::device::Pod;
-use model::fleet::node::Node;
 use model::fleet::observe::Phase;
 
 use super::select::Labelled;
@@ -185,62 +184,23 @@ pub fn allocated_devices(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     let Some(node) = node.and_then(|name| facts.fleet.node(name)) else {
         return none(false);
     };
+    let prices = facts.spend_rates.device_prices.get(node.name());
     let mut held = 0;
     let mut sum = Some(Rate::ZERO);
-    for (at, slices) in parts(node, pod) {
-        let device = &node.devices[at];
-        let rate = facts.spend_rates.device_prices.get(node.name());
-        let rate = rate
-            .and_then(|prices| prices.of(at))
-            .map(|price| price.rate);
-        let Some(slices) = slices else {
+    for (at, device) in node.devices.iter().enumerate() {
+        let price = prices.and_then(|prices| prices.of(at));
+        let cells = device.cells();
+        for cell in cells.filter(|cell| cell.holder.is_some_and(|held| held.key() == pod.key())) {
             held += 1;
-            sum = sum.zip(rate).map(|(sum, rate)| sum + rate);
-            continue;
-        };
-        held += slices.len() as u32;
-        if device.has_unknown_slices() {
-            sum = None;
-            continue;
-        }
-        let mut before = 0;
-        for (place, cell) in device.cells().enumerate() {
-            let until = before + cell.share.map_or(0, DeviceAmount::millionths);
-            if slices.contains(&place) {
-                let part = rate.map(|rate| {
-                    let all = DeviceAmount::ONE.millionths();
-                    rate.share(until, all) - rate.share(before, all)
-                });
-                sum = sum.zip(part).map(|(sum, part)| sum + part);
-            }
-            before = until;
+            let cost = price.filter(|_| cell.share.is_some());
+            let cost = cost.map(|price| cell.cost(price.rate));
+            sum = sum.zip(cost).map(|(sum, cost)| sum + cost);
         }
     }
     match held {
         0 => none(false),
         held => (held, sum),
     }
-}
-
-/// The node's devices allocated to a pod, by index: whole, or these slices.
-fn parts(node: &Node, pod: &Pod) -> Vec<(usize, Option<Vec<usize>>)> {
-    let own = |holder: &Option<std::sync::Arc<Pod>>| {
-        holder.as_ref().is_some_and(|held| held.key() == pod.key())
-    };
-    let devices = node.devices.iter().enumerate();
-    devices
-        .filter_map(|(at, device)| {
-            if own(&device.holder) {
-                return Some((at, None));
-            }
-            let slices = device.slices.iter().enumerate();
-            let slices: Vec<usize> = slices
-                .filter(|(_, slice)| own(&slice.holder))
-                .map(|(place, _)| place)
-                .collect();
-            (!slices.is_empty()).then_some((at, Some(slices)))
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ impl Facts {
             .is_none_or(|part| part.scope.has_job(job))
     }
 
-    /// What pods hold of the device; in a scope, those of the scope.
+    /// The part of the device that is allocated to pods; in a scope, to those of the scope.
     pub fn held_of(&self, device: &Device) -> DeviceAmount {
         match &self.part {
             None => device.allocated(),

@@ -91,13 +91,11 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
     });
     for node in of_pool(plan, nodes) {
         let prices = NodePrices::Alike(Some(Arc::clone(&price)));
-        burn.device_prices.insert(node.name().clone(), prices);
+        Arc::make_mut(&mut burn.device_prices).insert(node.name().clone(), prices);
         for device in &node.devices {
             burn.devices += DeviceAmount::ONE;
             *burn.nodes.entry(node.name().clone()).or_default() += rate;
-            let mut before = 0;
             for cell in device.cells() {
-                let share = cell.share.expect("known").millionths();
                 let is_held = cell.holder.is_some();
                 let idle = is_held && model::fleet::judge::is_idle(device, NOW, policy);
                 let when = |yes: bool| if yes { rate } else { Rate::ZERO };
@@ -106,9 +104,7 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
                     free: Some(when(!is_held)),
                     idle_allocated: Some(when(idle)),
                 };
-                let spend = spend.cut(before, share, DeviceAmount::ONE.millionths());
-                before += share;
-                charge_cell(node, device, cell, spend, burn);
+                charge_cell(node, device, cell, spend.of_cell(&cell), burn);
             }
         }
     }

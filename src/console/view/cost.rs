@@ -180,7 +180,7 @@ fn devices(facts: &Facts, at: Row) -> Cell<'_> {
     of(facts, at, |row| match row.unknown_slices {
         0 => Value::Devices(row.devices, None),
         _ if row.devices.is_zero() => Value::Unknown,
-        _ => Value::text(cost::devices_words(row)),
+        _ => Value::text(cost::known_devices(row)),
     })
 }
 

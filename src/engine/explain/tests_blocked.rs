@@ -44,7 +44,7 @@ fn a_blocked_job_says_why_and_keeps_its_quota() {
     assert!(codes(&queued).contains(&"quota"), "{}", queued.reason);
 }
 
-/// A job that is admitted and waits for nodes holds quota alone: nobody is told that its eviction frees devices.
+/// An admitted job that waits for nodes has quota and no devices: its eviction is said to release quota only.
 #[test]
 fn a_victim_that_holds_no_devices_only_releases_its_quota() {
     let mut admitted = json!({ "queue": "q", "state": "running", "priority": 1 });

@@ -228,11 +228,8 @@ fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
     assert_eq!(seen.flavors.len(), 1, "the flavor that stands for none");
 }
 
-#[test]
-fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
-    let mut running = job("run", "Job", JobState::Running);
-    running.pods = Box::from([pod("p-0", "a"), pod("p-1", "elsewhere"), pod("p-2", "a")]);
-    let mut admitted = job("let-in", "Job", JobState::Waiting);
+/// A Workload of Kueue with its quota reserved.
+fn reserved() -> GroupSeen {
     let mut group = GroupSeen::unknown(
         Table::KueueWorkloads,
         QueueSystem::Kueue,
@@ -240,6 +237,26 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         ObjectKey::new("ns", "w"),
     );
     group.reserved_at = Some(Moment::from_seconds(5));
+    group
+}
+
+/// Its admission by the queue `q`.
+fn admission(group: GroupSeen) -> Arc<Admission> {
+    Arc::new(Admission {
+        seen: Arc::new(group),
+        queue: Some(Name::new("q")),
+        position: None,
+        local_position: None,
+        others: Box::from([]),
+    })
+}
+
+#[test]
+fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
+    let mut running = job("run", "Job", JobState::Running);
+    running.pods = Box::from([pod("p-0", "a"), pod("p-1", "elsewhere"), pod("p-2", "a")]);
+    let mut admitted = job("let-in", "Job", JobState::Waiting);
+    let mut group = reserved();
     group.created = Moment::from_seconds(3);
     group.queued_at = Some(Moment::from_seconds(4));
     group.assigned = Box::from([Assigned {
@@ -248,13 +265,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         flavors: Box::from([(Name::new("nvidia.com/gpu"), Name::new("h100"))]),
         ..Assigned::default()
     }]);
-    admitted.admission = Some(Arc::new(Admission {
-        seen: Arc::new(group),
-        queue: Some(Name::new("q")),
-        position: None,
-        local_position: None,
-        others: Box::from([]),
-    }));
+    admitted.admission = Some(admission(group));
     let mut all = vec![
         job("done", "Job", JobState::Done),
         job("held", "Job", JobState::Suspended),
@@ -410,20 +421,7 @@ fn what_no_scheduler_can_start_is_blocked() {
     );
     queued.pod_sets = Arc::from([follows("node")]);
     assert_eq!(seen(queued.clone()).1, None);
-    let mut group = GroupSeen::unknown(
-        Table::KueueWorkloads,
-        QueueSystem::Kueue,
-        Name::new("Workload"),
-        ObjectKey::new("ns", "w"),
-    );
-    group.reserved_at = Some(Moment::from_seconds(5));
-    queued.admission = Some(Arc::new(Admission {
-        seen: Arc::new(group),
-        queue: Some(Name::new("q")),
-        position: None,
-        local_position: None,
-        others: Box::from([]),
-    }));
+    queued.admission = Some(admission(reserved()));
     assert_eq!(
         seen(queued),
         (Status::Running, Some(why.to_owned()), none())

@@ -135,7 +135,7 @@ fn workload(
     })
 }
 
-/// Scheduling gates that a queueing system sets and removes by itself start with one of these.
+/// Prefixes of scheduling gates that a queueing system sets and removes.
 const GATES_OF_QUEUES: [&str; 2] = ["kueue.x-k8s.io/", "scheduling.volcano.sh/"];
 
 /// Whether it waits for a queue that admits all of its roles together, before any of their pods is created.

@@ -26,7 +26,7 @@ pub struct Slice {
     pub name: Name,
     /// Extended resource that requests it.
     pub resource: Name,
-    /// What it is of the device; `None` where that is not known.
+    /// Its part of the device; `None` where that is not known.
     pub share: Option<DeviceAmount>,
 }
 

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::base::{DeviceAmount, Name, Rate};
+use crate::base::{Name, Rate};
 use crate::cost::{PriceGroup, SpendRates};
 use crate::fleet::accelerator::{Accelerator, Catalog};
 use crate::fleet::fleet::Fleet;
@@ -74,7 +74,7 @@ impl Offers {
                     continue;
                 };
                 let key = (device.class.clone(), Name::new(profile));
-                let rate = rate.share(share.millionths(), DeviceAmount::ONE.millionths());
+                let rate = share.of(rate);
                 let known = offers.slices.entry(key).or_insert(rate);
                 *known = rate.min(*known);
             }

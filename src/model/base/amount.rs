@@ -1,15 +1,17 @@
 //! Amounts of devices, whole and in parts.
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+
+use super::Rate;
 
 /// Millionths of one device.
 const WHOLE: u64 = 1_000_000;
 
-/// An amount of devices, exact to the millionth of one: a MIG instance `1g.10gb` of an A100 is 0.142857 of it. Parts that are cut by
-/// [`Self::cut`] add up to the whole.
+/// A number of devices in millionths: a MIG instance `1g.10gb` of an A100 is 0.142857 devices. Parts that [`Self::cut`] makes of one
+/// device add up to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DeviceAmount(u64);
 
@@ -43,6 +45,11 @@ impl DeviceAmount {
         Self(until(before.saturating_add(part)) - until(before))
     }
 
+    /// Its cost where one device costs `rate`, rounded down.
+    pub fn of(self, rate: Rate) -> Rate {
+        rate.share(self.0, WHOLE)
+    }
+
     /// In devices.
     pub fn devices(self) -> f64 {
         self.0 as f64 / WHOLE as f64
@@ -63,7 +70,7 @@ impl DeviceAmount {
         self.0.is_multiple_of(WHOLE)
     }
 
-    /// What is left of it without `other`; zero where that is more.
+    /// This amount minus `other`, at least zero.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -84,23 +91,9 @@ impl AddAssign for DeviceAmount {
     }
 }
 
-impl Sub for DeviceAmount {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        self.less(other)
-    }
-}
-
 impl std::iter::Sum for DeviceAmount {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::ZERO, Add::add)
-    }
-}
-
-impl From<u32> for DeviceAmount {
-    fn from(devices: u32) -> Self {
-        Self::whole(devices)
     }
 }
 
@@ -136,13 +129,6 @@ impl Serialize for DeviceAmount {
             true => serializer.serialize_u64(self.0 / WHOLE),
             false => serializer.serialize_f64(self.devices()),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for DeviceAmount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let devices = f64::deserialize(deserializer)?;
-        Ok(Self((devices.max(0.0) * WHOLE as f64).round() as u64))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, Rate};
+use crate::fleet::device::DeviceCell;
 use crate::fleet::job::JobKey;
 use crate::fleet::node::Billing;
 
@@ -44,14 +45,13 @@ impl Spend {
         self.free != Some(self.rate)
     }
 
-    /// The share of `part` units that start at `before`, of spend that is spread over `all` units. Cut from a running sum, so
-    /// that parts add up to the micro-dollar.
-    pub fn cut(&self, before: u64, part: u64, all: u64) -> Self {
-        let cut = |rate: Rate| rate.share(before + part, all) - rate.share(before, all);
+    /// The part of one cell of a device, where this is the spend of the device.
+    pub fn of_cell(&self, cell: &DeviceCell<'_>) -> Self {
+        let cost = |rate: Rate| cell.cost(rate);
         Self {
-            rate: cut(self.rate),
-            free: self.free.map(cut),
-            idle_allocated: self.idle_allocated.map(cut),
+            rate: cost(self.rate),
+            free: self.free.map(cost),
+            idle_allocated: self.idle_allocated.map(cost),
         }
     }
 }
@@ -187,7 +187,7 @@ pub struct SpendRates {
     /// Price of one device for each group of equally priced devices.
     pub prices: Vec<PriceGroup>,
     /// The price of each device of each node.
-    pub device_prices: BTreeMap<Name, NodePrices>,
+    pub device_prices: Arc<BTreeMap<Name, NodePrices>>,
     /// Spend rate of each node (all its devices); nodes without a priced device are omitted.
     pub nodes: BTreeMap<Name, Rate>,
     /// Spend rate and cost so far (micro-USD) of each job with at least one priced device allocated.

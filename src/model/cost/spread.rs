@@ -10,7 +10,6 @@ use crate::fleet::Fleet;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
-use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
 use super::prices::{Price, PriceList, Prices};
@@ -42,15 +41,15 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
             .collect();
         nodes.insert(node.name().clone(), prices);
     }
-    let mut out = spread(fleet, |node, at| nodes.get(node.name())?.of(at), |_| true);
-    out.prices = list.groups();
-    out.device_prices = nodes;
-    out
+    SpendRates {
+        prices: list.groups(),
+        ..spread(fleet, Arc::new(nodes), |_| true)
+    }
 }
 
 /// The part of `whole` that the pods of a scope burn. Prices and the rates of nodes and jobs stay those of the fleet.
 pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> bool) -> SpendRates {
-    let prices = |node: &Node, at| whole.device_prices.get(node.name())?.of(at);
+    let prices = Arc::clone(&whole.device_prices);
     let part = spread(fleet, prices, |pod| pod.is_some_and(&has));
     SpendRates {
         total: Spend {
@@ -58,7 +57,6 @@ pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> b
             ..part.total
         },
         prices: whole.prices.clone(),
-        device_prices: whole.device_prices.clone(),
         nodes: whole.nodes.clone(),
         jobs: whole.jobs.clone(),
         ..part
@@ -66,9 +64,9 @@ pub fn spend_rates_of(fleet: &Fleet, whole: &SpendRates, has: impl Fn(&Pod) -> b
 }
 
 /// Adds up the cells of devices whose holder is counted.
-fn spread<'p>(
+fn spread(
     fleet: &Fleet,
-    price_of: impl Fn(&Node, usize) -> Option<&'p Arc<Price>>,
+    device_prices: Arc<BTreeMap<Name, NodePrices>>,
     counts: impl Fn(Option<&Pod>) -> bool,
 ) -> SpendRates {
     let mut out = SpendRates::default();
@@ -80,14 +78,17 @@ fn spread<'p>(
     let listed = !fleet.is_hidden(Table::Nodes);
     out.total.free = visible.then_some(Rate::ZERO);
     for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
+        let prices = device_prices.get(node.name());
         let mut of_node = None::<Rate>;
+        let mut pool = None;
         for (at, device) in node.devices.iter().enumerate() {
             ordinal += 1;
-            let price = price_of(node, at);
+            let price = prices.and_then(|prices| prices.of(at));
             let mut unpriced = false;
+            let mut class = None;
             let mut add = |pod: Option<&Arc<Pod>>, part: &DeviceShare<'_>| {
-                let is_free = pod.is_none() && !part.holds_unknown;
-                if !counts(pod.map(|pod| &**pod)) || (is_free && !listed) {
+                // Of a node that is not listed, nobody knows what is free.
+                if !counts(pod.map(|pod| &**pod)) || (pod.is_none() && !listed) {
                     return;
                 }
                 if part.price.is_some() {
@@ -96,39 +97,30 @@ fn spread<'p>(
                 unpriced |= part.price.is_none();
                 out.devices += part.amount;
                 out.total += part.spend;
-                let pool = pools.row(&node.pool);
+                let pool = *pool.get_or_insert_with(|| pools.row(&node.pool));
                 pools.add(pool, part);
-                let class = classes.row(&device.class);
+                let class = *class.get_or_insert_with(|| classes.row(&device.class));
                 classes.add(class, part);
                 held.give(fleet, pod, part);
             };
             let rate = price.map_or(Rate::ZERO, |price| price.rate);
             let whole = |is_held| spend_of(fleet, device, rate, visible, is_held);
-            let mut before = 0;
-            let is_unknown = device.has_unknown_slices();
             for cell in device.cells() {
-                let share = cell.share.filter(|_| !is_unknown);
-                let millionths = share.map_or(0, DeviceAmount::millionths);
-                let all = DeviceAmount::ONE.millionths();
-                let part = DeviceShare {
-                    ordinal,
-                    amount: share.unwrap_or_default(),
-                    holds_unknown: false,
-                    spend: whole(cell.holder.is_some()).cut(before, millionths, all),
-                    price: price.filter(|_| share.is_some()),
-                };
-                before += millionths;
-                if share.is_some() || cell.holder.is_some() {
+                if cell.share.is_some() || cell.holder.is_some() {
+                    let part = DeviceShare {
+                        ordinal,
+                        amount: cell.share.unwrap_or_default(),
+                        spend: whole(cell.holder.is_some()).of_cell(&cell),
+                        price: price.filter(|_| cell.share.is_some()),
+                    };
                     add(cell.holder, &part);
                 }
             }
-            if is_unknown && listed {
-                let is_held = device.is_allocated();
+            if device.has_unknown_slices() {
                 let part = DeviceShare {
                     ordinal,
                     amount: DeviceAmount::ONE,
-                    holds_unknown: is_held,
-                    spend: whole(is_held),
+                    spend: whole(device.is_allocated()),
                     price,
                 };
                 add(None, &part);
@@ -139,6 +131,7 @@ fn spread<'p>(
             out.nodes.insert(node.name().clone(), rate);
         }
     }
+    out.device_prices = device_prices;
     out.jobs = held.money.into_values().collect();
     let columns = [
         (Scope::Pool, pools),
@@ -154,7 +147,7 @@ fn spread<'p>(
     out
 }
 
-/// What a device, or what of it is held or free, costs.
+/// The cost of a device whose cells are all allocated, or all free.
 fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool, is_held: bool) -> Spend {
     let when = |yes: bool| if yes { rate } else { Rate::ZERO };
     Spend {
@@ -171,10 +164,8 @@ fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool, is_held: 
 struct DeviceShare<'a> {
     /// Which device of the fleet, so that a row notes an unpriced one only once.
     ordinal: u32,
-    /// What it is of the device; nothing where that is not known.
+    /// Its part of the device; zero where that is not known.
     amount: DeviceAmount,
-    /// A device of which pods hold slices of unknown size.
-    holds_unknown: bool,
     spend: Spend,
     price: Option<&'a Arc<Price>>,
 }

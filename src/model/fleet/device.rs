@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey};
+use crate::base::{Age, DeviceAmount, Moment, Name, ObjectKey, Rate};
 
 use super::accelerator::{DeviceKind, Vendor};
 use super::job::JobKey;
@@ -159,7 +159,7 @@ pub struct Slice {
     pub holder: Option<Arc<Pod>>,
     /// How that pod is known.
     pub attribution: Attribution,
-    /// What it is of the device; `None` where that is not known. Those of one device never exceed it.
+    /// Its part of the device. Of one device the parts of all slices are known, and add up to one at most, or none is.
     pub share: Option<DeviceAmount>,
     /// The slice's own readings.
     pub signals: Signals,
@@ -179,16 +179,27 @@ impl Slice {
     }
 }
 
-/// A part of a device with one holder or with none. The cells of a device add up to it: every count of devices and all money is a sum
-/// of cells.
+/// A part of a device that is allocated to one pod, or to none. The cells of a device add up to it: every count of devices and all
+/// money is a sum of cells.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCell<'d> {
-    /// The slice; `None` for a whole device, and for what no slice takes of it.
+    /// The slice; `None` for a whole device, and for the rest that is in no slice.
     pub slice: Option<&'d Slice>,
     /// The pod that it is allocated to.
     pub holder: Option<&'d Arc<Pod>>,
-    /// What it is of the device; `None` where that is not known.
+    /// The part of the device that the cells before it are.
+    before: DeviceAmount,
+    /// Its part of the device; `None` where that is not known.
     pub share: Option<DeviceAmount>,
+}
+
+impl DeviceCell<'_> {
+    /// Its cost where the device costs `rate`; zero where its part is not known. Cut from a running sum, so that the cells of a device
+    /// add up to the micro-dollar.
+    pub fn cost(&self, rate: Rate) -> Rate {
+        let until = self.before + self.share.unwrap_or_default();
+        until.of(rate) - self.before.of(rate)
+    }
 }
 
 /// A physical device.
@@ -232,35 +243,45 @@ pub struct Device {
     pub idle_first_seen: bool,
     /// Slices; empty for a whole device.
     pub slices: Box<[Slice]>,
-    /// What no slice takes of it can be allocated: its driver makes slices on demand.
+    /// Its driver makes slices on demand: the rest that is in no slice can be allocated.
     pub makes_slices: bool,
 }
 
 impl Device {
-    /// Its cells: itself where it is whole, else its slices and what is left of it. Where the size of a slice is not known, neither
-    /// is that of what is left.
+    /// Its cells: the device itself where it is whole, else its slices and the rest. Without the parts of its slices there is no rest.
     pub fn cells(&self) -> impl Iterator<Item = DeviceCell<'_>> {
         let is_whole = self.holder.is_some() || self.slices.is_empty();
         let slices = self.slices.iter().filter(move |_| !is_whole);
-        let cells = slices.map(|slice| DeviceCell {
-            slice: Some(slice),
-            holder: slice.holder.as_ref(),
-            share: slice.share,
+        let mut before = DeviceAmount::ZERO;
+        let cells = slices.map(move |slice| {
+            let cell = DeviceCell {
+                slice: Some(slice),
+                holder: slice.holder.as_ref(),
+                before,
+                share: slice.share,
+            };
+            before += slice.share.unwrap_or_default();
+            cell
         });
-        let taken = match is_whole {
-            true => Some(DeviceAmount::ZERO),
-            false => self.slices.iter().map(|slice| slice.share).sum(),
-        };
-        let rest = taken.map(|taken: DeviceAmount| DeviceAmount::ONE.less(taken));
-        let rest = rest.filter(|rest| !rest.is_zero());
-        cells.chain(rest.map(|rest| DeviceCell {
+        cells.chain(self.rest().map(|rest| DeviceCell {
             slice: None,
             holder: self.holder.as_ref(),
+            before: DeviceAmount::ONE.less(rest),
             share: Some(rest),
         }))
     }
 
-    /// What pods hold of it. All of it where they hold slices whose sizes are not known: what is left is not known either.
+    /// The part that is in no slice: all of a whole device. `None` where nothing is left, or the parts of its slices are not known.
+    fn rest(&self) -> Option<DeviceAmount> {
+        let taken = match self.holder {
+            Some(_) => Some(DeviceAmount::ZERO),
+            None => self.slices.iter().map(|slice| slice.share).sum(),
+        };
+        let rest = taken.map(|taken| DeviceAmount::ONE.less(taken));
+        rest.filter(|rest| !rest.is_zero())
+    }
+
+    /// The part that is allocated to pods. All of it where pods have slices whose parts are not known: nor is what is left of it.
     pub fn allocated(&self) -> DeviceAmount {
         if self.has_unknown_slices() {
             return match self.is_allocated() {
@@ -268,34 +289,30 @@ impl Device {
                 false => DeviceAmount::ZERO,
             };
         }
-        let held = self.cells().filter(|cell| cell.holder.is_some());
-        held.filter_map(|cell| cell.share).sum()
+        self.held_by(|_| true)
     }
 
-    /// What these pods hold of it, as far as it is known.
+    /// The part that is allocated to these pods, as far as it is known.
     pub fn held_by(&self, has: impl Fn(&Pod) -> bool) -> DeviceAmount {
-        let own = self
-            .cells()
-            .filter(|cell| cell.holder.is_some_and(|pod| has(pod)));
+        let cells = self.cells();
+        let own = cells.filter(|cell| cell.holder.is_some_and(|pod| has(pod)));
         own.filter_map(|cell| cell.share).sum()
     }
 
-    /// What no pod holds of it: the rest of [`Self::allocated`].
+    /// The part that is allocated to no pod: the rest of [`Self::allocated`].
     pub fn free(&self) -> DeviceAmount {
         DeviceAmount::ONE.less(self.allocated())
     }
 
-    /// True when the size of one of its slices is not known.
+    /// True when the parts of its slices are not known.
     pub fn has_unknown_slices(&self) -> bool {
-        self.cells().any(|cell| cell.share.is_none())
+        self.holder.is_none() && self.slices.iter().any(|slice| slice.share.is_none())
     }
 
-    /// Of what is free, what no slice takes and no pod can have: slices are made in advance.
+    /// The free part that is in no slice, where slices are made in advance: no pod can have it.
     pub fn uncut(&self) -> DeviceAmount {
-        let is_rest = |cell: &DeviceCell<'_>| cell.slice.is_none() && cell.holder.is_none();
-        let cells = self.cells().filter(is_rest);
-        let cells = cells.filter(|_| !self.slices.is_empty() && !self.makes_slices);
-        cells.filter_map(|cell| cell.share).sum()
+        let can_be_cut = self.slices.is_empty() || self.makes_slices || self.holder.is_some();
+        self.rest().filter(|_| !can_be_cut).unwrap_or_default()
     }
 
     /// True when allocated, whole or in part.

@@ -231,7 +231,7 @@ impl Fleet {
         super::judge::is_idle(device, self.at, &self.policy)
     }
 
-    /// What a job's pods hold, in devices; `None` where the size of a slice is not known.
+    /// Devices that are allocated to a job's pods, with the parts of shared ones; `None` where the part of a slice is not known.
     pub fn amount_of(&self, job: &Job) -> Option<DeviceAmount> {
         let of_place = |place: &HeldDevice| {
             let device = self.node(&place.node)?.device(place.device)?;
@@ -239,7 +239,7 @@ impl Fleet {
                 None => Some(DeviceAmount::ONE),
                 Some(slice) => {
                     let slice = device.slices.iter().find(|one| one.name == *slice)?;
-                    slice.share.filter(|_| !device.has_unknown_slices())
+                    slice.share
                 }
             }
         };

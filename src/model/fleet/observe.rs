@@ -374,6 +374,12 @@ pub enum Claimed {
     Claim(Name, Name, Name),
 }
 
+/// Whether the annotation of this key lists the devices that HAMi's scheduler allocated to a pod: `UUID,TYPE,MIB,CORES:` for each, `;`
+/// after a container.
+pub fn is_hami_allocation(key: &str) -> bool {
+    key.starts_with("hami.io/") && key.ends_with("-devices-allocated")
+}
+
 /// The fields of a Pod that the ledger uses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

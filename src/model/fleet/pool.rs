@@ -145,9 +145,9 @@ impl std::ops::AddAssign for Unusable {
 pub struct DeviceCounts {
     /// All.
     pub total: u32,
-    /// What pods hold: whole devices, and of the others their part.
+    /// Allocated to pods: whole devices, and the allocated parts of shared ones.
     pub allocated: DeviceAmount,
-    /// What no pod holds.
+    /// Allocated to no pod.
     pub free: DeviceAmount,
     /// Those of the free that a new pod cannot use.
     pub unusable: Unusable,
@@ -162,9 +162,9 @@ pub struct DeviceCounts {
 pub struct VisibleCounts {
     /// All.
     pub total: Option<u32>,
-    /// What pods hold: whole devices, and of the others their part.
+    /// Allocated to pods: whole devices, and the allocated parts of shared ones.
     pub allocated: Option<DeviceAmount>,
-    /// What no pod holds.
+    /// Allocated to no pod.
     pub free: Option<DeviceAmount>,
     /// What no pod holds, and a new pod could use now.
     pub free_usable: Option<DeviceAmount>,

@@ -280,6 +280,13 @@ impl PodSet {
     }
 }
 
+/// Devices that these pod sets request in total.
+pub fn devices(sets: &[PodSet]) -> u32 {
+    sets.iter()
+        .map(|set| set.request.device_count().saturating_mul(set.count))
+        .fold(0, u32::saturating_add)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

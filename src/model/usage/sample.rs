@@ -241,19 +241,15 @@ impl<'a> Sampler<'a> {
             return self.add(node, device, price, None, None, whole);
         }
         let held = device.is_allocated().then(|| self.judged(device));
-        // Cut from running sums, as spend rates are, so that the cells add up to the device.
         let rate = price.map_or(crate::base::Rate::ZERO, |price| price.rate);
         let list = on_demand(price).unwrap_or_default();
-        let (mut before, mut first) = (0, None::<(u32, bool)>);
+        let mut first = None::<(u32, bool)>;
         for cell in device.cells() {
-            let devices = cell.share.map_or(0, DeviceAmount::millionths);
-            let after = before + devices;
             let share = Share {
-                devices,
-                rate: (rate.share(after, DEVICE) - rate.share(before, DEVICE)).micros(),
-                on_demand: (list.share(after, DEVICE) - list.share(before, DEVICE)).micros(),
+                devices: cell.share.map_or(0, DeviceAmount::millionths),
+                rate: cell.cost(rate).micros(),
+                on_demand: cell.cost(list).micros(),
             };
-            before = after;
             let part = if cell.holder.is_some() { held } else { free };
             let row = self.add(node, device, price, cell.holder, part, share);
             let is_first = first.is_none_or(|(_, is_held)| !is_held && cell.holder.is_some());

@@ -26,8 +26,7 @@ pub(super) struct Source<'s> {
 pub(super) type CounterTotals<'s> = BTreeMap<(&'s Name, &'s Name, &'s Name, &'s Name), i64>;
 
 impl Source<'_> {
-    /// What it takes of the counter sets that it shares with other entries, of the counter of which it takes the largest part; `None`
-    /// where their totals are not published.
+    /// The largest part that it takes of a counter which it shares with other entries; `None` where no total is published.
     fn drawn(&self, totals: &CounterTotals<'_>) -> Option<DeviceAmount> {
         let (driver, pool) = (&self.slice.driver, &self.slice.pool);
         let of = |one: &CounterAmount| {
@@ -39,12 +38,9 @@ impl Source<'_> {
         draws.filter_map(of).max()
     }
 
-    /// True for a partition: its driver says so, or it takes only a part of each counter.
-    fn is_part(&self, totals: &CounterTotals<'_>) -> bool {
-        self.published.part
-            || self
-                .drawn(totals)
-                .is_some_and(|part| part < DeviceAmount::ONE)
+    /// True for a partition: its driver says so, or it takes only a part of each counter, `drawn` of the one that it takes most of.
+    fn is_part(&self, drawn: Option<DeviceAmount>) -> bool {
+        self.published.part || drawn.is_some_and(|part| part < DeviceAmount::ONE)
     }
 }
 
@@ -149,26 +145,26 @@ pub(super) fn physical_devices(
     totals: &CounterTotals<'_>,
     resource: impl Fn(&Name, bool) -> Name,
 ) -> Vec<DraDevice> {
-    let mut order: Vec<&Source<'_>> = sources.iter().collect();
+    let mut order: Vec<(&Source<'_>, Option<DeviceAmount>)> = sources
+        .iter()
+        .map(|source| (source, source.drawn(totals)))
+        .collect();
     // Whole devices first: partitions look up their parents.
-    order.sort_by(|a, b| {
-        let key = |source: &Source<'_>| {
-            let one = source.published;
-            (
-                source.is_part(totals),
-                one.index.unwrap_or(u32::MAX),
-                one.pci.clone(),
-                one.name.clone(),
-                source.slice.pool.clone(),
-            )
-        };
-        key(a).cmp(&key(b))
+    order.sort_by_cached_key(|(source, drawn)| {
+        let one = source.published;
+        (
+            source.is_part(*drawn),
+            one.index.unwrap_or(u32::MAX),
+            one.pci.clone(),
+            one.name.clone(),
+            source.slice.pool.clone(),
+        )
     });
     let mut list: Vec<DraDevice> = Vec::new();
     let mut known: BTreeMap<Tie<'_>, usize> = BTreeMap::new();
-    for source in order {
+    for (source, drawn) in order {
         let (slice, one) = (source.slice, source.published);
-        let is_part = source.is_part(totals);
+        let is_part = source.is_part(drawn);
         let own = ties(source, is_part);
         let found = own.iter().find_map(|tie| known.get(tie).copied());
         let at = found.unwrap_or_else(|| {
@@ -209,7 +205,7 @@ pub(super) fn physical_devices(
                 handle,
                 profile: one.profile.clone().unwrap_or_else(|| one.name.clone()),
                 made_on_demand: !one.counters.is_empty(),
-                drawn: source.drawn(totals),
+                drawn,
             });
         } else {
             chip.memory = chip.memory.or(one.memory);
@@ -327,35 +323,33 @@ impl DraDevice {
         places
     }
 
-    /// Sets what each partition is of the device: by its MIG profile, else by the counters that it takes. Static partitions of a device
-    /// of which all are listed are alike without either.
+    /// Sets the part of the device that each partition is: by its MIG profile, else by the counters that it takes. Static partitions of
+    /// a device of which all are listed are alike without either.
     fn weigh(&self, device: &mut Device, places: &[(usize, usize)]) {
         device.makes_slices = self.parts.iter().any(|part| part.made_on_demand);
-        let parts = || places.iter().map(|(at, _)| &self.parts[*at]);
-        let profiles: Option<Vec<Profile>> =
-            parts().map(|part| Profile::of(&part.profile)).collect();
-        let (units, all) = if places.len() != device.slices.len() {
+        if places.len() != device.slices.len() {
             // An exporter shows more of them.
             return;
-        } else if let Some(profiles) = profiles {
-            let known = (device.class.as_str() != "unknown").then_some(device.class.as_str());
-            let grid = Grid::of(known, None, profiles.iter());
-            let units = profiles.iter();
-            let units = units.map(|profile| u64::from(grid.compute_of(profile)));
-            (units.collect(), u64::from(grid.compute()))
-        } else if let Some(drawn) = parts().map(|part| part.drawn).collect::<Option<Vec<_>>>() {
-            let units = drawn.into_iter().map(DeviceAmount::millionths);
-            (units.collect(), DeviceAmount::ONE.millionths())
-        } else if self.complete && !device.makes_slices {
-            (vec![1; places.len()], places.len() as u64)
-        } else {
-            return;
-        };
-        let mut by_place = vec![0; places.len()];
-        for ((_, place), units) in places.iter().zip::<Vec<u64>>(units) {
-            by_place[*place] = units;
         }
-        weights::cut(&mut device.slices, &by_place, all);
+        let mut in_order = places.to_vec();
+        in_order.sort_unstable_by_key(|(_, place)| *place);
+        let parts = || in_order.iter().map(|(at, _)| &self.parts[*at]);
+        let profiles: Option<Vec<Profile>> =
+            parts().map(|part| Profile::of(&part.profile)).collect();
+        let drawn: Option<Vec<DeviceAmount>> = parts().map(|part| part.drawn).collect();
+        if let Some(profiles) = profiles {
+            let grid = Grid::of_device(device, profiles.iter());
+            let units = profiles.iter();
+            let units: Vec<u64> = units
+                .map(|profile| u64::from(grid.compute_of(profile)))
+                .collect();
+            weights::cut(&mut device.slices, &units, grid.compute().into());
+        } else if let Some(drawn) = drawn {
+            let units: Vec<u64> = drawn.into_iter().map(DeviceAmount::millionths).collect();
+            weights::cut(&mut device.slices, &units, DeviceAmount::ONE.millionths());
+        } else if self.complete && !device.makes_slices {
+            weights::even(&mut device.slices);
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 //! Source: HAMi's protocol of registration: `hami.io/node-KIND-register`, a JSON list since 2.6, before that
 //! `ID,SPLIT,MIB,CORES,TYPE,NUMA,HEALTHY` with a colon after each device.
 
-use crate::base::Name;
+use crate::base::{DeviceAmount, Name};
 use crate::fleet::device::{Device, Health, Slice};
-use crate::fleet::observe::{NodeSeen, PodSeen};
+use crate::fleet::observe::{NodeSeen, PodSeen, is_hami_allocation};
 use crate::fleet::signal::{Signal, Signals};
 
 use super::readings::NodeReadings;
@@ -123,13 +123,10 @@ pub(super) fn indices(all: &[Registered], readings: &NodeReadings) -> Vec<u32> {
     taken.into_iter().flatten().collect()
 }
 
-/// What HAMi's scheduler gave a pod of this device: MiB of memory and percent of its cores, summed over its containers, by its
-/// annotation `hami.io/KIND-devices-allocated` (`UUID,TYPE,MIB,CORES:` for each device, `;` after a container).
+/// What HAMi's scheduler gave a pod of this device: MiB of memory and percent of its cores, summed over its containers.
 fn allotted(pod: &PodSeen, id: &str) -> Option<(u64, u64)> {
-    let given = pod
-        .annotations
-        .iter()
-        .filter(|(key, _)| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"));
+    let given = pod.annotations.iter();
+    let given = given.filter(|(key, _)| is_hami_allocation(key));
     let rows = given.flat_map(|(_, value)| value.split([':', ';']));
     let amounts = rows.filter_map(|row| {
         let mut fields = row.split(',').map(str::trim);
@@ -146,12 +143,11 @@ fn allotted(pod: &PodSeen, id: &str) -> Option<(u64, u64)> {
     sum
 }
 
-/// The device of a node that is known from its pods alone: what HAMi gave its pod is a share, of a size that only the node tells.
+/// The device of a node that is known from its pods alone: what HAMi gave its pod is a share, and only the node says how large.
 pub(super) fn share_of_unlisted(device: &mut Device) {
     let given = device.holder.take_if(|pod| {
-        let keys = pod.seen.annotations.iter().map(|(key, _)| key);
-        keys.into_iter()
-            .any(|key| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"))
+        let mut all = pod.seen.annotations.iter();
+        all.any(|(key, _)| is_hami_allocation(key))
     });
     if let Some(pod) = given {
         device.slices = Box::from([Slice {
@@ -163,47 +159,42 @@ pub(super) fn share_of_unlisted(device: &mut Device) {
 }
 
 impl Registered {
-    /// Sets the share of each slice: what HAMi's scheduler gave its pod, of the memory or of the cores, the larger. What is left is
-    /// spread over the shares that nobody has, as far as they are more than nothing; a pod whose part is not known has an even one.
+    /// Sets the part of each slice: of the memory or of the cores that HAMi's scheduler gave its pod, the larger. The rest is spread
+    /// over the free slices; where nothing is left they go. A pod whose part is not known has an even one.
     pub(super) fn weigh(&self, device: &mut Device) {
-        const UNITS: u64 = 1_000_000;
         let count = device.slices.len() as u64;
         let part = |slice: &Slice| {
             let pod = slice.holder.as_ref()?;
-            let even = UNITS / count.max(1);
             let Some((mib, cores)) = allotted(&pod.seen, &self.id) else {
-                return Some(even);
+                return Some(DeviceAmount::cut(0, 1, count));
             };
-            let of = |part: u64, all: u64| {
-                let part = u128::from(part) * u128::from(UNITS) / u128::from(all.max(1));
-                u64::try_from(part).unwrap_or(UNITS).min(UNITS)
-            };
-            let memory = self.memory_mib.map_or(0, |all| of(mib, all));
-            Some(memory.max(of(cores, self.cores)))
+            let memory = self.memory_mib.map(|all| DeviceAmount::cut(0, mib, all));
+            Some(
+                memory
+                    .unwrap_or_default()
+                    .max(DeviceAmount::cut(0, cores, self.cores)),
+            )
         };
-        let parts: Vec<Option<u64>> = device.slices.iter().map(part).collect();
-        let held: u64 = parts.iter().flatten().sum();
-        let spare = parts.iter().filter(|part| part.is_none()).count() as u64;
-        let left = UNITS.saturating_sub(held);
-        let mut kept = std::mem::take(&mut device.slices).into_vec();
-        let mut units = Vec::new();
-        let mut before = 0;
+        let held: DeviceAmount = device.slices.iter().filter_map(part).sum();
+        let left = DeviceAmount::ONE.less(held).millionths();
+        let free = device.slices.iter().filter(|slice| slice.holder.is_none());
+        let free = free.count() as u64;
         let mut at = 0;
-        kept.retain(|_| {
-            let part = parts[at];
-            at += 1;
-            let units_of = part.unwrap_or_else(|| {
-                before += 1;
-                left * before / spare - left * (before - 1) / spare
-            });
-            let stays = part.is_some() || units_of > 0;
-            if stays {
-                units.push(units_of);
-            }
-            stays
+        let slices = std::mem::take(&mut device.slices).into_vec().into_iter();
+        let weighed = slices.map(|slice| {
+            let units = part(&slice)
+                .map(DeviceAmount::millionths)
+                .unwrap_or_else(|| {
+                    at += 1;
+                    left * at / free - left * (at - 1) / free
+                });
+            (slice, units)
         });
-        weights::cut(&mut kept, &units, UNITS);
-        device.slices = kept.into_boxed_slice();
+        let (mut slices, units): (Vec<Slice>, Vec<u64>) = weighed
+            .filter(|(slice, units)| slice.holder.is_some() || *units > 0)
+            .unzip();
+        weights::cut(&mut slices, &units, DeviceAmount::ONE.millionths());
+        device.slices = slices.into_boxed_slice();
         device.makes_slices = true;
     }
 

@@ -3,6 +3,8 @@
 //! Source: NVIDIA's MIG user guide (tables of profiles) and the default configuration of `NVIDIA/mig-parted`, which the tests
 //! also use.
 
+use crate::fleet::device::Device;
+
 /// A MIG profile: `1g.10gb`, `1g.20gb`, `1g.10gb+me`, `1c.3g.40gb`. Resource names write the plus as a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Profile {
@@ -119,6 +121,15 @@ impl Grid {
             .map(|gib| gib / f64::from(memory))
             .or_else(of_profiles);
         grid
+    }
+
+    /// Of this device, on which there are these profiles.
+    pub(super) fn of_device<'p>(
+        device: &Device,
+        profiles: impl Iterator<Item = &'p Profile> + Clone,
+    ) -> Self {
+        let known = device.class.as_str() != "unknown";
+        Self::of(known.then_some(device.class.as_str()), None, profiles)
     }
 
     /// Memory slices of an instance with this many compute slices.

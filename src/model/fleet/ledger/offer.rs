@@ -306,9 +306,10 @@ pub(super) fn offer(
 ///
 /// Source: AMD's device plugin (resource naming strategies) and node labeller (`amd.com/gpu.compute-memory-partition`).
 fn partitions(node: &NodeSeen, whole: &BTreeMap<&Name, u32>) -> Vec<Partitioned> {
-    let label = |keys: [&str; 2]| keys.into_iter().find_map(|key| node.labels.get(key));
-    let product = label(["amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"]);
-    let labelled = label([
+    let product = node
+        .labels
+        .first(["amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"]);
+    let labelled = node.labels.first([
         "amd.com/gpu.compute-memory-partition",
         "amd.com/compute-memory-partition",
     ]);

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::base::Name;
 use crate::fleet::device::Pod;
 use crate::fleet::observe::{Resources, WorkloadSeen};
+pub(super) use crate::fleet::siting::devices;
 use crate::fleet::siting::{PodSet, Siting, TopologyConstraint};
 
 /// Sitings in use. Unreferenced ones are dropped from time to time.
@@ -165,13 +166,6 @@ pub(super) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
     }
     let part = (u64::from(min) * asking).div_ceil(all);
     u32::try_from(part).unwrap_or(u32::MAX)
-}
-
-/// Devices that these pod sets request in total.
-pub(super) fn devices(sets: &[PodSet]) -> u32 {
-    sets.iter()
-        .map(|set| set.request.device_count().saturating_mul(set.count))
-        .fold(0, u32::saturating_add)
 }
 
 /// Pods in total.

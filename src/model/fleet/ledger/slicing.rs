@@ -15,9 +15,7 @@ const MOST: usize = 4096;
 pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names: &mut Names) {
     if offer.replicas > 1 {
         for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
-            device.slices = (0..offer.replicas)
-                .map(|share| Slice::free(names.intern(&format!("share-{share}")), &offer.resource))
-                .collect();
+            device.slices = shares(offer.replicas, offer, names);
         }
         return;
     }
@@ -91,11 +89,15 @@ pub(super) fn cut_by_sharers(
 ) {
     for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
         let read = readings.devices.get(&device.index);
-        let shares = read.map_or(0, |read| read.sharers(at).count());
-        device.slices = (0..shares)
-            .map(|share| Slice::free(names.intern(&format!("share-{share}")), &offer.resource))
-            .collect();
+        let sharers = read.map_or(0, |read| read.sharers(at).count());
+        device.slices = shares(sharers as u32, offer, names);
     }
+}
+
+/// The free shares of a time-sliced device.
+fn shares(count: u32, offer: &Offer, names: &mut Names) -> Box<[Slice]> {
+    let share = |at| Slice::free(names.intern(&format!("share-{at}")), &offer.resource);
+    (0..count).map(share).collect()
 }
 
 /// Sets the resource of each slice that an exporter reports, and counts the remaining offered slices.

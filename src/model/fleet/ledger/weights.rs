@@ -1,4 +1,4 @@
-//! What each slice is of its device. Money, counts of devices and the usage ledger all follow from it.
+//! The part of its device that each slice is. Money, counts of devices and the usage ledger all follow from it.
 //!
 //! A MIG instance is its compute slices of those that the GPU has (NVIDIA's MIG user guide): the same for everybody who sees it, however
 //! many others they see. A share of a time-sliced device is one of its replicas.
@@ -22,14 +22,16 @@ pub(super) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
         }
         match instances(device, offer) {
             Some((units, all)) => cut(&mut device.slices, &units, all),
-            None if listed => {
-                let units = vec![1; device.slices.len()];
-                let all = units.len() as u64;
-                cut(&mut device.slices, &units, all);
-            }
+            None if listed => even(&mut device.slices),
             None => {}
         }
     }
+}
+
+/// Makes all slices of a device alike.
+pub(super) fn even(slices: &mut [Slice]) {
+    let units = vec![1; slices.len()];
+    cut(slices, &units, units.len() as u64);
 }
 
 /// Gives each slice its units of `all`, or of their sum where that is more.
@@ -46,25 +48,17 @@ pub(super) fn cut(slices: &mut [Slice], units: &[u64], all: u64) {
 /// slice is no MIG instance.
 fn instances(device: &Device, offer: &Offer) -> Option<(Vec<u64>, u64)> {
     let of_slice = |slice: &Slice| {
-        let of_resource = || {
-            let resource = slice.resource.as_ref()?;
-            let offered = offer.slices.iter().find(|one| one.resource == *resource);
-            offered.map(|one| one.profile.clone())
-        };
-        let shares = offer
-            .slices
-            .iter()
-            .find(|one| Some(&one.resource) == slice.resource.as_ref())
-            .map_or(1, |one| one.shares.max(1));
-        Some((Profile::of(&slice.name).or_else(of_resource)?, shares))
+        let mut all = offer.slices.iter();
+        let offered = all.find(|one| Some(&one.resource) == slice.resource.as_ref());
+        let profile = Profile::of(&slice.name).or_else(|| Some(offered?.profile.clone()))?;
+        Some((profile, offered.map_or(1, |one| one.shares.max(1))))
     };
     let found: Option<Vec<(Profile, u32)>> = device.slices.iter().map(of_slice).collect();
     let found = found?;
-    let known = (device.class.as_str() != "unknown").then_some(device.class.as_str());
-    let grid = offer.grid.unwrap_or_else(|| {
-        let profiles = found.iter().map(|(profile, _)| profile);
-        Grid::of(known, None, profiles)
-    });
+    let profiles = found.iter().map(|(profile, _)| profile);
+    let grid = offer
+        .grid
+        .unwrap_or_else(|| Grid::of_device(device, profiles));
     let scale = found.iter().fold(1, |scale, (_, shares)| {
         least_common_multiple(scale, u64::from(*shares))
     });
