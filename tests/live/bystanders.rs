@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use model::base::Moment;
 use serde_json::{Value, json};
 
 use super::lossy_proxy::{LossyProxy, Weather};
@@ -138,21 +139,26 @@ fn clock_skew_is_reported_and_corrected() {
             .any(|s| clock.contains(s)),
         "{clock}"
     );
-    let age = |rows: &[Value]| {
-        let job = rows
-            .iter()
-            .find(|row| row["name"] == "pretrain-7b")
-            .expect("the job");
-        job["age_seconds"].as_u64().expect("an age")
+    let job = kubectl(&["-n", "nlp", "get", "job", "pretrain-7b", "-o", "json"]);
+    let job: Value = serde_json::from_str(&job).expect("JSON");
+    let created = Moment::parse(text(&job, "/metadata/creationTimestamp")).expect("a time");
+    let ahead = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");
+        Moment::from_seconds(now.as_secs() as i64)
+            .since(created)
+            .seconds()
+            + 600
     };
-    let (skewed, plain) = (
-        HttpAnswer::of(&mut at(&config, &["get", "jobs", "-o", "json"])).rows(),
-        rows("live-viewer", "jobs"),
-    );
-    let more = age(&skewed) as i64 - age(&plain) as i64;
+    let before = ahead();
+    let skewed = HttpAnswer::of(&mut at(&config, &["get", "jobs", "-o", "json"])).rows();
+    let after = ahead();
+    let mut of_job = skewed.iter().filter(|row| row["name"] == "pretrain-7b");
+    let age = of_job.next().expect("the job")["age_seconds"].as_u64();
+    let age = age.expect("an age");
+    // The clocks' difference is measured to a few seconds: half of the time of an answer.
     assert!(
-        (540..=610).contains(&more),
-        "by the server's clock it is {more} s older"
+        (before - 10..=after + 10).contains(&age),
+        "by the server's clock it is {before} to {after} s old, not {age} s"
     );
     let mut terminal = Terminal::start(&config, "wrong-clock", WIDE);
     terminal.wait("a fleet that is live", PATIENCE, is_live);
@@ -399,6 +405,9 @@ fn a_kind_goes_and_comes_back() {
         .seen
         .iter()
         .filter(|line| line["object"]["state"] == "lost" && !own(line))
-        .count();
-    assert_eq!(lost, 0, "no other source was lost");
+        // Exporters answer late on a busy machine, whatever kinds are served.
+        .filter(|line| text(line, "/object/name").starts_with("api"))
+        .map(|line| line["object"].to_string())
+        .collect::<Vec<_>>();
+    assert_eq!(lost, Vec::<String>::new(), "no other source was lost");
 }

@@ -169,24 +169,22 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         kubectl(&["delete", "validatingadmissionpolicy", policy]);
     }
 
-    // Jobs of the fleet carry the label for what it shows: they are not to be governed here.
+    // Jobs of the fleet carry the label for what it shows: they are not to be governed here. (A Job that has no label left gets those
+    // of its pods' template back: another label stays in its place.)
     let labelled = others();
     let _labelled = Undo(|| {
         for (namespace, name, queue) in &labelled {
             let label = format!("stokehold.dev/queue={queue}");
-            undo(&["-n", namespace, "label", "--overwrite", "job", name, &label]);
+            let job = ["-n", namespace, "label", "--overwrite", "job", name];
+            undo(&[&job[..], &[&label, "live.stokehold.dev/aside-"]].concat());
         }
     });
     for (namespace, name, _) in &labelled {
-        kubectl(&[
-            "-n",
-            namespace,
-            "label",
-            "job",
-            name,
-            "stokehold.dev/queue-",
-        ]);
+        let job = ["-n", namespace, "label", "job", name];
+        let labels = ["stokehold.dev/queue-", "live.stokehold.dev/aside=true"];
+        kubectl(&[&job[..], &labels].concat());
     }
+    assert_eq!(others(), [], "nothing of the fleet is governed");
     let log = tempfile::NamedTempFile::new().expect("a file");
     let mut govern = stokehold("live-admin", &["govern", "--write"]);
     let govern = govern.stdout(Stdio::from(log.reopen().expect("a file")));
@@ -227,6 +225,14 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     let ended = Command::new("kill").arg(govern.0.id().to_string()).status();
     assert!(ended.expect("kill runs").success());
     assert!(govern.0.wait().expect("it ends").success());
+    for (namespace, name, _) in &labelled {
+        let job = kubectl(&["-n", namespace, "get", "job", name, "-o", "json"]);
+        let job: Value = serde_json::from_str(&job).expect("JSON");
+        assert!(
+            note(&job, "reason").is_empty(),
+            "it was left alone: {job:#}"
+        );
+    }
     let said = std::fs::read_to_string(log.path()).expect("a log");
     assert_eq!(
         said.matches("action=admit outcome=done").count(),

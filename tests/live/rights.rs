@@ -100,7 +100,7 @@ fn a_team_lead_sees_the_team() {
     let settings =
         "[scope]\nnamespaces = [\"nlp\"]\n[prometheus]\nurl = \"http://10.255.0.1:9090\"\n";
     let home = home(settings);
-    let devices = HttpAnswer::of(
+    let devices = HttpAnswer::read(
         stokehold("live-lead", &["get", "devices", "-o", "json"])
             .env("XDG_CONFIG_HOME", home.path()),
     );
