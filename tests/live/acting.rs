@@ -145,8 +145,7 @@ impl Stage {
     }
 
     pub fn object(&self, kind: &str, name: &str) -> Value {
-        let got = kubectl(&["-n", self.name, "get", kind, name, "-o", "json"]);
-        serde_json::from_str(&got).expect("an object")
+        super::plane::object(self.name, kind, name)
     }
 
     pub fn all(&self, kind: &str) -> Vec<Value> {

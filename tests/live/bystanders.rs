@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::lossy_proxy::{LossyProxy, Weather};
 use super::plane::{
-    Ends, HttpAnswer, PATIENCE, Undo, Watch, apply, at_rest, beside, calm, folder, kubectl,
+    Ends, HttpAnswer, PATIENCE, Undo, Watch, apply, at_rest, beside, calm, folder, kubectl, object,
     own_kubeconfig, parts, rows, stokehold, undo,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
@@ -139,8 +139,7 @@ fn clock_skew_is_reported_and_corrected() {
             .any(|s| clock.contains(s)),
         "{clock}"
     );
-    let job = kubectl(&["-n", "nlp", "get", "job", "pretrain-7b", "-o", "json"]);
-    let job: Value = serde_json::from_str(&job).expect("JSON");
+    let job = object("nlp", "job", "pretrain-7b");
     let created = Moment::parse(text(&job, "/metadata/creationTimestamp")).expect("a time");
     let ahead = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");
@@ -155,7 +154,7 @@ fn clock_skew_is_reported_and_corrected() {
     let mut of_job = skewed.iter().filter(|row| row["name"] == "pretrain-7b");
     let age = of_job.next().expect("the job")["age_seconds"].as_u64();
     let age = age.expect("an age");
-    // The clocks' difference is measured to a few seconds: half of the time of an answer.
+    // The measured clock skew may be off by half of a round trip.
     assert!(
         (before - 10..=after + 10).contains(&age),
         "by the server's clock it is {before} to {after} s old, not {age} s"
@@ -405,8 +404,11 @@ fn a_kind_goes_and_comes_back() {
         .seen
         .iter()
         .filter(|line| line["object"]["state"] == "lost" && !own(line))
-        // Exporters answer late on a busy machine, whatever kinds are served.
-        .filter(|line| text(line, "/object/name").starts_with("api"))
+        // An exporter that only answered late is no loss of this: the machine may be busy.
+        .filter(|line| {
+            let is_api = text(line, "/object/name").starts_with("api");
+            is_api || !text(line, "/object/message").contains("no answer within")
+        })
         .map(|line| line["object"].to_string())
         .collect::<Vec<_>>();
     assert_eq!(lost, Vec::<String>::new(), "no other source was lost");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::plane::{
-    Ends, HttpAnswer, PATIENCE, Undo, alone, apply, items, kubectl, rows, stokehold, undo,
+    Ends, HttpAnswer, PATIENCE, Undo, alone, apply, items, kubectl, object, rows, stokehold, undo,
 };
 use super::truth::text;
 
@@ -54,8 +54,7 @@ fn job(name: &str, queue: Option<&str>) -> String {
 }
 
 fn seen(name: &str) -> Value {
-    let said = kubectl(&["-n", "governed", "get", "job", name, "-o", "json"]);
-    serde_json::from_str(&said).expect("JSON")
+    object("governed", "job", name)
 }
 
 fn note(job: &Value, key: &str) -> String {
@@ -169,8 +168,8 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
         kubectl(&["delete", "validatingadmissionpolicy", policy]);
     }
 
-    // Jobs of the fleet carry the label for what it shows: they are not to be governed here. (A Job that has no label left gets those
-    // of its pods' template back: another label stays in its place.)
+    // The fleet's own jobs lose the queue label, so that they are not governed. Each gets another label: a Job without any gets those
+    // of its pod template from the API server.
     let labelled = others();
     let _labelled = Undo(|| {
         for (namespace, name, queue) in &labelled {
@@ -226,8 +225,7 @@ fn jobs_wait_with_a_reason_and_start_when_the_quota_is_raised() {
     assert!(ended.expect("kill runs").success());
     assert!(govern.0.wait().expect("it ends").success());
     for (namespace, name, _) in &labelled {
-        let job = kubectl(&["-n", namespace, "get", "job", name, "-o", "json"]);
-        let job: Value = serde_json::from_str(&job).expect("JSON");
+        let job = object(namespace, "job", name);
         assert!(
             note(&job, "reason").is_empty(),
             "it was left alone: {job:#}"

@@ -144,8 +144,7 @@ impl TestNamespace {
     }
 
     fn get(&self, kind: &str, name: &str) -> Value {
-        let got = kubectl(&["-n", self.name, "get", kind, name, "-o", "json"]);
-        serde_json::from_str(&got).expect("an object")
+        super::plane::object(self.name, kind, name)
     }
 
     fn create(&self, mut object: Value, name: &str) {

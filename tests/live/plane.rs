@@ -172,6 +172,12 @@ pub fn items(what: &str) -> Vec<Value> {
     }
 }
 
+/// An object, as `kubectl` shows it.
+pub fn object(namespace: &str, kind: &str, name: &str) -> Value {
+    let shown = kubectl(&["-n", namespace, "get", kind, name, "-o", "json"]);
+    serde_json::from_str(&shown).expect("an object")
+}
+
 /// Our program with these arguments, as this context, without its progress on standard error.
 pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
     stokehold_at(&kubeconfig(), context, arguments)
@@ -225,7 +231,7 @@ impl HttpAnswer {
         answer
     }
 
-    /// What a command prints, with every reading: where a busy machine's exporters were late, which is told, it is run again.
+    /// Runs a command, and runs it again while it says that exporters did not answer in time: the machine may be busy.
     pub fn read(command: &mut Command) -> Self {
         let _waited = Wait::begins("every exporter's answer");
         let end = Instant::now() + PATIENCE;

@@ -18,7 +18,7 @@ enum Sort {
     Breaks,
 }
 
-/// Most tests that look or act at a time: their programs share a few cores, and an answer that comes too late is a missing one.
+/// Most tests that look or act at a time. Their programs share a few cores: with more of them, `get` misses its own time limits.
 const MOST: usize = 3;
 
 /// A sort of tests, those before that take minutes.

@@ -87,7 +87,7 @@ fn spread(
             let mut unpriced = false;
             let mut class = None;
             let mut add = |pod: Option<&Arc<Pod>>, part: &DeviceShare<'_>| {
-                // Of a node that is not listed, nobody knows what is free.
+                // Free devices of a node that is not listed are not known.
                 if !counts(pod.map(|pod| &**pod)) || (pod.is_none() && !listed) {
                     return;
                 }

@@ -281,7 +281,7 @@ impl Device {
         rest.filter(|rest| !rest.is_zero())
     }
 
-    /// The part that is allocated to pods. All of it where pods have slices whose parts are not known: nor is what is left of it.
+    /// The part that is allocated to pods. Where the parts of its slices are not known, the whole device once a pod has a slice.
     pub fn allocated(&self) -> DeviceAmount {
         if self.has_unknown_slices() {
             return match self.is_allocated() {

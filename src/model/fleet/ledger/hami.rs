@@ -175,19 +175,17 @@ impl Registered {
                     .max(DeviceAmount::cut(0, cores, self.cores)),
             )
         };
-        let held: DeviceAmount = device.slices.iter().filter_map(part).sum();
+        let parts: Vec<Option<DeviceAmount>> = device.slices.iter().map(part).collect();
+        let held: DeviceAmount = parts.iter().flatten().copied().sum();
         let left = DeviceAmount::ONE.less(held).millionths();
-        let free = device.slices.iter().filter(|slice| slice.holder.is_none());
-        let free = free.count() as u64;
+        let free = parts.iter().filter(|part| part.is_none()).count() as u64;
         let mut at = 0;
         let slices = std::mem::take(&mut device.slices).into_vec().into_iter();
-        let weighed = slices.map(|slice| {
-            let units = part(&slice)
-                .map(DeviceAmount::millionths)
-                .unwrap_or_else(|| {
-                    at += 1;
-                    left * at / free - left * (at - 1) / free
-                });
+        let weighed = slices.zip(parts).map(|(slice, part)| {
+            let units = part.map(DeviceAmount::millionths).unwrap_or_else(|| {
+                at += 1;
+                left * at / free - left * (at - 1) / free
+            });
             (slice, units)
         });
         let (mut slices, units): (Vec<Slice>, Vec<u64>) = weighed
