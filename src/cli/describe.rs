@@ -10,7 +10,7 @@ use model::base::{Exit, Failure, Name};
 use model::object::ObjectNews;
 use settings::Settings;
 use table::output::{self, OutputRow};
-use table::{Facts, Format, Kind, Needs, Query, Readings, UNATTRIBUTED, losses, silent};
+use table::{Facts, Format, Kind, Needs, Query, Readings, is_remainder, losses, silent};
 
 use super::get::KindName;
 use super::setup::{self, Situation};
@@ -138,8 +138,7 @@ fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), 
 /// The object of a row; nothing for a slice, which is shown on the page of its device.
 fn selection(facts: &Facts, kind: Kind, item: &OutputRow) -> Option<Selection> {
     let key = item.key.as_str();
-    // The unattributed row is a sum, not an object.
-    if key.starts_with(UNATTRIBUTED) {
+    if is_remainder(key) {
         return None;
     }
     let bare = || Name::new(key.split(" (").next().unwrap_or(key));

@@ -60,7 +60,7 @@ impl Summary {
         for job in fleet.jobs.iter().filter(|job| facts.has_job(job)) {
             if job.state == JobState::Waiting {
                 summary.waiting_jobs += 1;
-                summary.waiting_devices += u64::from(job.devices_requested);
+                summary.waiting_devices += u64::from(job.devices_waiting());
             }
         }
         for finding in fleet.findings.iter() {

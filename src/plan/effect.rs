@@ -399,8 +399,12 @@ pub(super) fn compare(
             .into_values()
             .map(|leaver| {
                 let [back_p10, back, back_p90] = after.estimate(&leaver.key);
+                let mut works = snapshot.workloads.iter();
+                let work = works.find(|work| work.key == leaver.key);
                 Displaced {
                     job: name(&leaver.key),
+                    team: work.map_or_else(Name::default, |work| work.team.clone()),
+                    priority: work.map(|work| work.priority),
                     devices: leaver.devices,
                     loss: leaver.loss,
                     back_p10,

@@ -412,7 +412,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
         words,
         steps: steps
             .map(|(trace, step)| StepRow {
-                words: step.to_string(),
+                words: step.words(),
                 state: match trace.over {
                     Some(StepResult::Done) => StepState::Done,
                     Some(StepResult::Already) => StepState::Already,
@@ -535,6 +535,8 @@ mod tests {
         plan.effect = PlanEffect::Forecast(Forecast {
             displaced: vec![Displaced {
                 job: job("c"),
+                team: Name::default(),
+                priority: None,
                 devices: 8,
                 loss: Loss::default(),
                 back: None,

@@ -21,6 +21,7 @@ pub mod jobs;
 
 mod kind;
 mod losses;
+pub mod lost_work;
 pub mod metrics;
 mod needs;
 pub mod nodes;
@@ -28,6 +29,7 @@ pub mod notify;
 mod order;
 pub mod output;
 pub mod past;
+pub mod plan_steps;
 pub mod pods;
 mod pool_advice;
 pub mod pools;
@@ -72,6 +74,11 @@ pub use watch::Watch;
 
 /// Name of the row for everything outside an output's other rows.
 pub const UNATTRIBUTED: &str = model::cost::spend_rates::UNATTRIBUTED;
+
+/// True for the name of a row that is a remainder and no object: `unattributed`, or one in parentheses.
+pub fn is_remainder(name: &str) -> bool {
+    name.starts_with(UNATTRIBUTED) || name.starts_with('(')
+}
 
 /// The text, or `None` when it is empty.
 fn non_empty(text: &str) -> Option<&str> {

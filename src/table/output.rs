@@ -15,7 +15,7 @@ use super::query::{NotFound, Query, Unanswered};
 use super::select::Labelled;
 use super::table::{Column, Layout, cell};
 pub use super::unselected::{Unselected, unselected};
-use super::{Facts, Format, Kind, UNATTRIBUTED};
+use super::{Facts, Format, Kind, is_remainder};
 use super::{
     advice, alerts, cost, devices, document, jobs, nodes, pods, pools, queues, scalers, services,
     sources,
@@ -431,7 +431,7 @@ fn build<R: Serialize>(
     })
 }
 
-/// The rows that match the field selectors, in the requested order. The unattributed row stays last.
+/// The rows that match the field selectors, in the requested order. What is a remainder and no object stays last.
 fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<R> {
     if query.select.fields().next().is_none() && query.sort.is_none() {
         return rows;
@@ -443,7 +443,7 @@ fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<
         .filter(|(value, _)| query.select.wants_row(value))
         .collect();
     if let Some(sort) = &query.sort {
-        let rest = |row: &R| (shape.key)(row).starts_with(UNATTRIBUTED);
+        let rest = |row: &R| is_remainder(&(shape.key)(row));
         // Stable: equal rows keep the order of their kind.
         all.small_sort_by(|(a, row), (b, other)| {
             (rest(row).cmp(&rest(other))).then_with(|| sort.compare(a, b))

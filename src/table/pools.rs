@@ -5,14 +5,11 @@ use serde::Serialize;
 use model::base::natural;
 use model::base::{DeviceAmount, Rate, SmallSort};
 use model::cost::{Scope, Spend};
-use model::fleet::job::JobState;
-use model::fleet::pool::{
-    ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, Unusable, VisibleCounts,
-};
+use model::fleet::pool::{ClassCount, NodeCounts, Pool, Unusable, VisibleCounts, WaitingOutside};
 
+use super::Facts;
 use super::table::Column;
 use super::text::{celsius, or_unknown, percent, usd, watts, word};
-use super::{Facts, UNATTRIBUTED};
 
 /// Devices of one class in a pool.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -139,6 +136,32 @@ pub struct PoolRow<'a> {
     pub waste_usd_per_hour: Option<f64>,
 }
 
+impl<'a> PoolRow<'a> {
+    /// Waiting devices of no pool: such a row has no nodes, devices or money.
+    fn outside(name: &'a str, devices: u32) -> Self {
+        Self {
+            name,
+            mode: None,
+            billing: None,
+            owner: None,
+            classes: Vec::new(),
+            nodes: NodesCell::of(None),
+            devices: DevicesCell::default(),
+            unusable: None,
+            util_ratio: None,
+            mem_used_ratio: None,
+            temp_max_celsius: None,
+            power_watts: None,
+            power_limit_watts: None,
+            waiting_devices: Some(devices),
+            burn_usd_per_hour: None,
+            free_usd_per_hour: None,
+            idle_allocated_usd_per_hour: None,
+            waste_usd_per_hour: None,
+        }
+    }
+}
+
 /// Columns as CSV.
 pub(super) const FIELDS: &[&str] = &[
     "name",
@@ -168,16 +191,10 @@ pub(super) const FIELDS: &[&str] = &[
     "idle_allocated_usd_per_hour",
 ];
 
-/// Name of the row for waiting devices that no pool can serve.
-const NO_POOL: &str = "(no eligible pool)";
-
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
     vec![
-        Column::text("NAME", |row: &PoolRow<'_>| match row.name {
-            UNATTRIBUTED => NO_POOL.to_owned(),
-            name => name.to_owned(),
-        }),
+        Column::text("NAME", |row: &PoolRow<'_>| row.name.to_owned()),
         Column::text("CLASS", |row: &PoolRow<'_>| {
             let classes: Vec<&str> = row.classes.iter().map(|class| class.class).collect();
             classes.join(",")
@@ -255,8 +272,7 @@ fn part<T: ToString>(part: Option<T>, whole: Option<u32>) -> String {
     )
 }
 
-/// Every pool by name; in a scope, the pools that its jobs use or wait for. An `unattributed` row counts waiting devices of
-/// no pool.
+/// Every pool by name; in a scope, the pools that its jobs use or wait for. Then rows for waiting devices of no pool, by reason.
 pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let part = facts.part.as_ref();
     let reached = |pool: &&Pool| {
@@ -265,47 +281,26 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let pools = facts.pools().iter().filter(reached);
     let mut rows: Vec<PoolRow<'_>> = pools.map(|pool| row(facts, pool)).collect();
     rows.small_sort_by(|a, b| natural(a.name, b.name));
-    let of_pools = sum(rows.iter().filter_map(|row| row.waiting_devices));
-    let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
-    if unclaimed > 0 {
-        rows.push(PoolRow {
-            name: UNATTRIBUTED,
-            mode: None,
-            billing: None,
-            owner: None,
-            classes: Vec::new(),
-            nodes: NodesCell::of(Some(NodeCounts::default())),
-            devices: DeviceCounts::default()
-                .seen_with(PoolSight::default())
-                .into(),
-            unusable: None,
-            util_ratio: None,
-            mem_used_ratio: None,
-            temp_max_celsius: None,
-            power_watts: None,
-            power_limit_watts: None,
-            waiting_devices: Some(unclaimed),
-            burn_usd_per_hour: Some(0.0),
-            free_usd_per_hour: Some(0.0),
-            idle_allocated_usd_per_hour: Some(0.0),
-            waste_usd_per_hour: Some(0.0),
-        });
+    for (name, devices) in waiting_outside(facts).rows() {
+        // Pods on nodes that are not visible have a row of that name already.
+        match rows.iter_mut().find(|row| row.name == name) {
+            Some(row) => row.waiting_devices = Some(devices),
+            None => rows.push(PoolRow::outside(name, devices)),
+        }
     }
     rows
+}
+
+/// Waiting devices of the scope that count in no pool.
+pub fn waiting_outside(facts: &Facts) -> WaitingOutside {
+    facts.fleet.waiting_outside(|job| facts.has_job(job))
 }
 
 /// Devices that all waiting jobs request: the header's figure.
 pub fn waiting_devices(facts: &Facts) -> u32 {
     let jobs = facts.fleet.jobs.iter().filter(|job| facts.has_job(job));
-    sum(jobs.map(|job| match job.state {
-        JobState::Waiting => job.devices_requested.saturating_sub(job.devices_allocated),
-        _ => 0,
-    }))
-}
-
-/// Saturating sum: a malicious request can exceed the range.
-fn sum(counts: impl Iterator<Item = u32>) -> u32 {
-    counts.fold(0, u32::saturating_add)
+    // Saturating: a malicious request can exceed the range.
+    jobs.fold(0, |sum, job| sum.saturating_add(job.devices_waiting()))
 }
 
 /// Rate of a pool's devices; `None` where none has a price.

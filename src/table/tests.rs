@@ -279,7 +279,7 @@ fn the_header_is_the_sum_of_the_rows() {
     );
     assert_eq!(
         pools.last().map(|row| &row["name"]),
-        Some(&Json::from("unattributed"))
+        Some(&Json::from("(no pool)"))
     );
     same(
         sum(&rows(&facts, Kind::Nodes), "burn_usd_per_hour"),
@@ -426,10 +426,10 @@ fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
 fn tables_are_for_people() {
     let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
     let expected = "\
-NAME                 CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   UNALLOC $/H   IDLE ALLOC $/H
-h100                 H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21         $7.00            $7.00
-mixed                H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10         $5.07               $0
-(no eligible pool)   -       -         -           0/0          0/0       -      -     -      -        -     64      $0            $0               $0
+NAME        CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   UNALLOC $/H   IDLE ALLOC $/H
+h100        H100    dynamic   spot        1/1          0/3     67%    63%     -    66C   15.3kW      0     $21         $7.00            $7.00
+mixed       H100    dynamic   mixed       1/1          0/2     14%    63%     -    66C   15.3kW      0   $7.10         $5.07               $0
+(no pool)   -       -         -             -            -       -      -     -      -        -     64       -             -                -
 ";
     assert_eq!(text, expected);
     let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");

@@ -478,21 +478,21 @@ fn a_report_adds_up_to_the_ledger_in_every_form() {
         shared.len() == 2 && (shared[0] - shared[1]).abs() <= 1,
         "{shared:?}"
     );
-    // Cents of the rows add up to those of the sum.
+    // Dollars of the rows add up to those of the sum.
     let table = report(&[]);
     let last = |line: &str| {
         line.rsplit('$')
             .next()
             .and_then(|usd| usd.replace([' ', '.'], "").parse::<i64>().ok())
     };
-    let cents: Vec<i64> = table
+    let dollars: Vec<i64> = table
         .lines()
         .skip_while(|line| !line.starts_with("team"))
         .filter_map(last)
         .collect();
-    let (total, rows) = cents.split_last().expect("a sum");
+    let (total, rows) = dollars.split_last().expect("a sum");
     assert_eq!(rows.iter().sum::<i64>(), *total, "{table}");
-    assert_eq!(*total, (ledger + 5_000) / 10_000);
+    assert_eq!(*total, (ledger + 500_000) / 1_000_000);
     assert!(
         table.contains("observed ") && table.contains("2.5 device-hours have no price"),
         "{table}"

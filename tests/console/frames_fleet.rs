@@ -23,6 +23,7 @@ use model::fleet::observe::{
 use model::fleet::policy::Policy;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use model::fleet::signal::{Signal, Signals};
+use model::fleet::siting::PodSet;
 use model::fleet::{Fleet, Known};
 use table::Facts;
 use totals::{charge, pool, settle_burn};
@@ -283,6 +284,25 @@ pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
         waiting.waiting_since = Some(ago(seconds));
         waiting.reason = Name::new(reason);
         waiting.reason_code = Some("unschedulable");
+        let (pool, resource) = match class {
+            "H100" => ("h100-train", "nvidia.com/gpu"),
+            "A100" => ("a100-shared", "nvidia.com/gpu"),
+            "L4" => ("l4-serve", "nvidia.com/gpu"),
+            _ => ("tpu-v5p", "google.com/tpu"),
+        };
+        waiting.pod_sets = Arc::new([PodSet {
+            name: Name::new("main"),
+            count: devices / 4,
+            min: devices / 4,
+            request: Resources {
+                devices: Box::new([(Name::new(resource), 4)]),
+                ..Resources::default()
+            },
+            node_selector: [(Name::new("tier"), Name::new(pool))].into_iter().collect(),
+            siting: None,
+            topology: None,
+            blocked: None,
+        }]);
         jobs.insert(key, waiting);
     }
     nodes.sort_by(|a, b| a.name().cmp(b.name()));
@@ -341,6 +361,10 @@ fn node(
         devices.push(device(plan, &name, index, holder, silent, dice));
     }
     let cordoned = plan.name == "mi300x-lab" && number == 0;
+    let resource = match plan.tpu {
+        true => "google.com/tpu",
+        false => "nvidia.com/gpu",
+    };
     Node {
         seen: Arc::new(NodeSeen {
             name: name.clone(),
@@ -350,6 +374,10 @@ fn node(
             labels: [(Name::new("tier"), Name::new(plan.name))]
                 .into_iter()
                 .collect(),
+            capacity: Resources {
+                devices: Box::new([(Name::new(resource), plan.per_node)]),
+                ..Resources::default()
+            },
             ..NodeSeen::default()
         }),
         pool: Name::new(plan.name),
@@ -552,7 +580,7 @@ fn finish(
             "",
         ),
     ];
-    let fleet = Fleet {
+    let mut fleet = Fleet {
         revision: 88_412,
         at: NOW,
         skew_ms: Some(0),
@@ -570,6 +598,11 @@ fn finish(
         ),
         ..Fleet::unknown(policy)
     };
+    let waiting = fleet.pools_of(NOW, |_| true, |_| true);
+    let waiting = waiting.iter().map(|pool| pool.waiting_devices);
+    for (pool, waiting) in Arc::make_mut(&mut fleet.pools).iter_mut().zip(waiting) {
+        pool.waiting_devices = waiting;
+    }
     Facts::new(Name::new("prod-us-east"), Arc::new(fleet), Arc::new(burn))
 }
 

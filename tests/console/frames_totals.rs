@@ -69,12 +69,7 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
         temp_max: hottest,
         power_watts: watts,
         power_limit_watts: limit,
-        waiting_devices: match plan.name {
-            "h100-train" => 512,
-            "a100-shared" => 64,
-            "tpu-v5p" => 256,
-            _ => 0,
-        },
+        waiting_devices: 0,
         stale: false,
         sight: Default::default(),
     }

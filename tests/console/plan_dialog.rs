@@ -71,6 +71,8 @@ fn in_minutes(minutes: u64) -> Option<Moment> {
 fn evicted(name: &str) -> Displaced {
     Displaced {
         job: job(name),
+        team: Name::default(),
+        priority: None,
         devices: 8,
         loss: Loss::default(),
         back: in_minutes(30),
@@ -337,7 +339,7 @@ fn a_long_plan_says_first_what_it_does_in_sum() {
 }
 
 #[test]
-fn a_step_of_a_long_plan_takes_two_lines_of_a_small_screen() {
+fn a_step_of_a_long_plan_takes_one_line_of_a_small_screen_and_what_all_say_is_told_once() {
     let (mut app, _) = opened((80, 24), &long());
     for _ in 0..5 {
         let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
@@ -349,11 +351,53 @@ fn a_step_of_a_long_plan_takes_two_lines_of_a_small_screen() {
         .filter(|(_, line)| line.contains("-worker-"))
         .map(|(at, _)| at)
         .collect();
-    assert!(steps.len() >= 5, "{shown}");
-    assert!(steps.windows(2).all(|two| two[1] - two[0] <= 2), "{shown}");
+    assert!(steps.len() >= 10, "{shown}");
+    assert!(steps.windows(2).all(|two| two[1] - two[0] == 1), "{shown}");
+    // The height of all of it: nothing scrolls.
+    let (app, _) = opened((160, 400), &long());
+    let whole = render_text(&app, 160, 400);
+    let common = "each evict: eviction, PDBs checked; gang of 4 stops; starts again at once";
+    assert_eq!(whole.matches(common).count(), 1, "{whole}");
+    assert_eq!(whole.matches("gang of 4 stops").count(), 1, "{whole}");
+}
+
+#[test]
+fn those_that_lose_work_are_a_table_by_team_with_sums() {
+    let mut plan = long();
+    if let Forecasted::Forecast(forecast) = &mut plan.effect {
+        for (one, team) in forecast
+            .displaced
+            .iter_mut()
+            .zip(["nlp", "vision", "vision"])
+        {
+            one.team = team.into();
+            one.priority = Some(50);
+            one.loss.device_seconds = Some(36_000);
+            one.loss.micro_usd = Some(41_000_000);
+        }
+    }
+    let (app, _) = opened((160, 400), &plan);
+    let whole = render_text(&app, 160, 400);
+    let has = |words: &[&str]| {
+        let mut lines = whole.lines();
+        lines.any(|line| words.iter().all(|word| line.contains(word)))
+    };
     assert!(
-        shown.contains("gang of 4 stops; starts again at once"),
-        "{shown}"
+        has(&[
+            "who loses",
+            "JOB",
+            "TEAM",
+            "LOST",
+            "COST",
+            "PRIORITY",
+            "BACK"
+        ]),
+        "{whole}"
+    );
+    assert!(has(&["2 jobs", "vision", "16", "20.0h", "$82"]), "{whole}");
+    assert!(
+        has(&["3 jobs", "all teams", "24", "30.0h", "$123"]),
+        "{whole}"
     );
 }
 

@@ -44,7 +44,6 @@ pub fn add_up(facts: &Facts) {
             held,
             members.map(|node| held_on(node)).sum::<DeviceAmount>()
         );
-        // Fixtures have waiting devices that no job explains.
         let every = facts.fleet.pools_of(facts.now, |_| true, |_| true);
         if let Some(every) = every.iter().find(|pool| pool.name.as_str() == whole.name) {
             let waits: u32 = rows().filter_map(|row| row.waiting_devices).sum();

@@ -358,6 +358,8 @@ fn an_unknown_return_is_reported_as_unknown() {
     plan.effect = Planned::Forecast(Forecast {
         displaced: vec![Displaced {
             job: JobName(ObjectKey::new("prod", "a")),
+            team: Name::default(),
+            priority: None,
             devices: 8,
             loss: Loss::default(),
             back: None,

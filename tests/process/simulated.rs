@@ -145,7 +145,7 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
     for row in rows(&team("pools", &[])) {
         let counts =
             ["nodes", "devices"].map(|key| row[key].as_object().expect("an object").clone());
-        let pool = row["name"] != "unattributed";
+        let pool = row["name"] != "(not visible)";
         assert!(
             !pool || counts.iter().flatten().all(|(_, count)| count.is_null()),
             "{row:#}"

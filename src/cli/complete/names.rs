@@ -81,7 +81,7 @@ impl CompletionCluster {
         let keys = found.items.into_iter().map(|item| item.key);
         // A key has the kind of a job or the system of a queue after the name.
         let names = keys.map(|key| key.split(" (").next().unwrap_or_default().to_owned());
-        names.filter(|name| name != table::UNATTRIBUTED).collect()
+        names.filter(|name| !table::is_remainder(name)).collect()
     }
 
     /// The names of jobs.

@@ -7,9 +7,11 @@ use serde_json::json;
 use model::base::name::printable;
 use model::base::quantities::counted;
 use model::base::{Exit, Failure, Moment};
-use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal};
+use model::plan::{Budgets, Forecast, Outcome as Checked, Plan, PlanEffect, Refusal, Step};
 use model::usage::{ASSUMPTION, BudgetChange};
 use model::value::Value;
+use table::lost_work;
+use table::plan_steps::CommonPhrases;
 use table::text::{back, start_change, with_hours};
 
 use super::PlanFormat;
@@ -61,21 +63,20 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     const MOST: usize = 12;
     let now = plan.computed_at;
     let mut lines = Vec::new();
-    for one in forecast.displaced.iter().take(MOST) {
-        let lost = match one.loss.device_seconds {
-            Some(seconds) => format!("{:.1} device-hours", seconds as f64 / 3600.0),
-            None => "an unknown amount of work".to_owned(),
-        };
-        let cost = match one.loss.micro_usd {
-            Some(micro) => format!(" (${:.2})", micro as f64 / 1e6),
-            None => String::new(),
-        };
+    let table = lost_work::lines(plan, forecast, now, usize::MAX, MOST);
+    let named = match table.is_empty() {
+        true => forecast.displaced.len(),
+        false => 0,
+    };
+    lines.extend(table);
+    for one in forecast.displaced.iter().take(named) {
+        let lost = lost_work::words(&one.loss);
         let besides = match plan.is_evicted_besides(&one.job) {
             true => "is evicted by its scheduler, ",
             false => "",
         };
         lines.push(format!(
-            "{} {besides}frees {}, loses {lost}{cost}, {}",
+            "{} {besides}frees {}, loses {lost}, {}",
             one.job,
             counted(one.devices.into(), "device"),
             back(now, forecast, one)
@@ -85,7 +86,7 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     let mut moved: Vec<String> = starts
         .filter_map(|one| start_change(now, plan, one))
         .collect();
-    let more = forecast.displaced.len().saturating_sub(MOST) + moved.len().saturating_sub(MOST);
+    let more = moved.len().saturating_sub(MOST);
     moved.truncate(MOST);
     lines.extend(moved);
     if more > 0 {
@@ -118,6 +119,17 @@ pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFo
     text
 }
 
+/// Side effects of a step, in sentences.
+fn notes(step: &Step) -> Vec<String> {
+    let effects = &step.side_effects;
+    let mut notes = effects.notes.clone();
+    let told = notes.iter().any(|note| note.contains(NOT_ASKED));
+    if effects.budgets == Budgets::Ignored && !told {
+        notes.push(NOT_ASKED.to_owned());
+    }
+    notes
+}
+
 pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFormat) -> String {
     if format != PlanFormat::Table {
         let document = serde_json::to_value(plan).expect("a plan is a document");
@@ -131,8 +143,9 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             printable(context)
         ))
     );
+    let common = CommonPhrases::of(plan, notes);
     for (at, step) in plan.steps.iter().enumerate() {
-        let _ = write!(text, "  {} {}", at + 1, printable(&step.to_string()));
+        let _ = write!(text, "  {} {}", at + 1, printable(&step.words()));
         if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
             let _ = write!(text, "  {}", counted(devices.into(), "device"));
         }
@@ -147,13 +160,9 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             Some(None) => text.push_str("  loses an unknown amount of work"),
             None => {}
         }
-        let told = effects.notes.iter().any(|note| note.contains(NOT_ASKED));
-        if effects.budgets == Budgets::Ignored && !told {
-            let _ = write!(text, "  {NOT_ASKED}");
-        }
         text.push('\n');
-        for note in &effects.notes {
-            let note = with_hours(note, plan.computed_at);
+        for note in common.rest(step, notes(step)) {
+            let note = with_hours(&note, plan.computed_at);
             let _ = writeln!(text, "      {}", printable(&note));
         }
     }
@@ -163,6 +172,9 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
             let _ = writeln!(text, "{title:<9} {}", printable(&words));
         }
     };
+    for words in common.sentences() {
+        line("steps", &words);
+    }
     match &plan.effect {
         PlanEffect::Unknown { why } => line("effect", &format!("unknown: {why}")),
         PlanEffect::Forecast(forecast) => {

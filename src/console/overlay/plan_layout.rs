@@ -18,7 +18,7 @@ use model::plan::Plan;
 use super::plan::Dialog;
 use super::plan_draw::head;
 use super::plan_sum::sum;
-use super::plan_words::{about, cells, rows};
+use super::plan_words::{about, cells, common, rows};
 
 const STEPS: &[ColumnHead] = &[
     head("STEP", Align::Left, Width::Cut(10, 24), 0),
@@ -74,7 +74,7 @@ impl<'a> PlanExtent<'a> {
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-        let about = about(dialog, plan, app);
+        let about = about(dialog, plan, app, none.width);
         let below = draw_lines(&mut painter, none, &about, 0);
         let steps = beside(&mut painter, plan, app, width);
         let fields = if dialog.may(app) { 3 } else { 0 };
@@ -234,7 +234,11 @@ impl Lines<'_> {
 fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>) {
     let rows = rows(plan);
     let told = rows.iter().map(|row| row.last()).collect();
-    let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
+    let common = common(plan);
+    let mut rows: Vec<_> = rows
+        .iter()
+        .map(|row| cells(row, &common, &app.facts))
+        .collect();
     let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
     let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();
     for row in &mut rows {

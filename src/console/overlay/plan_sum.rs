@@ -11,7 +11,7 @@ use model::plan::{Forecast, JobName, Outcome, Plan, PlanEffect, StartChange, Ver
 use table::text::{start_moves, with_hours};
 
 use super::plan::Dialog;
-use super::plan_words::{lost_work, unfinished};
+use super::plan_words::{total_lost, unfinished};
 
 /// The number of jobs named in a list.
 const NAMED: usize = 2;
@@ -32,7 +32,7 @@ pub(super) fn sum(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     parts.extend(evicts);
     parts.extend(freed(plan));
     if let PlanEffect::Forecast(forecast) = &plan.effect {
-        parts.extend(lost_work(forecast));
+        parts.extend(total_lost(forecast));
     }
     say("in sum", parts.join(", "), Role::Text);
     match &plan.effect {

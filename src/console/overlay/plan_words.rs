@@ -3,12 +3,15 @@
 use crate::app::App;
 use crate::text::counted;
 use crate::theme::Role;
-use crate::view::describe::Line;
+use crate::view::describe::{LABEL, Line};
 use crate::widget::{Cell, Value};
-use model::base::{Age, Moment, Rate};
+use model::base::{Age, Moment};
 use model::plan::{Forecast, Mutation, Outcome, Plan, PlanEffect, StartChange, Step, Verb};
 use model::usage::BudgetChange;
 use table::Facts;
+use table::lost_work;
+use table::plan_steps::CommonPhrases;
+use table::spend::dollars;
 use table::text::{back, start_change, with_hours};
 
 use super::key_hints::{key_of, with_keys};
@@ -43,7 +46,8 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
 }
 
 /// The cells of a row.
-pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
+pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts) -> Vec<Cell<'a>> {
+    let how = |step: &Step| common.rest(step, phrases(step)).join("; ");
     let (at, step) = (row.at, row.step);
     let effects = &step.side_effects;
     let role = match step.verb {
@@ -52,7 +56,9 @@ pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
         Verb::Reprioritise | Verb::Scale | Verb::Mark => Role::Text,
     };
     let object = &step.object;
-    let name = if object.namespace.is_empty() {
+    let name = if let Some(job) = step.job_of_workload() {
+        job.to_string()
+    } else if object.namespace.is_empty() {
         format!("{} {}", object.kind, object.name)
     } else {
         format!("{}/{}", object.namespace, object.name)
@@ -98,23 +104,26 @@ pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
             Some(cost) => Value::known(cost, |micros| Value::text(dollars(micros))),
         })
         .role(Role::Accent),
-        Cell::text(match row.then {
-            None => with_hours(&how(step), facts.now),
-            Some(then) => {
-                let words = format!("{}; then {}", how(step), how(then));
-                with_hours(&words, facts.now)
+        {
+            let words = match row.then.map(how).filter(|then| !then.is_empty()) {
+                None => how(step),
+                Some(then) => format!("{}; then {then}", how(step)),
+            };
+            match words.is_empty() {
+                true => Cell::new(Value::Empty),
+                false => Cell::text(with_hours(&words, facts.now)).role(Role::Muted),
             }
-        })
-        .role(Role::Muted),
+        },
     ]
 }
 
-fn dollars(micros: i64) -> String {
-    format!("${}", Rate::from_micros(micros))
+/// What is told once for all steps of a verb.
+pub(super) fn common(plan: &Plan) -> CommonPhrases {
+    CommonPhrases::of(plan, phrases)
 }
 
 /// The mutation and its side effects.
-fn how(step: &Step) -> String {
+fn phrases(step: &Step) -> Vec<String> {
     let mut words = vec![match &step.lever {
         Mutation::Suspend { value } => format!("suspend = {value}"),
         Mutation::WorkloadActive { value } => format!("Kueue: active = {value}"),
@@ -148,7 +157,7 @@ fn how(step: &Step) -> String {
         words.push(format!("{who} may revert it"));
     }
     words.extend(effects.notes.iter().cloned());
-    words.join("; ")
+    words
 }
 
 /// What a check has not shown, in words; `None` where it found all well.
@@ -161,8 +170,8 @@ pub(super) const fn unfinished(outcome: Outcome) -> Option<&'static str> {
     }
 }
 
-/// Effects, checks, alternatives and notes.
-pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
+/// Effects, checks, alternatives and notes, in lines of `width` cells.
+pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App, width: u16) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut say = |label: &'static str, words: String, role| {
         let words = with_hours(&words, app.facts.now);
@@ -179,7 +188,21 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
                 say(label, words, Role::Text);
                 label = "";
             }
+            let room = usize::from(width.saturating_sub(LABEL.min(width / 3)));
+            let losses = lost_work::lines(plan, forecast, app.facts.now, room, LOSERS);
+            if !losses.is_empty() {
+                lines.push(Line::Table("who loses", losses));
+            }
         }
+    }
+    let mut say = |label: &'static str, words: String, role| {
+        let words = with_hours(&words, app.facts.now);
+        lines.push(Line::Words(label.into(), words, role));
+    };
+    let mut label = "how";
+    for words in common(plan).sentences() {
+        say(label, words, Role::Muted);
+        label = "";
     }
     let mut label = "because";
     for reason in plan.reasons.iter().take(4) {
@@ -248,6 +271,9 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
 /// The number of jobs with a line of their own.
 const NAMED: usize = 4;
 
+/// The number of jobs of a team with a line of their own among those that lose work.
+const LOSERS: usize = 4;
+
 /// The line for the remaining jobs, singular and plural: `2 other jobs start earlier`; `None` for zero.
 fn others(count: usize, [one, several]: [&str; 2]) -> Option<String> {
     let what = if count == 1 { one } else { several };
@@ -270,8 +296,12 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     lines.extend(others(first.len(), ["starts now", "start now"]));
     lines.extend(others(earlier.len(), ["starts earlier", "start earlier"]));
     lines.extend(others(later.len(), ["starts later", "start later"]));
-    let displaced = &forecast.displaced;
-    lines.extend(displaced.iter().take(NAMED).map(|displaced| {
+    // Several are a table of their own.
+    let displaced = match forecast.displaced.len() {
+        ..lost_work::TABLE_FROM => &*forecast.displaced,
+        _ => &[],
+    };
+    lines.extend(displaced.iter().map(|displaced| {
         let besides = match plan.is_evicted_besides(&displaced.job) {
             true => "is evicted by its scheduler, ",
             false => "",
@@ -281,8 +311,6 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
         let back = back(now, forecast, displaced);
         format!("{job} {besides}frees {devices}, {back}")
     }));
-    let more = displaced.len().saturating_sub(NAMED);
-    lines.extend(others(more, ["is evicted", "are evicted"]));
     let mut rest: Vec<String> = forecast
         .pools
         .iter()
@@ -294,7 +322,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
             )
         })
         .collect();
-    rest.extend(lost_work(forecast));
+    rest.extend(total_lost(forecast));
     if let Some(change) = forecast
         .burn_change_micro_usd_per_hour
         .filter(|change| *change != 0)
@@ -314,7 +342,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
 
 /// Lost work of the evicted jobs: in money, otherwise in device-hours; unknown where a job has neither. `None` where no job
 /// is evicted.
-pub(super) fn lost_work(forecast: &Forecast) -> Option<String> {
+pub(super) fn total_lost(forecast: &Forecast) -> Option<String> {
     if forecast.displaced.is_empty() {
         return None;
     }

@@ -125,7 +125,7 @@ pub(super) fn draw(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
             ),
             false => format!(
                 "{:>14}  {:>9}",
-                or_unknown(before.map(money)),
+                or_unknown(before.map(dollars)),
                 or_unknown(change)
             ),
         };
@@ -281,9 +281,5 @@ fn micros(totals: Option<UsageTotals>) -> Option<i64> {
 }
 
 fn cost(totals: Option<UsageTotals>) -> String {
-    or_unknown(micros(totals).map(money))
-}
-
-fn money(micros: i64) -> String {
-    dollars((micros + 5_000).div_euclid(10_000))
+    or_unknown(micros(totals).map(dollars))
 }

@@ -146,6 +146,9 @@ impl ObjectView {
                     words_pass(&self.filter, |word| label.contains(word))
                 }
                 Line::Picture(label, _) => words_pass(&self.filter, |word| label.contains(word)),
+                Line::Table(label, parts) => words_pass(&self.filter, |word| {
+                    label.contains(word) || parts.iter().any(|part| part.contains(word))
+                }),
                 Line::Head(_) => true,
                 Line::Gap => false,
             });

@@ -9,7 +9,7 @@ use model::cost::{RateRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::judge;
-use model::fleet::pool::Pool;
+use model::fleet::pool::{Pool, WaitingOutside};
 use table::{Facts, pools};
 
 use super::{Destination, RowScope, Selection, ViewId, nodes};
@@ -21,7 +21,7 @@ const WASTE_FROM: f64 = 0.10;
 pub static KIND: Kind = Kind {
     columns: &[
         ViewColumn::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
-            pool(facts, row).map_or(("–", Role::Muted), |pool| sign(facts, pool))
+            pool(facts, row).map_or((" ", Role::Muted), |pool| sign(facts, pool))
         }),
         ViewColumn::words("class", "CLASS", 5, (8, 16), class),
         ViewColumn::words("mode", "MODE", 10, (7, 7), mode),
@@ -61,7 +61,10 @@ pub static KIND: Kind = Kind {
         .wide(),
     ],
     collect,
-    id: |facts, row| pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
+    id: |facts, row| match outside(facts, row) {
+        Some((name, _)) => id_of(name),
+        None => pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
+    },
     label: |_, _, _| None,
     selection: |facts, row| pool(facts, row).map(|pool| Selection::Pool(pool.name.clone())),
     open: |facts, row| {
@@ -73,7 +76,7 @@ pub static KIND: Kind = Kind {
             .is_some_and(|pool| pool.nodes.ready < pool.nodes.total || needs_somebody(facts, pool))
     },
     worst: None,
-    last: |_, _| false,
+    last: |facts, row| pool(facts, row).is_none(),
     searched: None,
     sort: None,
     none: "no node has an accelerator",
@@ -85,7 +88,19 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
         .collect();
     let name = |row: &Row| &facts.fleet.pools[row.0 as usize].name;
     rows.small_sort_by(|a, b| natural(name(a), name(b)));
+    let pools = rows.len();
+    let outside = pools::waiting_outside(facts).counts().into_iter();
+    let outside = outside.enumerate().filter(|(_, devices)| *devices > 0);
+    // Pods on nodes that are not visible have a row of that name already.
+    let outside = outside.filter(|(at, _)| facts.fleet.pool(WaitingOutside::NAMES[*at]).is_none());
+    rows.extend(outside.map(|(at, devices)| ((pools + at) as u32, devices)));
     rows
+}
+
+/// Waiting devices of no pool: the name of the row and how many.
+fn outside(facts: &Facts, row: Row) -> Option<(&'static str, u32)> {
+    let at = (row.0 as usize).checked_sub(facts.fleet.pools.len())?;
+    Some((WaitingOutside::NAMES.get(at)?, row.1))
 }
 
 fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
@@ -150,6 +165,9 @@ pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    if let Some((name, _)) = outside(facts, row) {
+        return Cell::new(Value::text(name)).role(Role::Muted);
+    }
     of(facts, row, |pool| Value::text(pool.name.as_str())).role(Role::Title)
 }
 
@@ -241,10 +259,20 @@ fn power(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
-    let pool = ours(facts, row).filter(|pool| pool.sight.nodes);
-    let cell = Cell::new(Value::known(pool, |pool| {
-        Value::Count(i64::from(pool.waiting_devices))
-    }));
+    let of_pool = |pool: &Pool| match pool.sight.nodes {
+        true => Some(pool.waiting_devices),
+        false => {
+            let mut outside = pools::waiting_outside(facts).rows();
+            let own = outside.find(|(name, _)| *name == pool.name.as_str());
+            own.map(|(_, devices)| devices)
+        }
+    };
+    let devices = match outside(facts, row) {
+        Some((_, devices)) => Some(devices),
+        None => ours(facts, row).and_then(of_pool),
+    };
+    let count = |devices| Value::Count(i64::from(devices));
+    let cell = Cell::new(Value::known(devices, count));
     let role = if matches!(cell.value, Value::Count(0) | Value::Unknown) {
         Role::Muted
     } else {

@@ -249,7 +249,7 @@ impl Fleet {
 
 /// Pool name for nodes whose labels are not visible.
 pub fn hidden_pool() -> Name {
-    Name::new("(not visible)")
+    Name::new(super::pool::NOT_VISIBLE)
 }
 
 /// Pool name for nodes without a pool label.

@@ -241,6 +241,16 @@ impl Job {
         &self.id.key.name
     }
 
+    /// Devices that it waits for; none unless it is waiting.
+    pub fn devices_waiting(&self) -> u32 {
+        match self.state {
+            JobState::Waiting => self
+                .devices_requested
+                .saturating_sub(self.devices_allocated),
+            _ => 0,
+        }
+    }
+
     /// True for a pending or suspended job that never had a device allocated: its cost is zero.
     pub fn never_started(&self) -> bool {
         let waits = matches!(self.state, JobState::Waiting | JobState::Suspended);

@@ -281,6 +281,36 @@ impl Pool {
     }
 }
 
+/// The name of the pool of nodes that are not visible. No pool has such a name: a label's value has no parentheses.
+pub const NOT_VISIBLE: &str = "(not visible)";
+
+/// Waiting devices that count in no pool, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WaitingOutside {
+    /// No node has the labels and the kind of device that the pods ask for.
+    pub no_pool: u32,
+    /// What the pods ask for is not known yet, or where they may run.
+    pub not_known: u32,
+    /// The nodes are not visible, so which pool could serve them is not known.
+    pub not_visible: u32,
+}
+
+impl WaitingOutside {
+    /// Names of their rows among the pools.
+    pub const NAMES: [&str; 3] = ["(no pool)", "(unknown)", NOT_VISIBLE];
+
+    /// The counts in the order of `NAMES`.
+    pub const fn counts(self) -> [u32; 3] {
+        [self.no_pool, self.not_known, self.not_visible]
+    }
+
+    /// The counts above zero, each with the name of its row.
+    pub fn rows(self) -> impl Iterator<Item = (&'static str, u32)> {
+        let all = Self::NAMES.into_iter().zip(self.counts());
+        all.filter(|(_, devices)| *devices > 0)
+    }
+}
+
 /// Visibility of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolSight {

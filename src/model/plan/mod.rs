@@ -264,6 +264,12 @@ impl StartChange {
 pub struct Displaced {
     /// The job.
     pub job: JobName,
+    /// Its team; empty in a plan of an older version.
+    #[serde(default)]
+    pub team: Name,
+    /// Its priority; null where not known.
+    #[serde(default)]
+    pub priority: Option<i32>,
     /// Devices that it releases.
     pub devices: u32,
     /// Its lost work.

@@ -49,6 +49,21 @@ impl Step {
             reason: String::new(),
         }
     }
+
+    /// The job whose Workload it changes: nobody knows the name of an object that Kueue made.
+    pub fn job_of_workload(&self) -> Option<&JobName> {
+        let is_workload = self.object.kind.as_str() == "Workload";
+        let job = self.job.as_ref().filter(|_| is_workload)?;
+        Some(&job.name)
+    }
+
+    /// The step for people: `suspend Job nlp/train`, `suspend Workload of nlp/train`.
+    pub fn words(&self) -> String {
+        match self.job_of_workload() {
+            Some(job) => format!("{} {} of {job}", self.verb.word(), self.object.kind),
+            None => self.to_string(),
+        }
+    }
 }
 
 /// `suspend Job nlp/train`.

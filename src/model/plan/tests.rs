@@ -171,6 +171,8 @@ fn full() -> Plan {
         }],
         displaced: vec![Displaced {
             job,
+            team: Name::default(),
+            priority: None,
             devices: 8,
             loss,
             back: None,

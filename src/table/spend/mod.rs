@@ -50,27 +50,61 @@ pub(crate) fn decimal(micros: i64) -> String {
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Cents as dollars: `$1 204.50`.
-pub fn dollars(cents: i64) -> String {
-    let sign = if cents < 0 { "-" } else { "" };
-    let cents = cents.abs();
-    format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
-}
-
-/// Rounds micro-USD to cents cumulatively, so that the rounded rows add up to the rounded sum.
-#[derive(Default)]
-pub(crate) struct Cents {
+/// Rounds micro-USD cumulatively, so that the rounded rows add up to the rounded sum: to whole dollars, and to cents where the sum
+/// is below ten dollars. What a price list gives is not known to the cent.
+pub(crate) struct Rounded {
+    /// Micro-USD of the last digit shown.
+    unit: i64,
     micros: i64,
-    cents: i64,
+    /// Units given so far.
+    units: i64,
 }
 
-impl Cents {
-    pub(crate) fn next(&mut self, micros: i64) -> i64 {
+impl Rounded {
+    /// Rows that add up to `sum`, micro-USD.
+    pub(crate) const fn to(sum: i64) -> Self {
+        Self {
+            unit: match sum.abs() < 10_000_000 {
+                true => 10_000,
+                false => 1_000_000,
+            },
+            micros: 0,
+            units: 0,
+        }
+    }
+
+    /// The next row, in the unit of the sum.
+    fn count(&mut self, micros: i64) -> i64 {
         self.micros += micros;
-        let cents = (self.micros + 5_000).div_euclid(10_000);
-        let own = cents - self.cents;
-        self.cents = cents;
+        let units = (self.micros + self.unit / 2).div_euclid(self.unit);
+        let own = units - self.units;
+        self.units = units;
         own
+    }
+
+    /// The next row: `$1 204`, `$0.50`.
+    pub(crate) fn next(&mut self, micros: i64) -> String {
+        let count = self.count(micros);
+        let sign = if count < 0 { "-" } else { "" };
+        let count = count.abs();
+        match self.unit {
+            1_000_000 => format!("{sign}${}", grouped(count)),
+            _ => format!("{sign}${}.{:02}", count / 100, count % 100),
+        }
+    }
+}
+
+/// A sum of money: `$1 204`, and `$4.50` below ten dollars.
+pub fn dollars(micros: i64) -> String {
+    Rounded::to(micros).next(micros)
+}
+
+/// A change in percent: `+12%`, `-3%`; `0%` without a sign.
+pub(crate) fn percent_change(now: i64, past: i64) -> String {
+    let percent = ((now - past) as f64 / past as f64 * 100.0).round();
+    match percent == 0.0 {
+        true => "0%".to_owned(),
+        false => format!("{percent:+.0}%"),
     }
 }
 

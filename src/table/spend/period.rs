@@ -8,7 +8,8 @@ use model::base::SmallSort;
 use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals, start_of};
 
 use super::{
-    Cents, CostBasis, coverage_words, device_hours, dollars, safe_line, shares, units, usd,
+    CostBasis, Rounded, coverage_words, device_hours, dollars, percent_change, safe_line, shares,
+    units, usd,
 };
 use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
@@ -177,17 +178,20 @@ impl PeriodCost {
                 ("CO2E KG", true),
             ]);
         }
-        let (mut now, mut before) = (Cents::default(), Cents::default());
+        let rounded = |micros: Option<i64>| Rounded::to(micros.unwrap_or_default());
+        let sums = || {
+            let total = &self.total;
+            let (now, before) = (total.now.cost_micros(), total.before_micros());
+            (rounded(now), rounded(before))
+        };
+        let (mut now, mut before) = sums();
         let mut lines: Vec<Vec<String>> = self
             .rows
             .iter()
             .map(|row| line(row, &mut now, &mut before))
             .collect();
-        lines.push(line(
-            &self.total,
-            &mut Cents::default(),
-            &mut Cents::default(),
-        ));
+        let (mut now, mut before) = sums();
+        lines.push(line(&self.total, &mut now, &mut before));
         if wide {
             let rows = self.rows.iter().chain([&self.total]);
             for (line, row) in lines.iter_mut().zip(rows) {
@@ -230,7 +234,7 @@ impl PeriodCost {
         {
             Some((parts, tenths)) => {
                 lines.push("Where each dollar went:".to_owned());
-                let mut cents = Cents::default();
+                let mut rounded = Rounded::to(parts.iter().sum());
                 let known = CostPart::ALL.iter().zip(parts).zip(tenths);
                 for ((part, micros), tenths) in
                     known.filter(|((part, _), _)| total.part_micros(**part).is_some())
@@ -240,7 +244,7 @@ impl PeriodCost {
                         part.words(),
                         tenths / 10,
                         tenths % 10,
-                        dollars(cents.next(micros)),
+                        rounded.next(micros),
                     ));
                 }
             }
@@ -358,11 +362,11 @@ fn title(by: Dimension) -> &'static str {
     }
 }
 
-fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
+fn line(row: &PeriodRow, now: &mut Rounded, before: &mut Rounded) -> Vec<String> {
     let unknown = || UNKNOWN.to_owned();
     let (cost, past) = (row.now.cost_micros(), row.before_micros());
-    let money = |micros: Option<i64>, cents: &mut Cents| {
-        micros.map_or_else(unknown, |micros| dollars(cents.next(micros)))
+    let money = |micros: Option<i64>, rounded: &mut Rounded| {
+        micros.map_or_else(unknown, |micros| rounded.next(micros))
     };
     let share = |parts: &[CostPart]| {
         let all = cost.filter(|all| *all > 0)?;
@@ -382,9 +386,7 @@ fn line(row: &PeriodRow, now: &mut Cents, before: &mut Cents) -> Vec<String> {
         cell(&row.name),
         money(told, now),
         money(past, before),
-        change.map_or_else(unknown, |(now, past)| {
-            format!("{:+.0}%", (now - past) as f64 / past as f64 * 100.0)
-        }),
+        change.map_or_else(unknown, |(now, past)| percent_change(now, past)),
         spark(&row.trend),
         format!("{:.1}", device_hours(row.now.allocated_ms())),
         rate(row.now.usd_per_allocated_hour()),
@@ -400,11 +402,7 @@ fn units(totals: &UsageTotals, energy: EnergyRates) -> [String; 6] {
     [
         or_unknown(totals.finished.map(|jobs| jobs.to_string())),
         or_unknown(totals.usd_per_finished_job().map(units::money)),
-        or_unknown(
-            totals
-                .spot_saved_micros
-                .map(|micros| dollars(Cents::default().next(micros))),
-        ),
+        or_unknown(totals.spot_saved_micros.map(dollars)),
         or_unknown(totals.energy_mwh.map(units::kwh)),
         or_unknown(energy.usd(totals.energy_mwh).map(units::money)),
         or_unknown(energy.kg_co2e(totals.energy_mwh).map(units::kg)),

@@ -7,7 +7,7 @@ use model::usage::{CostPart, Dimension, UsageSum, UsageTotals, start_of};
 
 use super::period::Seen;
 use super::{
-    Cents, CostBasis, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, units,
+    CostBasis, Rounded, coverage_words, decimal, device_hours, dollars, nobodys, safe_line, units,
     usd,
 };
 use crate::UNATTRIBUTED;
@@ -193,24 +193,24 @@ impl Report {
         }
     }
 
-    /// Cells of each row, then of the total. Rounded cents of the rows add up to those of the total.
+    /// Cells of each row, then of the total. Rounded money of the rows add up to those of the total.
     fn lines(&self) -> Vec<Vec<String>> {
         let unknown = || UNKNOWN.to_owned();
-        let (mut all, mut idle) = (Cents::default(), Cents::default());
+        let cost = self.total.cost_micros();
+        let free: i64 = self.rows.iter().map(|row| row.idle_micros).sum();
+        let (mut all, mut idle) = (Rounded::to(cost.unwrap_or_default()), Rounded::to(free));
         let mut lines = Vec::new();
-        let figures = |totals: &UsageTotals, cost: Option<i64>, free: i64| {
+        let figures = |totals: &UsageTotals, cost: Option<String>, free: String| {
             let lost = [CostPart::LostToFailure, CostPart::LostToPreemption];
             let lost: Option<i64> = lost.iter().map(|part| totals.part_micros(*part)).sum();
-            let part = |micros: Option<i64>| {
-                micros.map_or_else(unknown, |micros| dollars(Cents::default().next(micros)))
-            };
+            let part = |micros: Option<i64>| micros.map_or_else(unknown, dollars);
             vec![
                 format!("{:.2}", device_hours(totals.allocated_ms())),
                 format!("{:.2}", device_hours(totals.busy_ms)),
                 part(totals.part_micros(CostPart::Idle)),
                 part(lost),
-                dollars(free),
-                cost.map_or_else(unknown, dollars),
+                free,
+                cost.unwrap_or_else(unknown),
             ]
         };
         for row in &self.rows {
@@ -221,10 +221,7 @@ impl Report {
         }
         let mut line = vec![String::new(); self.by.len()];
         line[0] = "total".to_owned();
-        let cost = self.total.cost_micros();
-        let cost = cost.map(|micros| Cents::default().next(micros));
-        let free: i64 = self.rows.iter().map(|row| row.idle_micros).sum();
-        line.extend(figures(&self.total, cost, Cents::default().next(free)));
+        line.extend(figures(&self.total, cost.map(dollars), dollars(free)));
         lines.push(line);
         lines
     }

@@ -6,8 +6,8 @@ use model::usage::{CostPart, Dimension, EnergyRates, Span, UsageSum, UsageTotals
 
 use super::period::Seen;
 use super::{
-    Cents, CostBasis, IdleShare, PeriodCost, Report, coverage_words, decimal, dollars, safe_line,
-    shares,
+    CostBasis, IdleShare, PeriodCost, Report, Rounded, coverage_words, decimal, dollars,
+    percent_change, safe_line, shares,
 };
 
 fn totals(useful: i64, unallocated: i64) -> UsageTotals {
@@ -42,9 +42,10 @@ fn seen(ratio: f64) -> Seen {
 proptest! {
     #[test]
     fn rounded_money_adds_up(micros in proptest::collection::vec(0i64..10_000_000_000, 1..40)) {
-        let mut cents = Cents::default();
-        let rows: i64 = micros.iter().map(|micros| cents.next(*micros)).sum();
-        prop_assert_eq!(rows, Cents::default().next(micros.iter().sum()));
+        let sum = micros.iter().sum();
+        let mut rounded = Rounded::to(sum);
+        let rows: i64 = micros.iter().map(|micros| rounded.count(*micros)).sum();
+        prop_assert_eq!(rows, Rounded::to(sum).count(sum));
         if let Some(tenths) = shares(&micros) {
             prop_assert_eq!(tenths.iter().sum::<i64>(), 1_000);
         }
@@ -72,7 +73,10 @@ proptest! {
 fn numbers_are_written_exactly() {
     assert_eq!(decimal(12_345_678), "12.345678");
     assert_eq!(decimal(-1), "-0.000001");
-    assert_eq!(dollars(120_450), "$1 204.50");
+    assert_eq!(dollars(1_204_500_001), "$1 205");
+    assert_eq!(dollars(-4_504_999), "-$4.50");
+    assert_eq!(percent_change(999, 1_000), "0%");
+    assert_eq!(percent_change(900, 1_000), "-10%");
     assert_eq!(shares(&[0, 0]), None);
     assert_eq!(shares(&[1, 1, 1]), Some(vec![334, 333, 333]));
     // An incomplete ratio is never rounded up to 100.
@@ -158,13 +162,13 @@ fn a_period_before_that_was_not_observed_is_unknown() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(row(&table, "a ")[1..4], ["$100.00", "-", "-"]);
+    assert_eq!(row(&table, "a ")[1..4], ["$100", "-", "-"]);
     // The period was observed and the row did not exist then: it cost zero.
     let past = [sum("gone", totals(10_000_000, 0))];
     let table = period(1.0, &past).table(false);
-    assert_eq!(row(&table, "a ")[1..4], ["$100.00", "$0.00", "-"]);
-    assert_eq!(row(&table, "gone")[1..4], ["$0.00", "$10.00", "-100%"]);
-    assert_eq!(row(&table, "total")[1..4], ["$150.00", "$10.00", "+1400%"]);
+    assert_eq!(row(&table, "a ")[1..4], ["$100", "$0", "-"]);
+    assert_eq!(row(&table, "gone")[1..4], ["$0", "$10", "-100%"]);
+    assert_eq!(row(&table, "total")[1..4], ["$150", "$10", "+1400%"]);
     let order: Vec<String> = period(1.0, &past)
         .rows
         .iter()
@@ -200,12 +204,11 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
     };
     assert_eq!(
         words(&all, own),
-        "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25.00 per finished job (4); spot saved $1 204.50; \
-         1.0 spot device-hours: saving not known, a spot or an on-demand price is missing; 100.0 kWh, $15.00 (PUE 1.5)"
+        "$10.00 per allocated device-hour; $12.50 per busy device-hour; $25 per finished job (4); spot saved $1 205; \
+         1.0 spot device-hours: saving not known, a spot or an on-demand price is missing; 100.0 kWh, $15 (PUE 1.5)"
     );
     assert!(
-        words(&all, EnergyRates { pue: None, ..own })
-            .ends_with("100.0 kWh, $10.00 (without a PUE)")
+        words(&all, EnergyRates { pue: None, ..own }).ends_with("100.0 kWh, $10 (without a PUE)")
     );
     assert!(words(&all, none).ends_with("100.0 kWh"));
     // Energy metered for part of the device time is marked as partial.

@@ -73,9 +73,9 @@ pub(super) fn kg(kg: f64) -> String {
     }
 }
 
-/// USD as `$1 204.50`.
+/// USD as `$1 204`, `$4.50`.
 pub(super) fn money(usd: f64) -> String {
-    dollars((usd * 100.0).round() as i64)
+    dollars((usd * 1e6).round() as i64)
 }
 
 /// Energy metered over at least this share of device time counts as complete, 0 to 1.

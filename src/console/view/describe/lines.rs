@@ -12,7 +12,7 @@ use crate::widget::spark::spark;
 use super::{Description, Line};
 
 /// Cells of the labels.
-const LABEL: u16 = 12;
+pub(crate) const LABEL: u16 = 12;
 
 /// Draws lines from `skip` on; long lines wrap. Returns the number of lines without clipping.
 pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: usize) -> usize {
@@ -79,13 +79,18 @@ pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: u
                     painter.print(x + cells + 1, y, beside, words, Role::Text);
                 }
             }
-            Line::Picture(name, picture) => {
-                for (at, (line, y)) in picture.iter().zip(slot(picture.len())).enumerate() {
+            Line::Picture(name, parts) | Line::Table(name, parts) => {
+                for (at, (part, y)) in parts.iter().zip(slot(parts.len())).enumerate() {
                     let Some(y) = y else { continue };
                     if at == 0 {
                         painter.print(area.x, y, label, name, Role::Muted);
                     }
-                    painter.print(area.x + label, y, room, line, Role::Accent);
+                    let role = match line {
+                        Line::Picture(..) => Role::Accent,
+                        _ if at == 0 => Role::Muted,
+                        _ => Role::Text,
+                    };
+                    painter.print(area.x + label, y, room, part, role);
                 }
             }
             Line::Head(words) => {

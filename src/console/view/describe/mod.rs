@@ -28,6 +28,7 @@ use super::{
     Selection, alerts, object_tree, plans, queue_quotas, run_jobs, sources, subject, table_view,
 };
 
+pub(crate) use lines::LABEL;
 pub use lines::{draw_columns, draw_lines, draw_panel};
 
 /// One line.
@@ -40,6 +41,8 @@ pub enum Line {
     Past(&'static str, Vec<Option<f32>>, String),
     /// A label and a picture of cells, line by line.
     Picture(&'static str, Vec<String>),
+    /// A label and a table: its titles, then its rows.
+    Table(&'static str, Vec<String>),
     /// What the lines below are about.
     Head(&'static str),
     /// Air.

@@ -178,6 +178,18 @@ pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String
             }
             // A picture is for the screen; its values are in the words as well.
             Line::Picture(..) => continue,
+            Line::Table(label, parts) => {
+                for (at, part) in parts.iter().enumerate() {
+                    let label = if at == 0 { *label } else { "" };
+                    let _ = writeln!(
+                        out,
+                        "  {:<LABEL$}{}",
+                        clean(label, false),
+                        clean(part, false)
+                    );
+                }
+                continue;
+            }
             Line::Words(label, words, _) => (label, words),
             Line::Bar(label, _, words, _) | Line::Past(label, _, words) => (label, words),
         };

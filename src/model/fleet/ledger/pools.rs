@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Moment, Name};
 use crate::fleet::device::{Device, Pod};
-use crate::fleet::job::{Job, JobState};
+use crate::fleet::job::Job;
 use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
-use crate::fleet::observe::{Labels, Resources, Table};
+use crate::fleet::observe::{Labels, Table};
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{
-    ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight, Unusable,
+    ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight, Unusable, WaitingOutside,
 };
 use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
+use crate::fleet::siting::PodSet;
 use crate::fleet::{Fleet, Known};
 
 use super::jobs::could_serve;
@@ -72,7 +73,10 @@ impl Kept {
         let members = members(nodes);
         // Which pool could serve a job, only its nodes say.
         let waiting = match sight.nodes {
-            true => waiting(&members, jobs.iter().map(|job| &**job), &mut self.serves),
+            true => {
+                let jobs = jobs.iter().map(|job| &**job);
+                Waiting::of(&members, jobs, &mut self.serves).by_pool
+            }
             false => BTreeMap::new(),
         };
         let policy = &*self.policy;
@@ -133,7 +137,7 @@ impl Fleet {
         let members = members(&self.nodes);
         let jobs = self.jobs.iter().map(|job| &**job);
         let jobs = jobs.filter(|job| waits(job));
-        let waiting = waiting(&members, jobs, &mut Serves::default());
+        let waiting = Waiting::of(&members, jobs, &mut Serves::default()).by_pool;
         let nodes_lost = matches!(self.known(Table::Nodes), Known::Lost(_));
         let part = |pool: &Pool| {
             let mut sum = Sum::default();
@@ -157,6 +161,19 @@ impl Fleet {
             }
         };
         self.pools.iter().map(part).collect()
+    }
+
+    /// Devices that the waiting jobs matched by `waits` request and that count in no pool.
+    pub fn waiting_outside(&self, waits: impl Fn(&Job) -> bool) -> WaitingOutside {
+        let jobs = self.jobs.iter().map(|job| &**job);
+        let jobs = jobs.filter(|job| waits(job));
+        if self.is_hidden(Table::Nodes) {
+            return WaitingOutside {
+                not_visible: jobs.fold(0, |sum, job| sum.saturating_add(job.devices_waiting())),
+                ..WaitingOutside::default()
+            };
+        }
+        Waiting::of(&members(&self.nodes), jobs, &mut Serves::default()).outside
     }
 }
 
@@ -376,58 +393,66 @@ impl Sum {
     }
 }
 
-/// A selector and the requested resources: jobs with the same ones belong to the same pool.
+/// A selector and the requested resources: pod sets with the same ones belong to the same pool.
 type RequestShape = (Vec<(Name, Name)>, Vec<Name>);
 
-/// The pool that could serve a job of each shape; `None` where none could.
+/// The pool that could serve a pod set of each shape; `None` where none could.
 type Serves = BTreeMap<RequestShape, Option<Name>>;
 
-/// Devices that pending jobs request, each counted in one pool: the largest that could serve the job.
-fn waiting<'j>(
-    members: &BTreeMap<&Name, Vec<&Node>>,
-    jobs: impl Iterator<Item = &'j Job>,
-    found: &mut Serves,
-) -> BTreeMap<Name, u32> {
-    let mut by_size: Vec<(&Name, &Vec<&Node>)> =
-        members.iter().map(|(name, nodes)| (*name, nodes)).collect();
-    by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
-    let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
-    for job in jobs.filter(|job| job.state == JobState::Waiting) {
-        let missing = job.devices_requested.saturating_sub(job.devices_allocated);
-        let Some((request, selector)) = pool_request(job) else {
-            continue;
-        };
-        let key = (
-            selector
-                .iter()
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
-            request
-                .devices
-                .iter()
-                .map(|(name, _)| name.clone())
-                .collect(),
-        );
-        let pool = found.entry(key).or_insert_with(|| {
-            by_size
-                .iter()
-                .find(|(_, nodes)| {
-                    nodes
-                        .iter()
-                        .any(|node| could_serve(&node.seen, request, selector))
-                })
-                .map(|(name, _)| (*name).clone())
-        });
-        if let Some(pool) = pool {
-            *waiting.entry(pool.clone()).or_default() += missing;
-        }
-    }
-    waiting
+/// Devices that pending jobs request: a pod set's devices count in one pool, the largest that could serve it.
+#[derive(Default)]
+struct Waiting {
+    by_pool: BTreeMap<Name, u32>,
+    outside: WaitingOutside,
 }
 
-fn pool_request(job: &Job) -> Option<(&Resources, &Labels)> {
-    if let Some(pod) = job.pods.iter().find(|pod| pod.seen.node.is_none()) {
-        return Some((&pod.seen.requests, &pod.seen.node_selector));
+impl Waiting {
+    fn of<'j>(
+        members: &BTreeMap<&Name, Vec<&Node>>,
+        jobs: impl Iterator<Item = &'j Job>,
+        found: &mut Serves,
+    ) -> Self {
+        let mut by_size: Vec<(&Name, &Vec<&Node>)> =
+            members.iter().map(|(name, nodes)| (*name, nodes)).collect();
+        by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
+        let mut waiting = Self::default();
+        for job in jobs {
+            let mut missing = job.devices_waiting();
+            for set in job.pod_sets.iter() {
+                let own = set.request.device_count().saturating_mul(set.count);
+                let own = own.min(missing);
+                if own == 0 || !set.has_placement() {
+                    continue;
+                }
+                missing -= own;
+                let pool = found.entry(shape(set)).or_insert_with(|| {
+                    let serves = |nodes: &[&Node]| {
+                        let mut nodes = nodes.iter();
+                        nodes.any(|node| could_serve(&node.seen, &set.request, &set.node_selector))
+                    };
+                    let first = by_size.iter().find(|(_, nodes)| serves(nodes));
+                    first.map(|(name, _)| (*name).clone())
+                });
+                let sum = match pool {
+                    Some(pool) => waiting.by_pool.entry(pool.clone()).or_default(),
+                    None => &mut waiting.outside.no_pool,
+                };
+                *sum = sum.saturating_add(own);
+            }
+            let unknown = &mut waiting.outside.not_known;
+            *unknown = unknown.saturating_add(missing);
+        }
+        waiting
     }
-    job.pod_request.as_ref().map(|wish| (&wish.0, &wish.1))
+}
+
+fn shape(set: &PodSet) -> RequestShape {
+    let selector = set.node_selector.iter();
+    let devices = set.request.devices.iter();
+    (
+        selector
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        devices.map(|(name, _)| name.clone()).collect(),
+    )
 }

@@ -6,7 +6,7 @@ use super::support::*;
 use super::tests_groups::{group, kueue, seen};
 use super::*;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::Condition;
+use crate::fleet::observe::{Condition, Lost, LostKind, Phase};
 use crate::fleet::queue::QueueSystem;
 
 /// A Job made two and a half hours ago, whose controller knows it since then.
@@ -189,4 +189,52 @@ fn a_device_that_was_idle_at_the_first_look_may_be_so_for_longer() {
         (device.idle_since, device.idle_first_seen),
         (Some(NOW), false)
     );
+}
+
+/// A pod of job `train` with 8 GPUs that ends on node `a`.
+fn ending(job: &str) -> Observation {
+    let mut pod = pod_seen("ending", Some("a"), &[("nvidia.com/gpu", 8)]);
+    pod.owner = Some(owner_ref("Job", job));
+    pod.phase = Phase::Failed;
+    Observation::Pod(Box::new(pod))
+}
+
+#[test]
+fn each_waiting_device_counts_in_one_pool_or_in_a_row_that_says_why_in_none() {
+    let queued = |name: &str, class: &str| {
+        let mut job = workload(Table::Jobs, "Job", name, 2, 8, None);
+        job.suspended = true;
+        job.labels = labels(&[("kueue.x-k8s.io/queue-name", "nlp")]);
+        job.node_selector = labels(&[("class", class)]);
+        Observation::Workload(Box::new(job))
+    };
+    let mut ledger = fold([
+        node(
+            "a",
+            &[("nvidia.com/gpu", 8)],
+            &[("class", "h100"), ("nodepool", "h100")],
+        ),
+        queued("evicted", "h100"),
+        // Its pods of before are over: what it asks for is read from the job itself.
+        ending("evicted"),
+        queued("elsewhere", "h200"),
+        pending("bare", 1),
+    ]);
+    let fleet = ledger.publish(NOW);
+    let waiting: u32 = fleet.jobs.iter().map(|job| job.devices_waiting()).sum();
+    assert_eq!(waiting, 16 + 16 + 8);
+    assert_eq!(fleet.pools[0].waiting_devices, 16 + 8);
+    let outside = fleet.waiting_outside(|_| true);
+    assert_eq!(outside.counts(), [16, 0, 0]);
+    // Whose rights do not reach the nodes is told that, not that there are none.
+    let mut hidden = fleet.clone();
+    let denied = Lost {
+        kind: LostKind::Rights,
+        since: NOW,
+        message: String::from("nodes is forbidden"),
+    };
+    Arc::make_mut(&mut hidden.known).insert(Table::Nodes, Known::NotVisible(denied));
+    assert_eq!(hidden.waiting_outside(|_| true).counts(), [0, 0, 40]);
+    let of_one = fleet.waiting_outside(|job| job.name().as_str() == "evicted");
+    assert_eq!(of_one.counts(), [0, 0, 0]);
 }

@@ -1,0 +1,255 @@
+//! Who loses what by a plan: a row a displaced job, with sums by team.
+
+use std::collections::BTreeMap;
+
+use model::base::SmallSort;
+use model::base::quantities::counted;
+use model::base::{Moment, Name};
+use model::plan::{CONTESTED, Displaced, Forecast, Loss, Plan};
+
+use super::spend::dollars;
+use super::table::{Layout, cell};
+use super::text::{NO_ETA, UNKNOWN, eta, or_unknown};
+
+/// From so many displaced jobs on they are a table.
+pub const TABLE_FROM: usize = 3;
+
+/// Titles of the columns, each with whether it is right-aligned. The first columns are the last to go on a narrow screen.
+const TITLES: [(&str, bool); 7] = [
+    ("JOB", false),
+    ("TEAM", false),
+    ("DEVICES", true),
+    ("LOST", true),
+    ("COST", true),
+    ("PRIORITY", true),
+    ("BACK", false),
+];
+
+/// Displaced jobs of one team, added up.
+#[derive(Default)]
+struct Sum {
+    jobs: u64,
+    devices: u64,
+    /// Tenths of device-hours, of what the lines show; unknown where that of one job is.
+    tenths: Option<u64>,
+    micro_usd: Option<i64>,
+}
+
+impl Sum {
+    fn of<'a>(jobs: impl IntoIterator<Item = &'a Displaced>) -> Self {
+        let none = Self {
+            tenths: Some(0),
+            micro_usd: Some(0),
+            ..Self::default()
+        };
+        jobs.into_iter().fold(none, |sum, one| Self {
+            jobs: sum.jobs + 1,
+            devices: sum.devices + u64::from(one.devices),
+            tenths: (sum.tenths.zip(tenths(&one.loss))).map(|(sum, own)| sum.saturating_add(own)),
+            micro_usd: (sum.micro_usd.zip(one.loss.micro_usd))
+                .map(|(sum, own)| sum.saturating_add(own)),
+        })
+    }
+
+    fn line(&self, team: &str) -> Vec<String> {
+        vec![
+            counted(self.jobs, "job"),
+            team.to_owned(),
+            self.devices.to_string(),
+            hours(self.tenths),
+            or_unknown(self.micro_usd.map(dollars)),
+            String::new(),
+            String::new(),
+        ]
+    }
+}
+
+/// Lost work in tenths of device-hours.
+fn tenths(loss: &Loss) -> Option<u64> {
+    let seconds = loss.device_seconds?;
+    Some((u128::from(seconds) * 10 + 1_800).div_euclid(3_600) as u64)
+}
+
+/// Tenths of device-hours as `12.5h`.
+fn hours(tenths: Option<u64>) -> String {
+    or_unknown(tenths.map(|tenths| format!("{}.{}h", tenths / 10, tenths % 10)))
+}
+
+/// Lost work in words: `12.5 device-hours ($34)`; `an unknown amount of work`.
+pub fn words(loss: &Loss) -> String {
+    let lost = match loss.device_seconds {
+        Some(seconds) => format!("{:.1} device-hours", seconds as f64 / 3600.0),
+        None => String::from("an unknown amount of work"),
+    };
+    match loss.micro_usd {
+        Some(micros) => format!("{lost} ({})", dollars(micros)),
+        None => lost,
+    }
+}
+
+/// The displaced jobs as lines of a table of at most `width` cells: by team, the largest loss first, with a sum for each team that
+/// has several and for all. `most` jobs of a team have a line; the sums are over all. Nothing below [`TABLE_FROM`] jobs.
+pub fn lines(
+    plan: &Plan,
+    forecast: &Forecast,
+    now: Moment,
+    width: usize,
+    most: usize,
+) -> Vec<String> {
+    let all = &forecast.displaced;
+    if all.len() < TABLE_FROM {
+        return Vec::new();
+    }
+    let mut teams: BTreeMap<&Name, Vec<&Displaced>> = BTreeMap::new();
+    for one in all {
+        teams.entry(&one.team).or_default().push(one);
+    }
+    let mut teams: Vec<(&Name, Vec<&Displaced>)> = teams.into_iter().collect();
+    let weight = |one: &Displaced| (one.loss.device_seconds, one.devices);
+    for (_, jobs) in &mut teams {
+        jobs.small_sort_by(|a, b| weight(b).cmp(&weight(a)));
+    }
+    let total = |jobs: &[&Displaced]| -> u64 {
+        let lost = jobs.iter().filter_map(|one| one.loss.device_seconds);
+        lost.fold(0, u64::saturating_add)
+    };
+    teams.small_sort_by(|(_, a), (_, b)| total(b).cmp(&total(a)));
+    let mut cells: Vec<Vec<String>> = Vec::new();
+    for (team, jobs) in &teams {
+        let team = cell(team);
+        let shown = match jobs.len() {
+            // One more line is no longer than the words that there is one more.
+            count if count <= most + 1 => count,
+            _ => most,
+        };
+        cells.extend(
+            jobs.iter()
+                .take(shown)
+                .map(|one| row(plan, forecast, now, one)),
+        );
+        if shown < jobs.len() {
+            let mut rest = Sum::of(jobs.iter().skip(shown).copied()).line(&team);
+            rest[0] = format!("{} more", jobs.len() - shown);
+            cells.push(rest);
+        }
+        if jobs.len() > 1 && teams.len() > 1 {
+            cells.push(Sum::of(jobs.iter().copied()).line(&team));
+        }
+    }
+    cells.push(Sum::of(all).line("all teams"));
+    for columns in (4..=TITLES.len()).rev() {
+        let cut: Vec<Vec<String>> = cells.iter().map(|line| line[..columns].to_vec()).collect();
+        let layout = Layout::new(TITLES[..columns].to_vec(), &cut);
+        let lines =
+            || std::iter::once(layout.header()).chain(cut.iter().map(|one| layout.line(one)));
+        if columns == 4 || lines().all(|line| line.trim_end().chars().count() <= width) {
+            return lines().map(|line| line.trim_end().to_owned()).collect();
+        }
+    }
+    Vec::new()
+}
+
+fn row(plan: &Plan, forecast: &Forecast, now: Moment, one: &Displaced) -> Vec<String> {
+    let back = match one.back {
+        Some(_) => eta(now, [one.back_p10, one.back, one.back_p90]),
+        None if forecast.is_contested(&one.job) => CONTESTED.to_owned(),
+        None => NO_ETA.to_owned(),
+    };
+    let besides = match plan.is_evicted_besides(&one.job) {
+        true => ", evicted by its scheduler",
+        false => "",
+    };
+    vec![
+        cell(&one.job.to_string()),
+        match one.team.is_empty() {
+            true => UNKNOWN.to_owned(),
+            false => cell(&one.team),
+        },
+        one.devices.to_string(),
+        hours(tenths(&one.loss)),
+        or_unknown(one.loss.micro_usd.map(dollars)),
+        or_unknown(one.priority),
+        format!("{back}{besides}"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::ObjectKey;
+    use model::plan::{Intent, JobName};
+
+    fn displaced(name: &str, team: &str, devices: u32, hours: Option<u64>) -> Displaced {
+        Displaced {
+            job: JobName(ObjectKey::new(team, name)),
+            team: Name::new(team),
+            priority: Some(50),
+            devices,
+            loss: Loss {
+                device_seconds: hours.map(|hours| hours * 3600),
+                micro_usd: hours.map(|hours| hours as i64 * 12_345_678),
+                since: None,
+            },
+            back: None,
+            back_p10: None,
+            back_p90: None,
+        }
+    }
+
+    fn table(all: Vec<Displaced>, width: usize) -> String {
+        let now = Moment::default();
+        let plan = Plan::new("p", Intent::Rebalance { pool: None }, now);
+        let forecast = Forecast {
+            displaced: all,
+            ..Forecast::default()
+        };
+        lines(&plan, &forecast, now, width, 2).join("\n")
+    }
+
+    #[test]
+    fn losses_stand_by_team_with_sums_the_largest_first() {
+        let all = vec![
+            displaced("small", "nlp", 1, Some(1)),
+            displaced("a", "vision", 8, Some(4)),
+            displaced("b", "vision", 8, Some(20)),
+            displaced("c", "vision", 2, Some(2)),
+            displaced("d", "vision", 2, Some(3)),
+        ];
+        let expected = "\
+JOB         TEAM        DEVICES    LOST   COST   PRIORITY   BACK
+vision/b    vision            8   20.0h   $247         50   no ETA
+vision/a    vision            8    4.0h    $49         50   no ETA
+2 more      vision            4    5.0h    $62
+4 jobs      vision           20   29.0h   $358
+nlp/small   nlp               1    1.0h    $12         50   no ETA
+5 jobs      all teams        21   30.0h   $370";
+        assert_eq!(table(all.clone(), 200), expected);
+        let narrow = table(all.clone(), 50);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 50),
+            "{narrow}"
+        );
+        assert!(
+            narrow.contains("5 jobs      all teams        21   30.0h"),
+            "{narrow}"
+        );
+        let mut two = all;
+        two.truncate(2);
+        assert_eq!(table(two, 200), "");
+    }
+
+    #[test]
+    fn a_sum_with_an_unknown_part_is_unknown() {
+        let all = vec![
+            displaced("a", "vision", 8, None),
+            displaced("b", "vision", 8, Some(20)),
+            displaced("c", "nlp", 2, Some(2)),
+        ];
+        let table = table(all, 200);
+        let sum = table.lines().last().expect("a sum");
+        assert_eq!(
+            sum.split_whitespace().collect::<Vec<_>>()[4..],
+            ["18", "-", "-"]
+        );
+    }
+}
