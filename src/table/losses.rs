@@ -5,7 +5,7 @@ use model::fleet::Known;
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
 
-use super::{Facts, Kind};
+use super::{Facts, Kind, sources};
 
 /// The missing tables of a kind, each with its exit code and a message.
 pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
@@ -99,7 +99,7 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
         silent.len(),
         exporters.len(),
         first.name,
-        first.message
+        sources::message(facts, first)
     ))
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use model::base::{Moment, Name};
 use model::fleet::checks::{self, State};
+use model::fleet::device::Health;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::observe::{Condition, SourceState};
 use model::fleet::signal::Signal;
 use model::fleet::thresholds::Thresholds;
 
+use crate::checks::Watch;
 use crate::parts::{Parts, start};
 
 fn day_ago() -> Moment {
@@ -76,6 +78,60 @@ fn the_repair_fits_the_state_of_the_node() {
         "{cordoned}"
     );
     assert!(!cordoned.to_lowercase().contains("drain"), "{cordoned}");
+}
+
+#[test]
+fn what_a_broken_device_causes_has_the_repair_of_that_device() {
+    // A GPU of the gang on n1 has fallen off the bus; its ranks wait for it, and it lags behind them.
+    let gang = |fault: bool, change: fn(&mut Parts)| -> Vec<Finding> {
+        let mut watch = Watch::new();
+        let mut found = Vec::new();
+        for _ in 0..60 {
+            found = watch.step(|parts, _| {
+                if fault {
+                    parts.set(0, 3, Signal::XidLast, 79.0);
+                    parts.device(0, 3).health = Health::Fault(Name::from("XID 79"));
+                }
+                change(parts);
+            });
+        }
+        found
+    };
+    let repair = |found: &[Finding], code: &str| -> String {
+        let one = found.iter().find(|one| one.code.as_str() == code);
+        one.unwrap_or_else(|| panic!("no {code}: {found:#?}"))
+            .repair
+            .clone()
+    };
+    type Change = fn(&mut Parts);
+    let stalled: Change =
+        |parts| (0..7).for_each(|index| parts.set(0, index, Signal::SmActive, 0.04));
+    let lags: Change = |parts| parts.set(0, 3, Signal::Util, 0.3);
+    for (code, change) in [("gang-stalled", stalled), ("straggler", lags)] {
+        let found = gang(true, change);
+        let own = repair(&found, code);
+        assert_eq!(own, repair(&found, "xid-79"), "{code}");
+        assert!(own.starts_with("Drain the node"), "{own}");
+        assert!(
+            !repair(&gang(false, change), code).starts_with("Drain"),
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn a_node_condition_that_names_an_xid_has_the_repair_of_that_xid() {
+    // Without readings, only the agent on the node tells of it.
+    let mut parts = Parts::well(start());
+    condition(&mut parts, 1, "GpuXidProblem", "XID 79 on GPU 5");
+    let thresholds = Thresholds::default().at_once();
+    let found = checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds);
+    let told = &found[0].repair.to_lowercase();
+    let table = &thresholds.xid.get(79).repair.to_lowercase();
+    assert!(
+        told.starts_with(table.split("; ").next().unwrap_or(table)),
+        "{told}: {table}"
+    );
 }
 
 #[test]

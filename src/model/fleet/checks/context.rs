@@ -144,6 +144,8 @@ struct Entry {
 struct LastFound {
     finding: Finding,
     group: Option<FindingGroup>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<Name>,
 }
 
 /// The last value of a counter or a sticky gauge.
@@ -202,6 +204,8 @@ pub(super) struct MergeableFinding {
     pub(super) finding: Finding,
     /// What it may be merged under.
     pub(super) group: Option<FindingGroup>,
+    /// The device whose fault causes it, where that has a finding of its own.
+    pub(super) cause: Option<Name>,
 }
 
 /// What a check has to say, before id and time are added.
@@ -215,6 +219,7 @@ pub(super) struct FindingDraft {
     message: String,
     repair: String,
     group: Option<FindingGroup>,
+    cause: Option<Name>,
 }
 
 impl FindingDraft {
@@ -230,6 +235,7 @@ impl FindingDraft {
             message,
             repair: repair.into(),
             group: None,
+            cause: None,
         }
     }
 
@@ -260,6 +266,12 @@ impl FindingDraft {
     /// A severity of its own.
     pub(super) fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
+        self
+    }
+
+    /// The device whose fault, if a finding tells of one, causes this: its repair is then the repair of both.
+    pub(super) fn caused_by(mut self, device: Option<&Name>) -> Self {
+        self.cause = device.cloned();
         self
     }
 
@@ -395,6 +407,7 @@ impl LastFound {
             check,
             finding: self.finding,
             group: self.group,
+            cause: self.cause,
         }
     }
 }
@@ -422,6 +435,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             repair: draft.repair,
         },
         group: draft.group,
+        cause: draft.cause,
     }
 }
 

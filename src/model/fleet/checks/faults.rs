@@ -121,7 +121,26 @@ pub(super) fn joined(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Mergeab
     {
         fit(&mut one.finding, fleet);
     }
+    with_repair_of_cause(&mut out);
     out
+}
+
+/// A finding that a device's fault causes has the repair of that fault: one fault, one repair.
+fn with_repair_of_cause(found: &mut [MergeableFinding]) {
+    let faults = found.iter().filter(|one| is_fault(one));
+    let repairs: BTreeMap<Name, String> = faults
+        .map(|one| {
+            (
+                one.finding.subject.key.name.clone(),
+                one.finding.repair.clone(),
+            )
+        })
+        .collect();
+    for one in found.iter_mut().filter(|one| !is_fault(one)) {
+        if let Some(repair) = one.cause.as_ref().and_then(|device| repairs.get(device)) {
+            one.finding.repair.clone_from(repair);
+        }
+    }
 }
 
 /// True for what says that a device is broken. A program's own XID is none.
@@ -157,7 +176,7 @@ fn is_of_network(message: &str) -> bool {
 }
 
 /// The XID that a text names: `XID 48`, `NvidiaXID79Error`, `xid=31`.
-fn xid_in(text: &str) -> Option<u32> {
+pub(super) fn xid_in(text: &str) -> Option<u32> {
     let text = text.to_ascii_lowercase();
     text.match_indices("xid").find_map(|(at, word)| {
         let rest = text[at + word.len()..].trim_start_matches([' ', '=', ':', '-', '_', '(']);

@@ -55,9 +55,9 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>]) {
         Some(_) if told.all(idles) => Verdict::Ok,
         Some(most) => Verdict::of(Some(most), rule),
     };
-    let mut broken = members.iter().filter(|one| one.device.health.is_fault());
+    let broken = members.iter().find(|one| one.device.health.is_fault());
     context.report(&job_name(&job.id), verdict, |most| {
-        let (cause, repair) = match broken.next() {
+        let (cause, repair) = match broken {
             Some(one) => (
                 format!("{} is broken", one.device.id),
                 format!(
@@ -83,6 +83,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>]) {
             repair,
         )
         .detail(&job.id.kind)
+        .caused_by(broken.map(|one| &one.device.id))
         .value(most)
         .threshold(rule.threshold)
     });

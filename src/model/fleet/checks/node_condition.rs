@@ -5,6 +5,7 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::{Condition, Table};
 
 use super::context::{CheckContext, FindingDraft, subject};
+use super::faults::xid_in;
 use super::{Check, Verdict, Walk};
 use crate::base::Name;
 
@@ -61,17 +62,21 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
         } else {
             Verdict::Unknown
         };
+        let thresholds = context.thresholds;
         context.report_since(&key, verdict, condition.since, |_| {
             let why = if condition.message.is_empty() {
                 &condition.reason
             } else {
                 &condition.message
             };
-            FindingDraft::new(
-                subject("Node", node.name()),
-                format!("condition {}: {why}", condition.kind),
-                "check the log of the agent that sets the condition; a reset needs the node drained",
-            )
+            let message = format!("condition {}: {why}", condition.kind);
+            let repair = match xid_in(&message) {
+                Some(xid) => thresholds.xid.get(xid).repair.clone(),
+                None => String::from(
+                    "check the log of the agent that sets the condition; a reset needs the node drained",
+                ),
+            };
+            FindingDraft::new(subject("Node", node.name()), message, repair)
             .detail(&condition.kind)
         });
     }

@@ -26,7 +26,7 @@ fn look(context: &mut CheckContext<'_>, node: &Node) {
                 "{} allocated to terminating pods ({first}) on a node that is not ready",
                 counted(devices as usize, "device")
             ),
-            "bring the node back, or delete the pods by force once it is certain that the machine is off",
+            "check kubelet, network and power of the node; only when the machine is certainly off, delete the pods by force",
         )
         .value(devices)
     });

@@ -75,6 +75,7 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule
                     pod = member.pod.key(),
                 ),
             )
+            .caused_by(Some(&member.device.id))
             .value(share)
             .threshold(rule.threshold)
         });
