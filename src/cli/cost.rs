@@ -166,7 +166,16 @@ pub(super) fn run(
         CostFormat::Csv => period.csv(),
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    Ok(known(now_seen.is_observed()))
+}
+
+/// What was not observed is not known, as a budget is not that nobody can sum up: 1. An empty file must not go into a warehouse as
+/// a month that cost nothing.
+const fn known(is_observed: bool) -> Exit {
+    match is_observed {
+        true => Exit::Done,
+        false => Exit::Failed,
+    }
 }
 
 fn say_unobserved(err: &mut dyn Write, period: Span, bounds: Option<(Moment, Moment)>) {
@@ -225,6 +234,7 @@ fn report(
     if !seen.is_observed() {
         say_unobserved(err, span, bounds);
     }
+    let exit = known(seen.is_observed());
     let only = filter(at);
     let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
     if flags.output == ReportFormat::Focus {
@@ -248,7 +258,7 @@ fn report(
             out,
             &spend::focus(&cluster, span, seen.ratio, &others, &sums),
         )?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     let sums = sums(&by)?;
     let report = Report::new(&flags.month, seen, open, &by, idle, sums, basis);
@@ -264,5 +274,5 @@ fn report(
         }
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }

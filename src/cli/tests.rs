@@ -163,7 +163,7 @@ fn wrong_use_is_refused_with_the_mend() {
             "cannot be used with",
         ),
         ("stokehold sim --at yesterday", "2026-11-21T06:40:00Z"),
-        ("stokehold sim --listen here", "invalid socket address"),
+        ("stokehold sim --listen here", "write HOST:PORT"),
         ("stokehold --size 80", "WxH"),
         ("stokehold --size 0x5", "WxH"),
         ("stokehold --for soon", "90s, 15m"),
@@ -176,7 +176,7 @@ fn wrong_use_is_refused_with_the_mend() {
         ),
         ("stokehold dmeo", "'demo'"),
         ("stokehold govern chekc", "'check'"),
-        ("stokehold govern --listen here", "invalid socket address"),
+        ("stokehold govern --listen here", "write HOST:PORT"),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
@@ -448,4 +448,29 @@ fn a_reader_that_goes_away_is_no_failure() {
     let full = end(io::ErrorKind::StorageFull).expect_err("was not written");
     assert_eq!(full.exit, Exit::Failed);
     assert!(full.message.contains("cannot write the output"));
+}
+
+#[test]
+fn an_address_to_listen_at_is_written_as_everywhere() {
+    use super::flags::listen_address;
+    for (text, address) in [
+        (":9845", Ok("0.0.0.0:9845")),
+        ("9845", Ok("0.0.0.0:9845")),
+        ("127.0.0.1:0", Ok("127.0.0.1:0")),
+        ("[::1]:9845", Ok("[::1]:9845")),
+        ("localhost:", Err("no port")),
+        ("localhost", Err("no port")),
+        (":99999", Err("no port")),
+    ] {
+        let found = listen_address(text).map(|address| address.to_string());
+        match address {
+            Ok(address) => assert_eq!(found.as_deref(), Ok(address), "{text}"),
+            Err(words) => assert!(found.expect_err(text).starts_with(words), "{text}"),
+        }
+    }
+    let local = listen_address("localhost:9845").expect("it has an address");
+    assert!(local.ip().is_loopback() && local.port() == 9845);
+    for command in ["export", "govern", "record", "watch", "sim"] {
+        parsed(&format!("stokehold {command} --listen :9845"));
+    }
 }

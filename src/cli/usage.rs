@@ -159,8 +159,8 @@ fn day_before(from: Moment, to: Moment) -> Span {
     }
 }
 
-const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
-  FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
+const QUERY: &str = "SELECT coalesce(nullif(team, ''), '(unallocated)') AS team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
+  FROM usage_hours WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY 1 ORDER BY usd DESC;";
 
 /// Runs `usage`.
 pub(super) fn run(
@@ -180,7 +180,8 @@ pub(super) fn run(
     }
     text.push_str(
         "usage    view: one row an hour, pool, class, billing, zone, namespace, team, queue, owner, job, model and price;\n\
-         \x20        device time in ms, cost in micro-USD (NULL: no price is known), energy in mWh\n\
+         \x20        hour_start in seconds since 1970 UTC, device time in ms, cost in micro-USD (NULL: no price is known)\n\
+         usage_hours    the same with the hour as text; for SQLite alone (DuckDB reads all its columns as text)\n\
          hours    each hour: open or closed, how much of it was observed\n\
          keys, hour_rows, losses    what the view is made of\n\
          finished    jobs that ended well: hour and key of each, counted from `counted` on\n\

@@ -418,6 +418,21 @@ fn a_period_says_where_each_dollar_went_and_what_was_not_seen() {
 }
 
 #[test]
+fn a_month_that_nobody_observed_ends_as_unknown_in_every_form() {
+    let home = Home::new();
+    let folder = by_hand(&home);
+    for form in ["table", "csv", "json", "markdown", "focus"] {
+        let line = [
+            "cost", "report", "--month", "2020-01", "--record", &folder, "-o", form,
+        ];
+        let report = home.run(&line);
+        assert_eq!(report.status.code(), Some(1), "{form}");
+        let said = text(&report.stderr);
+        assert!(said.contains("its cost is unknown"), "{form}: {said}");
+    }
+}
+
+#[test]
 fn a_report_adds_up_to_the_ledger_in_every_form() {
     let home = Home::new();
     let folder = by_hand(&home);
@@ -635,7 +650,9 @@ fn the_path_of_the_file_is_printed_with_a_working_query() {
         .expect("can be asked");
     let teams: Vec<String> = teams.collect::<Result<_, _>>().expect("can be read");
     assert_eq!(teams.len(), 3, "{teams:?}");
-    assert!(teams.contains(&"nlp".to_owned()));
+    for team in ["nlp", "(unallocated)"] {
+        assert!(teams.contains(&team.to_owned()), "{teams:?}");
+    }
     let none = home.run(&["usage", "sql", "--record", "nowhere"]);
     assert_eq!(none.status.code(), Some(1));
     let newer = rusqlite::Connection::open(format!("{folder}/usage.sqlite")).expect("opens");

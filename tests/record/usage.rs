@@ -1,5 +1,6 @@
 //! The usage ledger's file: what is written is read again, a closed hour stays, another's file is left alone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -262,9 +263,37 @@ fn anothers_file_and_a_later_version_are_refused_and_left_alone() {
         .expect("is refused")
         .to_string();
     assert!(
-        fault.contains("has version 99, this program reads up to 2: use a later stokehold"),
+        fault.contains("has version 99, this program reads up to 3: use a later stokehold"),
         "{fault}"
     );
+}
+
+#[test]
+fn the_view_of_usage_can_be_read_by_other_databases() {
+    let folder = TempDir::new().expect("a folder");
+    drop(UsageFile::open(folder.path()).expect("can be made"));
+    let sql = rusqlite::Connection::open(folder.path().join(FILE)).expect("opens");
+    let text = |view: &str| -> String {
+        let of = "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?1";
+        sql.query_row(of, [view], |row| row.get(0))
+            .expect("is there")
+    };
+    // The view and the one that it is made of: a database that runs their text itself knows these functions, and no others are there.
+    for view in ["usage", "lost"] {
+        let text = text(view).to_lowercase();
+        let calls: BTreeSet<&str> = text
+            .match_indices('(')
+            .map(|(at, _)| {
+                text[..at].rsplit(|letter: char| !letter.is_alphanumeric() && letter != '_')
+            })
+            .filter_map(|mut words| words.next())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let common = BTreeSet::from(["coalesce", "sum"]);
+        assert!(calls.is_subset(&common), "{view}: {calls:?}");
+        assert!(!text.contains('/'), "{view}: a division");
+    }
+    assert!(text("usage_hours").contains("strftime"));
 }
 
 #[test]
