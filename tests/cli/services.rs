@@ -1,6 +1,6 @@
 //! What the manifests of the services ask of a cluster is what the program has.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::manifest::object;
 
@@ -41,4 +41,36 @@ fn the_watchers_manifest_asks_for_what_it_has() {
     let mut lines = settings.lines();
     let file = lines.find_map(|line| line.strip_prefix("url_file = "));
     assert!(file.expect("names one").contains(&format!("\"{place}/")));
+}
+
+#[test]
+fn who_reaches_the_services_and_what_a_lost_node_takes_is_limited() {
+    for manifest in [
+        include_str!("../../config/kubernetes/record.yaml"),
+        include_str!("../../config/kubernetes/watch.yaml"),
+        include_str!("../../config/kubernetes/govern.yaml"),
+    ] {
+        let deployment = object(manifest, "Deployment");
+        let name = &deployment["metadata"]["name"];
+        let pod = &deployment["spec"]["template"];
+        let labels = &pod["metadata"]["labels"];
+        let policy = object(manifest, "NetworkPolicy");
+        assert_eq!(
+            &policy["spec"]["podSelector"]["matchLabels"], labels,
+            "{name}"
+        );
+        let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+        let ingress = &policy["spec"]["ingress"];
+        assert_eq!(ingress, &json!([{ "ports": [{ "port": port }] }]), "{name}");
+        if deployment["spec"]["replicas"].as_u64() < Some(2) {
+            continue;
+        }
+        let budget = object(manifest, "PodDisruptionBudget");
+        assert_eq!(&budget["spec"]["selector"]["matchLabels"], labels, "{name}");
+        assert_eq!(budget["spec"]["maxUnavailable"], 1, "{name}");
+        let apart = &pod["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+            [0]["podAffinityTerm"];
+        assert_eq!(&apart["labelSelector"]["matchLabels"], labels, "{name}");
+        assert_eq!(apart["topologyKey"], "kubernetes.io/hostname", "{name}");
+    }
 }

@@ -185,7 +185,14 @@ fn the_manifests_of_the_services_are_valid() {
             .map(own),
         );
         all.extend(config.iter().map(|kind| own(kind)));
-        all.extend(["persistentvolumeclaim", "deployment.apps"].map(own));
+        all.extend(
+            [
+                "persistentvolumeclaim",
+                "deployment.apps",
+                "networkpolicy.networking.k8s.io",
+            ]
+            .map(own),
+        );
         all
     };
     for (manifest, wanted) in [
