@@ -16,6 +16,7 @@ mod exporter;
 pub mod flags;
 pub mod get;
 mod govern;
+mod listen;
 mod load;
 mod look;
 mod man;

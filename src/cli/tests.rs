@@ -114,6 +114,13 @@ fn commands_take_what_the_contract_says() {
         "stokehold demo --nodes 20 --seed 7 --speed 0 --for 2s --size 170x44",
         "stokehold sim --listen 127.0.0.1:0 --devices 100000 --seed 1 --speed 60 --at 2026-11-21T06:40:00Z --kubeconfig f",
         "stokehold sim --exporters 127.0.0.1:0 --prometheus 127.0.0.1:0 --nodes 3",
+        "stokehold sim --listen :0 --exporters localhost:9400 --prometheus 9090",
+        "stokehold export --listen :9845",
+        "stokehold export --listen localhost:9845",
+        "stokehold record --listen :9843",
+        "stokehold record --metrics 9843",
+        "stokehold watch --listen localhost:9844",
+        "stokehold govern --listen 9846",
         "stokehold get fleet -o json",
         "stokehold get jobs nlp/train -o wide --watch",
         "stokehold get device n1 -ocsv -w",
@@ -163,7 +170,11 @@ fn wrong_use_is_refused_with_the_mend() {
             "cannot be used with",
         ),
         ("stokehold sim --at yesterday", "2026-11-21T06:40:00Z"),
-        ("stokehold sim --listen here", "invalid socket address"),
+        ("stokehold sim --listen here", "no port: write ADDRESS:PORT"),
+        (
+            "stokehold sim --prometheus 9090.0",
+            "no port: write ADDRESS:PORT",
+        ),
         ("stokehold --size 80", "WxH"),
         ("stokehold --size 0x5", "WxH"),
         ("stokehold --for soon", "90s, 15m"),
@@ -176,7 +187,10 @@ fn wrong_use_is_refused_with_the_mend() {
         ),
         ("stokehold dmeo", "'demo'"),
         ("stokehold govern chekc", "'check'"),
-        ("stokehold govern --listen here", "invalid socket address"),
+        (
+            "stokehold govern --listen ::1:9846",
+            "[::1]:9845 or localhost:9845",
+        ),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
