@@ -463,3 +463,132 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(full.exit, Exit::Failed);
     assert!(full.message.contains("cannot write the output"));
 }
+
+fn parts(line: &str) -> Result<Vec<(super::get::KindName, Vec<String>)>, Failure> {
+    let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let Some(super::Command::Get(get)) = &cli.command else {
+        panic!("{line}");
+    };
+    let parts = get.parts()?.into_iter();
+    Ok(parts.map(|part| (part.kind(), part.names)).collect())
+}
+
+#[test]
+fn get_takes_objects_as_it_names_them_and_several_kinds() {
+    use super::get::KindName::{Cost, Jobs, Nodes, Pods};
+    for (line, wanted) in [
+        ("nodes,pods", &[(Nodes, &[][..]), (Pods, &[])][..]),
+        ("no,po,nodes", &[(Nodes, &[]), (Pods, &[])]),
+        ("nodes a b", &[(Nodes, &["a", "b"])]),
+        ("node/a", &[(Nodes, &["a"])]),
+        (
+            "node/a pod/x/y nodes/b",
+            &[(Nodes, &["a", "b"]), (Pods, &["x/y"])],
+        ),
+        ("jobset/nlp/t", &[(Jobs, &["nlp/t (JobSet)"])]),
+        ("team/nlp", &[(Cost, &["team/nlp"])]),
+        // A NAMESPACE/NAME behind a kind is a name.
+        ("jobs nlp/t", &[(Jobs, &["nlp/t"])]),
+        ("node/a node/b -o json", &[(Nodes, &["a", "b"])]),
+        ("node/a node/b -w", &[(Nodes, &["a", "b"])]),
+    ] {
+        let read = parts(&format!("stokehold get {line}")).expect(line);
+        let read: Vec<(_, Vec<&str>)> = read
+            .iter()
+            .map(|(kind, names)| (*kind, names.iter().map(String::as_str).collect()))
+            .collect();
+        let wanted: Vec<(_, Vec<&str>)> = wanted
+            .iter()
+            .map(|(kind, names)| (*kind, names.to_vec()))
+            .collect();
+        assert_eq!(read, wanted, "{line}");
+    }
+    for (line, said) in [
+        ("nodes,pods a", "get KIND/NAME KIND/NAME"),
+        ("node/a b", "`b` is not KIND/NAME"),
+        ("node/", "a name is missing behind KIND/"),
+        ("nodes,pods -o json", "only with -o table, wide or name"),
+        ("node/a pod/x/y -o csv", "only with -o table, wide or name"),
+        ("nodes,pods -w", "get one kind at a time"),
+    ] {
+        let failure = parts(&format!("stokehold get {line}")).expect_err(line);
+        assert_eq!(failure.exit, Exit::Usage, "{line}");
+        assert!(failure.message.contains(said), "{line}: {failure}");
+    }
+    for (line, said) in [
+        ("nodes,pdos", "'pods'"),
+        ("nod/a", "'nodes'"),
+        ("nodes,", "possible values"),
+    ] {
+        let error = refused(&format!("stokehold get {line}"));
+        assert!(error.contains(said), "{line}: {error}");
+    }
+}
+
+#[test]
+fn get_finds_every_object_by_the_name_that_it_prints() {
+    let facts = facts();
+    let names = |query: &Query| {
+        let found = table::output::output_table(&facts, query, Format::Name, false);
+        let items = found.unwrap_or_else(|missing| panic!("{missing}")).items;
+        items.into_iter().map(|item| item.name).collect::<Vec<_>>()
+    };
+    for kind in Kind::ALL {
+        // Money is of objects of other kinds.
+        if matches!(kind, Kind::Fleet | Kind::Cost) {
+            continue;
+        }
+        for name in names(&Query::all(kind)) {
+            // A pod that is its own job is found among the pods.
+            if kind == Kind::Jobs && name.starts_with("pod/") {
+                continue;
+            }
+            let words = ["stokehold", "get", &name].map(std::ffi::OsString::from);
+            let cli = parse(&words).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let Some(super::Command::Get(get)) = &cli.command else {
+                panic!("{name}");
+            };
+            let parts = get.parts().unwrap_or_else(|why| panic!("{name}: {why}"));
+            let [part] = parts.as_slice() else {
+                panic!("{name}");
+            };
+            let own = super::get::query(part, &defaults()).expect("is right");
+            assert!(names(&own).contains(&name), "{name}: {:?}", names(&own));
+        }
+    }
+}
+
+#[test]
+fn several_kinds_are_one_table_after_another() {
+    let cli = parsed("stokehold get nodes,pods").expect("is right");
+    let Some(super::Command::Get(get)) = &cli.command else {
+        panic!("get");
+    };
+    let mut facts = facts();
+    lose(&mut facts, &[]);
+    let parts = get.parts().expect("is right");
+    let printed = |fails: Option<Exit>| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let exit = super::get_objects::each(&parts, &mut out, &mut err, |part, out, err| {
+            if let Some(exit) = fails.filter(|_| part.kind() == super::get::KindName::Nodes) {
+                return Err(Failure::new(exit, "no nodes"));
+            }
+            let query = super::get::query(part, &defaults())?;
+            print(&facts, &query, Format::Table, out, err)
+        });
+        let text = |bytes| String::from_utf8(bytes).expect("is text");
+        (exit, text(out), text(err))
+    };
+    let (exit, out, _) = printed(None);
+    assert_eq!(exit, Ok(Exit::Done));
+    let tables: Vec<&str> = out.split("\n\n").collect();
+    assert_eq!(tables.len(), 2, "{out}");
+    assert!(tables.iter().all(|table| table.contains("NAME")), "{out}");
+    // A kind that fails is told, and the other printed all the same.
+    let (exit, out, err) = printed(Some(Exit::Refused));
+    assert_eq!(exit, Ok(Exit::Refused));
+    assert!(out.lines().count() > 1 && !out.contains("\n\n"), "{out}");
+    assert!(err.contains("no nodes"), "{err}");
+    let (exit, out, _) = printed(Some(Exit::Usage));
+    assert!(exit.is_err() && out.is_empty());
+}
