@@ -13,6 +13,7 @@ use table::output::{self, OutputRow};
 use table::{Facts, Format, Kind, Needs, Query, Readings, is_remainder, losses, silent};
 
 use super::get::KindName;
+use super::get_objects::job_kind;
 use super::setup::{self, Situation};
 use super::{look, out};
 
@@ -105,13 +106,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
             Some(kind) => (kind, name.to_owned()),
         },
         // The kind of a job's own object, as `get jobs -o name` prints it.
-        Err(_)
-            if cluster::kinds::ALL
-                .iter()
-                .any(|known| known.kind.eq_ignore_ascii_case(kind)) =>
-        {
-            (Kind::Jobs, name.to_owned())
-        }
+        Err(_) if job_kind(kind).is_some() => (Kind::Jobs, name.to_owned()),
         Err(_) => {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.singular()).collect();
             return Err(usage(model::base::document::unknown("kind", kind, &known)));

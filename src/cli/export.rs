@@ -14,7 +14,7 @@ use crate::runtime::session;
 use crate::runtime::status_server;
 use crate::runtime::tape::{self, PerJob};
 
-use super::flags::listen_address;
+use super::listen;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
@@ -23,8 +23,8 @@ use super::watch;
 /// Where to serve, and what.
 #[derive(Args, Clone, Debug)]
 pub struct ExportFlags {
-    /// Answer /metrics, /healthz and /readyz there, over plain HTTP (:PORT for all interfaces)
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9845", value_parser = listen_address)]
+    /// Answer /metrics, /healthz and /readyz there, over plain HTTP; :PORT is on all interfaces
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9845", value_parser = listen::address)]
     listen: SocketAddr,
     /// Serve those of the simulated fleet, not of the cluster
     #[arg(long)]

@@ -1,6 +1,5 @@
 //! The flags that every command takes, as kubectl and k9s spell them.
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,27 +9,6 @@ use crate::runtime::host::Host;
 use model::base::time::parse_span;
 use settings::ColorChoice;
 use source::kubeconfig::ContextChoice;
-
-/// An address to listen at: `HOST:PORT`, with a name or an address; `:PORT` or `PORT` for all interfaces, as programs in Go take it.
-///
-/// # Errors
-/// No port, or a name that has no address.
-pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
-    let help = "write HOST:PORT, or :PORT for all interfaces";
-    let port: u16 = port.parse().map_err(|_| format!("no port; {help}"))?;
-    if host.is_empty() {
-        return Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
-    }
-    let mut found = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| format!("{host} has no address ({error}); {help}"))?;
-    let found = found.next();
-    found.ok_or_else(|| format!("{host} has no address; {help}"))
-}
 
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]

@@ -17,6 +17,7 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
+use super::get_objects::{Objects, ObjectsParser};
 use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::{advise, look, out};
@@ -30,9 +31,11 @@ use super::{advise, look, out};
 /// cannot be translated is refused with the reason.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Get {
-    /// What to list
-    pub kind: KindName,
-    /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID)
+    /// What to list: a kind, several as KIND,KIND, or objects as KIND/NAME, as -o name prints them
+    #[arg(id = "kind", value_name = "KIND", value_parser = ObjectsParser)]
+    pub objects: Objects,
+    /// Only the objects of these names (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID); behind KIND/NAME,
+    /// further KIND/NAME
     #[arg(id = "name", value_name = "NAME")]
     pub names: Vec<String>,
     /// How to print it: one of these, or jsonpath=TEMPLATE
@@ -321,7 +324,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
         let message = "--from and --to belong to `get usage`; give --at for a moment of a record";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let kind = get.kind.kind().ok_or_else(|| {
+    let kind = get.kind().kind().ok_or_else(|| {
         Failure::new(
             Exit::Usage,
             "get usage and get budgets read only the ledger of a record",

@@ -22,7 +22,8 @@ use crate::runtime::govern::metrics::ServedGovern;
 use crate::runtime::govern::{self, Governor};
 use crate::runtime::status_server;
 
-use super::flags::{listen_address, span};
+use super::flags::span;
+use super::listen;
 use super::out;
 use super::setup::{self, FactsSource, Situation};
 
@@ -62,8 +63,8 @@ pub struct GovernFlags {
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     lasts: Option<Duration>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846 (:PORT for all interfaces)
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9846, or :9846 for all interfaces
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
 }
 

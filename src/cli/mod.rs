@@ -15,7 +15,9 @@ mod export;
 mod exporter;
 pub mod flags;
 pub mod get;
+mod get_objects;
 mod govern;
+mod listen;
 mod load;
 mod look;
 mod man;
@@ -263,15 +265,17 @@ fn run(
             out,
             err,
         ),
-        Some(Command::Get(get)) if get.kind == get::KindName::Usage => {
-            usage::get(&past(get.past.clone(), 0.0)?, get, out, err)
-        }
-        Some(Command::Get(get)) if get.kind == get::KindName::Budgets => {
-            budgets::get(&past(get.past.clone(), 0.0)?, get, out, err)
+        Some(Command::Get(get)) => {
+            use get::KindName::{Budgets, Usage};
+            let parts = get.parts()?;
+            get_objects::each(&parts, out, err, |get, out, err| match get.kind() {
+                Usage => usage::get(&past(get.past.clone(), 0.0)?, get, out, err),
+                Budgets => budgets::get(&past(get.past.clone(), 0.0)?, get, out, err),
+                _ => get::run(&cluster_or_past(&get.past)?, get, out, err),
+            })
         }
         Some(Command::Cost(cost)) => cost::run(&past(cost.past(), 0.0)?, cost, out, err),
         Some(Command::Usage(usage)) => usage::run(&past(usage.past(), 0.0)?, out, err),
-        Some(Command::Get(get)) => get::run(&cluster_or_past(&get.past)?, get, out, err),
         Some(Command::Record(record)) => {
             let target = match record.fleet() {
                 Some(fleet) => FactsSource::Demo(fleet),

@@ -27,7 +27,8 @@ use source::remote_write::RemoteWrite;
 use table::Facts;
 use table::changes::FleetChanges;
 
-use super::flags::{listen_address, span};
+use super::flags::span;
+use super::listen;
 use super::look;
 use super::out;
 use super::setup::{self, Situation};
@@ -46,8 +47,8 @@ pub struct RecordFlags {
     /// How large the record may grow, in bytes: 500M, 4G; without it, as the settings say (10G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843 (:PORT for all interfaces)
-    #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT", value_parser = listen_address)]
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9843, or :9843 for all interfaces
+    #[arg(long, visible_alias = "metrics", value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
     /// Send the metrics there as well, by Prometheus remote write; without it, as the settings say
     #[arg(long, value_name = "URL", value_parser = receiver)]

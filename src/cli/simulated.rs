@@ -10,7 +10,7 @@ use model::fleet::policy::ServiceRule;
 use model::fleet::served_model::Objectives;
 use settings::Rulebook;
 
-use super::flags::listen_address;
+use super::listen;
 
 /// The rules for the simulated fleet: its model servers promise latencies where the settings have no `[[service]]`, so that goodput is
 /// shown.
@@ -69,14 +69,14 @@ impl Default for FleetFlags {
 /// Where to serve it.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServeFlags {
-    /// Address of the Kubernetes API; port 0 picks one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
+    /// Address of the Kubernetes API: ADDRESS:PORT, or :PORT for all interfaces; port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::address)]
     pub listen: SocketAddr,
     /// Also serve the exporters' pages at this address
-    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    #[arg(long, value_name = "ADDR", value_parser = listen::address)]
     pub exporters: Option<SocketAddr>,
     /// Also serve the Prometheus HTTP API at this address
-    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    #[arg(long, value_name = "ADDR", value_parser = listen::address)]
     pub prometheus: Option<SocketAddr>,
 }
 

@@ -114,6 +114,13 @@ fn commands_take_what_the_contract_says() {
         "stokehold demo --nodes 20 --seed 7 --speed 0 --for 2s --size 170x44",
         "stokehold sim --listen 127.0.0.1:0 --devices 100000 --seed 1 --speed 60 --at 2026-11-21T06:40:00Z --kubeconfig f",
         "stokehold sim --exporters 127.0.0.1:0 --prometheus 127.0.0.1:0 --nodes 3",
+        "stokehold sim --listen :0 --exporters localhost:9400 --prometheus 9090",
+        "stokehold export --listen :9845",
+        "stokehold export --listen localhost:9845",
+        "stokehold record --listen :9843",
+        "stokehold record --metrics 9843",
+        "stokehold watch --listen localhost:9844",
+        "stokehold govern --listen 9846",
         "stokehold get fleet -o json",
         "stokehold get jobs nlp/train -o wide --watch",
         "stokehold get device n1 -ocsv -w",
@@ -163,7 +170,11 @@ fn wrong_use_is_refused_with_the_mend() {
             "cannot be used with",
         ),
         ("stokehold sim --at yesterday", "2026-11-21T06:40:00Z"),
-        ("stokehold sim --listen here", "write HOST:PORT"),
+        ("stokehold sim --listen here", "no port: write ADDRESS:PORT"),
+        (
+            "stokehold sim --prometheus 9090.0",
+            "no port: write ADDRESS:PORT",
+        ),
         ("stokehold --size 80", "WxH"),
         ("stokehold --size 0x5", "WxH"),
         ("stokehold --for soon", "90s, 15m"),
@@ -176,7 +187,10 @@ fn wrong_use_is_refused_with_the_mend() {
         ),
         ("stokehold dmeo", "'demo'"),
         ("stokehold govern chekc", "'check'"),
-        ("stokehold govern --listen here", "write HOST:PORT"),
+        (
+            "stokehold govern --listen ::1:9846",
+            "[::1]:9845 or localhost:9845",
+        ),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
@@ -450,27 +464,131 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert!(full.message.contains("cannot write the output"));
 }
 
+fn parts(line: &str) -> Result<Vec<(super::get::KindName, Vec<String>)>, Failure> {
+    let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let Some(super::Command::Get(get)) = &cli.command else {
+        panic!("{line}");
+    };
+    let parts = get.parts()?.into_iter();
+    Ok(parts.map(|part| (part.kind(), part.names)).collect())
+}
+
 #[test]
-fn an_address_to_listen_at_is_written_as_everywhere() {
-    use super::flags::listen_address;
-    for (text, address) in [
-        (":9845", Ok("0.0.0.0:9845")),
-        ("9845", Ok("0.0.0.0:9845")),
-        ("127.0.0.1:0", Ok("127.0.0.1:0")),
-        ("[::1]:9845", Ok("[::1]:9845")),
-        ("localhost:", Err("no port")),
-        ("localhost", Err("no port")),
-        (":99999", Err("no port")),
+fn get_takes_objects_as_it_names_them_and_several_kinds() {
+    use super::get::KindName::{Cost, Jobs, Nodes, Pods};
+    for (line, wanted) in [
+        ("nodes,pods", &[(Nodes, &[][..]), (Pods, &[])][..]),
+        ("no,po,nodes", &[(Nodes, &[]), (Pods, &[])]),
+        ("nodes a b", &[(Nodes, &["a", "b"])]),
+        ("node/a", &[(Nodes, &["a"])]),
+        (
+            "node/a pod/x/y nodes/b",
+            &[(Nodes, &["a", "b"]), (Pods, &["x/y"])],
+        ),
+        ("jobset/nlp/t", &[(Jobs, &["nlp/t (JobSet)"])]),
+        ("team/nlp", &[(Cost, &["team/nlp"])]),
+        // A NAMESPACE/NAME behind a kind is a name.
+        ("jobs nlp/t", &[(Jobs, &["nlp/t"])]),
+        ("node/a node/b -o json", &[(Nodes, &["a", "b"])]),
+        ("node/a node/b -w", &[(Nodes, &["a", "b"])]),
     ] {
-        let found = listen_address(text).map(|address| address.to_string());
-        match address {
-            Ok(address) => assert_eq!(found.as_deref(), Ok(address), "{text}"),
-            Err(words) => assert!(found.expect_err(text).starts_with(words), "{text}"),
+        let read = parts(&format!("stokehold get {line}")).expect(line);
+        let read: Vec<(_, Vec<&str>)> = read
+            .iter()
+            .map(|(kind, names)| (*kind, names.iter().map(String::as_str).collect()))
+            .collect();
+        let wanted: Vec<(_, Vec<&str>)> = wanted
+            .iter()
+            .map(|(kind, names)| (*kind, names.to_vec()))
+            .collect();
+        assert_eq!(read, wanted, "{line}");
+    }
+    for (line, said) in [
+        ("nodes,pods a", "get KIND/NAME KIND/NAME"),
+        ("node/a b", "`b` is not KIND/NAME"),
+        ("node/", "a name is missing behind KIND/"),
+        ("nodes,pods -o json", "only with -o table, wide or name"),
+        ("node/a pod/x/y -o csv", "only with -o table, wide or name"),
+        ("nodes,pods -w", "get one kind at a time"),
+    ] {
+        let failure = parts(&format!("stokehold get {line}")).expect_err(line);
+        assert_eq!(failure.exit, Exit::Usage, "{line}");
+        assert!(failure.message.contains(said), "{line}: {failure}");
+    }
+    for (line, said) in [
+        ("nodes,pdos", "'pods'"),
+        ("nod/a", "'nodes'"),
+        ("nodes,", "possible values"),
+    ] {
+        let error = refused(&format!("stokehold get {line}"));
+        assert!(error.contains(said), "{line}: {error}");
+    }
+}
+
+#[test]
+fn get_finds_every_object_by_the_name_that_it_prints() {
+    let facts = facts();
+    let names = |query: &Query| {
+        let found = table::output::output_table(&facts, query, Format::Name, false);
+        let items = found.unwrap_or_else(|missing| panic!("{missing}")).items;
+        items.into_iter().map(|item| item.name).collect::<Vec<_>>()
+    };
+    for kind in Kind::ALL {
+        // Money is of objects of other kinds.
+        if matches!(kind, Kind::Fleet | Kind::Cost) {
+            continue;
+        }
+        for name in names(&Query::all(kind)) {
+            // A pod that is its own job is found among the pods.
+            if kind == Kind::Jobs && name.starts_with("pod/") {
+                continue;
+            }
+            let words = ["stokehold", "get", &name].map(std::ffi::OsString::from);
+            let cli = parse(&words).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let Some(super::Command::Get(get)) = &cli.command else {
+                panic!("{name}");
+            };
+            let parts = get.parts().unwrap_or_else(|why| panic!("{name}: {why}"));
+            let [part] = parts.as_slice() else {
+                panic!("{name}");
+            };
+            let own = super::get::query(part, &defaults()).expect("is right");
+            assert!(names(&own).contains(&name), "{name}: {:?}", names(&own));
         }
     }
-    let local = listen_address("localhost:9845").expect("it has an address");
-    assert!(local.ip().is_loopback() && local.port() == 9845);
-    for command in ["export", "govern", "record", "watch", "sim"] {
-        parsed(&format!("stokehold {command} --listen :9845"));
-    }
+}
+
+#[test]
+fn several_kinds_are_one_table_after_another() {
+    let cli = parsed("stokehold get nodes,pods").expect("is right");
+    let Some(super::Command::Get(get)) = &cli.command else {
+        panic!("get");
+    };
+    let mut facts = facts();
+    lose(&mut facts, &[]);
+    let parts = get.parts().expect("is right");
+    let printed = |fails: Option<Exit>| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let exit = super::get_objects::each(&parts, &mut out, &mut err, |part, out, err| {
+            if let Some(exit) = fails.filter(|_| part.kind() == super::get::KindName::Nodes) {
+                return Err(Failure::new(exit, "no nodes"));
+            }
+            let query = super::get::query(part, &defaults())?;
+            print(&facts, &query, Format::Table, out, err)
+        });
+        let text = |bytes| String::from_utf8(bytes).expect("is text");
+        (exit, text(out), text(err))
+    };
+    let (exit, out, _) = printed(None);
+    assert_eq!(exit, Ok(Exit::Done));
+    let tables: Vec<&str> = out.split("\n\n").collect();
+    assert_eq!(tables.len(), 2, "{out}");
+    assert!(tables.iter().all(|table| table.contains("NAME")), "{out}");
+    // A kind that fails is told, and the other printed all the same.
+    let (exit, out, err) = printed(Some(Exit::Refused));
+    assert_eq!(exit, Ok(Exit::Refused));
+    assert!(out.lines().count() > 1 && !out.contains("\n\n"), "{out}");
+    assert!(err.contains("no nodes"), "{err}");
+    let (exit, out, _) = printed(Some(Exit::Usage));
+    assert!(exit.is_err() && out.is_empty());
 }

@@ -25,7 +25,7 @@ use crate::runtime::watch_metrics::ServedWatch;
 use crate::runtime::watch_state::{self, WatchState};
 use crate::runtime::{silence, status_server};
 
-use super::flags::listen_address;
+use super::listen;
 use super::look;
 use super::out;
 use super::setup::{self, FactsSource, Situation};
@@ -37,8 +37,8 @@ pub struct WatchFlags {
     /// The directory of the file that keeps what was sent to receivers; without it, one for the context in the state directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9844 (:PORT for all interfaces)
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
+    /// Answer /healthz, /readyz and /metrics there, over plain HTTP: 127.0.0.1:9844, or :9844 for all interfaces
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen::address)]
     listen: Option<SocketAddr>,
     /// Of several watchers, only the holder of this Lease sends: stokehold/watch. Needs --write, and writes nothing else
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["dry_run", "demo"])]

@@ -23,12 +23,13 @@ const ZONES: [&str; 3] = [
 /// # Errors
 /// A time zone is not known on this machine.
 pub fn of_settings(host: &Host, settings: &Settings) -> Result<Vec<UsageBudget>, Failure> {
-    let all = settings.budget.iter();
-    all.map(|budget| {
+    let all = settings.budget.iter().enumerate();
+    all.map(|(at, budget)| {
         let name = budget.time_zone.as_deref().unwrap_or("UTC");
         let zone = zone(host, name).map_err(|why| {
             let message = format!("budget `{}`: time_zone: {why}", budget.name);
-            Failure::new(Exit::Usage, settings.fault("budget", message).to_string())
+            let fault = settings.fault_of_item("budget", at, message);
+            Failure::new(Exit::Usage, fault.to_string())
         })?;
         Ok(with_zone(budget, name, zone))
     })

@@ -1,10 +1,10 @@
 //! `[[budget]]`: a limit on the cost or device-hours of a scope in a calendar period.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny};
+use serde::de::{Deserializer, IgnoredAny};
 
 use model::base::Name;
-use model::base::document::unknown;
+use model::base::document::{self, unknown};
 use model::usage::{BudgetPeriod, BudgetScope, BudgetUnit, Dimension};
 
 use super::number::Positive;
@@ -57,7 +57,7 @@ struct Raw {
 
 impl<'de> Deserialize<'de> for BudgetSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Raw::deserialize(from)?.checked().map_err(D::Error::custom)
+        document::whole(from, Raw::checked)
     }
 }
 

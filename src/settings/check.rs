@@ -32,6 +32,16 @@ impl Settings {
         }
     }
 
+    /// A fault of one entry of an array of tables, at the line of that entry; `at` counts from 0.
+    pub fn fault_of_item(&self, key: &str, at: usize, message: impl Into<String>) -> DocumentFault {
+        let fault = self.fault(key, message);
+        let origin = self.origins.of(key);
+        match origin.and_then(|origin| origin.items.get(at)) {
+            Some(line) => fault.at_line(Some(*line)),
+            None => fault,
+        }
+    }
+
     /// Makes paths absolute: `~/` is the home directory, a relative path is relative to the file that contains it.
     pub(super) fn resolve(&mut self, home: Option<&Path>) {
         let base = |key: &str| {
@@ -166,57 +176,53 @@ impl Settings {
             let message = format!("`{}` is not a namespace", self.shell.namespace);
             blame("shell.namespace", message);
         }
-        let mut seen = BTreeSet::new();
-        for pool in &self.pool {
-            if !seen.insert(&pool.name) {
-                blame("pool", format!("two pools are named `{}`", pool.name));
-            }
+        faults.extend(self.wrong_elements());
+        faults.extend(self.wrong_routes());
+        faults
+    }
+
+    /// Entries of arrays of tables that are wrong alone or beside an earlier one, each with its line.
+    fn wrong_elements(&self) -> Vec<DocumentFault> {
+        let mut faults = Vec::new();
+        let mut blame = |key, at, message| faults.push(self.fault_of_item(key, at, message));
+        for (at, name) in repeated(self.pool.iter().map(|pool| &pool.name)) {
+            blame("pool", at, format!("two pools are named `{name}`"));
+        }
+        for (at, pool) in self.pool.iter().enumerate() {
             if let (Some(min), Some(max)) = (pool.min, pool.max)
                 && min > max
             {
-                blame(
-                    "pool",
-                    format!("pool `{}`: min {min} is above max {max}", pool.name),
-                );
+                let message = format!("pool `{}`: min {min} is above max {max}", pool.name);
+                blame("pool", at, message);
             }
         }
-        let mut seen = BTreeSet::new();
-        for target in &self.scrape.target {
-            if !seen.insert(&target.name) {
-                blame(
-                    "scrape.target",
-                    format!("two targets are named `{}`", target.name),
-                );
-            }
+        let targets = &self.scrape.target;
+        for (at, name) in repeated(targets.iter().map(|target| &target.name)) {
+            blame(
+                "scrape.target",
+                at,
+                format!("two targets are named `{name}`"),
+            );
+        }
+        for (at, target) in targets.iter().enumerate() {
             if !target.url.starts_with("http://") && !target.url.starts_with("https://") {
                 let message = "url must start with http:// or https://";
-                blame(
-                    "scrape.target",
-                    format!("target `{}`: {message}", target.name),
-                );
+                let message = format!("target `{}`: {message}", target.name);
+                blame("scrape.target", at, message);
             }
         }
-        let mut seen = BTreeSet::new();
-        for budget in &self.budget {
-            if !seen.insert(&budget.name) {
-                let message = format!("two budgets are named `{}`", budget.name);
-                blame("budget", message);
-            }
+        for (at, name) in repeated(self.budget.iter().map(|budget| &budget.name)) {
+            blame("budget", at, format!("two budgets are named `{name}`"));
         }
-        let mut seen = BTreeSet::new();
-        for receiver in &self.notify {
-            if !seen.insert(&receiver.name) {
-                let message = format!("two receivers are named `{}`", receiver.name);
-                blame("notify", message);
-            }
+        for (at, name) in repeated(self.notify.iter().map(|receiver| &receiver.name)) {
+            blame("notify", at, format!("two receivers are named `{name}`"));
         }
-        for rule in &self.prices.overrides {
+        for (at, rule) in self.prices.overrides.iter().enumerate() {
             if rule.instance.is_none() && rule.class.is_none() {
                 let message = "an override needs an instance, a class, or both";
-                blame("prices.override", message.to_owned());
+                blame("prices.override", at, message.to_owned());
             }
         }
-        faults.extend(self.wrong_routes());
         faults
     }
 
@@ -247,6 +253,15 @@ impl Settings {
         }
         Ok(prices)
     }
+}
+
+/// The names that an earlier entry has already, each with its position from 0.
+fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> impl Iterator<Item = (usize, &'a str)> {
+    let mut seen = BTreeSet::new();
+    names
+        .enumerate()
+        .filter(move |(_, name)| !seen.insert(*name))
+        .map(|(at, name)| (at, name.as_str()))
 }
 
 /// Why an address is no remote-write receiver; `None` when it is valid.

@@ -222,15 +222,8 @@ impl Settings {
     /// Invalid routes, each with its line.
     pub(super) fn wrong_routes(&self) -> Vec<DocumentFault> {
         let mut faults = Vec::new();
-        let line = |at: usize| self.origins.of("route")?.items.get(at).copied();
         for (at, route) in self.route.iter().enumerate() {
-            let mut blame = |message: String| {
-                let fault = self.fault("route", message);
-                faults.push(match line(at) {
-                    Some(line) => fault.at_line(Some(line)),
-                    None => fault,
-                });
-            };
+            let mut blame = |message: String| faults.push(self.fault_of_item("route", at, message));
             for (place, flavor) in route.flavors.iter().enumerate() {
                 let before = &route.flavors[..place];
                 if before.iter().any(|known| known.flavor == flavor.flavor) {

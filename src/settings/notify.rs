@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::Deserializer;
 
-use model::base::document::unknown;
+use model::base::document::{self, unknown};
 use model::fleet::finding::{KINDS, Severity};
 use model::notify::{NotifyFilter, ReceiverKind};
 
@@ -66,7 +66,7 @@ struct RawMatch {
 
 impl<'de> Deserialize<'de> for NotifySettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Raw::deserialize(from)?.checked().map_err(D::Error::custom)
+        document::whole(from, Raw::checked)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use model::base::document;
 use model::fleet::policy::ServiceRule;
 use model::fleet::served_model::Objectives;
 
@@ -47,16 +48,18 @@ struct Raw {
 
 impl<'de> Deserialize<'de> for ServiceSettings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let raw = Raw::deserialize(from)?;
-        if raw.ttft.is_none() && raw.tpot.is_none() {
-            return Err(D::Error::custom(
-                "a service promises nothing: give ttft, tpot or both, such as ttft = \"800ms\"",
-            ));
-        }
-        Ok(Self {
-            wanted: raw.wanted,
-            ttft: raw.ttft,
-            tpot: raw.tpot,
+        document::whole(from, |raw: Raw| {
+            if raw.ttft.is_none() && raw.tpot.is_none() {
+                return Err(
+                    "a service promises nothing: give ttft, tpot or both, such as ttft = \"800ms\""
+                        .to_owned(),
+                );
+            }
+            Ok(Self {
+                wanted: raw.wanted,
+                ttft: raw.ttft,
+                tpot: raw.tpot,
+            })
         })
     }
 }

@@ -182,7 +182,7 @@ fn a_mistake_names_file_line_key_and_mend() {
         ),
         (
             "[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"\n[[budget]]\nname = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"\n",
-            "stokehold.toml:1: budget: two budgets are named `a`",
+            "stokehold.toml:6: budget: two budgets are named `a`",
         ),
         (
             "[[pool]]\nname = \"a\"\nmatch = { x = \"\" }\nbilling = \"on_demand\"\n",
@@ -563,4 +563,111 @@ fn a_number_without_a_default_is_read_from_the_environment_too() {
         faults[0].to_string().contains("`much` is not a number"),
         "{faults:?}"
     );
+}
+
+/// The header of each array of tables, an entry that is right, and entries that are wrong: by themselves, or after the first.
+const ARRAYS: &[(&str, &str, &[&str])] = &[
+    (
+        "notify",
+        "name = \"a\"\nkind = \"webhook\"\nurl = \"http://a\"",
+        &[
+            "name = \"a\"\nkind = \"webhook\"\nurl = \"http://a\"",
+            "name = \"b\"\nkind = \"webhook\"\nurl = \"http://a\"\ntimeout = \"99s\"",
+            "name = \"b\"\nkind = \"webhook\"",
+            "kind = \"webhook\"\nurl = \"http://a\"",
+        ],
+    ),
+    (
+        "scrape.target",
+        "name = \"a\"\nurl = \"http://a\"",
+        &[
+            "name = \"a\"\nurl = \"http://b\"",
+            "name = \"b\"\nurl = \"b:9400\"",
+            "url = \"http://b\"",
+        ],
+    ),
+    (
+        "budget",
+        "name = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"",
+        &[
+            "name = \"a\"\nfleet = true\nusd = 1\nperiod = \"month\"",
+            "name = \"b\"\nfleet = true\nusd = 1\nperiod = \"day\"",
+            "name = \"b\"\nusd = 1\nperiod = \"month\"",
+            "name = \"b\"\nfleet = true\nusd = 1",
+        ],
+    ),
+    (
+        "service",
+        "ttft = \"1s\"",
+        &["match = { name = \"a\" }", ""],
+    ),
+    (
+        "pool",
+        "name = \"a\"\nmatch = { x = \"1\" }",
+        &[
+            "name = \"a\"\nmatch = { x = \"2\" }",
+            "name = \"b\"\nmatch = { x = \"2\" }\nmin = 3\nmax = 2",
+            "name = \"b\"",
+        ],
+    ),
+    (
+        "team",
+        "name = \"a\"\nmatch = { queue = \"q\" }",
+        &["name = \"b\""],
+    ),
+    (
+        "prices.override",
+        "class = \"H100\"\nusd_per_device_hour = 2",
+        &["usd_per_device_hour = 2", "class = \"H100\""],
+    ),
+    (
+        "tco.owned",
+        "class = \"H100\"\ndevices = 8\nmachine = { capex_usd = 1, kw = 1 }",
+        &["class = \"H100\"\ndevices = 8"],
+    ),
+    (
+        "route",
+        "match = { queue = \"a\" }\nflavors = [{ flavor = \"a\" }]",
+        &[
+            "match = { queue = \"a\" }\nflavors = [{ flavor = \"b\" }]",
+            "flavors = [{ flavor = \"b\" }, { flavor = \"b\" }]",
+            "match = { queue = \"b\" }",
+        ],
+    ),
+];
+
+#[test]
+fn a_fault_of_an_entry_of_an_array_has_the_line_of_that_entry() {
+    for (key, right, wrong) in ARRAYS {
+        for wrong in *wrong {
+            let before = format!("[[{key}]]\n{right}\n\n");
+            let line = before.lines().count() + 1;
+            let said = refused(&user(&format!("{before}[[{key}]]\n{wrong}\n")));
+            let start = format!("stokehold.toml:{line}: {key}: ");
+            assert!(said.starts_with(&start), "{start}\n{wrong}\n{said}");
+        }
+        // In the section of a context and as an inline array, the entry has its line, too.
+        let inline = |text: &str| format!("  {{ {} }},\n", text.replace('\n', ", "));
+        let text = format!("{key} = [\n{}{}]\n", inline(right), inline(wrong[0]));
+        let said = refused(&user(&text));
+        assert!(said.starts_with("stokehold.toml:3: "), "{text}\n{said}");
+        let section = format!("context.prod.{key}");
+        let text = format!("[[{section}]]\n{right}\n[[{section}]]\n{}\n", wrong[0]);
+        let mut inputs = user(&text);
+        inputs.context = Some("prod".into());
+        let line = right.lines().count() + 2;
+        let said = refused(&inputs);
+        let start = format!("stokehold.toml:{line}: ");
+        assert!(said.starts_with(&start), "{start}\n{text}\n{said}");
+    }
+}
+
+#[test]
+fn every_array_of_tables_is_tried_with_a_wrong_entry() {
+    let shown = DEFAULTS
+        .lines()
+        .filter_map(|line| line.strip_prefix("#[[")?.strip_suffix("]]"));
+    for key in shown {
+        assert!(ARRAYS.iter().any(|(tried, ..)| *tried == key), "{key}");
+    }
 }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use model::base::document;
+
 use super::budget::BudgetSettings;
 use super::engine::{EngineSettings, RouteSettings};
 use super::notify::NotifySettings;
@@ -417,15 +419,14 @@ impl<'de> Deserialize<'de> for PoolPriceSettings {
             multiplier: Option<Positive>,
             owned: Option<OwnedSettings>,
         }
-        let raw = Raw::deserialize(from)?;
-        match (raw.usd_per_device_hour, raw.multiplier, raw.owned) {
-            (Some(usd), None, None) => Ok(Self::Rate(usd)),
-            (None, Some(factor), None) => Ok(Self::Multiplier(factor)),
-            (None, None, Some(owned)) => Ok(Self::Owned(owned)),
-            _ => Err(D::Error::custom(
-                "a price is one of usd_per_device_hour, multiplier and owned",
-            )),
-        }
+        document::whole(from, |raw: Raw| {
+            match (raw.usd_per_device_hour, raw.multiplier, raw.owned) {
+                (Some(usd), None, None) => Ok(Self::Rate(usd)),
+                (None, Some(factor), None) => Ok(Self::Multiplier(factor)),
+                (None, None, Some(owned)) => Ok(Self::Owned(owned)),
+                _ => Err("a price is one of usd_per_device_hour, multiplier and owned".to_owned()),
+            }
+        })
     }
 }
 

@@ -50,6 +50,20 @@ fn names_come_from_the_cluster() {
     let own = of(&["-n", "nlp", "get", "jobs", ""]);
     assert!(own.len() < jobs.len() && own.iter().all(|job| job.starts_with("nlp/")));
     assert!(of(&["--context", "sim-t"]).contains(&"sim-team".to_owned()));
+    // As shells hand words over: with quotes, and with `~` for the home directory.
+    let folder = home.path("").display().to_string();
+    let folder = folder.trim_end_matches('/');
+    let under = sim.kubeconfig.trim_start_matches(folder);
+    for words in [
+        &["--kubeconfig", &format!("~{under}")][..],
+        &[&format!("--kubeconfig=~{under}")],
+        &["--kubeconfig", &format!("\"{folder}{under}\"")],
+        &["--kubeconfig", &format!("'{folder}'{under}")],
+        &[&format!("--kubeconfig='{folder}{under}'")],
+    ] {
+        let all = [words, &["get", "pools", "\"h100"]].concat();
+        assert_eq!(offered(&home, &all), ["h100-train"], "{words:?}");
+    }
     // Who may not read it is offered nothing.
     let nobody = of(&["--context", "sim-nobody", "get", "jobs", ""]);
     assert_eq!(nobody, Vec::<String>::new());

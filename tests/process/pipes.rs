@@ -47,6 +47,13 @@ fn bash_completes_by_its_script() {
     assert_eq!(completed("stokehold descr"), ["describe"]);
     assert_eq!(completed("stokehold get qu"), ["queues"]);
     assert!(completed("stokehold get ").contains(&"queues".to_owned()));
+    std::fs::create_dir_all(home.path("bin")).expect("can be made");
+    std::os::unix::fs::symlink(program, home.path("bin/stokehold")).expect("can be linked");
+    assert_eq!(completed("~/bin/stokehold get qu"), ["queues"]);
+    assert_eq!(
+        completed("stokehold --log-file \"my log\" get \"qu"),
+        ["queues"]
+    );
     // bash splits words at an equals sign, and replaces what is behind it.
     assert_eq!(
         completed("stokehold get nodes --sort-by=power_"),

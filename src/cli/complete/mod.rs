@@ -3,6 +3,7 @@
 //! one line per value with a tab and its help, then `:4`, or `:0` where the shell is to offer files.
 
 mod names;
+mod words;
 
 use std::ffi::OsString;
 
@@ -58,6 +59,7 @@ pub(super) fn answer(host: Host, mut command: Command, words: &[OsString]) -> St
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
+    let words = words::read(&words, host.folders.home.as_deref());
     let line = Line::read(&command, &words);
     let offers = line.offers(&CompletionCluster::of(&line.global(host)));
     let mut text: String = offers

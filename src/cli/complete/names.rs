@@ -14,6 +14,7 @@ use table::{Facts, Format, Kind, Needs, Query};
 
 use crate::cli::flags::Global;
 use crate::cli::get::KindName;
+use crate::cli::get_objects;
 use crate::cli::setup::{self, FactsSource, Situation};
 use crate::cli::top::TopName;
 use crate::cli::{load, look};
@@ -144,6 +145,7 @@ pub(super) fn of(
         let word = positional.first()?;
         match path {
             "top" => TopName::from_str(word, true).ok().map(TopName::kind),
+            "get" => get_objects::first_kind(positional)?.kind(),
             _ => KindName::from_str(word, true).ok()?.kind(),
         }
     };
@@ -178,6 +180,15 @@ pub(super) fn of(
         ("top", "name") if kind() == Some(Kind::Cost) => {
             cluster.of_jobs(|job| Some(job.team.clone()))
         }
+        ("get", "kind") => match value.rsplit_once(',') {
+            Some((before, _)) => {
+                let kinds = Kind::ALL.iter().map(|kind| kind.name());
+                kinds.map(|kind| format!("{before},{kind}")).collect()
+            }
+            None if value.contains('/') => objects(value, cluster),
+            None => Vec::new(),
+        },
+        ("get", "name") if is_object(positional) => objects(value, cluster),
         ("get", "name") if is_budgets(positional) => budgets(cluster),
         ("get" | "top", "name") => of_kind(kind()),
         ("describe", "object") if positional.is_empty() => objects(value, cluster),
@@ -212,6 +223,11 @@ pub(super) fn of(
         _ => Vec::new(),
     };
     names.into_iter().filter(|name| is_plain(name)).collect()
+}
+
+/// True after `get KIND/NAME`.
+fn is_object(positional: &[String]) -> bool {
+    positional.first().is_some_and(|word| word.contains('/'))
 }
 
 /// True after `get budgets`.

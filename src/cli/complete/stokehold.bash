@@ -5,6 +5,7 @@ _stokehold() {
     IFS=$' \t' read -ra words <<<"$line"
     [[ $line == *[[:space:]] ]] || current="${words[${#words[@]} - 1]}"
     [[ -z $current ]] && words+=("")
+    [[ ${words[0]} == \~/* ]] && words[0]="$HOME/${words[0]:2}"
     answer="$("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)" || return
     local kept="" values=()
     case $current in *[=:]*) kept="${current%"${current##*[=:]}"}" ;; esac

@@ -1,6 +1,7 @@
 # fish completion of stokehold
 function __stokehold_complete
     set -l words (commandline -opc) (commandline -ct)
+    set words[1] (string replace -r '^~/' ~/ -- $words[1])
     set -l answer ($words[1] __complete $words[2..-1] 2>/dev/null)
     for line in $answer
         switch $line

@@ -2,8 +2,9 @@
 # zsh completion of stokehold
 _stokehold() {
     local -a lines values
-    local line value
-    lines=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    local line value program="${words[1]}"
+    [[ $program == '~/'* ]] && program="$HOME/${program[3,-1]}"
+    lines=("${(@f)$("$program" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     for line in "${lines[@]}"; do
         case $line in
             :0) _files ;;

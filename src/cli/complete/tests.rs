@@ -71,6 +71,10 @@ fn names_are_those_of_the_kind_that_is_written() {
     assert_eq!(values("get -nnlp -w pools h"), ["h100"]);
     assert_eq!(values("describe node/n"), ["node/n1", "node/n2"]);
     assert_eq!(values("describe node n"), ["n1", "n2"]);
+    assert_eq!(values("get node/n"), ["node/n1", "node/n2"]);
+    assert_eq!(values("get node/n1 node/n"), ["node/n1", "node/n2"]);
+    assert_eq!(values("get nodes,po"), ["nodes,pools", "nodes,pods"]);
+    assert!(values("get node/n1 --sort-by u").contains(&"util".to_owned()));
     assert!(values("describe ").contains(&"queue".to_owned()));
     assert_eq!(values("top nodes n"), ["n1", "n2"]);
     assert_eq!(values("plan drain pool/"), ["pool/h100", "pool/mixed"]);

@@ -1,9 +1,11 @@
 //! TOML documents that people write: parsed so that a mistake names its file, line, key and nearest valid spelling.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -63,6 +65,34 @@ impl std::error::Error for DocumentFault {}
 /// Parses a TOML document; `place` is the name of its file in errors.
 pub fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, DocumentFault> {
     toml::from_str(text).map_err(|error| explain(text, place, &error))
+}
+
+/// Reads a table as `R`, then checks it as a whole. What `check` refuses has the position of this table, also in an array of
+/// tables, where the parser would name the position of the array.
+pub fn whole<'de, D, R, T>(
+    from: D,
+    check: impl FnOnce(R) -> Result<T, String>,
+) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    R: Deserialize<'de>,
+{
+    struct Whole<R, C>(C, PhantomData<R>);
+    impl<'de, R, T, C> Visitor<'de> for Whole<R, C>
+    where
+        R: Deserialize<'de>,
+        C: FnOnce(R) -> Result<T, String>,
+    {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
+            self.0(R::deserialize(from)?).map_err(D::Error::custom)
+        }
+    }
+    // The parser gives an error of a newtype the position of its value.
+    from.deserialize_newtype_struct("Whole", Whole(check, PhantomData))
 }
 
 /// The first line of what the parser said, with the place, the key and the nearest valid spelling.
