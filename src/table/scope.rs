@@ -14,7 +14,7 @@ use model::fleet::finding::Subject;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
-use model::fleet::pool::Pool;
+use model::fleet::pool::{Pool, VisibleCounts};
 
 use super::table::cell;
 use super::{Facts, budgets, pods};
@@ -211,6 +211,40 @@ impl ScopedFleet {
     }
 }
 
+impl ScopedFleet {
+    /// Nodes on which the scope has devices, and counts of its devices. Free devices belong to no scope, and where pods of the
+    /// scope may be out of sight nothing is counted.
+    pub fn counts(&self, facts: &Facts) -> (Option<u32>, VisibleCounts) {
+        let fleet = &facts.fleet;
+        let sees_pods = !fleet.is_hidden(Table::Pods)
+            && fleet.extent.namespaces().is_none_or(|listed| {
+                let mut own = self.scope.namespaces.iter();
+                !self.scope.namespaces.is_empty() && own.all(|name| listed.contains(name))
+            });
+        if !sees_pods {
+            return (None, VisibleCounts::default());
+        }
+        let sees_nodes = !fleet.is_hidden(Table::Nodes);
+        let (mut total, mut allocated, mut nodes) = (0, DeviceAmount::ZERO, FxHashSet::default());
+        let devices = fleet.devices();
+        for (node, device) in devices.filter(|(_, device)| self.scope.has_device(device)) {
+            total += 1;
+            allocated += device.held_by(|pod| self.scope.has_pod(pod));
+            nodes.insert(node.name());
+        }
+        let idle = self.pools.iter().map(|pool| pool.devices.idle_allocated);
+        let unhealthy = self.pools.iter().map(|pool| pool.devices.unhealthy);
+        let counts = VisibleCounts {
+            total: Some(total),
+            allocated: Some(allocated),
+            unhealthy: sees_nodes.then(|| unhealthy.sum()),
+            idle_allocated: sees_nodes.then(|| idle.sum()),
+            ..VisibleCounts::default()
+        };
+        (Some(nodes.len() as u32), counts)
+    }
+}
+
 impl Facts {
     /// The facts limited to a scope: rates, counts and readings are those of its jobs.
     #[must_use]
@@ -316,7 +350,11 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use model::fleet::job::JobState;
+    use model::fleet::observe::ListedNamespaces;
+
     use super::*;
+    use crate::document::figures;
     use crate::sample;
 
     #[test]
@@ -344,5 +382,61 @@ mod tests {
             others += u32::from(!is_own);
         }
         assert!(own > 0 && others > 0);
+    }
+
+    #[test]
+    fn figures_of_a_team_are_what_its_jobs_have() {
+        let facts = sample::facts();
+        let whole = figures(&facts);
+        let teams: BTreeSet<Name> = facts
+            .fleet
+            .jobs
+            .iter()
+            .map(|job| job.team.clone())
+            .collect();
+        assert!(teams.len() > 1);
+        let (mut allocated, mut waiting) = (DeviceAmount::ZERO, 0);
+        for team in teams {
+            let scoped = facts.scoped(&Scope {
+                team: Some(team.clone()),
+                ..Scope::default()
+            });
+            let own = figures(&scoped);
+            let jobs = facts.fleet.jobs.iter().filter(|job| job.team == team);
+            let waits = jobs.filter(|job| job.state == JobState::Waiting).count();
+            assert_eq!(own.waiting_jobs, Some(waits as u32), "{team}");
+            assert!(own.devices < whole.devices && own.nodes <= whole.nodes);
+            assert_eq!((own.free, own.free_usable), (None, None), "{team}");
+            assert_eq!(own.free_usd_per_hour, None, "free devices are no team's");
+            let of_team = scoped.spend_rates.row(model::cost::Scope::Team, &team);
+            let rate = of_team.map_or(0.0, |row| row.spend.rate.usd());
+            assert_eq!(own.burn_usd_per_hour, Some(rate), "{team}");
+            allocated += own.allocated.expect("all is visible");
+            waiting += own.waiting_devices.expect("all is visible");
+        }
+        assert_eq!(Some(allocated), whole.allocated);
+        assert_eq!(Some(waiting), whole.waiting_devices);
+    }
+
+    #[test]
+    fn a_team_with_pods_out_of_sight_has_no_counts() {
+        let mut facts = sample::facts();
+        let lab = || std::sync::Arc::from([Name::new("lab")]);
+        Arc::make_mut(&mut facts.fleet).extent = ListedNamespaces::Chosen(lab());
+        let team = facts.fleet.jobs[0].team.clone();
+        let of_team = facts.scoped(&Scope {
+            team: Some(team),
+            ..Scope::default()
+        });
+        let seen = figures(&of_team);
+        assert_eq!(
+            (seen.devices, seen.allocated, seen.nodes),
+            (None, None, None)
+        );
+        let of_lab = facts.scoped(&Scope {
+            namespaces: vec![Name::new("lab")],
+            ..Scope::default()
+        });
+        assert!(figures(&of_lab).devices.is_some());
     }
 }
