@@ -174,6 +174,8 @@ pub(super) struct Tally {
     pub(super) most: f64,
     /// The earliest beginning.
     pub(super) since: Option<Moment>,
+    /// Ids of the devices that the check is about, where the finding names them.
+    pub(super) devices: Vec<Name>,
 }
 
 impl Tally {
@@ -186,6 +188,7 @@ impl Tally {
             unknown: 0,
             most: f64::NEG_INFINITY,
             since: None,
+            devices: Vec::new(),
         }
     }
 }
@@ -215,6 +218,7 @@ pub(super) struct FindingDraft {
     message: String,
     repair: String,
     group: Option<FindingGroup>,
+    members: Vec<Name>,
 }
 
 impl FindingDraft {
@@ -230,6 +234,7 @@ impl FindingDraft {
             message,
             repair: repair.into(),
             group: None,
+            members: Vec::new(),
         }
     }
 
@@ -260,6 +265,12 @@ impl FindingDraft {
     /// A severity of its own.
     pub(super) fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
+        self
+    }
+
+    /// The names of the objects that it counts.
+    pub(super) fn members(mut self, members: &[Name]) -> Self {
+        self.members = members.to_vec();
         self
     }
 
@@ -420,6 +431,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             threshold: draft.threshold,
             message: draft.message,
             repair: draft.repair,
+            members: draft.members.into(),
         },
         group: draft.group,
     }
