@@ -311,12 +311,9 @@ pub(super) fn say_unknown_scope(facts: &Facts, query: &Query, err: &mut dyn Writ
     }
 }
 
-/// The facts within the requested scope, as in the console. The fleet document always has all of them.
+/// The facts within the requested scope, as in the console.
 pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
-    match query.kind {
-        Kind::Fleet => facts.clone(),
-        _ => facts.scoped(&query.scope),
-    }
+    facts.scoped(&query.scope)
 }
 
 pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {

@@ -91,7 +91,11 @@ fn is_blind(fleet: &Fleet) -> bool {
 fn not_visible(fleet: &Fleet) -> Option<Missing> {
     let title = fleet.not_visible()?;
     let mut mends = vec![format!("{HELP}   (an administrator applies it)")];
-    if fleet.confined_to().is_empty() {
+    if fleet.may_read_more() && !fleet.confined_to().is_empty() {
+        mends.push(String::from(
+            "stokehold -n NAMESPACE,NAMESPACE   reads others, where you may",
+        ));
+    } else if fleet.confined_to().is_empty() {
         mends.push(String::from(
             "stokehold -n NAMESPACE   reads only a namespace that is visible to you",
         ));

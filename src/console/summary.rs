@@ -64,7 +64,7 @@ impl Summary {
             }
         }
         for finding in fleet.findings.iter() {
-            if !facts.concerns(&finding.subject) {
+            if !facts.concerns(finding) {
                 continue;
             }
             if facts.silences.of(finding, facts.now).is_some() {

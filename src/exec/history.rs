@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 use cluster::mutations::{Inverse, fields, inverse};
 use model::base::{Moment, Name, ObjectKey, SmallSort};
 use model::fleet::run_hold::{OpenRun, RunStop};
-use model::plan::{Intent, JobName, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb};
+use model::plan::{
+    Intent, JobName, Mutation, Plan, PlanEffect, Refusal, RefusalCode, Step, Undo, Verb,
+};
 
 use super::journal::Pages;
 use super::machine::{Item, RunEnd, StepResult, StepStatus};
@@ -114,6 +116,20 @@ pub fn undone_by<'r>(all: &'r [Run], name: &str) -> Option<&'r Run> {
 }
 
 impl Run {
+    /// Pods that the run evicted, each with its job.
+    pub fn evicted_pods(&self) -> Vec<(JobName, ObjectKey)> {
+        let steps = self.steps.iter().zip(&self.plan.steps);
+        let sent = steps.filter(|(trace, step)| {
+            matches!(step.lever, Mutation::Evict { .. }) && trace.has_written()
+        });
+        sent.filter_map(|(_, step)| {
+            let job = step.job.as_ref()?.name.clone();
+            let pod = &step.object;
+            Some((job, ObjectKey::new(&pod.namespace, &pod.name)))
+        })
+        .collect()
+    }
+
     /// Jobs that the run suspended and has not yet resumed: they stay suspended until the run is resumed or undone.
     pub fn suspended_jobs(&self) -> Vec<JobName> {
         let of = |verb| {

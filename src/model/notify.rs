@@ -131,6 +131,7 @@ mod tests {
             threshold: None,
             message: String::new(),
             repair: String::new(),
+            members: Box::default(),
         }
     }
 

@@ -91,6 +91,7 @@ pub(super) fn namespaces(setup: &Setup, own: &str) -> Namespaces {
     match setup.settings.scope.namespaces.as_slice() {
         [first, ..] if setup.every_namespace => Namespaces::All {
             otherwise: first.clone(),
+            of_context: false,
         },
         [one] => Namespaces::One(one.clone()),
         // For more than these all namespaces are watched and the rows filtered: that costs less than a watch for each.
@@ -99,6 +100,7 @@ pub(super) fn namespaces(setup: &Setup, own: &str) -> Namespaces {
         }
         _ => Namespaces::All {
             otherwise: own.to_owned(),
+            of_context: true,
         },
     }
 }

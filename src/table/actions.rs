@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::Finding;
 use model::fleet::job::JobState;
 use model::fleet::{Fleet, checks};
@@ -123,6 +123,8 @@ pub struct RunRow {
     pub title: String,
     /// Start time.
     pub begun: Moment,
+    /// Time of its last step so far.
+    pub last: Moment,
     /// User who started it.
     pub by: String,
     /// Why; may be empty.
@@ -141,6 +143,8 @@ pub struct RunRow {
     pub starts: Option<JobName>,
     /// Jobs that it evicted, or had their scheduler preempt.
     pub stopped: Vec<JobName>,
+    /// Pods that it evicted, each with its job.
+    pub evicted: Vec<(JobName, ObjectKey)>,
     /// Jobs that it keeps suspended until it is continued or undone.
     pub suspended_jobs: Vec<JobName>,
 }
@@ -268,6 +272,7 @@ mod tests {
             threshold: None,
             message: String::new(),
             repair: String::new(),
+            members: Box::default(),
         }
     }
 

@@ -106,7 +106,7 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
 pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
     let findings = facts.fleet.findings.iter();
     findings
-        .filter(|finding| facts.concerns(&finding.subject))
+        .filter(|finding| facts.concerns(finding))
         .map(|finding| AlertRow {
             level: level(facts, finding),
             muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),

@@ -172,7 +172,7 @@ fn exporters(facts: &Facts) -> Vec<Point> {
         if !facts.fleet.sees_all_work() {
             return vec![Point::warn(
                 "exporters",
-                "none is visible to you: they run in other namespaces, and devices have no readings",
+                "none runs in the namespaces that are read, and devices have no readings",
                 "name a Prometheus that you may query: prometheus.url",
             )];
         }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use model::base::{DeviceAmount, Rate, SmallSort, natural};
 use model::cost;
 
+use super::pools::unallocated;
 use super::table::Column;
 use super::text::{usd, word};
 use super::{Facts, UNATTRIBUTED};
@@ -85,7 +86,7 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
 pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
     let scopes = cost::Scope::ALL.iter();
     let rows = scopes.filter_map(|scope| facts.spend_rates.rows.get(scope));
-    let mut all: Vec<CostRow<'_>> = rows.flatten().map(row).collect();
+    let mut all: Vec<CostRow<'_>> = rows.flatten().map(|known| row(facts, known)).collect();
     // Scopes in their order; in each scope the unattributed row is last.
     let place = |row: &CostRow<'_>| {
         let mut scopes = cost::Scope::ALL.iter();
@@ -101,7 +102,7 @@ pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
 }
 
 /// The row in the JSON contract's form.
-pub fn row(row: &cost::RateRow) -> CostRow<'_> {
+pub fn row<'a>(facts: &Facts, row: &'a cost::RateRow) -> CostRow<'a> {
     let spend = row.known();
     CostRow {
         scope: row.scope.name(),
@@ -109,7 +110,9 @@ pub fn row(row: &cost::RateRow) -> CostRow<'_> {
         devices: (row.unknown_slices == 0).then_some(row.devices),
         devices_words: known_devices(row),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
-        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        free_usd_per_hour: spend
+            .and_then(|spend| unallocated(facts, &spend))
+            .map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
         price_source: row
             .price_source

@@ -14,7 +14,7 @@ use model::fleet::policy::Policy;
 use super::inventory::{NodeCell, label_map, node_cell};
 use super::jobs::GangCell;
 use super::pods::phase_name;
-use super::pools::{PoolRow, waiting_devices};
+use super::pools::{PoolRow, unallocated, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
 };
@@ -25,16 +25,16 @@ use super::{Facts, non_empty, pools};
 /// The version of the document.
 pub const VERSION: u32 = 1;
 
-/// The header: figures over the whole fleet.
+/// The header: figures over the whole fleet, or over what a scope has of it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct FleetFigures {
-    /// Number of nodes. This and the following counts are `None` where RBAC hides them.
+    /// Number of nodes; in a scope those on which it has devices. This and the following counts are `None` where RBAC hides them.
     pub nodes: Option<u32>,
-    /// Devices.
+    /// Devices; in a scope those of which it has all or a part.
     pub devices: Option<u32>,
     /// Allocated devices, and of shared devices the parts that are allocated.
     pub allocated: Option<DeviceAmount>,
-    /// Devices that are not allocated.
+    /// Devices that are not allocated; `None` in a scope, to which no free device belongs.
     pub free: Option<DeviceAmount>,
     /// Free devices that a new pod could use now.
     pub free_usable: Option<DeviceAmount>,
@@ -230,7 +230,7 @@ pub struct Document<'a> {
     pub context: &'a str,
     /// State of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
     pub known: BTreeMap<&'static str, &'static str>,
-    /// Fleet-wide figures.
+    /// Figures of the whole fleet, or of what the scope has of it.
     pub figures: FleetFigures,
     /// Pools.
     pub pools: Vec<PoolRow<'a>>,
@@ -300,15 +300,21 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
     ]
 }
 
-/// Fleet-wide figures of the header; they are the sums of the rows.
+/// The header's figures; they are the sums of the rows.
 pub fn figures(facts: &Facts) -> FleetFigures {
     let fleet = &facts.fleet;
-    let counts = fleet.visible_counts();
+    let (nodes, counts) = match &facts.part {
+        Some(part) => part.counts(facts),
+        None => {
+            let nodes = (!fleet.is_hidden(Table::Nodes)).then_some(fleet.nodes.len() as u32);
+            (nodes, fleet.visible_counts())
+        }
+    };
     let sees_jobs = !fleet.is_hidden(Table::Pods);
     let spend = facts.spend_rates.known();
-    let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Waiting;
+    let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Waiting && facts.has_job(job);
     FleetFigures {
-        nodes: (!fleet.is_hidden(Table::Nodes)).then_some(fleet.nodes.len() as u32),
+        nodes,
         devices: counts.total,
         allocated: counts.allocated,
         free: counts.free,
@@ -319,12 +325,15 @@ pub fn figures(facts: &Facts) -> FleetFigures {
         waiting_jobs: sees_jobs.then(|| fleet.jobs.iter().filter(waits).count() as u32),
         waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
         burn_usd_per_hour: spend.map(|spend| spend.rate.usd()),
-        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        free_usd_per_hour: spend
+            .and_then(|spend| unallocated(facts, &spend))
+            .map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
     }
 }
 
-/// The document of a fleet.
+/// The document of a fleet. In a scope its figures and pools are those of the scope, as in `get pools`; the objects stay all,
+/// since a plan is computed on the whole fleet.
 pub fn document(facts: &Facts) -> Document<'_> {
     let fleet = &facts.fleet;
     let mut pods: BTreeMap<&ObjectKey, &Pod> = BTreeMap::new();

@@ -348,7 +348,7 @@ pub fn has_alert(facts: &Facts, node: &Node) -> bool {
     alerts_of(facts, node).any(|finding| grave.contains(&finding.severity))
 }
 
-/// The findings of a node and of its devices that are neither muted nor acknowledged.
+/// The findings of a node and of its devices that are neither muted nor acknowledged; in a scope those that concern it.
 fn alerts_of<'a>(facts: &'a Facts, node: &Node) -> impl Iterator<Item = &'a Finding> {
     let of_node = |finding: &&Finding| match finding.subject.kind {
         "Node" => finding.subject.key.name == *node.name(),
@@ -364,6 +364,7 @@ fn alerts_of<'a>(facts: &'a Facts, node: &Node) -> impl Iterator<Item = &'a Find
         .iter()
         .filter(of_node)
         .filter(|finding| facts.silences.of(finding, facts.now).is_none())
+        .filter(|finding| facts.concerns(finding))
 }
 
 /// Who cordoned a node and why, where known; `None` for a schedulable node.

@@ -307,8 +307,7 @@ pub fn waiting_devices(facts: &Facts) -> u32 {
 pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
     match facts.spend_rates.row(Scope::Pool, &pool.name) {
         Some(row) => row.known().map(|spend| Spend {
-            // Free devices belong to no team or namespace.
-            free: spend.free.filter(|_| facts.part.is_none()),
+            free: unallocated(facts, &spend),
             ..spend
         }),
         // A scope whose jobs only wait for the pool has no devices there.
@@ -319,6 +318,11 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
         }),
         None => (pool.counts().total == Some(0)).then(Spend::default),
     }
+}
+
+/// Rate of free devices; `None` in a scope, because free devices belong to no team or namespace.
+pub fn unallocated(facts: &Facts, spend: &Spend) -> Option<Rate> {
+    spend.free.filter(|_| facts.part.is_none())
 }
 
 /// Rate of wasted devices: free or idle ones, in a scope only the idle ones, because free devices belong to no team or

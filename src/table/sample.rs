@@ -236,6 +236,7 @@ pub fn facts() -> Facts {
         threshold: None,
         message: "GPU has fallen off the bus".to_owned(),
         repair: "drain, then reboot".to_owned(),
+        members: Box::default(),
     }]);
     made.sources = Arc::from([
         source("api pods", SourceState::Live, ""),

@@ -8,13 +8,13 @@ use rustc_hash::FxHashSet;
 use model::base::document::nearest;
 use model::base::{DeviceAmount, Name, ObjectKey, Rate};
 use model::cost::{SpendRates, spend_rates_of};
-use model::fleet::Known;
 use model::fleet::device::{Device, Pod};
-use model::fleet::finding::Subject;
+use model::fleet::finding::Finding;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
-use model::fleet::observe::Table;
-use model::fleet::pool::Pool;
+use model::fleet::observe::{SourceHealth, Table};
+use model::fleet::pool::{Pool, VisibleCounts};
+use model::fleet::{Fleet, Known};
 
 use super::table::cell;
 use super::{Facts, budgets, pods};
@@ -104,6 +104,7 @@ impl Scope {
 pub struct Reach {
     namespaces: Vec<Name>,
     nodes: FxHashSet<Name>,
+    devices: FxHashSet<Name>,
     pools: FxHashSet<Name>,
     queues: FxHashSet<Name>,
     jobs: FxHashSet<ObjectKey>,
@@ -113,7 +114,11 @@ pub struct Reach {
 impl Reach {
     fn of(facts: &Facts, scope: &Scope) -> Self {
         let mut reach = Self {
-            namespaces: scope.namespaces.clone(),
+            // Only a pod's job tells its team.
+            namespaces: match scope.team {
+                None => scope.namespaces.clone(),
+                Some(_) => Vec::new(),
+            },
             ..Self::default()
         };
         for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
@@ -124,7 +129,8 @@ impl Reach {
                 .extend(job.pods.iter().map(|pod| pod.key().clone()));
         }
         let devices = facts.fleet.devices();
-        for (node, _) in devices.filter(|(_, device)| scope.has_device(device)) {
+        for (node, device) in devices.filter(|(_, device)| scope.has_device(device)) {
+            reach.devices.insert(device.id.clone());
             reach.nodes.insert(node.name().clone());
             reach.pools.insert(node.pool.clone());
         }
@@ -146,14 +152,20 @@ impl Reach {
         self.queues.contains(name)
     }
 
-    /// True when the finding's subject is in reach.
-    fn concerns(&self, subject: &Subject) -> bool {
+    /// True when the finding is about an object of the scope, or about what such an object depends on.
+    fn concerns(&self, finding: &Finding, fleet: &Fleet) -> bool {
+        let (subject, members) = (&finding.subject, &finding.members);
         let name = &subject.key.name;
+        let has_member = || members.iter().any(|id| self.devices.contains(id));
         match subject.kind {
-            "Device" => name
-                .rsplit_once('/')
-                .is_some_and(|(node, _)| self.nodes.contains(node)),
+            "Device" => self.devices.contains(name),
+            "Node" | "Rack" | "Pool" if !members.is_empty() => has_member(),
             "Node" => self.nodes.contains(name),
+            // Findings of earlier records name no devices.
+            "Rack" => fleet
+                .nodes
+                .iter()
+                .any(|node| node.rack.as_ref() == Some(name) && self.nodes.contains(node.name())),
             "Pool" => self.pools.contains(name),
             "Queue" => self.queues.contains(name),
             // Budgets are matched by their own scope: see `Facts::concerns`.
@@ -163,8 +175,33 @@ impl Reach {
             "Pod" => {
                 self.pods.contains(&subject.key) || self.namespaces.contains(&subject.key.namespace)
             }
+            "Source" => self.has_source(name, members, fleet),
+            "Run" => self.has_run(name, fleet),
             _ => true,
         }
+    }
+
+    /// True when a source has readings of the scope's nodes, or none of a single node: then everybody depends on it.
+    fn has_source(&self, name: &Name, members: &[Name], fleet: &Fleet) -> bool {
+        let own = |source: &SourceHealth| {
+            let node = source.node.as_ref();
+            node.is_none_or(|node| self.nodes.contains(node))
+        };
+        let is_named = |source: &&SourceHealth| match members {
+            [] => source.name == *name,
+            all => all.contains(&source.name),
+        };
+        let mut named = fleet.sources.iter().filter(is_named).peekable();
+        named.peek().is_none() || named.any(own)
+    }
+
+    /// True when the run keeps a job of the scope suspended.
+    fn has_run(&self, name: &Name, fleet: &Fleet) -> bool {
+        let mut open = fleet.open_runs.iter().filter(|open| open.run == *name);
+        let is_held = |job: &Arc<Job>| job.held.as_ref().is_some_and(|held| held.run == *name);
+        let mut held = fleet.jobs.iter().filter(|job| is_held(job));
+        open.any(|open| open.jobs.iter().any(|job| self.jobs.contains(job)))
+            || held.any(|job| self.jobs.contains(&job.id.key))
     }
 }
 
@@ -208,6 +245,40 @@ impl ScopedFleet {
             pools,
             nodes,
         }
+    }
+}
+
+impl ScopedFleet {
+    /// Nodes on which the scope has devices, and counts of its devices. Free devices belong to no scope, and where pods of the
+    /// scope may be out of sight nothing is counted.
+    pub fn counts(&self, facts: &Facts) -> (Option<u32>, VisibleCounts) {
+        let fleet = &facts.fleet;
+        let sees_pods = !fleet.is_hidden(Table::Pods)
+            && fleet.extent.namespaces().is_none_or(|listed| {
+                let mut own = self.scope.namespaces.iter();
+                !self.scope.namespaces.is_empty() && own.all(|name| listed.contains(name))
+            });
+        if !sees_pods {
+            return (None, VisibleCounts::default());
+        }
+        let sees_nodes = !fleet.is_hidden(Table::Nodes);
+        let (mut total, mut allocated, mut nodes) = (0, DeviceAmount::ZERO, FxHashSet::default());
+        let devices = fleet.devices();
+        for (node, device) in devices.filter(|(_, device)| self.scope.has_device(device)) {
+            total += 1;
+            allocated += device.held_by(|pod| self.scope.has_pod(pod));
+            nodes.insert(node.name());
+        }
+        let idle = self.pools.iter().map(|pool| pool.devices.idle_allocated);
+        let unhealthy = self.pools.iter().map(|pool| pool.devices.unhealthy);
+        let counts = VisibleCounts {
+            total: Some(total),
+            allocated: Some(allocated),
+            unhealthy: sees_nodes.then(|| unhealthy.sum()),
+            idle_allocated: sees_nodes.then(|| idle.sum()),
+            ..VisibleCounts::default()
+        };
+        (Some(nodes.len() as u32), counts)
     }
 }
 
@@ -295,14 +366,14 @@ impl Facts {
         devices.filter(|device| self.has_device(device))
     }
 
-    /// True when the finding's subject concerns the scope.
-    pub fn concerns(&self, subject: &Subject) -> bool {
-        if subject.kind == budgets::SUBJECT {
-            let name = &subject.key.name;
+    /// True when the finding concerns the scope: its devices, jobs, pods or queues, or what they depend on.
+    pub fn concerns(&self, finding: &Finding) -> bool {
+        if finding.subject.kind == budgets::SUBJECT {
+            let name = &finding.subject.key.name;
             return self.budgets().any(|state| state.budget.name == *name);
         }
         let part = self.part.as_ref();
-        part.is_none_or(|part| part.reach.concerns(subject))
+        part.is_none_or(|part| part.reach.concerns(finding, &self.fleet))
     }
 
     /// Rate of a node, in a scope that of its pods there.
@@ -316,8 +387,62 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use model::fleet::finding::Subject;
+    use model::fleet::job::JobState;
+    use model::fleet::observe::ListedNamespaces;
+
     use super::*;
+    use crate::document::figures;
     use crate::sample;
+
+    /// A finding about this object that counts these devices.
+    fn finding(facts: &Facts, kind: &'static str, key: ObjectKey, members: &[Name]) -> Finding {
+        Finding {
+            subject: Subject { kind, key },
+            members: members.into(),
+            ..facts.fleet.findings[0].clone()
+        }
+    }
+
+    #[test]
+    fn a_fault_of_others_on_the_same_node_rack_or_source_is_not_a_teams() {
+        let mut facts = sample::facts();
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let rack = Name::new("r7");
+        for node in Arc::make_mut(&mut fleet.nodes).iter_mut() {
+            Arc::make_mut(node).rack = Some(rack.clone());
+        }
+        let team = Name::new("nlp");
+        let scope = Scope {
+            team: Some(team.clone()),
+            ..Scope::default()
+        };
+        let scoped = facts.scoped(&scope);
+        let devices = facts.fleet.devices();
+        let (own, others): (Vec<_>, Vec<_>) =
+            devices.partition(|(_, device)| scope.has_device(device));
+        let id = |all: &[(&Node, &Device)]| all.first().expect("a device").1.id.clone();
+        let (own, others) = (id(&own), id(&others));
+        let is_of = |kind, name: &Name, members: &[Name]| {
+            let key = ObjectKey::new("", name);
+            scoped.concerns(&finding(&facts, kind, key, members))
+        };
+        assert!(is_of("Device", &own, &[]));
+        assert!(!is_of("Device", &others, &[]), "of the same node or not");
+        let hot = [others.clone(), own.clone()];
+        assert!(is_of("Rack", &rack, &hot));
+        assert!(!is_of("Rack", &rack, &hot[..1]));
+        assert!(is_of("Rack", &rack, &[]), "which devices is not known");
+        let (node, _) = own.rsplit_once('/').expect("a node");
+        let node = Name::new(node);
+        assert!(is_of("Node", &node, &[]));
+        assert!(!is_of("Node", &node, &hot[..1]));
+        assert!(
+            !is_of("Run", &Name::new("run-1"), &[]),
+            "it holds no job of the team"
+        );
+        assert!(is_of("Source", &Name::new("api pods"), &[]));
+    }
 
     #[test]
     fn alerts_of_a_team_are_of_its_jobs_alone() {
@@ -332,17 +457,70 @@ mod tests {
         let (mut own, mut others) = (0, 0);
         for job in facts.fleet.jobs.iter() {
             let is_own = job.team == team;
-            let subject = |kind, key: &ObjectKey| Subject {
-                kind,
-                key: key.clone(),
-            };
-            assert_eq!(scoped.concerns(&subject("Job", &job.id.key)), is_own);
+            let about = |kind, key: &ObjectKey| finding(&facts, kind, key.clone(), &[]);
+            assert_eq!(scoped.concerns(&about("Job", &job.id.key)), is_own);
             for pod in job.pods.iter() {
-                assert_eq!(scoped.concerns(&subject("Pod", pod.key())), is_own);
+                assert_eq!(scoped.concerns(&about("Pod", pod.key())), is_own);
             }
             own += u32::from(is_own);
             others += u32::from(!is_own);
         }
         assert!(own > 0 && others > 0);
+    }
+
+    #[test]
+    fn figures_of_a_team_are_what_its_jobs_have() {
+        let facts = sample::facts();
+        let whole = figures(&facts);
+        let teams: BTreeSet<Name> = facts
+            .fleet
+            .jobs
+            .iter()
+            .map(|job| job.team.clone())
+            .collect();
+        assert!(teams.len() > 1);
+        let (mut allocated, mut waiting) = (DeviceAmount::ZERO, 0);
+        for team in teams {
+            let scoped = facts.scoped(&Scope {
+                team: Some(team.clone()),
+                ..Scope::default()
+            });
+            let own = figures(&scoped);
+            let jobs = facts.fleet.jobs.iter().filter(|job| job.team == team);
+            let waits = jobs.filter(|job| job.state == JobState::Waiting).count();
+            assert_eq!(own.waiting_jobs, Some(waits as u32), "{team}");
+            assert!(own.devices < whole.devices && own.nodes <= whole.nodes);
+            assert_eq!((own.free, own.free_usable), (None, None), "{team}");
+            assert_eq!(own.free_usd_per_hour, None, "free devices are no team's");
+            let of_team = scoped.spend_rates.row(model::cost::Scope::Team, &team);
+            let rate = of_team.map_or(0.0, |row| row.spend.rate.usd());
+            assert_eq!(own.burn_usd_per_hour, Some(rate), "{team}");
+            allocated += own.allocated.expect("all is visible");
+            waiting += own.waiting_devices.expect("all is visible");
+        }
+        assert_eq!(Some(allocated), whole.allocated);
+        assert_eq!(Some(waiting), whole.waiting_devices);
+    }
+
+    #[test]
+    fn a_team_with_pods_out_of_sight_has_no_counts() {
+        let mut facts = sample::facts();
+        let lab = || std::sync::Arc::from([Name::new("lab")]);
+        Arc::make_mut(&mut facts.fleet).extent = ListedNamespaces::Chosen(lab());
+        let team = facts.fleet.jobs[0].team.clone();
+        let of_team = facts.scoped(&Scope {
+            team: Some(team),
+            ..Scope::default()
+        });
+        let seen = figures(&of_team);
+        assert_eq!(
+            (seen.devices, seen.allocated, seen.nodes),
+            (None, None, None)
+        );
+        let of_lab = facts.scoped(&Scope {
+            namespaces: vec![Name::new("lab")],
+            ..Scope::default()
+        });
+        assert!(figures(&of_lab).devices.is_some());
     }
 }

@@ -296,7 +296,7 @@ fn the_longest_waiter_is_one_key_away_and_the_next_one_more() {
         .iter()
         .filter(|job| job.state == JobState::Waiting)
         .collect();
-    waiting.sort_by_key(|job| job.waiting_since.unwrap_or(job.created));
+    waiting.sort_by_key(|job| job.first_waited());
     assert!(waiting.len() > 1, "some wait");
     for view in ViewId::ALL {
         let mut app = app(&LARGE, *view);
@@ -390,6 +390,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
         name: String::from("run-1"),
         title: String::from("drain"),
         begun: SMALL.now,
+        last: SMALL.now,
         by: String::from("kim"),
         reason: String::new(),
         state,
@@ -400,6 +401,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
         starts: None,
         stopped: Vec::new(),
         suspended_jobs: Vec::new(),
+        evicted: Vec::new(),
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
@@ -427,6 +429,7 @@ fn a_finished_run_is_not_confirmed_again() {
         name: String::from("run-1"),
         title: String::from("drain"),
         begun: SMALL.now,
+        last: SMALL.now,
         by: String::from("kim"),
         reason: String::new(),
         state: RunState::Done,
@@ -437,6 +440,7 @@ fn a_finished_run_is_not_confirmed_again() {
         starts: None,
         stopped: Vec::new(),
         suspended_jobs: Vec::new(),
+        evicted: Vec::new(),
     };
     let show = |app: &mut App, run: &RunRow| {
         let _ = app.update(Msg::ActionState(Arc::new(ActionState {

@@ -629,6 +629,7 @@ fn finding(
         threshold: None,
         message: message.to_owned(),
         repair: repair.to_owned(),
+        members: Box::default(),
     }
 }
 

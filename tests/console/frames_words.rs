@@ -1,10 +1,11 @@
 //! What frames say: sums under a scope, plans on a small screen, names, ages of the past, signs, what is cut and what is not.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use console::action_keys::PlanOutcome;
-use console::view::ViewId;
+use console::view::{ViewId, pools};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
@@ -175,6 +176,7 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
             threshold: None,
             message: String::from("condition KernelDeadlock"),
             repair: String::new(),
+            members: Box::default(),
         }]);
     });
     let text = told(&facts, ViewId::Nodes, USUAL, &format!("/{name}\n\n"));
@@ -189,6 +191,23 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
     assert!(line.contains('▲') && line.contains("node-"), "{line}");
     let pools = told(&facts, ViewId::Pools, USUAL, "z");
     assert!(pools.contains("▲ a100-shared"), "{pools}");
+    // For a team the pool is marked where it has devices on that node, or faulty ones.
+    let pool = facts.fleet.pool("a100-shared").expect("there");
+    let teams: BTreeSet<&Name> = facts.fleet.jobs.iter().map(|job| &job.team).collect();
+    let of = |team: &Name| {
+        let scoped = facts.scoped(&table::Scope {
+            team: Some(team.clone()),
+            ..table::Scope::default()
+        });
+        let part = scoped.part.as_ref().expect("a part");
+        let mut own = scoped.pools().iter();
+        let own = own.find(|own| own.name == pool.name).expect("there");
+        let is_its = part.reach.has_node(&name) || own.devices.unhealthy > 0;
+        assert_eq!(pools::sign(&scoped, pool).0 == "▲", is_its, "{team}");
+        is_its
+    };
+    let marked: BTreeSet<bool> = teams.into_iter().map(of).collect();
+    assert_eq!(marked.len(), 2, "of some teams, and not of others");
 }
 
 /// A console with this plan in front.

@@ -95,6 +95,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         name: String::from("run-1"),
         title: String::from("drain"),
         begun: PAST.now,
+        last: PAST.now,
         by: String::from("kim"),
         reason: String::new(),
         state: match context {
@@ -108,6 +109,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         starts: None,
         stopped: Vec::new(),
         suspended_jobs: Vec::new(),
+        evicted: Vec::new(),
     }];
     // Letters are keys in a plan that may not be confirmed: it has no field.
     let may = match (context, command) {

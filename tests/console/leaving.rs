@@ -37,6 +37,7 @@ fn asked(size: (u16, u16)) -> App {
         name: String::from("run-1"),
         title: String::from("start nlp/llm"),
         begun: facts.now,
+        last: facts.now,
         by: String::from("kim"),
         reason: String::new(),
         state: RunState::Running,
@@ -47,6 +48,7 @@ fn asked(size: (u16, u16)) -> App {
         starts: None,
         stopped: Vec::new(),
         suspended_jobs: vec![name],
+        evicted: Vec::new(),
     };
     let mut app = console(&facts, ViewId::Jobs, size, AppOptions::default());
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {

@@ -11,7 +11,7 @@ use engine::forecast::{Basis, Start};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::job::JobState;
-use model::fleet::observe::SourceState;
+use model::fleet::observe::{Phase, SourceState};
 use model::fleet::queue::{PriorityClass, PriorityKind, QueueSystem};
 use model::plan::JobName;
 use table::Facts;
@@ -42,6 +42,7 @@ fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow 
         name: String::from("run-1"),
         title: String::from("admit it"),
         begun,
+        last: begun,
         by: String::from("kim"),
         reason: String::new(),
         state: RunState::Done,
@@ -52,6 +53,7 @@ fn run(begun: Moment, starts: Option<JobName>, stopped: Vec<JobName>) -> RunRow 
         starts,
         stopped,
         suspended_jobs: Vec::new(),
+        evicted: Vec::new(),
     }
 }
 
@@ -105,6 +107,49 @@ fn a_run_says_what_became_of_the_jobs_that_it_started_and_stopped() {
     let shown = text(&app);
     let kept = format!("{running}: running with the pods that it had");
     assert!(shown.contains(&kept), "{shown}");
+}
+
+/// A drain evicts one of a job's pods: that the job runs on with the others does not mean that it was not stopped.
+#[test]
+fn a_job_whose_evicted_pod_is_gone_is_not_restarted_until_a_new_pod_runs() {
+    let running = first(&LARGE, JobState::Running);
+    let began = LARGE.now.minus(Duration::from_secs(90));
+    let gone = ObjectKey::new(&running.0.namespace, "evicted-and-gone");
+    let drained = |last| RunRow {
+        last,
+        evicted: vec![(running.clone(), gone.clone())],
+        ..run(began, None, vec![running.clone()])
+    };
+    let mut app = with_run(&LARGE, drained(began));
+    assert!(text(&app).contains("1 job stopped: not restarted yet"));
+    press(&mut app, "d");
+    let shown = text(&app);
+    let words = format!("{running}: not restarted yet: its evicted pods are gone");
+    assert!(shown.contains(&words), "{shown}");
+    assert!(!shown.contains("the pods that it had"), "{shown}");
+    // The picture is older than the run's last step: nothing is said of its jobs.
+    let mut app = with_run(&LARGE, drained(LARGE.now.plus(Duration::from_secs(1))));
+    press(&mut app, "d");
+    let shown = text(&app);
+    let words = format!("{running}: not read yet since the last step");
+    assert!(shown.contains(&words), "{shown}");
+    // Its new pod runs.
+    let mut facts = LARGE.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut jobs = fleet.jobs.to_vec();
+    let job = jobs.iter_mut().find(|job| job.id.key == running.0);
+    let job = Arc::make_mut(job.expect("it is there"));
+    let pod = Arc::make_mut(&mut job.pods[0]);
+    let seen = Arc::make_mut(&mut pod.seen);
+    (seen.created, seen.phase) = (LARGE.now, Phase::Running);
+    fleet.jobs = jobs.into();
+    let mut app = with_run(&facts, drained(began));
+    press(&mut app, "d");
+    let shown = text(&app);
+    assert!(
+        shown.contains(&format!("{running}: running again on ")),
+        "{shown}"
+    );
 }
 
 #[test]

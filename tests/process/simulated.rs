@@ -78,7 +78,7 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
         said.contains("nodes, namespaces, resourceslices and deviceclasses are not visible to you"),
         "{said}"
     );
-    assert!(said.contains("only namespace"), "{said}");
+    assert!(said.contains("reading namespace"), "{said}");
     // (A machine that is busy is told how far it is.)
     let lines = said.lines().filter(|line| !line.contains("listing: "));
     assert_eq!(lines.count(), 1, "{said}");

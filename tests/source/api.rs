@@ -339,6 +339,7 @@ pub fn run(server: &Server, tables: &[Table]) -> Bench {
         tables,
         Namespaces::All {
             otherwise: "default".into(),
+            of_context: true,
         },
         None,
         Dialects::builtin(),

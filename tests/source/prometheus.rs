@@ -30,6 +30,7 @@ const AT: &str = "2026-11-21T06:40:00Z";
 fn wide() -> Namespaces {
     Namespaces::All {
         otherwise: "default".into(),
+        of_context: true,
     }
 }
 

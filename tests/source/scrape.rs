@@ -77,6 +77,7 @@ fn serving(shelf: &ServedTable, page: impl Fn(&str) -> Reply + Send + Sync + 'st
 fn bench(server: &Server, options: ScrapeOptions) -> Bench {
     let all = Namespaces::All {
         otherwise: "default".into(),
+        of_context: true,
     };
     run_with(
         server,

@@ -187,6 +187,7 @@ fn choice(folder: &std::path::Path, context: &str) -> ContextChoice {
 fn wide() -> Namespaces {
     Namespaces::All {
         otherwise: "nlp".into(),
+        of_context: true,
     }
 }
 

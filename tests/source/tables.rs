@@ -394,14 +394,15 @@ async fn without_cluster_wide_rights_one_namespace_is_shown_with_a_notice() {
     });
     let all = Namespaces::All {
         otherwise: "ml".into(),
+        of_context: true,
     };
     let mut bench = run_with(&server, &[Table::Pods], all, None, Dialects::builtin());
     bench.end(Table::Pods).await;
     let row = bench
-        .until("row", |one| matches!(one, Observation::Source(row) if &*row.name == "api pods" && row.message.contains("only namespace ml")))
+        .until("row", |one| matches!(one, Observation::Source(row) if &*row.name == "api pods" && row.message.contains("namespace ml")))
         .await;
     assert!(
-        matches!(row, Observation::Source(row) if row.message.contains("visible to you") && row.state == SourceState::Live)
+        matches!(row, Observation::Source(row) if &*row.message == "reading namespace ml (that of the context); others: -n" && row.state == SourceState::Live)
     );
     assert!(
         !bench

@@ -18,7 +18,7 @@ use model::cost::{RateRow, Scope, Spend};
 use model::fleet::profile::NotJudged;
 use model::fleet::queue::QueueKind;
 use model::usage::Period;
-use table::pools::waste;
+use table::pools::{unallocated, waste};
 use table::select::owner_of_job;
 use table::{Facts, cost};
 
@@ -40,7 +40,7 @@ pub static KIND: Kind = Kind {
         ViewColumn::graphic("share", "SHARE", 5, (4, 24), share),
         ViewColumn::number("burn", "$/h", 0, 7, rate_cell),
         ViewColumn::number("free", "UNALLOC $/h", 1, 7, |facts, at| {
-            blue(money(row(facts, at), |spend| spend.free))
+            blue(money(row(facts, at), |spend| unallocated(facts, spend)))
         }),
         ViewColumn::number("idle", "IDLE ALLOC $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
@@ -58,7 +58,7 @@ pub static KIND: Kind = Kind {
         }),
         ViewColumn::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
             of(facts, row, |row| {
-                Value::known(cost::row(row).price_source, Value::text)
+                Value::known(cost::row(facts, row).price_source, Value::text)
             })
             .role(Role::Muted)
         }),
@@ -196,7 +196,7 @@ pub(super) fn idle_sum(facts: &Facts) -> (&'static str, String, String) {
     if facts.part.is_some() {
         return ("idle allocated ", both, String::new());
     }
-    let free = dollars(known.and_then(|spend| spend.free));
+    let free = dollars(known.and_then(|spend| unallocated(facts, &spend)));
     let held = dollars(known.and_then(|spend| spend.idle_allocated));
     (
         "idle ",

@@ -424,6 +424,6 @@ impl FleetView {
 /// True for a finding above info that is neither muted nor acknowledged.
 pub(super) fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
     finding.severity != Severity::Info
-        && facts.concerns(&finding.subject)
+        && facts.concerns(finding)
         && facts.silences.of(finding, facts.now).is_none()
 }

@@ -213,7 +213,7 @@ impl Selection {
                 let mut findings = fleet.findings.iter();
                 findings
                     .find(|finding| finding.id == *id)
-                    .is_some_and(|finding| facts.concerns(&finding.subject))
+                    .is_some_and(|finding| facts.concerns(finding))
             }
             _ => true,
         }

@@ -128,7 +128,9 @@ pub static KIND: Kind = Kind {
     faulty: |facts, row| {
         node(facts, row).is_some_and(|node| {
             (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
-                || node.devices.iter().any(|device| device.health.is_fault())
+                || facts
+                    .devices_of(node)
+                    .any(|device| device.health.is_fault())
                 || nodes::has_alert(facts, node)
         })
     },
@@ -304,7 +306,8 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
 /// True when a finding reports a device of a matching node, or its rack, as too hot.
 pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
     let fleet = &facts.fleet;
-    fleet.findings.iter().any(|finding| {
+    let mut own = fleet.findings.iter().filter(|one| facts.concerns(one));
+    own.any(|finding| {
         let name = &finding.subject.key.name;
         match finding.code.as_str() {
             "heat" => name

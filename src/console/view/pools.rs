@@ -72,8 +72,7 @@ pub static KIND: Kind = Kind {
             .map(|pool| Destination::Part(ViewId::Pools, RowScope::Pool(pool.name.clone())))
     },
     faulty: |facts, row| {
-        pool(facts, row)
-            .is_some_and(|pool| pool.nodes.ready < pool.nodes.total || needs_somebody(facts, pool))
+        pool(facts, row).is_some_and(|pool| nodes_of(facts, pool).0 || needs_somebody(facts, pool))
     },
     worst: None,
     last: |facts, row| pool(facts, row).is_none(),
@@ -130,9 +129,12 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
     Cell::new(pool.map_or(Value::Unknown, make)).stale(stale)
 }
 
-/// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes.
+/// True when one of its devices is faulty, or a finding requires action on the pool or one of its nodes; in a scope, when that
+/// concerns the scope.
 fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
-    pool.counts().unhealthy.is_some_and(|count| count > 0)
+    let mut own = facts.pools().iter();
+    let own = own.find(|own| own.name == pool.name).unwrap_or(pool);
+    own.counts().unhealthy.is_some_and(|count| count > 0)
         || facts.fleet.findings.iter().any(|finding| {
             let name = &finding.subject.key.name;
             let within = match finding.subject.kind {
@@ -145,8 +147,25 @@ fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
             };
             within
                 && finding.severity == Severity::Crit
+                && facts.concerns(finding)
                 && facts.silences.of(finding, facts.now).is_none()
         })
+}
+
+/// Whether one of the pool's nodes is not ready, and whether one is cordoned; in a scope, of those on which it has devices.
+fn nodes_of(facts: &Facts, pool: &Pool) -> (bool, bool) {
+    let Some(part) = &facts.part else {
+        let nodes = pool.nodes;
+        return (nodes.ready < nodes.total, nodes.cordoned > 0);
+    };
+    let nodes = || {
+        let nodes = facts.fleet.nodes.iter();
+        nodes.filter(|node| node.pool == pool.name && part.reach.has_node(node.name()))
+    };
+    (
+        nodes().any(|node| node.ready != Some(true)),
+        nodes().any(|node| node.cordon.is_some()),
+    )
 }
 
 /// A pool's state as a sign: faults before missing nodes before emptiness.
@@ -155,7 +174,7 @@ pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
         ("▲", Role::Crit)
     } else if pool.visible_nodes().is_none() {
         ("–", Role::Muted)
-    } else if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
+    } else if matches!(nodes_of(facts, pool), (true, _) | (_, true)) {
         ("◐", Role::Warn)
     } else if pool.devices.allocated.devices() * 2.0 < f64::from(pool.devices.total) {
         ("○", Role::Muted)

@@ -1,8 +1,9 @@
 //! What became of the jobs that a run has started or stopped, by the present picture: running again, waiting, not back.
 
 use crate::theme::Role;
-use model::base::{Age, Moment};
+use model::base::{Age, Moment, ObjectKey};
 use model::fleet::job::{Job, JobState};
+use model::fleet::observe::Phase;
 use model::plan::JobName;
 use table::Facts;
 use table::actions::{RunRow, RunState, not_started};
@@ -20,13 +21,18 @@ enum Back {
     Ended,
     /// Its pods are those that it had before.
     Kept,
+    /// Pods of it were evicted and are gone; no new ones run yet.
+    Gone,
     Unknown,
 }
 
 /// The jobs that a run was to start, then those that it has stopped: name, state, and the state's role.
 pub fn lines(facts: &Facts, run: &RunRow) -> Vec<(String, String, Role)> {
     let started = run.starts.iter().map(|job| {
-        let (words, role) = started(facts, job);
+        let (words, role) = match is_older(facts, run) {
+            true => (NOT_READ.to_owned(), Role::Muted),
+            false => started(facts, job),
+        };
         (job.to_string(), words, role)
     });
     let stopped = run.stopped.iter().map(|job| {
@@ -41,13 +47,14 @@ pub fn in_sum(facts: &Facts, run: &RunRow) -> Option<String> {
     if run.stopped.is_empty() {
         return None;
     }
-    const WORDS: [(Back, &str); 7] = [
+    const WORDS: [(Back, &str); 8] = [
         (Back::Running, "running again"),
         (Back::Starting, "starting again"),
         (Back::Waiting, "waiting"),
         (Back::Not, "not back"),
         (Back::Ended, "ended"),
         (Back::Kept, "not stopped yet"),
+        (Back::Gone, "not restarted yet"),
         (Back::Unknown, "not known"),
     ];
     let all: Vec<Back> = run
@@ -84,6 +91,14 @@ fn find<'a>(facts: &'a Facts, job: &JobName) -> Result<&'a Job, (Back, String, R
     }
 }
 
+/// True while the picture is older than the run's last step: what became of its jobs is not read yet.
+fn is_older(facts: &Facts, run: &RunRow) -> bool {
+    run.state != RunState::Running && facts.fleet.at < run.last
+}
+
+/// Shown until the picture is as new as the run.
+const NOT_READ: &str = "not read yet since the last step";
+
 /// Whether a job that was to be started runs.
 fn started(facts: &Facts, name: &JobName) -> (String, Role) {
     let job = match find(facts, name) {
@@ -106,6 +121,9 @@ fn started(facts: &Facts, name: &JobName) -> (String, Role) {
 
 /// What became of a job that was stopped.
 fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
+    if is_older(facts, run) {
+        return (Back::Unknown, NOT_READ.to_owned(), Role::Muted);
+    }
     let job = match find(facts, name) {
         Ok(job) => job,
         Err(told) => return told,
@@ -118,19 +136,10 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         false => String::new(),
     };
     match job.state {
-        JobState::Running | JobState::Finishing if !has_new_pods(job, run.begun) => {
-            // A stopped job shows as stopped only a moment later.
-            let is_news = facts.fleet.at.since(run.begun) < Age::from_millis(60_000);
-            let words = match run.state {
-                _ if job.pods.iter().any(|pod| pod.seen.deleted.is_some()) => {
-                    "its pods are stopping"
-                }
-                RunState::Undone | RunState::Done if !is_news => {
-                    "running with the pods that it had"
-                }
-                _ => "not stopped yet",
-            };
-            (Back::Kept, words.to_owned(), Role::Muted)
+        JobState::Running | JobState::Finishing
+            if new_pods(job, run.begun) < evicted(run, name).count().max(1) =>
+        {
+            with_old_pods(facts, run, job, &short)
         }
         JobState::Running | JobState::Finishing => {
             let words = format!("running again on {}{short}", jobs::where_or_why(facts, job));
@@ -186,9 +195,53 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
     }
 }
 
-/// True when a pod was created since; the server's clock has whole seconds.
-fn has_new_pods(job: &Job, begun: Moment) -> bool {
+/// What became of a job that runs, but not yet on as many new pods as were evicted.
+fn with_old_pods(facts: &Facts, run: &RunRow, job: &Job, short: &str) -> (Back, String, Role) {
+    let name = JobName(job.id.key.clone());
+    let gone = |pod: &ObjectKey| job.pods.iter().all(|known| known.key() != pod);
+    let new = new_pods(job, run.begun);
+    if new > 0 {
+        let words = format!("starting again: {new} of its new pods run{short}");
+        return (Back::Starting, words, Role::Info);
+    }
+    let mut leaving = job.pods.iter().filter_map(|pod| pod.seen.deleted);
+    if job.state == JobState::Finishing || leaving.next().is_some() {
+        return (
+            Back::Kept,
+            String::from("its pods are stopping"),
+            Role::Muted,
+        );
+    }
+    let mut pods = evicted(run, &name).peekable();
+    if pods.peek().is_some() {
+        return match pods.all(gone) {
+            true => {
+                let words = format!("not restarted yet: its evicted pods are gone{short}");
+                (Back::Gone, words, Role::Warn)
+            }
+            // The server has accepted their eviction: what is shown of them is older, or they were made anew under their names.
+            false => (Back::Gone, String::from("not restarted yet"), Role::Muted),
+        };
+    }
+    // A job that its queue or scheduler is to stop shows as stopped only a moment later.
+    let is_news = facts.fleet.at.since(run.begun) < Age::from_millis(60_000);
+    let words = match run.state {
+        RunState::Undone | RunState::Done if !is_news => "running with the pods that it had",
+        _ => "not stopped yet",
+    };
+    (Back::Kept, words.to_owned(), Role::Muted)
+}
+
+/// The pods of this job that the run evicted.
+fn evicted<'a>(run: &'a RunRow, job: &'a JobName) -> impl Iterator<Item = &'a ObjectKey> {
+    let pods = run.evicted.iter();
+    pods.filter(move |(of, _)| of == job).map(|(_, pod)| pod)
+}
+
+/// The number of running pods that were created since; the server's clock has whole seconds.
+fn new_pods(job: &Job, begun: Moment) -> usize {
     let pods = job.pods.iter().map(|pod| &pod.seen);
-    pods.filter(|seen| seen.deleted.is_none())
-        .any(|seen| seen.created.millis() >= begun.millis() / 1_000 * 1_000)
+    pods.filter(|seen| seen.deleted.is_none() && seen.phase == Phase::Running)
+        .filter(|seen| seen.created.millis() >= begun.millis() / 1_000 * 1_000)
+        .count()
 }

@@ -566,6 +566,7 @@ fn what_speaks_against_uncordoning_a_node() {
             threshold: None,
             message: "is broken".to_owned(),
             repair: String::new(),
+            members: Box::default(),
         }]);
         assert_eq!(!against(&found).is_empty(), speaks, "{kind} {name} {code}");
     }

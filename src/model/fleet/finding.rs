@@ -76,4 +76,7 @@ pub struct Finding {
     pub message: String,
     /// What to do about it; may be empty.
     pub repair: String,
+    /// Where it counts several objects: their names, devices of a rack or node as `NODE/gpu3`. Empty where the subject says all.
+    #[serde(default, skip_serializing_if = "<[Name]>::is_empty")]
+    pub members: Box<[Name]>,
 }

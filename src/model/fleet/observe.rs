@@ -133,8 +133,15 @@ pub enum ListedNamespaces {
     All,
     /// The namespaces that the operator chose.
     Chosen(Arc<[Name]>),
-    /// The namespaces that our permissions allow.
+    /// Those of the chosen namespaces that our permissions allow; the others of them are forbidden.
     Only(Arc<[Name]>),
+    /// One namespace, because listing all is forbidden. Which others may be read is not known: none was tried.
+    Fallback {
+        /// The namespace.
+        namespace: Name,
+        /// True for the namespace of the context, false for the first of the settings.
+        of_context: bool,
+    },
 }
 
 impl ListedNamespaces {
@@ -143,6 +150,39 @@ impl ListedNamespaces {
         match self {
             Self::All => None,
             Self::Chosen(names) | Self::Only(names) => Some(names),
+            Self::Fallback { namespace, .. } => Some(std::slice::from_ref(namespace)),
+        }
+    }
+
+    /// What our permissions limit the lists to, as a clause: `reading namespace lab (that of the context); others: -n`. `None`
+    /// where they limit nothing, or leave nothing.
+    pub fn limit(&self) -> Option<String> {
+        match self {
+            Self::All | Self::Chosen(_) => None,
+            Self::Only(names) => {
+                let all: Vec<&str> = names.iter().map(Name::as_str).collect();
+                let noun = match all.as_slice() {
+                    [] => return None,
+                    [_] => "namespace",
+                    _ => "namespaces",
+                };
+                let all = all.join(", ");
+                Some(format!(
+                    "reading {noun} {all}; the others that were chosen are not visible to you"
+                ))
+            }
+            Self::Fallback {
+                namespace,
+                of_context,
+            } => {
+                let which = match of_context {
+                    true => "that of the context",
+                    false => "the first of the settings",
+                };
+                Some(format!(
+                    "reading namespace {namespace} ({which}); others: -n"
+                ))
+            }
         }
     }
 }

@@ -15,20 +15,29 @@ pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
 /// Workloads outside of the namespaces that the operator chose, in [`Fleet::unseen`]: a choice, not missing permissions.
 const NOT_CHOSEN: &str = "namespaces that were not chosen";
 
+/// Workloads outside of the one namespace that is read because listing all is forbidden: whether they are visible is not known.
+const NOT_READ: &str = "namespaces that were not read";
+
 /// What [`Fleet::unseen`] names, as the end of a sentence: `nodes and queues not visible to you`.
 pub fn unseen_words(unseen: &[Name]) -> String {
     let hidden: Vec<&str> = unseen
         .iter()
         .map(Name::as_str)
-        .filter(|name| *name != NOT_CHOSEN)
+        .filter(|name| ![NOT_CHOSEN, NOT_READ].contains(name))
         .collect();
     let mut words = Vec::new();
     if !hidden.is_empty() {
         words.push(format!("{} not visible to you", hidden.join(", ")));
     }
-    if hidden.len() < unseen.len() {
+    let has = |what: &str| unseen.iter().any(|name| name.as_str() == what);
+    if has(NOT_CHOSEN) {
         words.push(String::from(
             "other namespaces were not read (-n or the settings leave them out; -A reads all)",
+        ));
+    }
+    if has(NOT_READ) {
+        words.push(String::from(
+            "other namespaces were not read (-n reads them)",
         ));
     }
     words.join("; ")
@@ -111,6 +120,7 @@ impl Fleet {
             unseen.push(match (self.is_hidden(Table::Pods), &self.extent) {
                 (true, _) => "pods",
                 (false, ListedNamespaces::Chosen(_)) => NOT_CHOSEN,
+                (false, ListedNamespaces::Fallback { .. }) => NOT_READ,
                 (false, _) => "other namespaces",
             });
         }
@@ -141,34 +151,24 @@ impl Fleet {
         Some(format!("{names} are not visible to you"))
     }
 
-    /// The namespaces that our permissions are limited to; empty when they are not limited, or when pods are not visible even
-    /// there.
+    /// The namespaces that are read because our permissions do not reach further; empty when they are not limited, or when pods
+    /// are not visible even there.
     pub fn confined_to(&self) -> &[Name] {
-        match &self.extent {
-            ListedNamespaces::Only(names) if !self.is_hidden(Table::Pods) => names,
-            _ => &[],
+        match self.confined() {
+            Some(_) => self.extent.namespaces().unwrap_or_default(),
+            None => &[],
         }
     }
 
     /// The same in one clause.
     pub fn confined(&self) -> Option<String> {
-        let names = self.confined_to();
-        if names.is_empty() {
-            return None;
-        }
-        let noun = if names.len() == 1 {
-            "namespace"
-        } else {
-            "namespaces"
-        };
-        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-        Some(format!(
-            "only {noun} {} visible to you",
-            match names.as_slice() {
-                [one] => format!("{one} is"),
-                many => format!("{} are", many.join(", ")),
-            }
-        ))
+        let limit = self.extent.limit();
+        limit.filter(|_| !self.is_hidden(Table::Pods))
+    }
+
+    /// True where namespaces beside those that are read may be visible: none of them was tried.
+    pub fn may_read_more(&self) -> bool {
+        matches!(self.extent, ListedNamespaces::Fallback { .. })
     }
 
     /// Limits a statement to the listed namespaces: `nothing waits in namespace lab`.
@@ -187,7 +187,9 @@ impl Fleet {
             (None, None) => None,
             (Some(confined), None) => Some(confined),
             (None, Some(names)) => Some(format!("not visible to you: {names}")),
-            (Some(confined), Some(names)) => Some(format!("{confined}; not visible: {names}")),
+            (Some(confined), Some(names)) => {
+                Some(format!("{confined}; not visible to you: {names}"))
+            }
         }
     }
 }
@@ -229,29 +231,49 @@ mod tests {
         assert!(fleet.sees_devices() && fleet.sees_queues() && fleet.unseen().is_empty());
     }
 
+    fn lab() -> ListedNamespaces {
+        ListedNamespaces::Fallback {
+            namespace: Name::new("lab"),
+            of_context: true,
+        }
+    }
+
     #[test]
     fn what_is_out_of_sight_is_one_sentence() {
-        let team = fleet(
-            &[Table::Nodes, Table::ClusterQueues],
-            ListedNamespaces::Only(Arc::from([Name::new("lab")])),
-        );
+        let team = fleet(&[Table::Nodes, Table::ClusterQueues], lab());
         let said = team.not_visible().expect("little is seen");
         assert_eq!(
             said,
-            "only namespace lab is visible to you; not visible: nodes and clusterqueues"
+            "reading namespace lab (that of the context); others: -n; not visible to you: nodes and clusterqueues"
         );
-        assert_eq!(team.unseen(), ["nodes", "queues", "other namespaces"]);
+        assert_eq!(team.unseen(), ["nodes", "queues", NOT_READ]);
         assert!(!team.sees_devices());
-        let nobody = fleet(
-            Table::ALL,
-            ListedNamespaces::Only(Arc::from([Name::new("default")])),
-        );
+        let nobody = fleet(Table::ALL, lab());
         let said = nobody.not_visible().expect("nothing is seen");
         let all = Table::ALL.iter().filter(|table| !table.is_optional());
         let rest = all.count() - NAMED;
         assert_eq!(
             said,
             format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")
+        );
+    }
+
+    #[test]
+    fn a_namespace_is_called_invisible_only_where_it_was_refused() {
+        let context = fleet(&[], lab());
+        assert!(context.may_read_more() && context.confined_to() == [Name::new("lab")]);
+        let said = context.confined().expect("only one is read");
+        assert!(!said.contains("visible"), "{said}");
+        let said = unseen_words(&[Name::new(NOT_READ)]);
+        assert_eq!(said, "other namespaces were not read (-n reads them)");
+        let refused = fleet(
+            &[],
+            ListedNamespaces::Only(Arc::from([Name::new("lab"), Name::new("nlp")])),
+        );
+        assert!(!refused.may_read_more());
+        assert_eq!(
+            refused.confined().as_deref(),
+            Some("reading namespaces lab, nlp; the others that were chosen are not visible to you")
         );
     }
 

@@ -360,6 +360,7 @@ impl BudgetState {
                 }
                 _ => "see where it went: stokehold cost --by job".to_owned(),
             },
+            members: Box::default(),
         };
         let mut out = Vec::new();
         if let (Some((step, hour)), Some(spent)) = (self.reached, self.spent) {

@@ -46,8 +46,10 @@ const NONSENSE: u32 = 20;
 pub enum Namespaces {
     /// All namespaces; where that is forbidden, `otherwise`.
     All {
-        /// The context's namespace.
+        /// The context's namespace, or the first of the settings.
         otherwise: String,
+        /// True for the context's.
+        of_context: bool,
     },
     /// One namespace.
     One(String),
@@ -435,6 +437,10 @@ impl<'s> Follower<'s> {
     fn extent(&self) -> ListedNamespaces {
         let one = |name: &String| Arc::from([Name::new(name)]);
         match (&self.narrowed, &self.shared.namespaces) {
+            (Some(only), Namespaces::All { of_context, .. }) => ListedNamespaces::Fallback {
+                namespace: Name::new(only),
+                of_context: *of_context,
+            },
             (Some(only), _) => ListedNamespaces::Only(one(only)),
             (None, Namespaces::One(chosen)) => ListedNamespaces::Chosen(one(chosen)),
             (None, Namespaces::All { .. } | Namespaces::Several(_)) => ListedNamespaces::All,
@@ -498,7 +504,7 @@ impl<'s> Follower<'s> {
                 return Ok(Some(Exit::Absent));
             }
             What::Forbidden if wide && !self.wide_listed => {
-                if let Namespaces::All { otherwise } = &self.shared.namespaces {
+                if let Namespaces::All { otherwise, .. } = &self.shared.namespaces {
                     return Ok(Some(Exit::Narrow(otherwise.clone())));
                 }
             }

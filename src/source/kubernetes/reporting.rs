@@ -195,9 +195,7 @@ impl Follower<'_> {
             }
             None => {
                 let mut words = Vec::new();
-                if let Some(only) = &self.narrowed {
-                    words.push(format!("only namespace {only} is visible to you"));
-                }
+                words.extend(self.extent().limit());
                 if self.skipped > 0 {
                     words.push(format!(
                         "{} objects could not be read and were passed over",

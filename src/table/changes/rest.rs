@@ -261,7 +261,7 @@ fn amount(amount: Option<i64>, measure: Measure, none: &str) -> String {
 
 fn findings_by_id(facts: &Facts) -> BTreeMap<&Name, &Finding> {
     let all = facts.fleet.findings.iter();
-    all.filter(|finding| facts.concerns(&finding.subject))
+    all.filter(|finding| facts.concerns(finding))
         .map(|finding| (&finding.id, finding))
         .collect()
 }

@@ -32,6 +32,7 @@ fn alert(number: usize) -> Alert {
             threshold: None,
             message: String::new(),
             repair: String::new(),
+            members: Box::default(),
         },
         place: FindingPlace {
             node: Some(Name::from(node)),

@@ -83,7 +83,7 @@ impl CurrentAlerts {
             ..Self::default()
         };
         let findings = facts.fleet.findings.iter();
-        for finding in findings.filter(|finding| facts.concerns(&finding.subject)) {
+        for finding in findings.filter(|finding| facts.concerns(finding)) {
             let silence = facts.silences.of(finding, facts.now);
             if silence == Some(Silence::Muted) {
                 standing.muted.push(finding.id.clone());

@@ -45,6 +45,7 @@ fn alert(code: &str, node: &str, rack: &str) -> Alert {
             threshold: None,
             message: "it is hot".to_owned(),
             repair: "cool it".to_owned(),
+            members: Box::default(),
         },
         place: FindingPlace {
             node: Some(Name::new(node)),

@@ -351,7 +351,8 @@ pub fn describe(
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.rate));
             table.words("rate", burn, Role::Accent);
-            let free = per_hour(spend.and_then(|spend| spend.free));
+            let free = spend.and_then(|spend| ::table::pools::unallocated(facts, &spend));
+            let free = per_hour(free);
             table.words("unallocated", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
             table.words("idle alloc", idle, Role::IdleMoney);

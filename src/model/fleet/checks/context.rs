@@ -10,6 +10,7 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Device;
 use crate::fleet::finding::{Finding, Severity, Subject};
 use crate::fleet::fleet::Fleet;
+use crate::fleet::history::{History, IdleSince};
 use crate::fleet::job::JobKey;
 use crate::fleet::thresholds::{Rule, Thresholds};
 
@@ -74,6 +75,7 @@ impl State {
             rule: thresholds.rule(code),
             thresholds,
             fleet,
+            history: None,
             now,
             check_state,
             tally: FxHashMap::default(),
@@ -174,8 +176,10 @@ pub(super) struct Tally {
     pub(super) unknown: u32,
     /// The largest value.
     pub(super) most: f64,
-    /// The earliest beginning.
-    pub(super) since: Option<Moment>,
+    /// Of idle devices the one that is idle longest.
+    pub(super) idle: Option<IdleSince>,
+    /// Ids of the devices that the check is about, where the finding names them.
+    pub(super) devices: Vec<Name>,
 }
 
 impl Tally {
@@ -187,7 +191,8 @@ impl Tally {
             count: 0,
             unknown: 0,
             most: f64::NEG_INFINITY,
-            since: None,
+            idle: None,
+            devices: Vec::new(),
         }
     }
 }
@@ -220,6 +225,8 @@ pub(super) struct FindingDraft {
     repair: String,
     group: Option<FindingGroup>,
     cause: Option<Name>,
+    members: Vec<Name>,
+    at_least: bool,
 }
 
 impl FindingDraft {
@@ -236,6 +243,8 @@ impl FindingDraft {
             repair: repair.into(),
             group: None,
             cause: None,
+            members: Vec::new(),
+            at_least: false,
         }
     }
 
@@ -275,6 +284,18 @@ impl FindingDraft {
         self
     }
 
+    /// True where it may have begun earlier than its `since` says.
+    pub(super) fn at_least(mut self, at_least: bool) -> Self {
+        self.at_least = at_least;
+        self
+    }
+
+    /// The names of the objects that it counts.
+    pub(super) fn members(mut self, members: &[Name]) -> Self {
+        self.members = members.to_vec();
+        self
+    }
+
     /// Under what, and with which words after their number, three or more of these become one.
     pub(super) fn group(mut self, subject: Subject, words: &'static str) -> Self {
         self.group = Some((subject, words.into()));
@@ -292,6 +313,8 @@ pub(super) struct CheckContext<'a> {
     pub(super) thresholds: &'a Thresholds,
     /// The fleet.
     pub(super) fleet: &'a Fleet,
+    /// What was read before, where it is known.
+    pub(super) history: Option<&'a History>,
     /// The moment.
     pub(super) now: Moment,
     /// What it remembers.
@@ -366,7 +389,7 @@ impl CheckContext<'_> {
         entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
         if entry.shown {
             let mut last = finish(self.code, self.rule, entry.first, draft(value));
-            last.finding.first_seen = !entry.told;
+            last.finding.first_seen |= !entry.told;
             self.found.push(last.clone().of(self.code));
             entry.last = Some(last);
         }
@@ -428,11 +451,12 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             code,
             subject: draft.subject,
             since,
-            first_seen: false,
+            first_seen: draft.at_least,
             value: draft.value,
             threshold: draft.threshold,
             message: draft.message,
             repair: draft.repair,
+            members: draft.members.into(),
         },
         group: draft.group,
         cause: draft.cause,

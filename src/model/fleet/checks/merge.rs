@@ -36,6 +36,7 @@ pub(super) fn merged(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Finding
         }
     }
     groups.retain(|_, count| *count >= MANY);
+    let mut members: BTreeMap<(Name, Subject), Vec<Name>> = BTreeMap::new();
     let mut out: Vec<(usize, Finding)> = Vec::with_capacity(found.len());
     let mut at: BTreeMap<(Name, Subject), usize> = BTreeMap::new();
     for one in found {
@@ -51,6 +52,8 @@ pub(super) fn merged(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Finding
             out.push((rank, one.finding));
             continue;
         };
+        let names = members.entry(key.clone()).or_default();
+        names.push(one.finding.subject.key.name.clone());
         if let Some(first) = at.get(&key) {
             let whole = &mut out[*first].1;
             if one.finding.since < whole.since {
@@ -73,6 +76,9 @@ pub(super) fn merged(found: Vec<MergeableFinding>, fleet: &Fleet) -> Vec<Finding
                 ..one.finding
             },
         ));
+    }
+    for (key, at) in at {
+        out[at].1.members = members.remove(&key).unwrap_or_default().into();
     }
     out.small_sort_by(|(rank_a, a), (rank_b, b)| {
         (a.severity, rank_a, a.since, &a.id).cmp(&(b.severity, rank_b, b.since, &b.id))

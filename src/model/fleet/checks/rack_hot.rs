@@ -26,6 +26,7 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     match (verdict, heat) {
         (Verdict::Firing(_), Some(heat)) => {
             tally.count += 1;
+            tally.devices.push(input.device.id.clone());
             tally.most = tally.most.max(heat.celsius.unwrap_or(f64::NEG_INFINITY));
         }
         (Verdict::Unknown, _) => tally.unknown += 1,
@@ -50,6 +51,7 @@ fn finish(context: &mut CheckContext<'_>) {
             )
             .value(count)
             .threshold(threshold)
+            .members(&tally.devices)
         });
     }
 }
