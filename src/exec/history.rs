@@ -125,7 +125,7 @@ impl Run {
         sent.filter_map(|(_, step)| {
             let job = step.job.as_ref()?.name.clone();
             let pod = &step.object;
-            Some((job, ObjectKey::new(&pod.namespace, &pod.name)))
+            Some((job, ObjectKey::new(pod.namespace.clone(), pod.name.clone())))
         })
         .collect()
     }

@@ -421,10 +421,10 @@ mod tests {
         let devices = facts.fleet.devices();
         let (own, others): (Vec<_>, Vec<_>) =
             devices.partition(|(_, device)| scope.has_device(device));
-        let id = |all: &[(&Node, &Device)]| all.first().expect("a device").1.id.clone();
+        let id = |all: &[(&Arc<Node>, &Device)]| all.first().expect("a device").1.id.clone();
         let (own, others) = (id(&own), id(&others));
         let is_of = |kind, name: &Name, members: &[Name]| {
-            let key = ObjectKey::new("", name);
+            let key = ObjectKey::new("", name.clone());
             scoped.concerns(&finding(&facts, kind, key, members))
         };
         assert!(is_of("Device", &own, &[]));

@@ -422,6 +422,7 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         name: String::from("run-1"),
         title: String::from("drain"),
         begun: SMALL.now,
+        last: SMALL.now,
         by: String::from("kim"),
         reason: String::new(),
         state,
@@ -431,6 +432,7 @@ fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
         cordons: vec![Name::clone(&node)],
         starts: None,
         stopped: Vec::new(),
+        evicted: Vec::new(),
         suspended_jobs: Vec::new(),
     };
     for (state, warns) in [(RunState::Done, true), (RunState::Undone, false)] {

@@ -114,7 +114,7 @@ fn a_run_says_what_became_of_the_jobs_that_it_started_and_stopped() {
 fn a_job_whose_evicted_pod_is_gone_is_not_restarted_until_a_new_pod_runs() {
     let running = first(&LARGE, JobState::Running);
     let began = LARGE.now.minus(Duration::from_secs(90));
-    let gone = ObjectKey::new(&running.0.namespace, "evicted-and-gone");
+    let gone = ObjectKey::new(running.0.namespace.clone(), "evicted-and-gone");
     let drained = |last| RunRow {
         last,
         evicted: vec![(running.clone(), gone.clone())],

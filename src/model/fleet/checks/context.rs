@@ -321,7 +321,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) check_state: CheckState,
     /// What it counts during this run.
     pub(super) tally: FxHashMap<Name, Tally>,
-    found: Vec<MergeableFinding>,
+    pub(super) found: Vec<MergeableFinding>,
 }
 
 impl CheckContext<'_> {
