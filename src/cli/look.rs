@@ -5,7 +5,7 @@ use std::path::Path;
 
 use console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
 use model::base::{Exit, Failure, Name, SmallSort};
-use settings::{ColorChoice, Settings};
+use settings::{ColorChoice, Layer, Settings};
 use source::local;
 use table::Scope;
 
@@ -24,7 +24,7 @@ pub(super) fn options(
         themes: others(settings, base.themes)?,
         theme,
         depth: depth(settings.color, terminal, &|name| host.text_variable(name)),
-        ascii: settings.ascii,
+        ascii: ascii(settings, terminal, &|name| host.text_variable(name)),
         keys: keys(settings)?,
         team: scope.team,
         namespaces: scope.namespaces,
@@ -113,6 +113,21 @@ fn wrong(error: &LoadError) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
 }
 
+/// Terminals whose fonts lack most of our signs, or that show no Unicode at all: consoles of Linux and FreeBSD, DEC's terminals,
+/// serial lines. `linux-16color` counts as `linux`.
+const FEW_SIGNS: &[&str] = &["linux", "ansi", "cons25", "vt52", "vt100", "vt102", "vt220"];
+
+/// Whether to draw with ASCII only: as set; where nothing is set, on a terminal with few signs.
+fn ascii(settings: &Settings, terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let origin = settings.origins.of("ascii");
+    if origin.is_some_and(|origin| origin.layer != Layer::Default) {
+        return settings.ascii;
+    }
+    let term = variable("TERM").unwrap_or_default();
+    let family = term.split('-').next().unwrap_or_default();
+    settings.ascii || (terminal && FEW_SIGNS.contains(&family))
+}
+
 /// How many colors to use. `auto` believes `COLORTERM` and `TERM`, and `NO_COLOR` above both.
 fn depth(
     choice: ColorChoice,
@@ -150,6 +165,10 @@ fn depth(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+    use std::sync::Arc;
+
     use super::*;
     use crate::cli::tests::host;
     use settings::{Inputs, load};
@@ -163,6 +182,73 @@ mod tests {
             ..Inputs::default()
         };
         load(&inputs).expect("is right")
+    }
+
+    #[test]
+    fn a_terminal_with_few_signs_gets_ascii_unless_the_operator_says_otherwise() {
+        let seen = |settings: &Settings, terminal, term: &str| {
+            ascii(settings, terminal, &|name| {
+                (name == "TERM").then(|| term.to_owned())
+            })
+        };
+        let unset = with(&[]);
+        for few in [
+            "linux",
+            "linux-16color",
+            "vt100",
+            "vt100-nav",
+            "vt220",
+            "ansi",
+        ] {
+            assert!(seen(&unset, true, few), "{few}");
+            assert!(!seen(&unset, false, few), "{few}: a file is no terminal");
+            assert!(!seen(&with(&[("ascii", "false")]), true, few), "{few}");
+        }
+        for many in [
+            "xterm-256color",
+            "tmux-256color",
+            "screen",
+            "foot",
+            "xterm-kitty",
+            "",
+        ] {
+            assert!(!seen(&unset, true, many), "{many}");
+            assert!(seen(&with(&[("ascii", "true")]), true, many), "{many}");
+        }
+    }
+
+    /// Signs that fonts of Debian's console setup (Lat15, Uni2) have, besides ASCII. What is drawn there must be among these.
+    const CONSOLE_FONT: &str = "█░▒▲▸●│─┌┐└┘├┤┬┴┼╭╮╰╯·°±×…–";
+
+    #[test]
+    fn every_view_on_a_console_has_only_signs_of_its_font() {
+        let facts = table::sample::facts();
+        for term in ["linux", "vt100", "ansi"] {
+            let mut host = host();
+            let variables = [(OsString::from("TERM"), OsString::from(term))];
+            host.variables = Arc::new(BTreeMap::from(variables));
+            let options = options(&host, &with(&[]), true).expect("is right");
+            for view in console::view::ViewId::ALL {
+                for size in [(100, 30), (80, 24)] {
+                    let options = console::AppOptions {
+                        view: *view,
+                        ..options.clone()
+                    };
+                    let mut app = console::App::new(options);
+                    app.picture([
+                        console::Msg::Resize(size.0, size.1),
+                        console::Msg::Facts(facts.clone()),
+                    ]);
+                    let text = console::render_text(&app, size.0, size.1);
+                    let missing = text.chars().filter(|sign| !sign.is_ascii());
+                    let missing: String = missing
+                        .filter(|sign| !CONSOLE_FONT.contains(*sign))
+                        .collect();
+                    assert_eq!(missing, "", "{term} {view:?}: {text}");
+                    assert!(!text.trim().is_empty(), "{term} {view:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -197,6 +197,8 @@ pub(super) fn run(
 fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
     let mut options = look::options(&at.host, &at.settings, true)?;
     options.depth = depth(form, at.settings.color, options.depth);
+    // A picture does not depend on the signs of this terminal.
+    options.ascii = at.settings.ascii;
     Ok(options)
 }
 
