@@ -168,9 +168,8 @@ impl Store {
         let mut fleet = self.ledger.publish(at);
         if due(self.judged, at, self.rules.judging) {
             self.judged = Some(at);
-            let (thresholds, history) = (&self.rules.thresholds, Some(&self.history));
             self.findings =
-                checks::run_with(&mut self.checks, &fleet, at, thresholds, history).into();
+                checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
         }
         fleet.findings = Arc::clone(&self.findings);
         fleet

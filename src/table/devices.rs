@@ -1,15 +1,15 @@
 //! Rows of `devices`: one for each device, and one for each slice of a partitioned or shared device.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use model::base::DeviceAmount;
 use model::base::quantities::bytes;
+use model::base::{Age, DeviceAmount, Moment};
 use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
-use model::fleet::history::IdleSince;
-use model::fleet::job::Job;
+use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
@@ -70,10 +70,6 @@ pub struct DeviceRow<'a> {
     pub util: Option<f64>,
     /// How long that pod has held it, seconds.
     pub held_seconds: Option<u64>,
-    /// How long the device is idle, seconds; `None` where it is not, and for a slice.
-    pub idle_seconds: Option<u64>,
-    /// True where it may be idle for longer: it was idle at the first reading.
-    pub idle_at_least: Option<bool>,
     /// Age of its readings, seconds.
     pub age_seconds: Option<u64>,
     /// Its readings by canonical name.
@@ -114,8 +110,6 @@ pub(super) const FIELDS: &[&str] = &[
     "health",
     "util_ratio",
     "held_seconds",
-    "idle_seconds",
-    "idle_at_least",
     "age_seconds",
 ];
 
@@ -164,18 +158,6 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::text("TEAM", |row| word(row.team)),
         Column::number("HELD", |row: &DeviceRow<'_>| age(row.held_seconds)).by("held_seconds"),
-        Column::wide_number("IDLE FOR", |row: &DeviceRow<'_>| {
-            let mark = if row.idle_at_least == Some(true) {
-                ">"
-            } else {
-                ""
-            };
-            match row.idle_seconds {
-                Some(_) => format!("{mark}{}", age(row.idle_seconds)),
-                None => age(None),
-            }
-        })
-        .by("idle_seconds"),
         Column::number("READ", |row: &DeviceRow<'_>| age(row.age_seconds)).by("age_seconds"),
     ]
 }
@@ -200,12 +182,8 @@ pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
 
 /// The row of a device itself.
 pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
-    let idle = idle_since(facts, device);
-    DeviceRow {
-        idle_seconds: idle.map(|idle| facts.now.since(idle.since).seconds()),
-        idle_at_least: idle.map(|idle| idle.at_least),
-        ..bare(facts, node, device, device.first_holder())
-    }
+    let holder = device.first_holder();
+    bare(facts, node, device, holder)
 }
 
 /// The row of a slice of a device.
@@ -237,21 +215,35 @@ pub fn slice_row<'a>(
     }
 }
 
-/// Since when an allocated device is idle; `None` for one that is not.
-pub fn idle_since(facts: &Facts, device: &Device) -> Option<IdleSince> {
-    facts.history.idle_since(&facts.fleet, device)
-}
-
-/// Since when the longest idle of a job's devices is idle; `None` where none is. As in findings, a shared device counts for its
-/// first holder.
-pub fn job_idle_since(facts: &Facts, job: &Job) -> Option<IdleSince> {
-    let places = job.places.iter();
-    let devices = places.filter_map(|place| facts.fleet.node(&place.node)?.device(place.device));
-    let own = devices.filter(|device| {
-        let first = device.first_holder();
-        first.is_some_and(|(pod, _)| pod.job == job.id)
-    });
-    IdleSince::longest(own.filter_map(|device| idle_since(facts, device)))
+/// Since when an allocated device has been idle, and whether it may have been idle earlier. Readings from before this
+/// process started, within the hour of the history, count as well.
+pub fn idle_since(facts: &Facts, device: &Device) -> Option<(Moment, bool)> {
+    let first = device.idle_since?;
+    let held = device.held_since();
+    let from = facts.history.since().max(held);
+    let Some(from) = from.filter(|from| device.idle_first_seen && *from < first) else {
+        return Some((first, device.idle_first_seen));
+    };
+    const STEP: Duration = Duration::from_secs(60);
+    let steps = first.since(from).millis() / Age::from(STEP).millis();
+    let track = Track::DeviceUtil(device.id.clone());
+    let span = (first.minus(STEP.saturating_mul(steps as u32)), first);
+    let read = facts
+        .history
+        .window_since(&track, span, held, steps as usize);
+    let below = facts.fleet.policy.idle_util_below;
+    let is_idle = |util: &&Option<f32>| util.is_some_and(|util| f64::from(util) < below);
+    let idle = read.iter().rev().take_while(is_idle).count();
+    let since = first.minus(STEP.saturating_mul(idle as u32));
+    match read.len().checked_sub(idle + 1) {
+        // It was busy then, or has no reading.
+        Some(before) => Some((since, read[before].is_none())),
+        // Idle since its pod got it, or for the whole history.
+        None => match held.filter(|held| *held == from) {
+            Some(held) => Some((held, false)),
+            None => Some((since, true)),
+        },
+    }
 }
 
 /// A device's health in words, with the fault where it has one.
@@ -297,8 +289,6 @@ fn bare<'a>(
         health_words: health_words(device),
         util: device.util().filter(|_| is_its),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
-        idle_seconds: None,
-        idle_at_least: None,
         age_seconds: device.age(facts.now).map(|age| age.seconds()),
         signals: match is_its {
             true => Cow::Borrowed(&device.signals),
@@ -341,96 +331,5 @@ mod tests {
         let row = &rows(&facts)[0];
         assert_eq!((row.util, row.signals.get(Signal::Util)), (None, None));
         assert!(row.signals.get(Signal::Temp).is_some(), "the device's own");
-    }
-
-    #[test]
-    fn how_long_a_device_is_idle_is_the_same_in_findings_advice_and_rows() {
-        use std::time::Duration;
-
-        use model::advice::{Action, Advice, Certainty};
-        use model::fleet::checks;
-        use model::fleet::history::{History, PastReading};
-        use model::fleet::job::HeldDevice;
-        use model::fleet::thresholds::Thresholds;
-
-        let mut facts = crate::sample::facts();
-        let now = facts.now;
-        let minutes = |many: u64| now.minus(Duration::from_secs(many * 60));
-        let fleet = Arc::make_mut(&mut facts.fleet);
-        let mut nodes: Vec<Arc<Node>> = fleet.nodes.to_vec();
-        let idles = |device: &Device| device.idle_since.is_some();
-        let at = nodes.iter().position(|node| node.devices.iter().any(idles));
-        let node = Arc::make_mut(&mut nodes[at.expect("one idles")]);
-        let device = node.devices.iter_mut().find(|one| idles(one));
-        let device = device.expect("it idles");
-        // Read for a minute, and idle at the first reading; Prometheus has read it for longer.
-        (device.idle_since, device.idle_first_seen) = (Some(minutes(1)), true);
-        let id = device.id.clone();
-        let (pod, _) = device.first_holder().expect("a pod");
-        let of = pod.job.clone();
-        let index = device.index;
-        let place = HeldDevice {
-            node: node.name().clone(),
-            device: index,
-            slice: None,
-        };
-        fleet.nodes = nodes.into();
-        let mut jobs = fleet.jobs.to_vec();
-        let job = jobs.iter_mut().find(|job| job.id == of).expect("its job");
-        Arc::make_mut(job).places = Box::from([place]);
-        fleet.jobs = jobs.into();
-        let past: Vec<_> = (2..=41)
-            .map(|before| PastReading {
-                device: id.clone(),
-                at: minutes(before),
-                signals: [(Signal::Util, 0.0)].into_iter().collect(),
-            })
-            .collect();
-        let mut history = History::default();
-        history.fill(&facts.fleet, Duration::from_secs(60), &past);
-        facts.history = Arc::new(history);
-        let fleet = &facts.fleet;
-        let device = fleet.devices().map(|(_, device)| device);
-        let device = device.into_iter().find(|one| one.id == id);
-        let idle = idle_since(&facts, device.expect("it is there")).expect("it idles");
-        let age = now.since(idle.since);
-        assert!(
-            idle.at_least && (39 * 60..=42 * 60).contains(&age.seconds()),
-            "{age}"
-        );
-        let words = format!("idle for >{age}");
-        let rows = rows(&facts);
-        let row = rows.iter().find(|row| row.id == id.as_str());
-        let row = row.expect("a row");
-        assert_eq!(row.idle_seconds, Some(age.seconds()));
-        assert_eq!(row.idle_at_least, Some(true));
-        let found = checks::run_with(
-            &mut checks::State::default(),
-            fleet,
-            now,
-            &Thresholds::default().at_once(),
-            Some(&facts.history),
-        );
-        let finding = found
-            .iter()
-            .find(|one| one.code.as_str() == "idle-allocated" && one.subject.key == of.key);
-        let finding = finding.expect("a finding");
-        assert!(finding.message.contains(&words), "{}", finding.message);
-        assert!(finding.first_seen && finding.since == idle.since);
-        let advice = Advice {
-            job: of,
-            team: model::base::Name::default(),
-            bound: None,
-            action: Action::Release,
-            devices: 1,
-            class: None,
-            evidence: None,
-            costs: None,
-            saves: None,
-            commitment: None,
-            certainty: Certainty::High,
-        };
-        let said = crate::advice::words(&facts, &advice);
-        assert_eq!(said, format!("release its device: {words}"));
     }
 }

@@ -31,7 +31,6 @@ const FALSE: &[&str] = &[
     "source-lost",
     // It may read another namespace, which nothing has tried.
     "only namespace",
-    "is visible to you",
 ];
 
 /// The facts of a user once every table has answered, with what the engine says of them.

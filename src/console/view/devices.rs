@@ -85,8 +85,8 @@ const COLUMNS: &[ViewColumn] = &[
     }),
     ViewColumn::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
         of(facts, row, |_, device| match idle_since(facts, device) {
-            Some(idle) if idle.at_least => Value::SeenSince(idle.since),
-            Some(idle) => Value::Since(idle.since),
+            Some((since, true)) => Value::SeenSince(since),
+            Some((since, false)) => Value::Since(since),
             None => Value::Empty,
         })
         .role(Role::IdleMoney)

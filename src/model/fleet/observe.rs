@@ -144,49 +144,6 @@ pub enum ListedNamespaces {
     },
 }
 
-impl ListedNamespaces {
-    /// The namespaces; `None` for all.
-    pub fn namespaces(&self) -> Option<&[Name]> {
-        match self {
-            Self::All => None,
-            Self::Chosen(names) | Self::Only(names) => Some(names),
-            Self::Fallback { namespace, .. } => Some(std::slice::from_ref(namespace)),
-        }
-    }
-
-    /// What our permissions limit the lists to, as a clause: `reading namespace lab (that of the context); others: -n`. `None`
-    /// where they limit nothing, or leave nothing.
-    pub fn limit(&self) -> Option<String> {
-        match self {
-            Self::All | Self::Chosen(_) => None,
-            Self::Only(names) => {
-                let all: Vec<&str> = names.iter().map(Name::as_str).collect();
-                let noun = match all.as_slice() {
-                    [] => return None,
-                    [_] => "namespace",
-                    _ => "namespaces",
-                };
-                let all = all.join(", ");
-                Some(format!(
-                    "reading {noun} {all}; the others that were chosen are not visible to you"
-                ))
-            }
-            Self::Fallback {
-                namespace,
-                of_context,
-            } => {
-                let which = match of_context {
-                    true => "that of the context",
-                    false => "the first of the settings",
-                };
-                Some(format!(
-                    "reading namespace {namespace} ({which}); others: -n"
-                ))
-            }
-        }
-    }
-}
-
 /// Why a table's source is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LostKind {

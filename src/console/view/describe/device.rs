@@ -257,10 +257,10 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
     table.known("queue", pod.queue.as_ref());
     table.words("team", pod.team.to_string(), Role::Text);
     table.words("held", painter.age(pod.held_since()), Role::Text);
-    if let Some(idle) = idle_since(facts, device) {
-        let age = painter.age(idle.since);
-        let words = match idle.at_least {
-            true => format!(">{age}: it was idle when first read"),
+    if let Some((since, may_be_longer)) = idle_since(facts, device) {
+        let age = painter.age(since);
+        let words = match may_be_longer {
+            true => format!("more than {age}: it was idle when first read"),
             false => age,
         };
         table.words("idle for", words, Role::IdleMoney);

@@ -10,7 +10,6 @@ use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Device;
 use crate::fleet::finding::{Finding, Severity, Subject};
 use crate::fleet::fleet::Fleet;
-use crate::fleet::history::{History, IdleSince};
 use crate::fleet::job::JobKey;
 use crate::fleet::thresholds::{Rule, Thresholds};
 
@@ -75,7 +74,6 @@ impl State {
             rule: thresholds.rule(code),
             thresholds,
             fleet,
-            history: None,
             now,
             check_state,
             tally: FxHashMap::default(),
@@ -176,8 +174,8 @@ pub(super) struct Tally {
     pub(super) unknown: u32,
     /// The largest value.
     pub(super) most: f64,
-    /// Of idle devices the one that is idle longest.
-    pub(super) idle: Option<IdleSince>,
+    /// The earliest beginning.
+    pub(super) since: Option<Moment>,
     /// Ids of the devices that the check is about, where the finding names them.
     pub(super) devices: Vec<Name>,
 }
@@ -191,7 +189,7 @@ impl Tally {
             count: 0,
             unknown: 0,
             most: f64::NEG_INFINITY,
-            idle: None,
+            since: None,
             devices: Vec::new(),
         }
     }
@@ -226,7 +224,6 @@ pub(super) struct FindingDraft {
     group: Option<FindingGroup>,
     cause: Option<Name>,
     members: Vec<Name>,
-    at_least: bool,
 }
 
 impl FindingDraft {
@@ -244,7 +241,6 @@ impl FindingDraft {
             group: None,
             cause: None,
             members: Vec::new(),
-            at_least: false,
         }
     }
 
@@ -284,12 +280,6 @@ impl FindingDraft {
         self
     }
 
-    /// True where it may have begun earlier than its `since` says.
-    pub(super) fn at_least(mut self, at_least: bool) -> Self {
-        self.at_least = at_least;
-        self
-    }
-
     /// The names of the objects that it counts.
     pub(super) fn members(mut self, members: &[Name]) -> Self {
         self.members = members.to_vec();
@@ -313,8 +303,6 @@ pub(super) struct CheckContext<'a> {
     pub(super) thresholds: &'a Thresholds,
     /// The fleet.
     pub(super) fleet: &'a Fleet,
-    /// What was read before, where it is known.
-    pub(super) history: Option<&'a History>,
     /// The moment.
     pub(super) now: Moment,
     /// What it remembers.
@@ -389,7 +377,7 @@ impl CheckContext<'_> {
         entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
         if entry.shown {
             let mut last = finish(self.code, self.rule, entry.first, draft(value));
-            last.finding.first_seen |= !entry.told;
+            last.finding.first_seen = !entry.told;
             self.found.push(last.clone().of(self.code));
             entry.last = Some(last);
         }
@@ -451,7 +439,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: FindingDraft) 
             code,
             subject: draft.subject,
             since,
-            first_seen: draft.at_least,
+            first_seen: false,
             value: draft.value,
             threshold: draft.threshold,
             message: draft.message,

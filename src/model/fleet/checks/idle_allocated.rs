@@ -1,7 +1,6 @@
 //! `idle-allocated`: devices that a job holds, and that have done no work for long. One finding a job.
 
-use crate::base::{Age, Moment};
-use crate::fleet::history::IdleSince;
+use crate::base::Age;
 use crate::fleet::judge::is_idle;
 use crate::fleet::policy::Policy;
 
@@ -15,15 +14,10 @@ pub(super) const CHECK: Check = Check {
 
 fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let device = input.device;
-    let idle = match context.history {
-        Some(history) => history.idle_since(context.fleet, device),
-        None => IdleSince::of(device),
-    };
-    let (Some(idle), Some((pod, _))) = (idle, device.first_holder()) else {
+    let (Some(since), Some((pod, _))) = (device.idle_since, device.first_holder()) else {
         return;
     };
-    let hold = Age::from(context.rule.hold);
-    let verdict = check(input, idle.since, hold, &context.fleet.policy);
+    let verdict = check(input, Age::from(context.rule.hold), &context.fleet.policy);
     if verdict == Verdict::Ok {
         return;
     }
@@ -35,12 +29,15 @@ fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
         tally.unknown += 1;
     } else {
         tally.count += 1;
-        tally.idle = IdleSince::longest(tally.idle.into_iter().chain([idle]));
+        tally.since = Some(tally.since.map_or(since, |oldest| oldest.min(since)));
     }
 }
 
 /// Checks whether one device has been idle for longer than `hold`, and allocated for longer than the policy's grace period.
-fn check(input: &Input<'_>, since: Moment, hold: Age, policy: &Policy) -> Verdict {
+fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
+    let Some(since) = input.device.idle_since else {
+        return Verdict::Ok;
+    };
     if !input.fresh {
         return Verdict::Unknown;
     }
@@ -60,16 +57,15 @@ fn finish(context: &mut CheckContext<'_>) {
         };
         let now = context.now;
         let held = context.fleet.job(&job).map(|job| job.devices_allocated);
-        let since = tally.idle.map(|idle| idle.since);
-        context.report_since(&name, verdict, since, |count| {
+        context.report_since(&name, verdict, tally.since, |count| {
             let of = match held {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),
             };
             let devices = counted(count as usize, &format!("{} device", tally.class));
-            let long = |idle: &IdleSince| now.since(idle.since).seconds() >= 60;
-            let span = match tally.idle.filter(long) {
-                Some(idle) => format!("for {}", idle.words(now)),
+            let since = tally.since.map(|since| now.since(since));
+            let span = match since.filter(|since| since.seconds() >= 60) {
+                Some(since) => format!("for {since}"),
                 None => String::from("now"),
             };
             FindingDraft::new(
@@ -79,7 +75,6 @@ fn finish(context: &mut CheckContext<'_>) {
             )
             .detail(&job.kind)
             .value(count)
-            .at_least(tally.idle.is_some_and(|idle| idle.at_least))
         });
     }
 }

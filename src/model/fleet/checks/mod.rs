@@ -48,7 +48,6 @@ use super::accelerator::Accelerator;
 use super::device::Device;
 use super::finding::Finding;
 use super::fleet::Fleet;
-use super::history::History;
 use super::node::Node;
 use super::signal::Signal;
 use super::thresholds::{Rule, Thresholds};
@@ -208,17 +207,6 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 /// The findings of a fleet at `now`, worst first. Call it with the same `state` each time the fleet has
 /// changed or time has passed; `fleet.findings` is not looked at.
 pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Thresholds) -> Vec<Finding> {
-    run_with(state, fleet, now, thresholds, None)
-}
-
-/// As [`run`], with what was read before.
-pub fn run_with(
-    state: &mut State,
-    fleet: &Fleet,
-    now: Moment,
-    thresholds: &Thresholds,
-    history: Option<&History>,
-) -> Vec<Finding> {
     let mut on_nodes = Vec::new();
     let mut on_devices = Vec::new();
     let mut at_end = Vec::new();
@@ -226,10 +214,7 @@ pub fn run_with(
         if !thresholds.rule(check.code).enabled {
             continue;
         }
-        let context = CheckContext {
-            history,
-            ..state.open(check.code, fleet, now, thresholds)
-        };
+        let context = state.open(check.code, fleet, now, thresholds);
         match check.walk {
             Walk::Nodes(look) => on_nodes.push((look, context)),
             Walk::Devices(look) => on_devices.push((look, None, context)),

@@ -6,7 +6,6 @@
 //! hour of profile data; all frames share the list of device ids until devices are added or removed.
 
 mod activity;
-mod idle;
 mod past;
 mod profile;
 mod ring;
@@ -22,7 +21,6 @@ use super::profile::Profiles;
 use super::signal::Signal;
 use activity::{ACTIVITY_KEEP, ActivityColumns};
 pub use activity::{ACTIVITY_SIGNALS, DeviceActivity};
-pub use idle::IdleSince;
 pub use past::PastReading;
 pub use profile::window_start;
 use ring::{Chart, Frame, Ring, Roster};
