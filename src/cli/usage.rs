@@ -159,8 +159,17 @@ fn day_before(from: Moment, to: Moment) -> Span {
     }
 }
 
-const QUERY: &str = "SELECT team, round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
-  FROM usage WHERE hour >= '2026-11-01' AND hour < '2026-12-01' GROUP BY team ORDER BY usd DESC;";
+/// What the example asks, of a view and for the hours that a condition selects. Rows are named as in `cost report`: devices that no
+/// pod has are `(unallocated)`, pods without a team `unattributed`.
+fn example(view: &str, hours: &str) -> String {
+    let rest = table::UNATTRIBUTED;
+    format!(
+        "SELECT CASE WHEN team <> '' THEN team WHEN namespace = '' THEN '{}' ELSE '{rest}' END AS team,
+  round(sum(cost_micros) / 1e6, 2) AS usd, round(sum(allocated_ms) / 3.6e6, 1) AS device_hours
+  FROM {view} WHERE {hours} GROUP BY 1 ORDER BY 2 DESC;",
+        spend::UNALLOCATED,
+    )
+}
 
 /// Runs `usage`.
 pub(super) fn run(
@@ -180,16 +189,27 @@ pub(super) fn run(
     }
     text.push_str(
         "usage    view: one row an hour, pool, class, billing, zone, namespace, team, queue, owner, job, model and price;\n\
-         \x20        device time in ms, cost in micro-USD (NULL: no price is known), energy in mWh\n\
+         \x20        hour_start in seconds since 1970, device time in ms, cost in micro-USD (NULL: no price is known),\n\
+         \x20        energy_milliwatt_hours\n\
+         usage_utc    view: the same with the hour as text, only for SQLite; DuckDB reads `usage` with its types\n\
          hours    each hour: open or closed, how much of it was observed\n\
          keys, hour_rows, losses    what the view is made of\n\
          finished    jobs that ended well: hour and key of each, counted from `counted` on\n\
          on_demand   what the spot time of a row would have cost on demand, in micro-USD\n\n\
          Read it while it is written; never write to it. For example:\n\n",
     );
+    let path = file.path().display().to_string();
+    let month = "hour >= '2026-11-01' AND hour < '2026-12-01'";
     text.push_str(&format!(
-        "sqlite3 -readonly {} \"{QUERY}\"\n",
-        quoted(&file.path().display().to_string())
+        "sqlite3 -readonly {} \"{}\"\n\n",
+        quoted(&path),
+        example("usage_utc", month)
+    ));
+    let month = "hour_start >= epoch(TIMESTAMP '2026-11-01') AND hour_start < epoch(TIMESTAMP '2026-12-01')";
+    text.push_str(&format!(
+        "In DuckDB:\n\nATTACH '{}' AS ledger (TYPE sqlite, READ_ONLY);\n{}\n",
+        path.replace('\'', "''"),
+        example("ledger.usage", month)
     ));
     out::write(out, &text)?;
     Ok(Exit::Done)

@@ -1,7 +1,7 @@
 //! The usage ledger on the whole road: kept while a simulated fleet is recorded, made again from the record, stopped and gone on
 //! with, and printed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -634,8 +634,25 @@ fn the_path_of_the_file_is_printed_with_a_working_query() {
         .query_map([], |row| row.get::<_, String>(0))
         .expect("can be asked");
     let teams: Vec<String> = teams.collect::<Result<_, _>>().expect("can be read");
-    assert_eq!(teams.len(), 3, "{teams:?}");
-    assert!(teams.contains(&"nlp".to_owned()));
+    // As the report names its rows.
+    let month = ["cost", "report", "--month", "2026-11", "--record", &folder];
+    let month = run(&home, &[&month[..], &["-o", "csv"]].concat());
+    let mut reader = csv::Reader::from_reader(month.as_bytes());
+    let name = |row: csv::Result<csv::StringRecord>| {
+        // The report's cells are safe in a spreadsheet.
+        let row = row.expect("a row");
+        row[0].trim_start_matches('\'').to_owned()
+    };
+    let named: BTreeSet<String> = reader.records().map(name).collect();
+    assert_eq!(teams.iter().cloned().collect::<BTreeSet<_>>(), named);
+    assert_eq!(teams.len(), named.len(), "{teams:?}");
+    assert!(named.contains("nlp") && named.contains("(unallocated)"));
+    let (_, duck) = said.split_once("In DuckDB:").expect("a query for it");
+    let attach = format!("ATTACH '{folder}/usage.sqlite' AS ledger (TYPE sqlite, READ_ONLY);");
+    assert!(duck.contains(&attach), "{duck}");
+    // The view that keeps its types, and no function of SQLite.
+    assert!(duck.contains("FROM ledger.usage WHERE hour_start >= epoch("));
+    assert!(said.contains("energy_milliwatt_hours") && !said.contains("mWh"));
     let none = home.run(&["usage", "sql", "--record", "nowhere"]);
     assert_eq!(none.status.code(), Some(1));
     let newer = rusqlite::Connection::open(format!("{folder}/usage.sqlite")).expect("opens");

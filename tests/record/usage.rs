@@ -262,9 +262,80 @@ fn anothers_file_and_a_later_version_are_refused_and_left_alone() {
         .expect("is refused")
         .to_string();
     assert!(
-        fault.contains("has version 99, this program reads up to 2: use a later stokehold"),
+        fault.contains("has version 99, this program reads up to 3: use a later stokehold"),
         "{fault}"
     );
+}
+
+/// The text of the views that other engines run: all of them but the one for SQLite alone.
+fn views(sql: &rusqlite::Connection) -> Vec<(String, String)> {
+    let mut query = sql
+        .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'view' AND name <> 'usage_utc'")
+        .expect("is SQL");
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    rows.and_then(Iterator::collect).expect("can be read")
+}
+
+/// DuckDB runs the text of a view itself: `/` is no integer division there, `max(a, b)` an aggregate, and a function that it lacks
+/// makes every column text.
+#[test]
+fn the_views_say_only_what_every_sql_engine_computes_alike() {
+    const ALIKE: [&str; 2] = ["coalesce", "sum"];
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join(FILE);
+    let migrations = [
+        include_str!("../../src/record/usage/schema.sql"),
+        include_str!("../../src/record/usage/unit_costs.sql"),
+    ];
+    for version in 0..=migrations.len() {
+        let _ = fs::remove_file(&path);
+        // A file as each earlier version made it; without one, a new file.
+        if version > 0 {
+            let sql = rusqlite::Connection::open(&path).expect("opens");
+            sql.execute_batch(&migrations[..version].concat())
+                .expect("is made");
+            sql.execute_batch(&format!(
+                "PRAGMA application_id = {}; PRAGMA user_version = {version};",
+                0x5354_4B55
+            ))
+            .expect("is set");
+            drop(sql);
+            // A reader leaves the file as it is, and reads it by the same names.
+            let reader = UsageFile::open_to_read(folder.path()).expect("can be read");
+            assert_eq!(reader.rows(span(), &every()).expect("can be read"), []);
+        }
+        let mut file = UsageFile::open(folder.path()).expect("can be written");
+        file.write(&usage(&["x"], 25).closed(), &[])
+            .expect("can be written");
+        drop(file);
+        let sql = rusqlite::Connection::open(&path).expect("opens");
+        let views = views(&sql);
+        let names: Vec<&str> = views.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["lost", "usage"], "version {version}");
+        for (name, text) in &views {
+            assert!(!text.contains(['/', '%']), "{name} divides: {text}");
+            for (at, _) in text.match_indices('(') {
+                let before = text[..at].trim_end();
+                let mut words = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_');
+                let word = words.next().unwrap_or_default();
+                assert!(ALIKE.contains(&word), "{name} calls {word}");
+            }
+        }
+        let row: (i64, Option<i64>, i64) = sql
+            .query_row(
+                "SELECT hour_start, energy_milliwatt_hours, cost_micros FROM usage WHERE team = 'x'",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .expect("has a row");
+        assert_eq!(row, (hour() * 3_600, None, 1_000_000));
+        let text: String = sql
+            .query_row("SELECT hour FROM usage_utc WHERE team = 'x'", [], |row| {
+                row.get(0)
+            })
+            .expect("has a row");
+        assert_eq!(text, "2026-11-21T06:00:00Z");
+    }
 }
 
 #[test]

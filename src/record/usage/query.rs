@@ -25,10 +25,10 @@ const SUMS: &str = "total(busy_ms), total(idle_ms), total(not_read_ms), total(un
   total(unobserved_ms), total(lost_failure_ms), total(lost_preemption_ms),
   total(CASE WHEN cost_micros IS NULL THEN 0 ELSE allocated_ms END), total(CASE WHEN cost_micros IS NULL THEN 0 ELSE busy_ms END),
   total(CASE WHEN cost_micros IS NULL THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
-  sum(energy_mwh), sum(useful_micros), sum(under_used_micros), sum(idle_micros), sum(not_read_micros), sum(unallocated_micros),
+  sum(energy_milliwatt_hours), sum(useful_micros), sum(under_used_micros), sum(idle_micros), sum(not_read_micros), sum(unallocated_micros),
   sum(out_of_service_micros), sum(lost_failure_micros), sum(lost_preemption_micros),
   total(CASE billing WHEN 'spot' THEN allocated_ms + unallocated_ms + out_of_service_ms ELSE 0 END),
-  total(CASE WHEN energy_mwh IS NULL THEN 0 ELSE allocated_ms + unallocated_ms + out_of_service_ms END)";
+  total(CASE WHEN energy_milliwatt_hours IS NULL THEN 0 ELSE allocated_ms + unallocated_ms + out_of_service_ms END)";
 
 /// Reads the columns of [`SUMS`], from column `at` on.
 fn totals(row: &Row<'_>, at: usize) -> rusqlite::Result<UsageTotals> {

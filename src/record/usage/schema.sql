@@ -1,4 +1,4 @@
--- The usage ledger. `usage` is the view to query; the tables under it may change with user_version.
+-- Version 1 of the usage ledger. `usage` is the view to query (typed_views.sql); the tables under it may change with user_version.
 
 CREATE TABLE hours (
   hour INTEGER PRIMARY KEY,          -- start of the hour, seconds since 1970, UTC

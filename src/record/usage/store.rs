@@ -16,7 +16,11 @@ use crate::files::{make_folder, private};
 pub const FILE: &str = "usage.sqlite";
 
 /// Schema migrations, applied in order.
-const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("unit_costs.sql")];
+const STEPS: [&str; 3] = [
+    include_str!("schema.sql"),
+    include_str!("unit_costs.sql"),
+    include_str!("typed_views.sql"),
+];
 
 /// Schema version (`user_version`): the number of applied migrations.
 pub(super) const VERSION: i64 = STEPS.len() as i64;
@@ -173,11 +177,16 @@ impl UsageFile {
             true => sql.execute_batch(&format!(
                 "BEGIN IMMEDIATE; {missing} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
             )),
-            // A reader without write permission creates the tables of later migrations in memory, from the data in the file.
-            false => sql.execute_batch(&format!(
-                "PRAGMA temp_store = MEMORY; {}",
-                missing.replace("CREATE ", "CREATE TEMP ")
-            )),
+            // A reader without write permission creates the tables and views of later migrations in memory, from the data in
+            // the file. They hide those of the file, which it cannot drop.
+            false => {
+                let kept = missing.lines().filter(|line| !line.starts_with("DROP "));
+                let kept: Vec<&str> = kept.collect();
+                sql.execute_batch(&format!(
+                    "PRAGMA temp_store = MEMORY; {}",
+                    kept.join("\n").replace("CREATE ", "CREATE TEMP ")
+                ))
+            }
         };
         made.map_err(UsageFault::sql("write", &path))?;
         Ok(Self {

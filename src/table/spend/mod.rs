@@ -15,7 +15,7 @@ pub use facts::{PeriodSums, UsageFacts, UsageStatus};
 pub use focus::{KEYS as FOCUS_KEYS, focus};
 pub use hours::{FIELDS, SCHEMA, UsageHour, csv, hours, table};
 pub use period::{PeriodCost, PeriodRow, Seen, spark};
-pub use report::{IdleShare, Report, ReportRow};
+pub use report::{IdleShare, Report, ReportRow, UNALLOCATED};
 pub use units::unit_words;
 
 use model::base::SmallSort;

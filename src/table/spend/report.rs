@@ -14,6 +14,9 @@ use crate::UNATTRIBUTED;
 use crate::table::{Layout, cell};
 use crate::text::UNKNOWN;
 
+/// Name of the row of devices that no pod has.
+pub const UNALLOCATED: &str = "(unallocated)";
+
 /// How the cost of unallocated devices is split among the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdleShare {
@@ -186,7 +189,7 @@ impl Report {
     fn label(&self, row: &ReportRow, at: usize) -> String {
         let nobodys = row.totals.allocated_ms() == 0;
         match row.names[at].as_str() {
-            "" if at == 0 && nobodys => "(unallocated)".to_owned(),
+            "" if at == 0 && nobodys => UNALLOCATED.to_owned(),
             "" if nobodys => String::new(),
             "" => UNATTRIBUTED.to_owned(),
             name => name.to_owned(),
