@@ -102,5 +102,7 @@ pub(super) fn get(
         }
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    // As in `cost`: where nothing was observed, nothing is known.
+    let is_unknown = !states.is_empty() && states.iter().all(|state| state.observed_ratio == 0.0);
+    Ok(if is_unknown { Exit::Failed } else { Exit::Done })
 }

@@ -46,7 +46,7 @@ pub struct Cost {
 
 #[derive(Subcommand, Clone, Debug)]
 enum CostCommand {
-    /// A month for chargeback: rows that add up to the ledger
+    /// A month for chargeback: rows that add up to the ledger; exit code 1 if nothing of it was observed
     Report(ReportFlags),
 }
 
@@ -166,7 +166,15 @@ pub(super) fn run(
         CostFormat::Csv => period.csv(),
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    Ok(exit(now_seen))
+}
+
+/// A period of which nothing was observed has an unknown cost: the command has failed, whatever it has printed.
+fn exit(seen: spend::Seen) -> Exit {
+    match seen.is_observed() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    }
 }
 
 fn say_unobserved(err: &mut dyn Write, period: Span, bounds: Option<(Moment, Moment)>) {
@@ -248,7 +256,7 @@ fn report(
             out,
             &spend::focus(&cluster, span, seen.ratio, &others, &sums),
         )?;
-        return Ok(Exit::Done);
+        return Ok(exit(seen));
     }
     let sums = sums(&by)?;
     let report = Report::new(&flags.month, seen, open, &by, idle, sums, basis);
@@ -264,5 +272,5 @@ fn report(
         }
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    Ok(exit(seen))
 }

@@ -659,6 +659,35 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
     assert_eq!(rows.len(), 3);
 }
 
+/// An empty dataset with exit code 0 goes into a warehouse as a month without cost.
+#[test]
+fn a_month_that_was_not_observed_fails_in_every_form() {
+    let home = Home::new();
+    let folder = by_hand(&home);
+    let cost = |more: &[&str]| {
+        let arguments = [&["cost"][..], more, &["--record", &folder]].concat();
+        let got = home.run(&arguments);
+        (got.status.code(), text(&got.stderr))
+    };
+    for form in ["table", "csv", "json", "markdown", "focus"] {
+        let (code, said) = cost(&["report", "--month", "2026-10", "-o", form]);
+        assert_eq!(code, Some(1), "{form}: {said}");
+        assert!(
+            said.contains("nothing was recorded in this period"),
+            "{form}: {said}"
+        );
+        let (code, said) = cost(&["report", "--month", "2026-11", "-o", form]);
+        assert_eq!(code, Some(0), "{form}: {said}");
+    }
+    for form in ["table", "wide", "json", "csv"] {
+        let period = ["--at", "2026-11-21T09:10:00Z", "-o", form, "--period"];
+        let (code, said) = cost(&[&period[..], &["last-month"]].concat());
+        assert_eq!(code, Some(1), "{form}: {said}");
+        let (code, said) = cost(&[&period[..], &["today"]].concat());
+        assert_eq!(code, Some(0), "{form}: {said}");
+    }
+}
+
 #[test]
 fn the_path_of_the_file_is_printed_with_a_working_query() {
     let home = Home::new();
