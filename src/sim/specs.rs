@@ -71,6 +71,15 @@ pub static SPECS: &[Spec] = &[
         "XwShjMxG9Fs=",
     ),
     core(
+        Resource::PersistentVolumeClaims,
+        "PersistentVolumeClaim",
+        ["persistentvolumeclaims", "persistentvolumeclaim"],
+        &["pvc"],
+        true,
+        STATUS,
+        "QWTyNDq0dC4=",
+    ),
+    core(
         Resource::Pods,
         "Pod",
         ["pods", "pod"],
@@ -246,6 +255,102 @@ pub static SPECS: &[Spec] = &[
         "QjDwhfVuZ0U=",
     )
     .of("resource.k8s.io", "v1"),
+    core(
+        Resource::ClusterRoleBindings,
+        "ClusterRoleBinding",
+        ["clusterrolebindings", "clusterrolebinding"],
+        &[],
+        false,
+        &[],
+        "48tpQ8gZHFc=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::ClusterRoles,
+        "ClusterRole",
+        ["clusterroles", "clusterrole"],
+        &[],
+        false,
+        &[],
+        "bYE5ZWDrJ44=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::RoleBindings,
+        "RoleBinding",
+        ["rolebindings", "rolebinding"],
+        &[],
+        true,
+        &[],
+        "eGsCzGH6b1g=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::Roles,
+        "Role",
+        ["roles", "role"],
+        &[],
+        true,
+        &[],
+        "7FuwZcIIItM=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::NetworkPolicies,
+        "NetworkPolicy",
+        ["networkpolicies", "networkpolicy"],
+        &["netpol"],
+        true,
+        &[],
+        "YpfwF18m1G8=",
+    )
+    .of("networking.k8s.io", "v1"),
+    core(
+        Resource::MutatingAdmissionPolicies,
+        "MutatingAdmissionPolicy",
+        ["mutatingadmissionpolicies", "mutatingadmissionpolicy"],
+        &[],
+        false,
+        &[],
+        "8KQxYz3mVbA=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::MutatingAdmissionPolicyBindings,
+        "MutatingAdmissionPolicyBinding",
+        [
+            "mutatingadmissionpolicybindings",
+            "mutatingadmissionpolicybinding",
+        ],
+        &[],
+        false,
+        &[],
+        "Zp0cHq7tLrE=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::ValidatingAdmissionPolicies,
+        "ValidatingAdmissionPolicy",
+        ["validatingadmissionpolicies", "validatingadmissionpolicy"],
+        &[],
+        false,
+        STATUS,
+        "mW1KsD4nUvI=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::ValidatingAdmissionPolicyBindings,
+        "ValidatingAdmissionPolicyBinding",
+        [
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicybinding",
+        ],
+        &[],
+        false,
+        &[],
+        "gT6bXe9oRcM=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
     core(
         Resource::JobSets,
         "JobSet",
