@@ -166,12 +166,11 @@ pub(super) fn run(
         CostFormat::Csv => period.csv(),
     };
     out::write(out, &text)?;
-    Ok(known(now_seen.is_observed()))
+    Ok(exit_of(now_seen.is_observed()))
 }
 
-/// What was not observed is not known, as a budget is not that nobody can sum up: 1. An empty file must not go into a warehouse as
-/// a month that cost nothing.
-const fn known(is_observed: bool) -> Exit {
+/// The exit code: 1 where nothing of the period was observed, so that nobody loads an empty file as a month without cost.
+const fn exit_of(is_observed: bool) -> Exit {
     match is_observed {
         true => Exit::Done,
         false => Exit::Failed,
@@ -234,7 +233,7 @@ fn report(
     if !seen.is_observed() {
         say_unobserved(err, span, bounds);
     }
-    let exit = known(seen.is_observed());
+    let exit = exit_of(seen.is_observed());
     let only = filter(at);
     let sums = |by: &[Dimension]| file.sums(span, by, 1, &only).map_err(failed);
     if flags.output == ReportFormat::Focus {

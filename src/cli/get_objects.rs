@@ -176,8 +176,8 @@ impl Get {
     }
 }
 
-/// Runs each part of a `get`: one table after another, with a blank line between. A part that fails does not keep the others from
-/// being printed, unless the command line itself is wrong; the exit code is the highest.
+/// Runs each part of a `get`: one table after another, with a blank line between. If a part fails, the others
+/// are printed all the same, unless the command line is wrong; the exit code is the highest.
 ///
 /// # Errors
 /// The command line is wrong, the only part fails, or output cannot be written.

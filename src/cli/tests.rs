@@ -584,7 +584,7 @@ fn several_kinds_are_one_table_after_another() {
     let tables: Vec<&str> = out.split("\n\n").collect();
     assert_eq!(tables.len(), 2, "{out}");
     assert!(tables.iter().all(|table| table.contains("NAME")), "{out}");
-    // A kind that fails is told, and the other printed all the same.
+    // A kind that fails is reported, and the other is printed.
     let (exit, out, err) = printed(Some(Exit::Refused));
     assert_eq!(exit, Ok(Exit::Refused));
     assert!(out.lines().count() > 1 && !out.contains("\n\n"), "{out}");

@@ -25,7 +25,7 @@ use super::{Facts, non_empty, pools};
 /// The version of the document.
 pub const VERSION: u32 = 1;
 
-/// The header: figures over the whole fleet, or over what a scope has of it.
+/// The header's figures: of the whole fleet, or of the scope.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct FleetFigures {
     /// Number of nodes; in a scope those on which it has devices. This and the following counts are `None` where RBAC hides them.
@@ -230,7 +230,7 @@ pub struct Document<'a> {
     pub context: &'a str,
     /// State of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
     pub known: BTreeMap<&'static str, &'static str>,
-    /// Figures of the whole fleet, or of what the scope has of it.
+    /// Figures of the whole fleet, or of the scope.
     pub figures: FleetFigures,
     /// Pools.
     pub pools: Vec<PoolRow<'a>>,

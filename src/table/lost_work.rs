@@ -12,7 +12,15 @@ use super::table::{Layout, cell};
 use super::text::{NO_ETA, UNKNOWN, eta, or_unknown};
 
 /// From so many displaced jobs on they are a table.
-pub const TABLE_FROM: usize = 3;
+const TABLE_FROM: usize = 3;
+
+/// The displaced jobs that have a line of their own: those of a forecast that has too few for a table.
+pub fn apart(forecast: &Forecast) -> &[Displaced] {
+    match forecast.displaced.len() {
+        ..TABLE_FROM => &forecast.displaced,
+        _ => &[],
+    }
+}
 
 /// Titles of the columns, each with whether it is right-aligned. The first columns are the last to go on a narrow screen.
 const TITLES: [(&str, bool); 7] = [

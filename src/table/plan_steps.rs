@@ -1,10 +1,10 @@
-//! What the steps of a plan have in common, told once instead of in each step.
+//! Phrases that the steps of a plan have in common: shown once, not in each step.
 
 use std::collections::BTreeMap;
 
 use model::plan::{Plan, Step, Verb};
 
-/// From so many steps of a verb on, what all of them say is told once.
+/// The least number of steps of a verb whose common phrases are shown once.
 const SEVERAL: usize = 3;
 
 /// For each verb of at least three steps: the phrases that all of them have, in the order of the first.

@@ -246,9 +246,7 @@ impl ScopedFleet {
             nodes,
         }
     }
-}
 
-impl ScopedFleet {
     /// Nodes on which the scope has devices, and counts of its devices. Free devices belong to no scope, and where pods of the
     /// scope may be out of sight nothing is counted.
     pub fn counts(&self, facts: &Facts) -> (Option<u32>, VisibleCounts) {
@@ -262,23 +260,17 @@ impl ScopedFleet {
             return (None, VisibleCounts::default());
         }
         let sees_nodes = !fleet.is_hidden(Table::Nodes);
-        let (mut total, mut allocated, mut nodes) = (0, DeviceAmount::ZERO, FxHashSet::default());
-        let devices = fleet.devices();
-        for (node, device) in devices.filter(|(_, device)| self.scope.has_device(device)) {
-            total += 1;
-            allocated += device.held_by(|pod| self.scope.has_pod(pod));
-            nodes.insert(node.name());
-        }
+        let allocated = self.pools.iter().map(|pool| pool.devices.allocated);
         let idle = self.pools.iter().map(|pool| pool.devices.idle_allocated);
         let unhealthy = self.pools.iter().map(|pool| pool.devices.unhealthy);
         let counts = VisibleCounts {
-            total: Some(total),
-            allocated: Some(allocated),
+            total: Some(self.reach.devices.len() as u32),
+            allocated: Some(allocated.sum()),
             unhealthy: sees_nodes.then(|| unhealthy.sum()),
             idle_allocated: sees_nodes.then(|| idle.sum()),
             ..VisibleCounts::default()
         };
-        (Some(nodes.len() as u32), counts)
+        (Some(self.reach.nodes.len() as u32), counts)
     }
 }
 

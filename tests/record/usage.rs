@@ -303,6 +303,8 @@ fn a_file_of_the_first_version_goes_on_and_what_it_did_not_count_is_unknown() {
     let sql = rusqlite::Connection::open(&path).expect("opens");
     sql.execute_batch(include_str!("../../src/record/usage/schema.sql"))
         .expect("is made");
+    sql.execute_batch("CREATE VIEW usage AS SELECT hour AS hour_start, energy_mwh FROM hour_rows;")
+        .expect("is made");
     sql.execute_batch(&format!(
         "PRAGMA application_id = {}; PRAGMA user_version = 1;",
         0x5354_4B55

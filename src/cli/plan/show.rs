@@ -63,13 +63,8 @@ fn forecast_lines(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     const MOST: usize = 12;
     let now = plan.computed_at;
     let mut lines = Vec::new();
-    let table = lost_work::lines(plan, forecast, now, usize::MAX, MOST);
-    let named = match table.is_empty() {
-        true => forecast.displaced.len(),
-        false => 0,
-    };
-    lines.extend(table);
-    for one in forecast.displaced.iter().take(named) {
+    lines.extend(lost_work::lines(plan, forecast, now, usize::MAX, MOST));
+    for one in lost_work::apart(forecast) {
         let lost = lost_work::words(&one.loss);
         let besides = match plan.is_evicted_besides(&one.job) {
             true => "is evicted by its scheduler, ",

@@ -14,6 +14,7 @@ use crate::widget::panel::{centred, up_to};
 use crate::widget::table::{Align, ColumnHead, Look, Width, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::plan::Plan;
+use table::plan_steps::CommonPhrases;
 
 use super::plan::Dialog;
 use super::plan_draw::head;
@@ -74,9 +75,10 @@ impl<'a> PlanExtent<'a> {
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-        let about = about(dialog, plan, app, none.width);
+        let common = common(plan);
+        let about = about(dialog, plan, &common, app, none.width);
         let below = draw_lines(&mut painter, none, &about, 0);
-        let steps = beside(&mut painter, plan, app, width);
+        let steps = beside(&mut painter, kept(plan, &common, app), width);
         let fields = if dialog.may(app) { 3 } else { 0 };
         // Titles and steps, blank, details, blank, fields, bottom line, border.
         let wanted = steps.rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
@@ -96,7 +98,7 @@ impl<'a> PlanExtent<'a> {
             return extent;
         }
         // Not everything fits: the summary first, then as many steps as fit, then the rest.
-        let under = below_each(&mut painter, plan, app, width);
+        let under = below_each(&mut painter, kept(plan, &common, app), width);
         if under.rows.len() < all {
             extent.steps = under;
         }
@@ -230,14 +232,16 @@ impl Lines<'_> {
     }
 }
 
+/// Columns, the cells of each row, and how many steps are done after each row.
+type KeptSteps<'a> = (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>);
+
 /// The steps with only the columns that some step uses.
-fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<ColumnHead>, Vec<Vec<Cell<'a>>>, Vec<usize>) {
+fn kept<'a>(plan: &'a Plan, common: &CommonPhrases, app: &'a App) -> KeptSteps<'a> {
     let rows = rows(plan);
     let told = rows.iter().map(|row| row.last()).collect();
-    let common = common(plan);
     let mut rows: Vec<_> = rows
         .iter()
-        .map(|row| cells(row, &common, &app.facts))
+        .map(|row| cells(row, common, &app.facts))
         .collect();
     let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
     let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();
@@ -250,8 +254,11 @@ fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<ColumnHead>, Vec<Vec<Cell<'a>>
 }
 
 /// The steps with details in the last column, wrapped.
-fn beside<'a>(painter: &mut Painter<'_>, plan: &'a Plan, app: &'a App, width: u16) -> Lines<'a> {
-    let (heads, rows, ends) = kept(plan, app);
+fn beside<'a>(
+    painter: &mut Painter<'_>,
+    (heads, rows, ends): KeptSteps<'a>,
+    width: u16,
+) -> Lines<'a> {
     // The table reserves two cells for its edges, which are the border's padding.
     let how = [heads.len().saturating_sub(1)];
     let steps = wrapped(painter, width.saturating_sub(2), &heads, rows, &how);
@@ -272,11 +279,9 @@ fn beside<'a>(painter: &mut Painter<'_>, plan: &'a Plan, app: &'a App, width: u1
 /// The steps with details below each, over the full width: fewer lines on narrow screens.
 fn below_each<'a>(
     painter: &mut Painter<'_>,
-    plan: &'a Plan,
-    app: &'a App,
+    (mut heads, rows, ends): KeptSteps<'a>,
     width: u16,
 ) -> Lines<'a> {
-    let (mut heads, rows, ends) = kept(plan, app);
     heads.pop();
     let room = usize::from(width.saturating_sub(4 + INDENT));
     let (mut whole, mut ways) = (Vec::new(), Vec::new());

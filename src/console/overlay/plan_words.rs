@@ -117,7 +117,7 @@ pub(super) fn cells<'a>(row: &Row<'a>, common: &CommonPhrases, facts: &'a Facts)
     ]
 }
 
-/// What is told once for all steps of a verb.
+/// The phrases that all steps of a verb share: they are shown once.
 pub(super) fn common(plan: &Plan) -> CommonPhrases {
     CommonPhrases::of(plan, phrases)
 }
@@ -171,36 +171,41 @@ pub(super) const fn unfinished(outcome: Outcome) -> Option<&'static str> {
 }
 
 /// Effects, checks, alternatives and notes, in lines of `width` cells.
-pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App, width: u16) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let mut say = |label: &'static str, words: String, role| {
-        let words = with_hours(&words, app.facts.now);
-        lines.push(Line::Words(label.into(), words, role));
+pub(super) fn about(
+    dialog: &Dialog,
+    plan: &Plan,
+    common: &CommonPhrases,
+    app: &App,
+    width: u16,
+) -> Vec<Line> {
+    let now = app.facts.now;
+    let line = |label: &'static str, words: String, role| {
+        Line::Words(label.into(), with_hours(&words, now), role)
     };
+    let mut lines = Vec::new();
     if let Some(words) = dialog.changed() {
-        say("changed", words, Role::Warn);
+        lines.push(line("changed", words, Role::Warn));
     }
     match &plan.effect {
-        PlanEffect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
+        PlanEffect::Unknown { why } => {
+            lines.push(line("effect", format!("not known: {why}"), Role::Muted));
+        }
         PlanEffect::Forecast(forecast) => {
             let mut label = "effect";
-            for words in effects(plan, forecast, app.facts.now) {
-                say(label, words, Role::Text);
+            for words in effects(plan, forecast, now) {
+                lines.push(line(label, words, Role::Text));
                 label = "";
             }
             let room = usize::from(width.saturating_sub(LABEL.min(width / 3)));
-            let losses = lost_work::lines(plan, forecast, app.facts.now, room, LOSERS);
+            let losses = lost_work::lines(plan, forecast, now, room, LOSERS);
             if !losses.is_empty() {
                 lines.push(Line::Table("who loses", losses));
             }
         }
     }
-    let mut say = |label: &'static str, words: String, role| {
-        let words = with_hours(&words, app.facts.now);
-        lines.push(Line::Words(label.into(), words, role));
-    };
+    let mut say = |label, words, role| lines.push(line(label, words, role));
     let mut label = "how";
-    for words in common(plan).sentences() {
+    for words in common.sentences() {
         say(label, words, Role::Muted);
         label = "";
     }
@@ -296,12 +301,7 @@ fn effects(plan: &Plan, forecast: &Forecast, now: Moment) -> Vec<String> {
     lines.extend(others(first.len(), ["starts now", "start now"]));
     lines.extend(others(earlier.len(), ["starts earlier", "start earlier"]));
     lines.extend(others(later.len(), ["starts later", "start later"]));
-    // Several are a table of their own.
-    let displaced = match forecast.displaced.len() {
-        ..lost_work::TABLE_FROM => &*forecast.displaced,
-        _ => &[],
-    };
-    lines.extend(displaced.iter().map(|displaced| {
+    lines.extend(lost_work::apart(forecast).iter().map(|displaced| {
         let besides = match plan.is_evicted_besides(&displaced.job) {
             true => "is evicted by its scheduler, ",
             false => "",

@@ -62,7 +62,7 @@ pub static KIND: Kind = Kind {
     ],
     collect,
     id: |facts, row| match outside(facts, row) {
-        Some((name, _)) => id_of(name),
+        Some(name) => id_of(name),
         None => pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
     },
     label: |_, _, _| None,
@@ -87,19 +87,30 @@ fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
         .collect();
     let name = |row: &Row| &facts.fleet.pools[row.0 as usize].name;
     rows.small_sort_by(|a, b| natural(name(a), name(b)));
-    let pools = rows.len();
-    let outside = pools::waiting_outside(facts).counts().into_iter();
-    let outside = outside.enumerate().filter(|(_, devices)| *devices > 0);
-    // Pods on nodes that are not visible have a row of that name already.
-    let outside = outside.filter(|(at, _)| facts.fleet.pool(WaitingOutside::NAMES[*at]).is_none());
-    rows.extend(outside.map(|(at, devices)| ((pools + at) as u32, devices)));
+    let pools = rows.len() as u32;
+    let outside = pools::waiting_outside(facts).counts();
+    for (at, (devices, name)) in (0..).zip(outside.into_iter().zip(WaitingOutside::NAMES)) {
+        if devices == 0 {
+            continue;
+        }
+        // Pods on nodes that are not visible have a row of that name already.
+        let known = facts
+            .fleet
+            .pools
+            .iter()
+            .position(|pool| *pool.name == *name);
+        match rows.iter_mut().find(|row| Some(row.0 as usize) == known) {
+            Some(row) => row.1 = devices,
+            None => rows.push((pools + at, devices)),
+        }
+    }
     rows
 }
 
-/// Waiting devices of no pool: the name of the row and how many.
-fn outside(facts: &Facts, row: Row) -> Option<(&'static str, u32)> {
+/// The name of a row for waiting devices of no pool. How many there are is the second part of the row.
+fn outside(facts: &Facts, row: Row) -> Option<&'static str> {
     let at = (row.0 as usize).checked_sub(facts.fleet.pools.len())?;
-    Some((WaitingOutside::NAMES.get(at)?, row.1))
+    WaitingOutside::NAMES.get(at).copied()
 }
 
 fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
@@ -184,7 +195,7 @@ pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    if let Some((name, _)) = outside(facts, row) {
+    if let Some(name) = outside(facts, row) {
         return Cell::new(Value::text(name)).role(Role::Muted);
     }
     of(facts, row, |pool| Value::text(pool.name.as_str())).role(Role::Title)
@@ -278,17 +289,10 @@ fn power(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
-    let of_pool = |pool: &Pool| match pool.sight.nodes {
-        true => Some(pool.waiting_devices),
-        false => {
-            let mut outside = pools::waiting_outside(facts).rows();
-            let own = outside.find(|(name, _)| *name == pool.name.as_str());
-            own.map(|(_, devices)| devices)
-        }
-    };
-    let devices = match outside(facts, row) {
-        Some((_, devices)) => Some(devices),
-        None => ours(facts, row).and_then(of_pool),
+    let of_pool = || ours(facts, row).filter(|pool| pool.sight.nodes);
+    let devices = match row.1 {
+        0 => of_pool().map(|pool| pool.waiting_devices),
+        outside => Some(outside),
     };
     let count = |devices| Value::Count(i64::from(devices));
     let cell = Cell::new(Value::known(devices, count));

@@ -21,7 +21,7 @@ enum Back {
     Ended,
     /// Its pods are those that it had before.
     Kept,
-    /// Pods of it were evicted and are gone; no new ones run yet.
+    /// Its evicted pods are gone, and no new ones run yet.
     Gone,
     Unknown,
 }
@@ -139,7 +139,7 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
         JobState::Running | JobState::Finishing
             if new_pods(job, run.begun) < evicted(run, name).count().max(1) =>
         {
-            with_old_pods(facts, run, job, &short)
+            with_old_pods(facts, run, (name, job), &short)
         }
         JobState::Running | JobState::Finishing => {
             let words = format!("running again on {}{short}", jobs::where_or_why(facts, job));
@@ -196,8 +196,12 @@ fn became(facts: &Facts, run: &RunRow, name: &JobName) -> (Back, String, Role) {
 }
 
 /// What became of a job that runs, but not yet on as many new pods as were evicted.
-fn with_old_pods(facts: &Facts, run: &RunRow, job: &Job, short: &str) -> (Back, String, Role) {
-    let name = JobName(job.id.key.clone());
+fn with_old_pods(
+    facts: &Facts,
+    run: &RunRow,
+    (name, job): (&JobName, &Job),
+    short: &str,
+) -> (Back, String, Role) {
     let gone = |pod: &ObjectKey| job.pods.iter().all(|known| known.key() != pod);
     let new = new_pods(job, run.begun);
     if new > 0 {
@@ -212,7 +216,7 @@ fn with_old_pods(facts: &Facts, run: &RunRow, job: &Job, short: &str) -> (Back, 
             Role::Muted,
         );
     }
-    let mut pods = evicted(run, &name).peekable();
+    let mut pods = evicted(run, name).peekable();
     if pods.peek().is_some() {
         return match pods.all(gone) {
             true => {

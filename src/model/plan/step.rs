@@ -50,7 +50,7 @@ impl Step {
         }
     }
 
-    /// The job whose Workload it changes: nobody knows the name of an object that Kueue made.
+    /// The job of the Kueue Workload that it changes. Operators know the job, not the generated name of its Workload.
     pub fn job_of_workload(&self) -> Option<&JobName> {
         let is_workload = self.object.kind.as_str() == "Workload";
         let job = self.job.as_ref().filter(|_| is_workload)?;

@@ -182,7 +182,7 @@ impl UsageFile {
             false => sql.execute_batch(&format!(
                 "PRAGMA temp_store = MEMORY; {}",
                 missing
-                    .replace("DROP VIEW usage;", "")
+                    .replace("DROP VIEW IF EXISTS usage;", "")
                     .replace("CREATE ", "CREATE TEMP ")
             )),
         };

@@ -4,7 +4,7 @@
 
 -- allocated_ms = busy_ms + idle_ms + not_read_ms; the lost times are part of allocated_ms.
 -- cost_micros = the sum of the eight columns behind it, to the micro-dollar.
-DROP VIEW usage;
+DROP VIEW IF EXISTS usage;
 CREATE VIEW usage AS SELECT
   r.hour AS hour_start, h.state AS state,
   pool, class, billing, zone, namespace, team, queue, owner, job, model, price_source, price_as_of,

@@ -309,7 +309,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) check_state: CheckState,
     /// What it counts during this run.
     pub(super) tally: FxHashMap<Name, Tally>,
-    pub(super) found: Vec<MergeableFinding>,
+    found: Vec<MergeableFinding>,
 }
 
 impl CheckContext<'_> {

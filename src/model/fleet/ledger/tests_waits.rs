@@ -191,7 +191,7 @@ fn a_device_that_was_idle_at_the_first_look_may_be_so_for_longer() {
     );
 }
 
-/// A pod of job `train` with 8 GPUs that ends on node `a`.
+/// A failed pod of a job, with 8 GPUs on node `a`.
 fn ending(job: &str) -> Observation {
     let mut pod = pod_seen("ending", Some("a"), &[("nvidia.com/gpu", 8)]);
     pod.owner = Some(owner_ref("Job", job));
@@ -226,7 +226,7 @@ fn each_waiting_device_counts_in_one_pool_or_in_a_row_that_says_why_in_none() {
     assert_eq!(fleet.pools[0].waiting_devices, 16 + 8);
     let outside = fleet.waiting_outside(|_| true);
     assert_eq!(outside.counts(), [16, 0, 0]);
-    // Whose rights do not reach the nodes is told that, not that there are none.
+    // Without the right to list nodes it is unknown which pool fits.
     let mut hidden = fleet.clone();
     let denied = Lost {
         kind: LostKind::Rights,
