@@ -3,15 +3,15 @@
 
 use model::base::{Name, Names, SmallSort};
 use model::fleet::claim::{
-    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
-    TemplateSeen,
+    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, Consumed, MOST_RESULTS, Published, Reach,
+    SliceSeen, TemplateSeen,
 };
 use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
-use super::counters::{Capacity, CounterSet, CounterUse, amounts};
+use super::counters::{Capacity, CounterSet, CounterUse, amounts, capacities};
 use super::meta::Meta;
-use super::partial::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
+use super::partial::{List, Map, Maybe, OptionalBool, Quantity, Text, Whole, partial};
 use super::siting::{NodeSelector, RawTaint, node_terms, taints};
 
 /// Most devices accepted in one slice; the API allows 128, so more are an error.
@@ -78,6 +78,8 @@ partial! {
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
         all_nodes: OptionalBool = "allNodes",
+        /// Several claims may each have a part of it.
+        shared: OptionalBool = "allowMultipleAllocations",
         /// Taints.
         taints: List<RawTaint> = "taints",
     }
@@ -98,6 +100,8 @@ partial! {
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
         all_nodes: OptionalBool = "allNodes",
+        /// Several claims may each have a part of it.
+        shared: OptionalBool = "allowMultipleAllocations",
         /// Taints.
         taints: List<RawTaint> = "taints",
     }
@@ -127,6 +131,7 @@ impl SliceDevice {
                 node: self.node.clone(),
                 nodes: self.nodes.clone(),
                 all_nodes: self.all_nodes,
+                shared: self.shared,
                 taints: self.taints.clone(),
             },
         }
@@ -223,6 +228,10 @@ impl DeviceFields {
                 names,
             ),
             reach: reach(&self.node, &self.nodes, self.all_nodes, names),
+            shared: self.shared.is_set().then(|| {
+                let all = self.capacity.iter();
+                capacities(all.map(|(name, capacity)| (name, capacity.value)), names)
+            }),
             taints: taints(&self.taints, names)
                 .into_iter()
                 .filter(|taint| !taint.key.is_empty())
@@ -381,6 +390,10 @@ partial! {
         device: Text = "device",
         /// Only to look.
         admin: OptionalBool = "adminAccess",
+        /// Id of its part of a device that several claims share.
+        share: Text = "shareID",
+        /// How much of its capacities that part takes.
+        consumed: Map<Quantity> = "consumedCapacity",
     }
 }
 
@@ -451,6 +464,13 @@ impl Projected for ClaimObject {
                     pool: names.intern(&result.pool),
                     device: names.intern(&result.device),
                     admin: result.admin.is_set(),
+                    consumed: result.share.get().map(|share| Consumed {
+                        share: names.intern(share),
+                        amounts: capacities(
+                            result.consumed.iter().map(|(name, amount)| (name, *amount)),
+                            names,
+                        ),
+                    }),
                 })
                 .collect()
         });

@@ -1,7 +1,7 @@
 //! Amounts in ResourceSlices: capacities, and the counters that devices share.
 
 use model::base::Names;
-use model::fleet::claim::CounterAmount;
+use model::fleet::claim::{CapacityAmount, CounterAmount};
 
 use super::partial::{Map, Quantity, Text, partial};
 
@@ -52,4 +52,19 @@ pub(super) fn amounts<'a>(
         }
     }
     out.into_boxed_slice()
+}
+
+/// Amounts of capacities, in thousandths.
+pub(super) fn capacities<'a>(
+    all: impl Iterator<Item = (&'a str, Quantity)>,
+    names: &mut Names,
+) -> Box<[CapacityAmount]> {
+    let above_zero =
+        all.filter_map(|(name, amount)| Some((name, amount.0.filter(|all| *all > 0)?)));
+    above_zero
+        .map(|(name, milli)| CapacityAmount {
+            name: names.intern(name),
+            milli,
+        })
+        .collect()
 }

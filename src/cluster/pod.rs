@@ -207,6 +207,7 @@ impl PodObject {
                 .flatten(),
             failure: self.failure(phase),
             claimed: self.claimed(names),
+            parts: Vec::new(),
             claims: self.claims(names),
             by_claim: {
                 let served = status.extended.mappings.iter();

@@ -6,7 +6,7 @@ use super::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
 use super::pod::PodObject;
 use super::{DeserializeOwned, Projected, workload::ReplicatedObject};
 use model::base::{Name, Names};
-use model::fleet::claim::{ClaimAsk, ClaimSeen, Reach, SliceSeen};
+use model::fleet::claim::{CapacityAmount, ClaimAsk, ClaimSeen, Reach, SliceSeen};
 use model::fleet::observe::{Observation, PodSeen, Table};
 
 fn project<T: Projected + DeserializeOwned>(value: &Value, table: Table) -> Option<Observation> {
@@ -276,4 +276,37 @@ fn hostile_objects_are_read_past() {
     assert!(project::<ClaimObject>(&json!([]), Table::ResourceClaims).is_none());
     assert!(project::<TemplateObject>(&json!({}), Table::ResourceClaimTemplates).is_none());
     assert!(project::<ClassObject>(&json!(null), Table::DeviceClasses).is_none());
+}
+
+#[test]
+fn parts_of_a_device_that_several_claims_share_are_read() {
+    let mut shared = fields(0);
+    shared["allowMultipleAllocations"] = json!(true);
+    shared["name"] = json!("gpu-0");
+    let mut own = fields(1);
+    own["name"] = json!("gpu-1");
+    let published = slice(&of_node(json!([shared, own]))).devices;
+    let memory = |milli| CapacityAmount {
+        name: Name::new("memory"),
+        milli,
+    };
+    let all = published[0].shared.as_deref();
+    assert_eq!(
+        all,
+        Some([memory(80 * 1024 * 1024 * 1024 * 1000)].as_slice())
+    );
+    assert_eq!(published[1].shared, None);
+    let seen = claim(&json!({
+        "metadata": {"name": "c", "namespace": "ns"},
+        "status": {"allocation": {"devices": {"results": [
+            {"request": "r", "driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0",
+                "shareID": "0f0a", "consumedCapacity": {"memory": "20Gi"}},
+            {"request": "r", "driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-1"}
+        ]}}}
+    }));
+    let results = seen.results.expect("allocated");
+    let consumed = results[0].consumed.as_ref().expect("a part");
+    assert_eq!(consumed.share.as_str(), "0f0a");
+    assert_eq!(&*consumed.amounts, [memory(20 * 1024 * 1024 * 1024 * 1000)]);
+    assert_eq!(results[1].consumed, None);
 }

@@ -415,17 +415,25 @@ pub fn created(node: &Node) -> Option<Moment> {
     Some(node.seen.created).filter(|at| *at != Moment::default())
 }
 
-/// Counts of a node's devices that may be shown with the current RBAC rights.
+/// Counts of a node's devices that may be shown with the current RBAC rights. In a scope, what is allocated or idle is what its jobs
+/// hold; free is what nobody holds.
 pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
-    let allocated: DeviceAmount = node.devices.iter().map(Device::allocated).sum();
-    let total = node.devices.len() as u32;
-    let counts = DeviceCounts {
-        total,
-        allocated,
-        free: DeviceAmount::whole(total).less(allocated),
+    let mut counts = DeviceCounts {
+        total: node.devices.len() as u32,
         unusable: Unusable::of(node),
         ..DeviceCounts::default()
     };
+    for device in &node.devices {
+        counts.free += device.free();
+    }
+    for device in facts.devices_of(node) {
+        let held = facts.held_of(device);
+        counts.allocated += held;
+        counts.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
+        if facts.fleet.is_idle(device) {
+            counts.idle_allocated += held;
+        }
+    }
     counts.seen_with(PoolSight {
         nodes: !facts.fleet.is_hidden(Table::Nodes) && node.is_counted(),
         pods: facts.fleet.sees_all_work(),
@@ -434,32 +442,18 @@ pub fn counts(facts: &Facts, node: &Node) -> VisibleCounts {
 
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
-    let (mut held, mut idle) = (DeviceAmount::ZERO, DeviceAmount::ZERO);
-    let mut unhealthy = 0;
-    for device in facts.devices_of(node) {
-        let of_device = facts.held_of(device);
-        held += of_device;
-        unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
-        if facts.fleet.is_idle(device) {
-            idle += of_device;
-        }
-    }
-    let total = node.devices.len() as u32;
     let listed = !facts.fleet.is_hidden(Table::Nodes);
-    let sees_pods = facts.fleet.sees_all_work();
-    let known = |count: u32| (listed && node.is_counted()).then_some(count);
-    let said = |count: u32| known(count).filter(|_| node.ignored.is_empty());
-    let held_of = |amount| (listed && node.is_counted() && sees_pods).then_some(amount);
     let counts = counts(facts, node);
+    let told = counts.total.is_some() && node.ignored.is_empty();
     let devices = NodeDevices {
-        capacity: said(node.device_capacity),
-        allocatable: said(node.device_allocatable),
-        total: known(total),
-        allocated: held_of(held),
+        capacity: told.then_some(node.device_capacity),
+        allocatable: told.then_some(node.device_allocatable),
+        total: counts.total,
+        allocated: counts.allocated,
         free: counts.free,
         free_usable: counts.free_usable,
-        unhealthy: known(unhealthy),
-        idle_allocated: held_of(idle),
+        unhealthy: counts.unhealthy,
+        idle_allocated: counts.idle_allocated,
     };
     let burn = facts.rate_of_node(node.name()).filter(|_| listed);
     let state = state(facts, node);
@@ -481,7 +475,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         age_seconds: created(node).map(|at| facts.now.since(at).seconds()),
         devices,
         unusable: counts.unusable,
-        pods: sees_pods.then_some(node.pod_count),
+        pods: facts.fleet.sees_all_work().then_some(node.pod_count),
         util_ratio: mean(facts.devices_of(node), Device::util),
         mem_used_ratio: mean(facts.devices_of(node), Device::memory_ratio),
         temp_max_celsius: hottest(facts.devices_of(node)),

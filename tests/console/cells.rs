@@ -484,6 +484,8 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
             least || cell.value == Value::Unknown
         }
         As::Is(path) => says(facts, &cell.value, at(json, path)),
+        // Without its part the whole is not shown either.
+        As::Part(part, _) if cell.value == Value::Unknown => at(json, part).is_null(),
         As::Part(part, whole) if matches!(cell.value, Value::Devices(..)) => {
             let amount = at(json, part).as_f64();
             let whole = at(json, whole).as_u64();
@@ -496,7 +498,6 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
             at(json, part).as_u64(),
             at(json, whole).as_u64(),
         ) {
-            (Value::Unknown, None, None) => true,
             (Value::Part(a, b), Some(part), Some(whole)) => (*a, *b) == (part, whole),
             (Value::Count(count), Some(part), Some(whole)) => {
                 *count == whole as i64 && (part == whole || part == 0)
@@ -569,43 +570,57 @@ pub fn compare(fleets: &[(&str, &Facts)]) {
         .map(|(name, facts)| (*name, table::sample::advised(facts)));
     let fleets: Vec<(&str, Facts)> = fleets.collect();
     for compared in all() {
-        let (mut found, mut wrong) = (0, Vec::new());
-        for (fleet, facts) in &fleets {
-            let printed = printed(facts, compared.of);
-            for row in compared
-                .lenses
-                .iter()
-                .flat_map(|row_scope| (compared.kind.collect)(facts, row_scope))
-            {
-                let Some(name) = (compared.name)(facts, row) else {
-                    continue;
-                };
-                let Some((json, cells)) = printed
-                    .iter()
-                    .find(|(json, _)| (compared.key)(json) == name)
-                else {
-                    continue;
-                };
-                found += 1;
-                for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
-                    let cell = (column.cell)(facts, row);
-                    if !same(facts, &cell, json, cells, *how) {
-                        wrong.push(format!("{fleet} {name} {id}: {:?}\n{json:#}", cell.value));
-                    }
-                }
-                if wrong.len() > 5 {
-                    break;
-                }
+        let rows = fleets
+            .iter()
+            .map(|(name, facts)| agree_in(name, facts, &compared));
+        let found: usize = rows.sum();
+        assert!(found > 0, "no row of {} was compared", compared.of.name());
+    }
+}
+
+/// Compares every cell that both have of these kinds.
+pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) {
+    for compared in all().iter().filter(|one| kinds.contains(&one.of)) {
+        agree_in(fleet, facts, compared);
+    }
+}
+
+/// Compares the cells of one kind; the number of rows that were compared.
+fn agree_in(fleet: &str, facts: &Facts, compared: &Compared) -> usize {
+    let (mut found, mut wrong) = (0, Vec::new());
+    let printed = printed(facts, compared.of);
+    for row in compared
+        .lenses
+        .iter()
+        .flat_map(|row_scope| (compared.kind.collect)(facts, row_scope))
+    {
+        let Some(name) = (compared.name)(facts, row) else {
+            continue;
+        };
+        let Some((json, cells)) = printed
+            .iter()
+            .find(|(json, _)| (compared.key)(json) == name)
+        else {
+            continue;
+        };
+        found += 1;
+        for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
+            let cell = (column.cell)(facts, row);
+            if !same(facts, &cell, json, cells, *how) {
+                wrong.push(format!("{fleet} {name} {id}: {:?}\n{json:#}", cell.value));
             }
         }
-        assert!(found > 0, "no row of {} was compared", compared.of.name());
-        assert!(
-            wrong.is_empty(),
-            "{}: {}",
-            compared.of.name(),
-            wrong.join("\n")
-        );
+        if wrong.len() > 5 {
+            break;
+        }
     }
+    assert!(
+        wrong.is_empty(),
+        "{}: {}",
+        compared.of.name(),
+        wrong.join("\n")
+    );
+    found
 }
 
 /// Every column of the console is compared, or said to be its own.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod any_fleet;
 mod cells;
 mod frames;
 mod frames_checks;
@@ -19,6 +20,7 @@ mod same;
 mod scoped;
 mod served;
 mod spent;
+mod sums;
 mod suppose;
 mod tables;
 mod tree;

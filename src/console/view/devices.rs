@@ -278,13 +278,11 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Valu
     }
 }
 
-/// Rate of a device: its share of its node's.
+/// Rate of a device, all of it.
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |node, _| {
-        let rate = facts.spend_rates.nodes.get(node.name());
-        Value::known(rate, |rate| {
-            Value::Money(rate.share(1, node.devices.len() as u64))
-        })
+    of(facts, row, |node, device| {
+        let price = facts.spend_rates.price_of(node, device);
+        Value::known(price, |price| Value::Money(price.rate))
     })
     .role(Role::Accent)
 }

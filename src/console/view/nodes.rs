@@ -8,7 +8,7 @@ use crate::painter::Painter;
 use crate::table_model::{Kind, Row, ViewColumn, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::{DeviceAmount, SmallSort, natural};
+use model::base::{SmallSort, natural};
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
@@ -250,31 +250,19 @@ fn class(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// Allocated devices of a node; in a scope, those of its jobs.
-fn held_of(facts: &Facts, node: &Node) -> DeviceAmount {
-    let devices = node.devices.iter();
-    devices.map(|device| facts.held_of(device)).sum()
-}
-
 fn allocated_cell(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node| {
-        let held = held_of(facts, node);
-        let fleet = &facts.fleet;
-        match node.is_counted() && fleet.sees_all_work() {
-            false => Value::Unknown,
-            true => Value::Devices(held, Some(node.devices.len() as u32)),
-        }
+        let counts = nodes::counts(facts, node);
+        Value::known(counts.allocated.zip(counts.total), |(held, all)| {
+            Value::Devices(held, Some(all))
+        })
     })
 }
 
 fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node| {
-        let held = held_of(facts, node);
-        match node.devices.len() {
-            0 => Value::Unknown,
-            _ if !facts.fleet.sees_devices() => Value::Unknown,
-            all => Value::Bar(held.devices() / all as f64),
-        }
+        let share = nodes::counts(facts, node).allocation();
+        Value::known(share, Value::Bar)
     })
 }
 

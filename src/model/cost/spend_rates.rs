@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, Rate};
-use crate::fleet::device::DeviceCell;
+use crate::fleet::device::{Device, DeviceCell};
 use crate::fleet::job::JobKey;
-use crate::fleet::node::Billing;
+use crate::fleet::node::{Billing, Node};
 
 use super::prices::Price;
 
@@ -214,6 +214,12 @@ impl SpendRates {
             }
         };
         known.then_some(self.total)
+    }
+
+    /// The price of all of this device, whoever holds it; `None` where it is not known.
+    pub fn price_of(&self, node: &Node, device: &Device) -> Option<&Arc<Price>> {
+        let at = node.devices.iter().position(|one| one.id == device.id)?;
+        self.device_prices.get(node.name())?.of(at)
     }
 
     /// The row of this scope and name.

@@ -24,6 +24,7 @@ type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 /// Of nodes that are known from their pods alone, what those pods hold counts.
 pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     let mut list = PriceList::new(prices);
+    let listed = !fleet.is_hidden(Table::Nodes);
     let mut nodes = BTreeMap::new();
     for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
         let mut last: Option<(&Name, Option<Arc<Price>>)> = None;
@@ -31,6 +32,10 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
             .devices
             .iter()
             .map(|device| {
+                // On a node that is not listed, only a reading tells whether a pod has a device or a share of one.
+                if !listed && device.read_at.is_none() {
+                    return None;
+                }
                 let price = match &last {
                     Some((class, price)) if **class == device.class => price.clone(),
                     _ => list.price(node, device),

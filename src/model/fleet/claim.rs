@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Name, ObjectKey};
+use crate::base::{DeviceAmount, Name, ObjectKey};
 
 use super::observe::Taint;
 use super::siting::NodeTerm;
@@ -44,6 +44,16 @@ pub struct CounterAmount {
     pub milli: i64,
 }
 
+/// An amount of one capacity of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CapacityAmount {
+    /// The capacity: `memory`, with its domain where it has one.
+    pub name: Name,
+    /// Thousandths of its unit, above 0.
+    pub milli: i64,
+}
+
 /// One device that a driver publishes: a whole device or a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -74,6 +84,8 @@ pub struct Published {
     pub counters: Box<[Name]>,
     /// How much it consumes of each of their counters.
     pub draws: Box<[CounterAmount]>,
+    /// The capacities of a device of which several claims may have a part each (`allowMultipleAllocations`); `None` for others.
+    pub shared: Option<Box<[CapacityAmount]>>,
     /// Taints.
     pub taints: Box<[Taint]>,
 }
@@ -130,6 +142,33 @@ pub struct ClaimResult {
     pub device: Name,
     /// See [`ClaimRequest::admin`].
     pub admin: bool,
+    /// What it consumes of a device that several claims share (`consumedCapacity`).
+    pub consumed: Option<Consumed>,
+}
+
+/// A claim's part of a device that several claims share.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Consumed {
+    /// Id of the part (`shareID`), the same for all pods of the claim.
+    pub share: Name,
+    /// What it takes of each capacity of the device.
+    pub amounts: Box<[CapacityAmount]>,
+}
+
+impl Consumed {
+    /// The part of a device of these capacities: of the one that it takes most of. `None` where it takes none of them.
+    pub fn part_of(&self, capacities: &[CapacityAmount]) -> Option<DeviceAmount> {
+        let of = |one: &CapacityAmount| {
+            let all = capacities.iter().find(|all| all.name == one.name)?;
+            let (part, all) = (
+                u64::try_from(one.milli).ok()?,
+                u64::try_from(all.milli).ok()?,
+            );
+            Some(DeviceAmount::cut(0, part.min(all), all))
+        };
+        self.amounts.iter().filter_map(of).max()
+    }
 }
 
 /// A ResourceClaim.

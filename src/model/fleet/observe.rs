@@ -8,7 +8,7 @@ use crate::base::{Moment, Name, ObjectKey, SmallSort};
 
 use super::admission::GroupSeen;
 use super::budget::Budget;
-use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
+use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, Consumed, SliceSeen, TemplateSeen};
 use super::govern::GovernQueues;
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
@@ -371,6 +371,15 @@ pub enum Claimed {
     Claim(Name, Name, Name),
 }
 
+/// A part of a device that a pod has by a DRA claim.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ClaimedPart {
+    /// Driver, pool and name of the device.
+    pub device: (Name, Name, Name),
+    /// How much of it.
+    pub consumed: Consumed,
+}
+
 /// Whether the annotation of this key lists the devices that HAMi's scheduler allocated to a pod: `UUID,TYPE,MIB,CORES:` for each, `;`
 /// after a container.
 pub fn is_hami_allocation(key: &str) -> bool {
@@ -419,6 +428,8 @@ pub struct PodSeen {
     pub failure: Option<WorkloadFailure>,
     /// Devices that the API reports as allocated to it.
     pub claimed: Vec<Claimed>,
+    /// Its parts of devices that several claims share. Empty in a pod as it is read: the claims say it.
+    pub parts: Vec<ClaimedPart>,
     /// The resource claims that it uses, in its namespace.
     pub claims: Box<[Name]>,
     /// Requested resources that a claim serves; they count once.

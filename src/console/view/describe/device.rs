@@ -81,10 +81,9 @@ pub(super) fn lines(
 
 /// What it costs an hour, and the job that holds it so far.
 fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
-    let Some(rate) = facts.spend_rates.nodes.get(node.name()) else {
+    let Some(price) = facts.spend_rates.price_of(node, device) else {
         return;
     };
-    let share = rate.share(1, node.devices.len() as u64);
     let so_far = device
         .first_holder()
         .and_then(|(pod, _)| so_far(facts, facts.fleet.job(&pod.job)?))
@@ -95,7 +94,11 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
         0 | 1 => "",
         _ => " for the whole device",
     };
-    table.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
+    table.words(
+        "cost",
+        format!("${}/h{whole}{so_far}", price.rate),
+        Role::Accent,
+    );
 }
 
 /// The details that a vendor or a cloud provider requires for a support ticket.

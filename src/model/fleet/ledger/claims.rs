@@ -11,7 +11,9 @@ use crate::fleet::claim::{
     SliceSeen, TemplateSeen, driver_of_class_name, is_accelerator_driver,
 };
 use crate::fleet::device::Pod;
-use crate::fleet::observe::{Claimed, Labels, PodSeen, Resources, Table, WorkloadSeen};
+use crate::fleet::observe::{
+    Claimed, ClaimedPart, Labels, PodSeen, Resources, Table, WorkloadSeen,
+};
 
 use super::dra_devices::{self, DraDevices};
 
@@ -278,6 +280,16 @@ impl Claims {
                 continue;
             }
             for (result, _) in self.given(claim) {
+                if let Some(consumed) = &result.consumed {
+                    out.parts.push(ClaimedPart {
+                        device: (
+                            result.driver.clone(),
+                            result.pool.clone(),
+                            result.device.clone(),
+                        ),
+                        consumed: consumed.clone(),
+                    });
+                }
                 let claimed = Claimed::Claim(
                     result.driver.clone(),
                     result.pool.clone(),

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, ObjectKey};
-use crate::fleet::claim::{CounterAmount, Published, SliceSeen};
+use crate::fleet::claim::{CapacityAmount, CounterAmount, Published, SliceSeen};
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::observe::{Claimed, NodeSeen, Taint};
 use crate::fleet::signal::{Signal, Signals};
 
+use super::consumed;
 use super::limits::{self, Ignored, MOST};
 use super::mig::{Grid, Profile};
 use super::readings::{DeviceReadings, NodeReadings};
@@ -45,7 +46,7 @@ impl Source<'_> {
 }
 
 /// Driver, pool and name of a published device.
-type Handle = (Name, Name, Name);
+pub(super) type Handle = (Name, Name, Name);
 
 /// A partition of a device.
 pub(super) struct DevicePartition {
@@ -66,6 +67,8 @@ pub(super) struct DraDevice {
     part_resource: Name,
     /// The published entries for the whole device; several where it can be allocated in several ways.
     wholes: Vec<Handle>,
+    /// Its capacities, where several claims may have a part of it each.
+    shared: Option<Box<[CapacityAmount]>>,
     parts: Vec<DevicePartition>,
     index: Option<u32>,
     uuid: Option<Name>,
@@ -172,6 +175,7 @@ pub(super) fn physical_devices(
                 resource: resource(&slice.driver, false),
                 part_resource: resource(&slice.driver, true),
                 wholes: Vec::new(),
+                shared: None,
                 parts: Vec::new(),
                 index: one.index,
                 uuid: if is_part {
@@ -209,6 +213,7 @@ pub(super) fn physical_devices(
             });
         } else {
             chip.memory = chip.memory.or(one.memory);
+            chip.shared = chip.shared.take().or_else(|| one.shared.clone());
             chip.taints.extend(one.taints.iter().cloned());
             chip.wholes.push(handle);
         }
@@ -491,6 +496,10 @@ impl DraDevices {
                     device.slices[place].attribution = Attribution::Claim;
                     served.extend(pods.iter().map(|pod| pod.key().clone()));
                 }
+            }
+            if let Some(capacities) = &chip.shared {
+                served.extend(consumed::place(device, &chip.wholes, capacities, pods));
+                continue;
             }
             let pods: Vec<&Arc<Pod>> = chip
                 .wholes

@@ -143,21 +143,6 @@ fn allotted(pod: &PodSeen, id: &str) -> Option<(u64, u64)> {
     sum
 }
 
-/// The device of a node that is known from its pods alone: what HAMi gave its pod is a share, and only the node says how large.
-pub(super) fn share_of_unlisted(device: &mut Device) {
-    let given = device.holder.take_if(|pod| {
-        let mut all = pod.seen.annotations.iter();
-        all.any(|(key, _)| is_hami_allocation(key))
-    });
-    if let Some(pod) = given {
-        device.slices = Box::from([Slice {
-            holder: Some(pod),
-            attribution: std::mem::take(&mut device.attribution),
-            ..Slice::free(Name::new("share-0"), &device.resource)
-        }]);
-    }
-}
-
 impl Registered {
     /// Sets the part of each slice: of the memory or of the cores that HAMi's scheduler gave its pod, the larger. The rest is spread
     /// over the free slices; where nothing is left they go. A pod whose part is not known has an even one.

@@ -141,7 +141,7 @@ pub(super) fn build(
         }
         weights::weigh(&mut devices, offer, is_listed);
         if !is_listed {
-            devices.iter_mut().for_each(hami::share_of_unlisted);
+            devices.iter_mut().for_each(weights::share_of_unlisted);
         }
     }
     for device in &mut devices {

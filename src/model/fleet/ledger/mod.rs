@@ -8,6 +8,7 @@
 
 mod claim_updates;
 mod claims;
+mod consumed;
 mod dra_devices;
 mod facts;
 mod groups;

@@ -71,6 +71,7 @@ fn given(device: &str) -> ClaimResult {
         pool: Name::new("n1"),
         device: Name::new(device),
         admin: false,
+        consumed: None,
     }
 }
 

@@ -6,7 +6,8 @@ use crate::base::{DeviceAmount, Rate};
 use crate::cost::{Override, Prices, Scope as By, SpendRates, spend_rates};
 use crate::fleet::accelerator::Catalog;
 use crate::fleet::claim::{
-    ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, CounterAmount, Published, Reach, SliceSeen,
+    CapacityAmount, ClaimAsk, ClaimRequest, ClaimResult, ClaimSeen, Consumed, CounterAmount,
+    Published, Reach, SliceSeen,
 };
 use crate::fleet::observe::{Claimed, Lost, LostKind};
 use crate::fleet::reading::{Reading, Scope};
@@ -239,6 +240,7 @@ fn claims(driver: &str, device: &str) -> [Observation; 2] {
             pool: Name::new("a"),
             device: Name::new(device),
             admin: false,
+            consumed: None,
         }])),
         pods: Box::from([Name::new("p")]),
     };
@@ -376,4 +378,81 @@ fn a_share_of_unknown_size_costs_what_nobody_knows() {
         assert!(burnt.known().is_none(), "unknown, not nothing");
         assert_eq!(part.amount_of(&part.jobs[0]), None);
     }
+}
+
+/// A claim of a part of the device, for a pod of the same name.
+fn consumes(name: &str, share: &str, amounts: &[(&str, i64)]) -> [Observation; 2] {
+    let [claim, pod] = claims("gpu.example.com", "gpu-0");
+    let (Observation::Claim(mut claim), Observation::Pod(mut pod)) = (claim, pod) else {
+        unreachable!("a claim and its pod");
+    };
+    claim.key = ObjectKey::new("ns", name);
+    claim.pods = Box::from([Name::new(name)]);
+    let amounts = amounts.iter().map(|(name, milli)| capacity(name, *milli));
+    if let Some(results) = &mut claim.results {
+        results[0].consumed = Some(Consumed {
+            share: Name::new(share),
+            amounts: amounts.collect(),
+        });
+    }
+    pod.key = ObjectKey::new("ns", name);
+    pod.uid = Name::new(name);
+    pod.requests.claims = Box::from([(ClaimAsk::Claim(Name::new(name)), 1)]);
+    pod.claims = Box::from([Name::new(name)]);
+    [Observation::Claim(claim), Observation::Pod(pod)]
+}
+
+fn capacity(name: &str, milli: i64) -> CapacityAmount {
+    CapacityAmount {
+        name: Name::new(name),
+        milli,
+    }
+}
+
+/// A device of 80 units of memory and 100 of compute of which several claims may have a part each.
+fn shared_by_claims() -> Vec<Observation> {
+    let device = Published {
+        name: Name::new("gpu-0"),
+        shared: Some(Box::from([
+            capacity("memory", 80),
+            capacity("compute", 100),
+        ])),
+        ..Published::default()
+    };
+    let slice = slice("gpu.example.com", vec![device], Vec::new());
+    vec![node("a", &[], &[]), slice]
+}
+
+#[test]
+fn a_claims_part_of_a_device_is_what_it_consumes_of_it_most() {
+    let mut all = shared_by_claims();
+    assert_eq!(counts(&fleet(all.clone())), counted(1, 0.0, 1.0, 0.0));
+    all.extend(consumes("p", "s-1", &[("memory", 20), ("compute", 10)]));
+    all.extend(consumes("q", "s-2", &[("memory", 40), ("compute", 25)]));
+    let two = fleet(all.clone());
+    assert_eq!(counts(&two), counted(1, 0.75, 0.25, 0.0));
+    let burnt = burnt(&two);
+    assert_eq!(costs(&burnt, "p").as_deref(), Some("1.75"));
+    assert_eq!(costs(&burnt, "q").as_deref(), Some("3.50"));
+    // Who does not see what the driver publishes does not know how large a part is.
+    let part = unlisted(
+        all.into_iter()
+            .filter(|one| !matches!(one, Observation::Slice(_)))
+            .collect(),
+    );
+    assert_eq!(costs(&self::burnt(&part), "p"), None);
+}
+
+#[test]
+fn a_part_of_unknown_size_makes_those_of_its_device_unknown() {
+    let mut all = shared_by_claims();
+    all.extend(consumes("p", "s-1", &[("memory", 20)]));
+    all.extend(consumes("q", "s-2", &[("bandwidth", 1)]));
+    let burnt = burnt(&fleet(all));
+    assert_eq!((costs(&burnt, "p"), costs(&burnt, "q")), (None, None));
+    assert_eq!(
+        burnt.total.rate.usd(),
+        7.0,
+        "the device is paid all the same"
+    );
 }

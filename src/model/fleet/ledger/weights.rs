@@ -3,8 +3,9 @@
 //! A MIG instance is its compute slices of those that the GPU has (NVIDIA's MIG user guide): the same for everybody who sees it, however
 //! many others they see. A share of a time-sliced device is one of its replicas.
 
-use crate::base::DeviceAmount;
+use crate::base::{DeviceAmount, Name};
 use crate::fleet::device::{Device, Slice};
+use crate::fleet::observe::is_hami_allocation;
 
 use super::mig::{Grid, Profile};
 use super::offer::Offer;
@@ -25,6 +26,22 @@ pub(super) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
             None if listed => even(&mut device.slices),
             None => {}
         }
+    }
+}
+
+/// The device of a node that is known from its pods alone: what HAMi or a claim gave its pod of it is a share, and only the node or its
+/// driver says how large.
+pub(super) fn share_of_unlisted(device: &mut Device) {
+    let given = device.holder.take_if(|pod| {
+        let mut all = pod.seen.annotations.iter();
+        !pod.seen.parts.is_empty() || all.any(|(key, _)| is_hami_allocation(key))
+    });
+    if let Some(pod) = given {
+        device.slices = Box::from([Slice {
+            holder: Some(pod),
+            attribution: std::mem::take(&mut device.attribution),
+            ..Slice::free(Name::new("share-0"), &device.resource)
+        }]);
     }
 }
 
