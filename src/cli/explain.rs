@@ -97,6 +97,9 @@ pub(super) fn run(
     if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
     }
+    if let (FigureFormat::Table, Some(waited)) = (job.output, seen.waited_words(&name)) {
+        let _ = writeln!(text, "  {:<10} {}", "waiting", printable(&waited));
+    }
     let is_held = matches!(answer.explanation.state, StartState::Held);
     if is_held
         && job.output == FigureFormat::Table

@@ -348,6 +348,21 @@ pub fn waited(job: &Job) -> Option<Waited> {
     })
 }
 
+/// A job's current wait, and how long ago it was created: `26s since it was evicted, created 5h23m ago`; `None` for a job that
+/// does not wait.
+pub fn waited_words(job: &Job, now: Moment) -> Option<String> {
+    let made = now.since(job.created);
+    let (at, what) = match waited(job)? {
+        Waited::SinceMade => return Some(format!("{made} since it was created")),
+        Waited::SinceSuspended(at) => (at, "it was suspended"),
+        Waited::SinceEvicted(at) => (at, "it was evicted"),
+        Waited::SinceQueued(at) => (at, "it was queued"),
+        Waited::SinceNewPods(at) => (at, "its pods were recreated"),
+    };
+    let age = now.since(at);
+    Some(format!("{age} since {what}, created {made} ago"))
+}
+
 /// When a job failed or was last evicted; otherwise the start time of the failed pod; `None` where unknown.
 pub fn failed_at(job: &Job) -> Option<Moment> {
     let failure = job.failure.as_ref()?;

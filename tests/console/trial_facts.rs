@@ -369,3 +369,26 @@ fn a_gang_that_has_stopped_is_waste_before_its_alert_fires() {
         row_of(&facts)
     );
 }
+
+#[test]
+fn an_evicted_job_stays_the_first_of_those_that_wait() {
+    let waits = |job: &Arc<Job>| job.state == JobState::Waiting;
+    let mut jobs = LARGE.fleet.jobs.iter();
+    let at = jobs.position(waits).expect("one waits");
+    let facts = with_job(&LARGE, at, |job| {
+        job.created = LARGE.now.minus(Duration::from_secs(400 * 86_400));
+        job.waiting_since = Some(LARGE.now.minus(Duration::from_secs(26)));
+    });
+    let job = &facts.fleet.jobs[at];
+    let first = console::view::longest_waiting(&facts).first().copied();
+    assert_eq!(first, Some(at as u32), "by its current wait it is the last");
+    let page = screen(&facts, ViewId::Fleet, "b", (160, 50));
+    assert!(page.contains(job.name().as_str()), "{page}");
+    let words = table::jobs::waited_words(job, facts.now).expect("it waits");
+    assert!(
+        words.starts_with("26s since") && words.ends_with(", created 400d ago"),
+        "{words}"
+    );
+    let page = screen(&facts, ViewId::Fleet, "bd", (160, 50));
+    assert!(page.contains(&words), "{page}");
+}

@@ -95,6 +95,12 @@ impl Seen {
         Some(job.reason.to_string())
     }
 
+    /// How long a job has waited, and how long ago it was created.
+    pub(in crate::cli) fn waited_words(&self, name: &str) -> Option<String> {
+        let job = self.facts.fleet.job_named(name)?;
+        table::jobs::waited_words(job, self.facts.now)
+    }
+
     /// Which of two priorities of a job of `govern` counts, where its label and its annotation differ.
     pub(in crate::cli) fn priority_words(&self, name: &str) -> Option<String> {
         let job = self.facts.fleet.job_named(name)?;

@@ -13,6 +13,7 @@ use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
+use table::jobs::{Waited, waited};
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
@@ -70,10 +71,17 @@ impl FleetView {
             if let Some(lines) = self.under_cursor(Panel::Waiting, at, &heights) {
                 select(painter, inside, y, lines);
             }
-            let age = painter.age(job.waiting_since.unwrap_or(job.created));
+            // The list goes by the first wait: a job that waits anew shows its age, too.
+            let wait = painter.age(job.waiting_since.unwrap_or(job.created));
+            let age = match waited(job) {
+                Some(Waited::SinceMade) | None => wait,
+                Some(_) if inside.width < 56 => wait,
+                Some(_) => format!("{} old · {wait}", painter.age(job.created)),
+            };
+            let age_width = painter.width(&age).max(7);
             let class = table::jobs::class_words(job).unwrap_or_default();
             let wants = format!("{} {class}", job.devices_requested);
-            let facts_width = 7 + painter.width(&wants).max(9) + 2;
+            let facts_width = age_width + painter.width(&wants).max(9) + 2;
             let name_room = inside.width.saturating_sub(facts_width);
             let name = job.id.to_string();
             if compact {
@@ -88,10 +96,10 @@ impl FleetView {
                 painter.print(inside.x, y, name_room, &name, Role::Title);
             }
             let accent = painter.render_style.fg(Role::Warn);
-            painter.right(inside.right(), y, 7, &age, accent);
+            painter.right(inside.right(), y, age_width, &age, accent);
             let text = painter.render_style.fg(Role::Text);
             painter.right(
-                inside.right().saturating_sub(8),
+                inside.right().saturating_sub(age_width + 1),
                 y,
                 facts_width,
                 &wants,

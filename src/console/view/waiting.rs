@@ -20,7 +20,7 @@ use table::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 
 use super::{jobs, unblock};
 
-/// The jobs of a scope that wait, as places among all jobs: who has waited longest first.
+/// The jobs of a scope that wait, as places among all jobs: who has waited longest first, see [`Job::first_waited`].
 pub fn longest_first(facts: &Facts) -> Vec<u32> {
     let all = &facts.fleet.jobs;
     let mut waiting: Vec<u32> = (0..all.len() as u32)
@@ -29,10 +29,7 @@ pub fn longest_first(facts: &Facts) -> Vec<u32> {
             job.state == JobState::Waiting && facts.has_job(job)
         })
         .collect();
-    waiting.small_sort_by_key(|at| {
-        let job = &all[*at as usize];
-        job.waiting_since.unwrap_or(job.created)
-    });
+    waiting.small_sort_by_key(|at| all[*at as usize].first_waited());
     waiting
 }
 

@@ -16,7 +16,7 @@ use table::Facts;
 use table::advice::{evidence_words, page_text};
 use table::explanations::{JobExplanation, named_victims, victims_words};
 use table::gangs::{slowest, stragglers};
-use table::jobs::{Waited, no_cost, so_far, waited, waits as is_waiting, why_failed};
+use table::jobs::{Waited, no_cost, so_far, waited, waited_words, waits as is_waiting, why_failed};
 use table::select::owner_of_job;
 
 use super::{Description, Line, scaling};
@@ -151,20 +151,12 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     if !chain.is_empty() {
         table.words("owner", chain.join(" ▸ "), Role::Muted);
     }
+    // (The painter then draws again as the ages go on.)
     let made = format!("{} ago", painter.age(job.created));
-    let anew = match waited(job) {
-        Some(Waited::SinceSuspended(at)) => Some((at, "it was suspended")),
-        Some(Waited::SinceEvicted(at)) => Some((at, "it was evicted")),
-        Some(Waited::SinceQueued(at)) => Some((at, "it was queued")),
-        Some(Waited::SinceNewPods(at)) => Some((at, "its pods were recreated")),
-        Some(Waited::SinceMade) | None => None,
-    };
-    match anew {
-        Some((at, what)) => {
-            let words = format!("{} since {what}, created {made}", painter.age(at));
-            table.words("waiting", words, Role::Text);
-        }
-        None => table.words("made", made, Role::Text),
+    let _ = job.waiting_since.map(|since| painter.age(since));
+    match waited(job) {
+        Some(Waited::SinceMade) | None => table.words("made", made, Role::Text),
+        Some(_) => table.words_if_any("waiting", waited_words(job, facts.now)),
     }
     // A Job has a start time as soon as its controller has processed it: a waiting job has not started.
     if let Some(started) = job.started.filter(|_| !is_waiting(job)) {
