@@ -76,7 +76,8 @@ const COMPANIONS: &[&str] = &[
 ];
 
 /// True when the resource counts devices, slices or shares of devices; false for CPU, memory and for
-/// resources that only accompany a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`).
+/// resources that only accompany a device (`nvidia.com/gpumem`, `volcano.sh/vgpu-cores`). A name that no list has counts where it
+/// says a device itself: an operator may rename what a plugin offers (`nvidia.com/gtx-1080-ti`), and passthrough is named by chip.
 ///
 /// Source: the vendors' device plugins, gathered in the project's reference of extended resources.
 pub fn counts_devices(resource: &str) -> bool {
@@ -86,14 +87,116 @@ pub fn counts_devices(resource: &str) -> bool {
     if domain == BY_CLASS {
         return driver_of_class_name(name).is_some();
     }
-    let Some((_, shapes)) = COUNTED.iter().find(|(known, _)| *known == domain) else {
-        return false;
-    };
     let companion = COMPANIONS.iter().any(|end| {
         name.strip_suffix(end)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '.', '_']))
     });
-    !companion && shapes.iter().any(|shape| shape.fits(name))
+    !companion && (is_listed(domain, name) || names_a_device(domain, name))
+}
+
+/// True for a resource that counts devices by its name alone: no known plugin offers one of this name, so what a device of it is
+/// stays unknown.
+pub fn is_of_unknown_name(resource: &str) -> bool {
+    resource.split_once('/').is_some_and(|(domain, name)| {
+        domain != BY_CLASS && !is_listed(domain, name) && counts_devices(resource)
+    })
+}
+
+fn is_listed(domain: &str, name: &str) -> bool {
+    COUNTED.iter().any(|(known, shapes)| {
+        *known == domain && shapes.iter().any(|shape| shape.fits(name)) && !accompanies(name)
+    })
+}
+
+/// Domains in which schedulers count parts of devices that another resource counts as well.
+const ACCOUNTS: &[&str] = &[
+    "koordinator.sh",
+    "aliyun.com",
+    "tencent.com",
+    "elasticgpu.io",
+    "volcano.sh",
+    "hami.io",
+];
+
+/// Words of a resource's name that say a device of some kind.
+const DEVICE_WORDS: &[&str] = &[
+    "gpu", "gpus", "pgpu", "vgpu", "gpgpu", "npu", "vnpu", "tpu", "xpu", "gcu", "dcu", "mlu",
+    "ppu", "hpu", "gtx", "rtx", "geforce", "tesla", "quadro", "titan", "instinct", "radeon",
+    "gaudi", "gaudi2", "gaudi3",
+];
+
+/// How words begin that say a network interface, a switch or a channel: they stand in the domains of GPU vendors too.
+const OTHER_WORDS: &[&str] = &[
+    "rdma",
+    "roce",
+    "hca",
+    "sriov",
+    "mlnx",
+    "mlx",
+    "hostdev",
+    "nic",
+    "net",
+    "vnic",
+    "eth",
+    "efa",
+    "rail",
+    "bluefield",
+    "connectx",
+    "nvswitch",
+    "switch",
+    "imex",
+    "fuse",
+    "kvm",
+];
+
+/// Chips whose names have one digit.
+const SHORT_CHIPS: &[&str] = &["t4", "p4", "l4", "l2", "a2"];
+
+/// How the names of chips begin, before two to four digits.
+const CHIPS: &[&str] = &["a", "b", "gb", "gh", "h", "k", "l", "m", "mi", "p", "v"];
+
+/// True where a resource outside of the list says by its words that it counts accelerators.
+fn names_a_device(domain: &str, name: &str) -> bool {
+    let of_kubernetes = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
+    let of_quota = domain.starts_with("requests.") || domain.starts_with("limits.");
+    if of_kubernetes || of_quota || ACCOUNTS.contains(&domain) || accompanies(name) {
+        return false;
+    }
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(['-', '_', '.']);
+    let in_domain = domain.split('.').any(|word| DEVICE_WORDS.contains(&word));
+    let is_vendor = in_domain || COUNTED.iter().any(|(known, _)| *known == domain);
+    let says = words.any(|word| DEVICE_WORDS.contains(&word) || (is_vendor && is_chip(word)));
+    says || in_domain || (domain == "nvidia.com" && is_pci_name(name))
+}
+
+/// True for what stands beside devices: NVIDIA's domain has network interfaces, switches and channels.
+fn accompanies(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(['-', '_', '.']);
+    words.any(|word| OTHER_WORDS.iter().any(|other| word.starts_with(other)))
+}
+
+/// `a100`, `h200`, `l40s`, `mi300x`, `t4`.
+fn is_chip(word: &str) -> bool {
+    SHORT_CHIPS.contains(&word)
+        || CHIPS.iter().any(|start| {
+            word.strip_prefix(start).is_some_and(|rest| {
+                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                (2..=4).contains(&digits) && rest.len() <= digits + 2
+            })
+        })
+}
+
+/// Passthrough is named as the PCI database names the device: `GM204GL_TESLA_M6`, `ARIEL_DEVICE_24_FUNCTION_3`.
+///
+/// Source: NVIDIA's plugins for KubeVirt and Kata sandboxes.
+fn is_pci_name(name: &str) -> bool {
+    name.contains('_')
+        && name.bytes().any(|b| b.is_ascii_uppercase())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
 impl Shape {
@@ -126,7 +229,7 @@ pub const SAME_SILICON: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::counts_devices;
+    use super::{counts_devices, is_of_unknown_name};
 
     #[test]
     fn devices_count_and_companions_do_not() {
@@ -186,9 +289,56 @@ mod tests {
             "vpc.amazonaws.com/pod-eni",
             "amd.com/cpx_npsx",
             "smarter-devices/fuse",
+            "nvidia.com/mlnxnics",
+            "nvidia.com/sriov_rail0",
+            "nvidia.com/rail_0",
+            "nvidia.com/bf3_p0_vfs",
+            "nvidia.com/ens2f0",
+            "nvidia.com/GH100_H100_NVSWITCH",
+            "nvidia.com/MT43244_BLUEFIELD_3",
+            "amd.com/vnic",
+            "koordinator.sh/gpu",
+            "koordinator.sh/gpu-core",
+            "aliyun.com/gpu-mem",
+            "gpu.intel.com/millicores",
+            "requests.kubernetes.io/gpu",
+            "rdma/hca_shared_devices_a",
+            "xilinx.com/fpga-u280",
+            "example.com/a100",
+            "example.com/credits",
             "deviceclass.resource.kubernetes.io/fast-nic",
         ] {
             assert!(!counts_devices(not), "{not}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_plugin_has_counts_where_it_says_a_device() {
+        for resource in [
+            "nvidia.com/gtx-1080-ti",
+            "nvidia.com/a100-80gb",
+            "nvidia.com/H100",
+            "nvidia.com/l40s",
+            "nvidia.com/GM204GL_TESLA_M6",
+            "nvidia.com/ARIEL_DEVICE_24_FUNCTION_3",
+            "amd.com/mi300x",
+            "gpu.intel.com/flex",
+            "example.com/gpu",
+            "example.com/npu.large",
+            "gpu.example.com/big",
+            "k8s.amazonaws.com/vgpu",
+        ] {
+            assert!(counts_devices(resource), "{resource}");
+        }
+        assert!(is_of_unknown_name("nvidia.com/gtx-1080-ti"));
+        assert!(is_of_unknown_name("example.com/gpu"));
+        for resource in [
+            "nvidia.com/gpu",
+            "amd.com/cpx_nps1",
+            "nvidia.com/rail_0",
+            "cpu",
+        ] {
+            assert!(!is_of_unknown_name(resource), "{resource}");
         }
     }
 }

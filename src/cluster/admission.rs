@@ -2,7 +2,7 @@
 
 use model::base::{Name, Names, ObjectKey};
 use model::fleet::admission::{
-    AdmissionCheck, Assigned, DomainAssignment, Eviction, GroupSeen, Requeue,
+    AdmissionCheck, Assigned, DomainAssignment, Eviction, GroupSeen, QuotaAmounts, Requeue,
 };
 use model::fleet::observe::{Observation, Pending, Table};
 use model::fleet::queue::QueueSystem;
@@ -10,7 +10,7 @@ use model::fleet::queue::QueueSystem;
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Map, Maybe, OptionalBool, Text, Whole, partial};
-use super::resources::Template;
+use super::resources::{ResourceList, Template};
 use super::sets::pod_set;
 use super::siting::topology_constraint;
 
@@ -99,6 +99,32 @@ partial! {
         checks: List<RawCheck> = "admissionChecks",
         /// Counts.
         stats: Stats = "schedulingStats",
+        /// The worker cluster that MultiKueue chose.
+        cluster: Text = "clusterName",
+        /// Pods whose quota is given back.
+        reclaimable: List<Reclaimable> = "reclaimablePods",
+        /// Requests of a workload without quota, as it was last considered.
+        requests: List<SetRequests> = "resourceRequests",
+    }
+}
+
+partial! {
+    /// Pods of a pod set that have ended.
+    Reclaimable {
+        /// Pod set.
+        name: Text = "name",
+        /// How many.
+        count: Whole = "count",
+    }
+}
+
+partial! {
+    /// Requests of all pods of a pod set, in the resources of quotas.
+    SetRequests {
+        /// Pod set.
+        name: Text = "name",
+        /// Amounts.
+        resources: ResourceList = "resources",
     }
 }
 
@@ -119,6 +145,8 @@ partial! {
         name: Text = "name",
         /// Flavor by resource.
         flavors: Map<Text> = "flavors",
+        /// Quota that all its pods use.
+        usage: ResourceList = "resourceUsage",
         /// Pods.
         count: Whole = "count",
         /// Topology domains that the pods are assigned to.
@@ -293,6 +321,19 @@ impl RawPodSet {
     }
 }
 
+/// Amounts of quotas.
+fn amounts(list: &ResourceList, names: &mut Names) -> QuotaAmounts {
+    let known = list
+        .iter()
+        .filter_map(|(resource, quantity)| Some((resource, quantity.0?.max(0))));
+    known
+        .map(|(resource, milli)| (names.intern(resource), milli))
+        .collect()
+}
+
+/// How the message of MultiKueue's check begins once a worker cluster has reserved its quota, before the cluster's name in quotes.
+const RESERVED_ON: &str = "The workload got reservation on \"";
+
 /// The id of the workload with priority, from the message of a preemption.
 fn preemptor(message: &str) -> Option<Name> {
     let (_, rest) = message.split_once("(UID: ")?;
@@ -356,11 +397,25 @@ impl WorkloadStatus {
         all.into_boxed_slice()
     }
 
+    /// The worker cluster that runs it: Kueue before 0.14 says it in its check's message only.
+    fn worker(&self) -> Option<&str> {
+        let told = |check: &'_ RawCheck| -> Option<(usize, usize)> {
+            let at = check.message.find(RESERVED_ON)? + RESERVED_ON.len();
+            Some((at, at + check.message[at..].find('"')?))
+        };
+        let of_check = || {
+            let mut checks = self.checks.iter();
+            checks.find_map(|check| told(check).map(|(from, to)| &check.message[from..to]))
+        };
+        self.cluster.get().or_else(of_check)
+    }
+
     fn assigned(&self, names: &mut Names) -> Box<[Assigned]> {
         let sets = self.admission.0.iter().flat_map(|all| all.sets.iter());
         sets.map(|set| Assigned {
             name: names.intern(set.name.get().unwrap_or("main")),
             count: set.count.count().unwrap_or(0),
+            usage: amounts(&set.usage, names),
             flavors: set
                 .flavors
                 .iter()
@@ -464,6 +519,21 @@ impl Projected for WorkloadObject {
         });
         seen.evictions = status.evictions(names);
         seen.assigned = status.assigned(names);
+        seen.cluster = status.worker().map(|cluster| names.intern(cluster));
+        let reclaimable = status.reclaimable.iter();
+        seen.reclaimable = reclaimable
+            .map(|set| {
+                let name = names.intern(set.name.get().unwrap_or("main"));
+                (name, set.count.count().unwrap_or(0))
+            })
+            .collect();
+        let requests = status.requests.iter();
+        seen.requests = requests
+            .map(|set| {
+                let name = names.intern(set.name.get().unwrap_or("main"));
+                (name, amounts(&set.resources, names))
+            })
+            .collect();
         seen.checks = status
             .checks
             .iter()

@@ -1,5 +1,6 @@
 //! Every kind of queue, Workload and PodGroup, in every version that is served.
 
+use model::base::Name;
 use serde_json::{Value, json};
 
 use super::admission::{PendingList, WorkloadObject};
@@ -474,4 +475,35 @@ fn no_odd_object_is_an_error() {
             }
         }
     }
+}
+
+#[test]
+fn a_workload_says_its_worker_cluster_what_it_uses_and_what_it_gives_back() {
+    let object = |status: Value| json!({"metadata": {"name": "w", "namespace": "ml"}, "spec": {}, "status": status});
+    let seen = workload(&object(json!({
+        "clusterName": "worker-1",
+        "reclaimablePods": [{"name": "main", "count": 5}, {"count": 1}],
+        "admission": {"clusterQueue": "nlp", "podSetAssignments": [
+            {"name": "main", "count": 8, "flavors": {"whole-gpus": "any"}, "resourceUsage": {"whole-gpus": "8", "memory": "64Gi"}}]},
+    })));
+    assert_eq!(seen.cluster.as_deref(), Some("worker-1"));
+    let main = Name::new("main");
+    assert_eq!(*seen.reclaimable, [(main.clone(), 5), (main.clone(), 1)]);
+    assert_eq!(
+        *seen.assigned[0].usage,
+        [
+            (Name::new("memory"), (64 << 30) * 1000),
+            (Name::new("whole-gpus"), 8_000)
+        ]
+    );
+    let pending = workload(&object(json!({
+        "resourceRequests": [{"name": "main", "resources": {"whole-gpus": "1"}}],
+        "admissionChecks": [{"name": "mk", "state": "Pending", "message": "The workload got reservation on \"worker-2\""}],
+    })));
+    assert_eq!(pending.cluster.as_deref(), Some("worker-2"));
+    assert_eq!(*pending.requests[0].1, [(Name::new("whole-gpus"), 1_000)]);
+    let other = workload(&object(
+        json!({"admissionChecks": [{"name": "mk", "state": "Pending", "message": "waits for \"a\""}]}),
+    ));
+    assert_eq!(other.cluster, None);
 }

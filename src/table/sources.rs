@@ -1,9 +1,11 @@
 //! Rows of `sources`: data sources, their freshness, and their load.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use cluster::accelerators::is_of_unknown_name;
 use model::base::{SmallSort, natural};
 use model::fleet::observe::{SourceHealth, SourceState};
 use model::fleet::source_fault::SourceFault;
@@ -124,11 +126,40 @@ pub fn state_named(words: &str) -> Option<&'static str> {
     state.map(SourceState::name)
 }
 
-/// A source's fault and its fix, with its node first where that is not ready; empty without a fault.
+/// A source's fault and its fix, with its node first where that is not ready; without a fault what it says that no list knows. Empty
+/// without either.
 pub fn message(facts: &Facts, source: &SourceHealth) -> Cow<'static, str> {
     match source.message.is_empty() && facts.fleet.node_down(source).is_none() {
+        true if source.name.as_str() == NODES => unknown_names(facts).into(),
         true => Cow::Borrowed(""),
         false => Cow::Owned(fault(facts, source).words()),
+    }
+}
+
+/// The name of the source of nodes.
+const NODES: &str = "api nodes";
+
+/// How many names a message has.
+const NAMED: usize = 3;
+
+/// The resources of nodes that count as devices by their names alone; empty where there are none.
+fn unknown_names(facts: &Facts) -> String {
+    let nodes = facts.fleet.nodes.iter();
+    let lists = nodes.flat_map(|node| node.seen.capacity.devices.iter());
+    let offered = lists.filter(|(resource, count)| *count > 0 && is_of_unknown_name(resource));
+    let names: BTreeSet<&str> = offered.map(|(resource, _)| resource.as_str()).collect();
+    let mut told = names
+        .iter()
+        .take(NAMED)
+        .copied()
+        .collect::<Vec<&str>>()
+        .join(", ");
+    if names.len() > NAMED {
+        told.push_str(&format!(" and {} more", names.len() - NAMED));
+    }
+    match told.is_empty() {
+        true => told,
+        false => format!("no known device plugin offers {told}: each one counts as a device"),
     }
 }
 

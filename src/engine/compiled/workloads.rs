@@ -44,6 +44,8 @@ pub struct CompiledPodSet {
     pub min: u32,
     /// Ladder, level, and whether it is required.
     pub topology_level: Option<(usize, usize, bool)>,
+    /// What each pod uses of quotas, where that is not its requests.
+    pub quota: BTreeMap<Name, i64>,
 }
 
 /// A workload.
@@ -109,6 +111,7 @@ pub(super) fn compile(
                     count: set.count,
                     min: set.min.min(set.count),
                     topology_level: topology_wish(set, snapshot, ladders),
+                    quota: set.quota.clone(),
                 }
             })
             .collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    DeviceRequest, Handle, HeldDevices, Op, OtherHandle, Placement, PodSet, Requirement,
+    DeviceRequest, Handle, HeldDevices, Op, OtherHandle, PLENTY, Placement, PodSet, Requirement,
     ResourceRequests, Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, ObjectKey};
@@ -135,6 +135,11 @@ fn pod_set(cell: &DocumentCell<'_>) -> Read<PodSet> {
             })
         })?,
         admitted: cell.or("admitted", BTreeMap::new(), |cell| cell.labels())?,
+        quota: cell.or("quota", BTreeMap::new(), |cell| {
+            let each =
+                cell.entries(|key, cell| Ok((Name::from(key), cell.amount(key, PLENTY)?)))?;
+            Ok(each.into_iter().collect())
+        })?,
         placements: cell.list("placements", |cell| placement(cell, milli))?,
     };
     if set.min > set.count {
@@ -222,6 +227,7 @@ pub(super) fn workload(cell: &DocumentCell<'_>) -> Read<Option<Workload>> {
         admission: cell.maybe("admission", handle)?,
         status,
         blocked: cell.maybe("blocked", |cell| cell.filled())?,
+        elsewhere: cell.or("elsewhere", false, |cell| cell.flag())?,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,
         key,
     }))

@@ -305,6 +305,8 @@ fn pod_set(set: &PodSet) -> Value {
             json!({ "level": wish.level, "required": wish.required })
         }),
         "admitted": set.admitted,
+        "quota": set.quota.iter().map(|(resource, each)| (resource.to_string(), amount(resource, *each)))
+            .collect::<serde_json::Map<String, Value>>(),
         "placements": placements.collect::<Value>(),
     });
     if let Some(first) = set.requests.devices.first() {
@@ -351,6 +353,7 @@ fn workload(workload: &Workload) -> Value {
             })
         }),
         "blocked": workload.blocked,
+        "elsewhere": workload.elsewhere,
         "admitted_at": workload.admitted_at.map(moment),
     })
 }

@@ -300,6 +300,9 @@ impl<'p> Explainer<'p> {
                 what: compiled.snapshot.not_visible.clone(),
             }],
             (false, StartState::Held) => vec![Reason::Held],
+            (false, StartState::Running) if workload.elsewhere => {
+                blocked(workload).into_iter().collect()
+            }
             (false, StartState::Blocked) => blocked(workload).into_iter().collect(),
             (false, _) => Vec::new(),
         };
@@ -334,7 +337,7 @@ impl<'p> Explainer<'p> {
             let stand = match standing {
                 Status::Held => StartState::Held,
                 Status::Ending => StartState::Ending,
-                _ if is_blocked => StartState::Blocked,
+                _ if is_blocked && !workload.elsewhere => StartState::Blocked,
                 _ if waits => StartState::Waiting,
                 _ => StartState::Running,
             };
@@ -344,7 +347,7 @@ impl<'p> Explainer<'p> {
         let stand = match standing {
             Status::Held => StartState::Held,
             Status::Ending => StartState::Ending,
-            _ if is_blocked => StartState::Blocked,
+            _ if is_blocked && !workload.elsewhere => StartState::Blocked,
             _ if !waits => StartState::Running,
             _ if misses.is_some() => StartState::Waiting,
             _ => StartState::Ready,
@@ -380,6 +383,7 @@ impl<'p> Explainer<'p> {
         match stand {
             StartState::Held => out.reasons.push(Reason::Held),
             StartState::Blocked => out.reasons.extend(blocked(workload)),
+            StartState::Running if workload.elsewhere => out.reasons.extend(blocked(workload)),
             StartState::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);

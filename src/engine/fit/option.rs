@@ -23,15 +23,20 @@ impl State<'_> {
         queue: QueueId,
     ) -> Result<Vec<usize>, Name> {
         let branch = &self.tree().branches[queue];
-        let ask = &self.compiled().requests[self.compiled().workloads[work].sets[set].want].ask;
+        let own = &self.compiled().workloads[work].sets[set];
+        let ask = &self.compiled().requests[own.want].ask;
+        let told = own.quota.iter().filter(|(_, each)| **each > 0);
+        let told = told.map(|(resource, _)| (&**resource, false));
+        let is_told = !own.quota.is_empty();
         let devices = ask.devices.iter().map(|device| (&*device.resource, true));
         let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
         let plain = plain
             .into_iter()
             .filter(|(_, amount)| *amount > 0)
             .map(|(name, _)| (name, false));
+        let asked = devices.chain(plain).filter(|_| !is_told);
         let mut used = Vec::new();
-        for (resource, device) in devices.chain(plain) {
+        for (resource, device) in told.chain(asked) {
             let own =
                 |group: &ResourceGroup| group.resources.iter().any(|name| &**name == resource);
             let any = |group: &ResourceGroup| {
@@ -40,7 +45,10 @@ impl State<'_> {
             let found = branch.groups.iter().position(own);
             match found.or_else(|| branch.groups.iter().position(any)) {
                 Some(group) => used.push(group),
-                None if branch.covers_all && !self.tree().passed_over.contains(resource) => {
+                None if resource != "pods"
+                    && branch.covers_all
+                    && !self.tree().passed_over.contains(resource) =>
+                {
                     return Err(Name::from(resource));
                 }
                 None => {}
@@ -175,7 +183,8 @@ impl State<'_> {
         let Ok(groups) = self.groups_of(work, set, queue) else {
             return Vec::new();
         };
-        let ask = &self.compiled().requests[self.compiled().workloads[work].sets[set].want].ask;
+        let own = &self.compiled().workloads[work].sets[set];
+        let ask = &self.compiled().requests[own.want].ask;
         let named = |resource: &Name| {
             let mut groups = branch.groups.iter();
             groups.any(|group| group.resources.contains(resource))
@@ -188,9 +197,11 @@ impl State<'_> {
                     i64::from(device.count) * i64::from(device.milli)
                 };
                 let each = match &**resource {
+                    _ if own.quota.contains_key(resource) => own.quota[resource],
+                    "pods" => 1_000,
+                    _ if !own.quota.is_empty() => 0,
                     "cpu" => ask.cpu_milli,
                     "memory" => ask.memory_bytes,
-                    "pods" => 1_000,
                     DEVICES => devices
                         .filter(|device| !named(&device.resource))
                         .map(milli)

@@ -571,3 +571,75 @@ fn what_speaks_against_uncordoning_a_node() {
         assert_eq!(!against(&found).is_empty(), speaks, "{kind} {name} {code}");
     }
 }
+
+/// A job of two pods in Kueue's queue `q`.
+fn queued(name: &str, state: JobState, group: GroupSeen) -> Job {
+    let mut job = job(name, "Job", state);
+    job.queue_system = QueueSystem::Kueue;
+    job.queue = Some(Name::new("q"));
+    job.admission = Some(admission(group));
+    job
+}
+
+fn assigned(usage: &[(&str, i64)]) -> Box<[Assigned]> {
+    Box::from([Assigned {
+        name: Name::new("main"),
+        count: 2,
+        usage: usage
+            .iter()
+            .map(|(resource, milli)| (Name::new(resource), *milli))
+            .collect(),
+        ..Assigned::default()
+    }])
+}
+
+#[test]
+fn quota_is_what_kueue_counts() {
+    let mut partly = reserved();
+    partly.assigned = assigned(&[("whole-gpus", 2_000), ("memory", 2_048_000)]);
+    partly.reclaimable = Box::from([(Name::new("main"), 1)]);
+    let mut pending = GroupSeen {
+        reserved_at: None,
+        ..reserved()
+    };
+    pending.requests = Box::from([(
+        Name::new("main"),
+        Box::from([(Name::new("whole-gpus"), 2_000)]),
+    )]);
+    let jobs = vec![
+        queued("a", JobState::Running, partly),
+        queued("b", JobState::Waiting, pending),
+    ];
+    let seen = see(&fleet(Vec::new(), jobs));
+    let set = |at: usize| &seen.workloads[at].sets[0];
+    assert_eq!((set(0).count, set(0).min), (1, 1), "one pod has ended");
+    let each = |at: usize| -> Vec<(&str, i64)> {
+        let all = set(at).quota.iter();
+        all.map(|(resource, each)| (&**resource, *each)).collect()
+    };
+    assert_eq!(each(0), [("memory", 1_024), ("whole-gpus", 1_000)]);
+    assert_eq!((each(1), set(1).count), (vec![("whole-gpus", 1_000)], 2));
+}
+
+#[test]
+fn what_runs_on_a_worker_cluster_needs_no_node() {
+    let mut far = reserved();
+    far.cluster = Some(Name::new("worker-1"));
+    far.assigned = assigned(&[("nvidia.com/gpu", 2_000)]);
+    let seen = see(&fleet(
+        Vec::new(),
+        vec![queued("far", JobState::Running, far)],
+    ));
+    let work = &seen.workloads[0];
+    assert!(work.elsewhere && work.status == Status::Running);
+    assert_eq!(
+        work.blocked.as_deref(),
+        Some("it runs on worker cluster worker-1")
+    );
+    let answer = crate::explanations::explain(&seen, "ns/far")
+        .expect("there")
+        .explanation;
+    assert_eq!(answer.state, crate::explain::StartState::Running);
+    assert_eq!(answer.reason, "it runs on worker cluster worker-1");
+    assert_eq!(answer.unblock, None);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::snapshot::{
     DeviceRequest, Handle, Op, OtherHandle, Placement, PodSet, Requirement, ResourceRequests,
-    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations,
+    Status, System, TopologyRequest, WHOLE, Workload, WorkloadMutations, unit_is_milli,
 };
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::admission::{Admission, GroupSeen};
@@ -68,7 +68,14 @@ fn workload(
         JobState::Starting | JobState::Running if bound.is_empty() && !has_quota => Status::Waiting,
         JobState::Waiting | JobState::Starting | JobState::Running => Status::Running,
     };
-    let blocked = blocked(job, has_quota);
+    // Its pods run where MultiKueue sent it.
+    let cluster = admission
+        .and_then(Admission::worker_cluster)
+        .filter(|_| bound.is_empty());
+    let blocked = match cluster {
+        Some(cluster) => Some(Name::from(format!("it runs on worker cluster {cluster}"))),
+        None => blocked(job, has_quota),
+    };
     let mut sets = sets(fleet, job, has_quota);
     if sets.is_empty() {
         // Its requests are unknown (for example because its last pods have just ended): it keeps its allocation and is not
@@ -131,6 +138,7 @@ fn workload(
         admission: admission.and_then(handle),
         status,
         blocked,
+        elsewhere: cluster.is_some(),
         admitted_at: admitted_at.map(whole),
     })
 }
@@ -385,6 +393,10 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
             .map(|assigned| assigned.flavors.iter().cloned().collect());
         flavors.unwrap_or_default()
     };
+    let kueue = || {
+        let own = job.admission.as_deref();
+        own.filter(|admission| admission.system() == QueueSystem::Kueue)
+    };
     let governed = job.govern.as_deref().filter(|it| it.is_admitted());
     let by_govern = |set: &siting::PodSet| -> BTreeMap<Name, Name> {
         let flavor = governed.and_then(|governed| governed.flavor(&set_name(set)));
@@ -401,8 +413,13 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
         .iter()
         .filter(|set| set.count > 0 && !comes_later(job, set, has_quota))
         .take(SETS)
-        .map(|set| {
-            let count = set.count.min(PODS);
+        .filter_map(|set| {
+            // Kueue gives back the quota of pods that have ended.
+            let ended = kueue().map_or(0, |admission| admission.reclaimable(&set_name(set)));
+            let count = set.count.saturating_sub(ended).min(PODS);
+            (count > 0).then_some((set, count, ended))
+        })
+        .map(|(set, count, ended)| {
             let siting = set.siting.as_deref();
             let tolerations = siting
                 .into_iter()
@@ -420,10 +437,47 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
                     Some(_) => by_govern(set),
                     None => assigned(&set.name),
                 },
+                quota: kueue()
+                    .map(|admission| quota(&admission.seen, set, (has_quota, ended)))
+                    .unwrap_or_default(),
                 placements: Vec::new(),
             }
         })
         .collect()
+}
+
+/// What each pod of a set uses of quotas by Kueue's own count, which knows its transformations of resources and mappings of device
+/// classes; empty where Kueue has not said it.
+fn quota(
+    seen: &GroupSeen,
+    set: &siting::PodSet,
+    (has_quota, ended): (bool, u32),
+) -> BTreeMap<Name, i64> {
+    let name = set_name(set);
+    let (amounts, pods) = if has_quota {
+        let mut all = seen.assigned.iter();
+        let Some(own) = all.find(|one| one.name == name) else {
+            return BTreeMap::new();
+        };
+        (&own.usage, own.count)
+    } else {
+        let mut all = seen.requests.iter();
+        let Some((_, amounts)) = all.find(|(own, _)| *own == name) else {
+            return BTreeMap::new();
+        };
+        let asked = seen.pod_sets.iter().find(|own| set_name(own) == name);
+        let asked = asked.map_or(set.count, |own| own.count);
+        (amounts, asked.saturating_sub(ended))
+    };
+    let pods = i64::from(pods.max(1));
+    let each = amounts.iter().map(|(resource, milli)| {
+        let all = match unit_is_milli(resource) {
+            true => *milli,
+            false => *milli / 1000,
+        };
+        (resource.clone(), all / pods)
+    });
+    each.collect()
 }
 
 /// Assigns every bound pod to the most similar set. A set may get more pods than requested (for example in a

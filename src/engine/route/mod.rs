@@ -78,7 +78,9 @@ pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
     let workload = compiled.workload(work);
     let state = State::new(compiled);
     let stand = match (state.allocation(work).is_some(), workload.status) {
-        (placed, _) if workload.blocked.is_some() && !placed => StartState::Blocked,
+        (placed, _) if workload.blocked.is_some() && !placed && !workload.elsewhere => {
+            StartState::Blocked
+        }
         (true, _) => StartState::Running,
         (_, super::snapshot::Status::Held) => StartState::Held,
         (_, super::snapshot::Status::Ending) => StartState::Ending,

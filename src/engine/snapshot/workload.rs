@@ -228,6 +228,9 @@ pub struct PodSet {
     pub topology: Option<TopologyRequest>,
     /// Admitted flavor by resource, where known.
     pub admitted: BTreeMap<Name, Name>,
+    /// What each pod uses of quotas by resource, in the resource's unit ([`super::unit_is_milli`]), where its queueing system counts in
+    /// resources of its own; empty: its requests.
+    pub quota: BTreeMap<Name, i64>,
     /// Placements of its pods.
     pub placements: Vec<Placement>,
 }
@@ -257,6 +260,7 @@ impl Default for PodSet {
             tolerations: Vec::new(),
             topology: None,
             admitted: BTreeMap::new(),
+            quota: BTreeMap::new(),
             placements: Vec::new(),
         }
     }
@@ -348,6 +352,8 @@ pub struct Workload {
     /// Why neither a queue nor the scheduler can start its pods, in words: a scheduling gate or another of its roles comes first,
     /// or where they may run is not known. It is not considered then; quota that it has stays reserved.
     pub blocked: Option<Name>,
+    /// Its pods run on another cluster: it has quota here and needs no node. `blocked` says where.
+    pub elsewhere: bool,
     /// Time of its last quota reservation.
     pub admitted_at: Option<Moment>,
 }

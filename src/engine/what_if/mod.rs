@@ -232,7 +232,7 @@ fn shifts(
     let keys: BTreeSet<&JobKey> = before.keys().chain(after.keys()).copied().collect();
     // A terminating workload, or one with unknown requests, runs as long as it has an allocation.
     let runs = |work: &Workload| match work.status {
-        Status::Running => work.blocked.is_none(),
+        Status::Running => work.blocked.is_none() || work.elsewhere,
         Status::Ending => work.sets.iter().any(|set| !set.placements.is_empty()),
         Status::Waiting | Status::Held => false,
     };

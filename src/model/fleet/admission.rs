@@ -47,6 +47,9 @@ pub struct DomainAssignment {
     pub count: u32,
 }
 
+/// Amounts of quotas by resource, in thousandths of the resource's unit.
+pub type QuotaAmounts = Box<[(Name, i64)]>;
+
 /// Assignment of one pod set.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -57,6 +60,8 @@ pub struct Assigned {
     pub count: u32,
     /// Resource and the flavor that it comes from.
     pub flavors: Box<[(Name, Name)]>,
+    /// What all its pods use of quotas.
+    pub usage: QuotaAmounts,
     /// Node labels of the topology's levels that `domains` names values of.
     pub levels: Box<[Name]>,
     /// Topology domains of its pods, when the queueing system chose them.
@@ -142,6 +147,15 @@ pub struct GroupSeen {
     pub pending: Option<(Name, Name)>,
     /// Maximum runtime, seconds.
     pub time_limit: Option<u64>,
+    /// The worker cluster that runs it, where MultiKueue has sent it to one.
+    #[serde(default)]
+    pub cluster: Option<Name>,
+    /// Pods that need no quota anymore, by pod set.
+    #[serde(default)]
+    pub reclaimable: Box<[(Name, u32)]>,
+    /// What all pods of each pod set ask of quotas, as its queueing system counted it when it last considered it.
+    #[serde(default)]
+    pub requests: Box<[(Name, QuotaAmounts)]>,
 }
 
 impl GroupSeen {
@@ -180,6 +194,9 @@ impl GroupSeen {
             checks: Box::default(),
             pending: None,
             time_limit: None,
+            cluster: None,
+            reclaimable: Box::default(),
+            requests: Box::default(),
         }
     }
 }
@@ -208,5 +225,19 @@ impl Admission {
     /// True once its quota is reserved.
     pub fn has_quota(&self) -> bool {
         self.seen.reserved_at.is_some()
+    }
+
+    /// The worker cluster that runs it: it uses quota here, and its pods are there.
+    pub fn worker_cluster(&self) -> Option<&Name> {
+        let runs = self.has_quota() && self.seen.active && self.seen.outcome.is_none();
+        self.seen.cluster.as_ref().filter(|_| runs)
+    }
+
+    /// Pods of a pod set that need no quota anymore, over all its groups.
+    pub fn reclaimable(&self, set: &str) -> u32 {
+        let groups = std::iter::once(&self.seen).chain(&self.others);
+        let counts = groups.flat_map(|group| group.reclaimable.iter());
+        let own = counts.filter(|(name, _)| name.as_str() == set);
+        own.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 }

@@ -385,6 +385,21 @@ impl DraDevices {
         }
     }
 
+    /// The resources of the devices and of their parts, that of the first device first.
+    pub(super) fn resources(&self) -> Vec<Name> {
+        let mut out: Vec<Name> = Vec::new();
+        for resource in self
+            .list
+            .iter()
+            .flat_map(|chip| [&chip.resource, &chip.part_resource])
+        {
+            if !out.contains(resource) {
+                out.push(resource.clone());
+            }
+        }
+        out
+    }
+
     /// The node with the published devices added to its capacity.
     pub(super) fn added_to(&self, seen: Arc<NodeSeen>) -> Arc<NodeSeen> {
         if self.list.is_empty() {

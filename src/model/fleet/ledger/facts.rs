@@ -1,9 +1,12 @@
 //! What a node's labels, taints and conditions say: pool, billing, zone, rack, cordon, product.
 
 use crate::base::{Moment, Name, Names};
+use crate::fleet::accelerator::Vendor;
 use crate::fleet::node::{Billing, Cordon};
 use crate::fleet::observe::NodeSeen;
 use crate::fleet::policy::Policy;
+
+use super::offer::vendor_of;
 
 /// Labels that carry the product of a node's devices, first present wins (the vendors' own first).
 const PRODUCT_LABELS: &[&str] = &[
@@ -158,6 +161,13 @@ fn untold_product(node: &NodeSeen) -> Option<&'static str> {
     ["Gaudi3", "Gaudi2"]
         .into_iter()
         .find(|product| offers("habana.ai/") && machine.contains(&product.to_ascii_lowercase()))
+}
+
+/// What a label of this vendor says of its devices.
+pub(super) fn product_of(node: &NodeSeen, vendor: Vendor) -> Option<Name> {
+    let own = PRODUCT_LABELS.iter().copied();
+    let own = own.filter(|label| vendor_of(label) == vendor);
+    node.labels.first(own).cloned()
 }
 
 /// The driver version: one label, or the three of older GPU Feature Discovery.

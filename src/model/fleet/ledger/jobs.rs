@@ -116,6 +116,12 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .filter(|_| belonging.queue_system == QueueSystem::Stokehold);
         ours.and_then(|governed| ledger.govern_reason(governed))
             .unwrap_or_else(|| reason(&standing, state, belonging.queue.as_ref()))
+    } else if let Some(cluster) = standing
+        .worker_cluster()
+        .filter(|_| state == JobState::Running)
+    {
+        let words = format!("runs on worker cluster {cluster}");
+        (Some("on-worker-cluster"), Name::from(words))
     } else {
         (None, Name::default())
     };

@@ -19,8 +19,8 @@ use super::dra_devices::DraDevices;
 use super::facts::{self, NodeLabels};
 use super::hami;
 use super::limits;
-use super::models::Models;
-use super::offer::{Offer, kind_of, offer};
+use super::models::{Model, Models};
+use super::offer::{Known, Offer, Offers, kind_of, offers, vendor_in};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::requests::PodRequests;
 use super::slicing;
@@ -81,25 +81,43 @@ pub(super) fn build(
         false => Vec::new(),
     };
     let places = hami::indices(&registered, readings);
-    let offer = match chips.list.first() {
-        Some(first) => Some(Offer::by_claim(&first.resource)),
-        // The number of devices is not known, and by a label's number all would look free.
-        None if withheld && readings.devices.is_empty() => None,
-        None => offer(&seen, &registered, readings, &pods, &mut ignored, || {
-            let read = readings.devices.values().find_map(|one| one.model.as_ref());
-            let mut of = |name| bench.models.find(&policy.catalog, name);
-            product
-                .as_ref()
-                .and_then(&mut of)
-                .or_else(|| read.and_then(of))
-        }),
+    let mut model_of = |name: &Name| bench.models.find(&policy.catalog, name);
+    let labelled = product.as_ref().and_then(&mut model_of);
+    let mut all = readings.devices.values();
+    let named = all.find_map(|one| one.model.as_ref());
+    let read = named.and_then(&mut model_of);
+    let vendor = |name: Option<&Name>, model: Option<&Model>| {
+        let known = model.map(|model| model.vendor);
+        known.or_else(|| vendor_in(name?))
+    };
+    let known = Known {
+        registered: &registered,
+        readings,
+        pods: &pods,
+        vendor: vendor(named, read.as_ref())
+            .or_else(|| vendor(product.as_ref(), labelled.as_ref())),
+        model: labelled.or(read),
+        published: chips.resources(),
+    };
+    // The number of devices that are withheld is not known, and by a label's number all would look free.
+    let offers = match withheld && chips.list.is_empty() && readings.devices.is_empty() {
+        true => Offers::default(),
+        false => offers(&seen, &known, &mut ignored),
     };
     let mut devices: Vec<Device> = Vec::new();
-    if let Some(offer) = &offer {
-        let indices = match chips.list.is_empty() {
-            true => (0..offer.devices).map(|index| (index, None)).collect(),
+    // Where the devices of each offer are.
+    let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut served = BTreeSet::new();
+    for (at, offer) in offers.0.iter().enumerate() {
+        let first = devices.last().map_or(0, |last| last.index + 1);
+        let indices = match at > 0 || chips.list.is_empty() {
+            true => (first..first + offer.devices)
+                .map(|index| (index, None))
+                .collect(),
             false => chips.indices(readings),
         };
+        let label = product_of(&offers, at, said, &seen, bench);
+        let start = devices.len();
         for (index, chip) in &indices {
             let chip = chip.map(|at| &chips.list[at]);
             let shared = places.iter().position(|place| place == index);
@@ -107,11 +125,14 @@ pub(super) fn build(
             let published = chip.and_then(|chip| chip.product.as_ref());
             let published = published.or(shared.and_then(|one| one.product.as_ref()));
             let was = old.and_then(|old| old.device(*index));
+            // Exporters number the devices of one vendor.
+            let read = readings.devices.get(index);
+            let read = read.filter(|_| offer.vendor == offers.0[0].vendor);
             let mut device = device(
                 *index,
                 offer,
-                readings.devices.get(index),
-                published.or(product.as_ref()),
+                read,
+                published.or(label.as_ref()),
                 (&seen.name, was),
                 bench,
             );
@@ -124,10 +145,15 @@ pub(super) fn build(
             }
             devices.push(device);
         }
-        let served = chips.place(&mut devices, &indices, &pods);
+        if at == 0 {
+            served = chips.place(&mut devices, &indices, &pods);
+        }
+        ranges.push(start..devices.len());
+    }
+    if !offers.0.is_empty() {
         place(
             &mut devices,
-            (offer, is_listed),
+            (&offers, &ranges, is_listed),
             &pods,
             &served,
             readings,
@@ -139,7 +165,9 @@ pub(super) fn build(
                 one.weigh(device);
             }
         }
-        weights::weigh(&mut devices, offer, is_listed);
+        for (offer, range) in offers.0.iter().zip(&ranges) {
+            weights::weigh(&mut devices[range.clone()], offer, is_listed);
+        }
         if !is_listed {
             devices.iter_mut().for_each(weights::share_of_unlisted);
         }
@@ -214,6 +242,32 @@ pub(super) fn build(
         pods,
         seen,
     }
+}
+
+/// The product of the devices of an offer: of the only one what any label says; of several what a label of that vendor says, unless the
+/// resource names a model itself. A label describes one kind of a vendor's devices.
+fn product_of(
+    offers: &Offers,
+    at: usize,
+    said: &NodeLabels,
+    seen: &NodeSeen,
+    bench: &mut Bench<'_>,
+) -> Option<Name> {
+    let offer = &offers.0[at];
+    let named = offer.resource.split_once('/').and_then(|(_, name)| {
+        let name = bench.names.intern(name);
+        let known = bench.models.find(&bench.policy.catalog, &name);
+        known
+            .is_some_and(|model| model.vendor == offer.vendor)
+            .then_some(name)
+    });
+    if offers.0.len() == 1 {
+        return said.product.clone().or(named);
+    }
+    let mut before = offers.0[..at].iter();
+    let is_first = before.all(|other| other.vendor != offer.vendor);
+    let label = || facts::product_of(seen, offer.vendor);
+    named.or_else(|| is_first.then(label).flatten())
 }
 
 fn device(
@@ -302,7 +356,7 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
 
 fn place(
     devices: &mut [Device],
-    (offer, is_listed): (&Offer, bool),
+    (offers, ranges, is_listed): (&Offers, &[std::ops::Range<usize>], bool),
     pods: &[Arc<Pod>],
     served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
@@ -310,24 +364,30 @@ fn place(
 ) {
     let at = bench.at;
     let mut wants = PodRequests::of(pods, served);
-    let asked_whole = wants.left(&offer.resource);
-    slicing::cut(devices, offer, asked_whole, bench.names);
-    if !is_listed {
-        slicing::cut_by_sharers(devices, offer, readings, at, bench.names);
+    for (offer, range) in offers.0.iter().zip(ranges) {
+        let devices = &mut devices[range.clone()];
+        let asked_whole = wants.left(&offer.resource);
+        slicing::cut(devices, offer, asked_whole, bench.names);
+        if !is_listed {
+            slicing::cut_by_sharers(devices, offer, readings, at, bench.names);
+        }
     }
-    let is_whole = |resource: &str| !offer.is_slice(resource);
+    let offer_of = |place: usize| ranges.iter().position(|range| range.contains(&place));
     // First the pods that exporters name.
-    for device in devices.iter_mut() {
+    for (place, device) in devices.iter_mut().enumerate() {
         let Some(read) = readings.devices.get(&device.index) else {
             continue;
         };
+        let Some(own) = offer_of(place) else { continue };
+        let is_whole = |resource: &str| offers.is_whole(own, resource);
         for slice in device
             .slices
             .iter_mut()
             .filter(|slice| slice.holder.is_none())
         {
             let named = read.slices.get(&slice.name).and_then(|slice| slice.pod(at));
-            if let Some(pod) = named.and_then(|key| wants.take(key, |r| offer.fits(r, slice))) {
+            if let Some(pod) = named.and_then(|key| wants.take(key, |r| offers.fits(own, r, slice)))
+            {
                 slice.holder = Some(pod);
                 slice.attribution = Attribution::Exporter;
             }
@@ -339,7 +399,7 @@ fn place(
                 device.holder = Some(pod);
                 device.attribution = Attribution::Exporter;
             }
-        } else if offer.replicas > 1 || (!is_listed && read.sharers(at).next().is_some()) {
+        } else if offers.0[own].replicas > 1 || (!is_listed && read.sharers(at).next().is_some()) {
             let named: Vec<&ObjectKey> = read.sharers(at).chain(read.pod(at)).collect();
             for key in named {
                 let held = device
@@ -368,14 +428,15 @@ fn place(
                 Claimed::Claim(driver, _, device) if is_accelerator_driver(driver) => device,
                 Claimed::Claim(..) => continue,
             };
-            give(devices, id, pod, &mut wants, offer);
+            give(devices, id, pod, &mut wants, (offers, &offer_of));
         }
     }
     // Last by counting, in index order: the number is right, the device is a guess.
-    for device in devices.iter_mut() {
+    for (place, device) in devices.iter_mut().enumerate() {
+        let Some(own) = offer_of(place) else { continue };
         if device.slices.is_empty() {
             if device.holder.is_none()
-                && let Some(pod) = wants.next(is_whole)
+                && let Some(pod) = wants.next(|r| offers.is_whole(own, r))
             {
                 device.holder = Some(pod);
                 device.attribution = Attribution::Counted;
@@ -386,7 +447,7 @@ fn place(
             if slice.holder.is_some() {
                 continue;
             }
-            if let Some(pod) = wants.next(|r| offer.fits(r, slice)) {
+            if let Some(pod) = wants.next(|r| offers.fits(own, r, slice)) {
                 slice.holder = Some(pod);
                 slice.attribution = Attribution::Counted;
             }
@@ -400,10 +461,10 @@ fn give(
     id: &str,
     pod: &Arc<Pod>,
     wants: &mut PodRequests<'_>,
-    offer: &Offer,
+    (offers, offer_of): (&Offers, &impl Fn(usize) -> Option<usize>),
 ) {
     let plain = id.split("::").next().unwrap_or(id);
-    let device = devices.iter_mut().find(|device| {
+    let device = devices.iter_mut().enumerate().find(|(_, device)| {
         device.uuid.as_deref() == Some(plain)
             || plain
                 .strip_prefix("nvidia")
@@ -411,14 +472,17 @@ fn give(
                 .and_then(|number| number.parse::<u32>().ok())
                 == Some(device.index)
     });
-    let Some(device) = device else { return };
+    let Some((place, device)) = device else {
+        return;
+    };
+    let Some(own) = offer_of(place) else { return };
     if device
         .holders()
         .any(|(holder, _)| holder.key() == pod.key())
     {
         return;
     }
-    let is_whole = |resource: &str| !offer.is_slice(resource);
+    let is_whole = |resource: &str| offers.is_whole(own, resource);
     if device.slices.is_empty() && device.holder.is_none() {
         device.holder = wants.take(pod.key(), is_whole);
         device.attribution = Attribution::Claim;
@@ -426,11 +490,11 @@ fn give(
     }
     // Where instances are offered, only one that the pod requests; a driver's partitions are not offered by a plugin.
     let free = device.slices.iter_mut().find(|slice| {
-        let wanted = || wants.has_unserved(pod.key(), |r| offer.fits(r, slice));
-        slice.holder.is_none() && (offer.slices.is_empty() || wanted())
+        let wanted = || wants.has_unserved(pod.key(), |r| offers.fits(own, r, slice));
+        slice.holder.is_none() && (offers.0[own].slices.is_empty() || wanted())
     });
     if let Some(free) = free {
-        free.holder = wants.take(pod.key(), |r| is_whole(r) || offer.fits(r, free));
+        free.holder = wants.take(pod.key(), |r| is_whole(r) || offers.fits(own, r, free));
         free.attribution = Attribution::Claim;
     }
 }

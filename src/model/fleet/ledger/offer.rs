@@ -14,11 +14,13 @@ use super::mig::{Grid, Profile, gpus_for};
 use super::models::Model;
 use super::readings::NodeReadings;
 
-/// What a node offers of one vendor: physical devices and how they are cut.
+/// What a node offers by one resource: physical devices and how they are cut.
 pub(super) struct Offer {
     pub(super) vendor: Vendor,
     /// The resource of a whole device.
     pub(super) resource: Name,
+    /// Other resources of the same devices: `nvidia.com/gpu.shared`.
+    pub(super) same: Vec<Name>,
     /// Physical devices.
     pub(super) devices: u32,
     /// Shares of each device under time-slicing; 1 for none.
@@ -58,10 +60,11 @@ pub(super) struct Offered {
 
 impl Offer {
     /// The offer where drivers publish each device, in place of a plugin's.
-    pub(super) fn by_claim(resource: &Name) -> Self {
+    fn by_claim(resource: &Name, others: &[Name]) -> Self {
         Self {
             vendor: vendor_of(resource),
             resource: resource.clone(),
+            same: others.to_vec(),
             devices: 0,
             replicas: 1,
             whole: 0,
@@ -85,8 +88,19 @@ impl Offer {
                 .any(|one| one.parts > 1 && one.resource.as_str() == resource)
     }
 
-    /// True for a resource that this slice of a device serves: used by every pass of the join.
-    pub(super) fn fits(&self, resource: &str, slice: &Slice) -> bool {
+    /// True for a resource of these devices or of their slices by its name.
+    fn names(&self, resource: &str) -> bool {
+        let slices = self.slices.iter().map(|one| &one.resource);
+        let partitions = self.partitions.iter().map(|one| &one.resource);
+        let mut all = slices
+            .chain(partitions)
+            .chain(&self.same)
+            .chain([&self.resource]);
+        all.any(|own| own.as_str() == resource)
+    }
+
+    /// True for a resource that this slice of a device serves.
+    fn fits(&self, resource: &str, slice: &Slice) -> bool {
         match self.replicas > 1 {
             true => !self.is_slice(resource),
             false => {
@@ -99,6 +113,38 @@ impl Offer {
                     }
             }
         }
+    }
+}
+
+/// All that a node offers: each resource of other devices is an offer of its own.
+#[derive(Default)]
+pub(super) struct Offers(pub(super) Vec<Offer>);
+
+impl Offers {
+    /// The offer whose devices serve a resource: the one that names it, else one of the same vendor, or the first where either's vendor
+    /// is not known. `None` where the node offers only devices of other vendors.
+    fn serving(&self, resource: &str) -> Option<usize> {
+        let vendor = vendor_of(resource);
+        let of_vendor = |offer: &Offer| vendor != Vendor::Other && offer.vendor == vendor;
+        let all = || self.0.iter();
+        all()
+            .position(|offer| offer.names(resource))
+            .or_else(|| all().position(of_vendor))
+            .or_else(|| {
+                let first = self.0.first()?;
+                let is_open = vendor == Vendor::Other || first.vendor == Vendor::Other;
+                is_open.then_some(0)
+            })
+    }
+
+    /// True for a resource that the whole devices of this offer serve: used by every pass of the join.
+    pub(super) fn is_whole(&self, at: usize, resource: &str) -> bool {
+        self.serving(resource) == Some(at) && !self.0[at].is_slice(resource)
+    }
+
+    /// True for a resource that this slice of a device of this offer serves: used by every pass of the join.
+    pub(super) fn fits(&self, at: usize, resource: &str, slice: &Slice) -> bool {
+        self.serving(resource) == Some(at) && self.0[at].fits(resource, slice)
     }
 }
 
@@ -119,6 +165,22 @@ pub(super) fn vendor_of(resource: &str) -> Vendor {
     }
 }
 
+/// The vendor that a product string begins with, where the catalog does not know the product.
+pub(super) fn vendor_in(product: &str) -> Option<Vendor> {
+    const STARTS: &[(&str, Vendor)] = &[
+        ("nvidia", Vendor::Nvidia),
+        ("tesla", Vendor::Nvidia),
+        ("geforce", Vendor::Nvidia),
+        ("quadro", Vendor::Nvidia),
+        ("amd", Vendor::Amd),
+        ("intel", Vendor::Intel),
+    ];
+    let lower = product.to_ascii_lowercase();
+    let mut all = STARTS.iter();
+    all.find(|(start, _)| lower.starts_with(start))
+        .map(|(_, vendor)| *vendor)
+}
+
 pub(super) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
     match vendor {
         Vendor::Nvidia | Vendor::Amd | Vendor::Metax => DeviceKind::Gpu,
@@ -136,31 +198,29 @@ pub(super) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// What a node has, from labels, capacity, readings and pods. `None` without any device. Counts beyond [`MOST`] are ignored and
-/// recorded.
-pub(super) fn offer(
-    node: &NodeSeen,
-    registered: &[Registered],
-    readings: &NodeReadings,
-    pods: &[Arc<Pod>],
-    ignored: &mut Ignored,
-    model: impl FnOnce() -> Option<Model>,
-) -> Option<Offer> {
-    let mut label_number = |key: &str| {
-        let count = node.labels.get(key)?.parse::<u64>().ok()?;
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        if count > MOST {
-            limits::claim(ignored, &Name::new(key), count);
-            return None;
-        }
-        Some(count)
-    };
+/// What of a node's devices is known beside its object.
+pub(super) struct Known<'k> {
+    /// Devices that HAMi registers.
+    pub(super) registered: &'k [Registered],
+    pub(super) readings: &'k NodeReadings,
+    pub(super) pods: &'k [Arc<Pod>],
+    /// The model that its labels or readings say.
+    pub(super) model: Option<Model>,
+    /// Whose devices its exporter reads, else whose its labels describe.
+    pub(super) vendor: Option<Vendor>,
+    /// The resources of devices and parts that drivers publish, in place of a plugin.
+    pub(super) published: Vec<Name>,
+}
+
+/// What a node has, from labels, capacity, readings and pods; empty without any device. Counts beyond [`MOST`] are ignored and
+/// recorded. The first offer is the one that labels and readings describe.
+pub(super) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) -> Offers {
     let mut whole: BTreeMap<&Name, u32> = BTreeMap::new();
     let mut slices: Vec<Offered> = Vec::new();
     for (resource, count) in &node.capacity.devices {
         if let Some(profile) = mig_profile(resource) {
             let plain = resource.strip_suffix(".shared").unwrap_or(resource);
-            let shares = label_number(&format!("{plain}.replicas"))
+            let shares = label_number(node, &format!("{plain}.replicas"), ignored)
                 .unwrap_or(1)
                 .max(1);
             // The kubelet keeps listing resources that it no longer has, with count 0.
@@ -176,28 +236,178 @@ pub(super) fn offer(
             whole.insert(resource, *count);
         }
     }
-    let wanted = pods
+    let groups = groups(node, known, &whole, !slices.is_empty());
+    // Labels and slices are of NVIDIA's plain resource, or of the one that stands for it.
+    let labelled = groups
         .iter()
-        .flat_map(|pod| pod.seen.requests.devices.iter().map(|(name, _)| name));
-    let resource = whole
-        .iter()
-        .max_by_key(|(name, count)| (**count, std::cmp::Reverse(**name)))
-        .map(|(name, _)| (*name).clone())
-        .or_else(|| slices.first().map(|_| Name::new("nvidia.com/gpu")))
-        .or_else(|| wanted.min().cloned())
+        .position(|group| plain(&group[0]) == "nvidia.com/gpu")
         .or_else(|| {
-            let labelled = [
-                ("nvidia.com/gpu.count", "nvidia.com/gpu"),
-                ("cloud.google.com/gke-tpu-accelerator", "google.com/tpu"),
-            ];
-            let (_, resource) = labelled
-                .iter()
-                .find(|(key, _)| node.labels.get(key).is_some())?;
-            Some(Name::new(resource))
-        })
-        .or_else(|| (!readings.devices.is_empty()).then(|| Name::new("unknown")))?;
+            let mut all = groups.iter();
+            all.position(|group| vendor_of(&group[0]) == Vendor::Nvidia)
+        });
+    let count = |group: &[Name]| whole.get(&group[0]).copied().unwrap_or(0);
+    let mut out = Offers::default();
+    if let Some((first, others)) = known.published.split_first() {
+        out.0.push(Offer::by_claim(first, others));
+    }
+    let mut slices = Some(slices);
+    let mut all = 0;
+    for (at, group) in groups.iter().enumerate() {
+        let same_vendor = groups.iter().enumerate().filter(|(other, others)| {
+            *other != at && vendor_of(&others[0]) == vendor_of(&group[0])
+        });
+        let others: u32 = same_vendor.map(|(_, others)| count(others)).sum();
+        let is_labelled = labelled == Some(at);
+        let one = Group {
+            names: group,
+            counted: count(group),
+            others,
+            is_labelled,
+            is_first: at == 0 && known.published.is_empty(),
+        };
+        let slices = slices.take_if(|_| is_labelled).unwrap_or_default();
+        let Some(offer) = offer(node, known, one, (&whole, slices), ignored) else {
+            continue;
+        };
+        all += offer.devices;
+        match all > MOST {
+            true => limits::claim(ignored, &offer.resource, offer.devices),
+            false => out.0.push(offer),
+        }
+    }
+    out
+}
+
+/// The number of a label, up to [`MOST`]; more is ignored and recorded.
+fn label_number(node: &NodeSeen, key: &str, ignored: &mut Ignored) -> Option<u32> {
+    let count = node.labels.get(key)?.parse::<u64>().ok()?;
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    if count > MOST {
+        limits::claim(ignored, &Name::new(key), count);
+        return None;
+    }
+    Some(count)
+}
+
+/// A resource without what its plugin adds where its devices are shared.
+fn plain(resource: &str) -> &str {
+    resource.strip_suffix(".shared").unwrap_or(resource)
+}
+
+/// What resources of the same devices have in common: plugins of most vendors offer one device by several names, whole and in parts;
+/// NVIDIA's and Intel's, and those that nobody knows, offer other devices by each.
+fn silicon(resource: &str) -> &str {
+    let (domain, name) = resource.split_once('/').unwrap_or((resource, ""));
+    match domain {
+        "nvidia.com" => plain(resource),
+        "huawei.com" => resource.split('-').next().unwrap_or(resource),
+        _ if domain == "gpu.intel.com" || name.is_empty() => resource,
+        _ if vendor_of(resource) == Vendor::Other => resource,
+        _ => domain,
+    }
+}
+
+/// True for a resource by which a scheduler offers shares of devices that a plugin may offer as well.
+fn is_shares(resource: &str) -> bool {
+    resource.starts_with("volcano.sh/") || resource.starts_with("hami.io/")
+}
+
+/// The resources of a node by the devices that they count, those that its labels and readings describe first; in each the most
+/// numerous first.
+fn groups(
+    node: &NodeSeen,
+    known: &Known<'_>,
+    whole: &BTreeMap<&Name, u32>,
+    is_cut: bool,
+) -> Vec<Vec<Name>> {
+    let mut by_count: Vec<(&Name, u32)> =
+        whole.iter().map(|(name, count)| (*name, *count)).collect();
+    by_count.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    let is_shared_out = !known.registered.is_empty() || whole.keys().any(|name| is_shares(name));
+    let mut groups: Vec<Vec<Name>> = Vec::new();
+    for (name, count) in &by_count {
+        let same = |group: &Vec<Name>| is_shared_out || silicon(&group[0]) == silicon(name);
+        match groups.iter().position(same) {
+            Some(at) => groups[at].push((*name).clone()),
+            // The kubelet keeps listing resources that it no longer has.
+            None if *count > 0 || groups.is_empty() => groups.push(vec![(*name).clone()]),
+            None => {}
+        }
+    }
+    let is_none = |groups: &[Vec<Name>]| {
+        let first = groups.first().map(|group| &group[0]);
+        first.is_none_or(|name| whole.get(name).is_none_or(|count| *count == 0))
+    };
+    let of_nvidia = |group: &Vec<Name>| vendor_of(&group[0]) == Vendor::Nvidia;
+    let nvidia = || Name::new("nvidia.com/gpu");
+    let promises = |key: &str| {
+        let value = node.labels.get(key);
+        value.is_some_and(|value| value.as_str() != "0")
+    };
+    if is_none(&groups) {
+        let asked = known.pods.iter();
+        let asked = asked.flat_map(|pod| pod.seen.requests.devices.iter().map(|(name, _)| name));
+        let only = match groups.is_empty() {
+            false => None,
+            true if is_cut => Some(nvidia()),
+            true => asked
+                .min()
+                .cloned()
+                .or_else(|| promises("nvidia.com/gpu.count").then(nvidia))
+                .or_else(|| {
+                    promises("cloud.google.com/gke-tpu-accelerator")
+                        .then(|| Name::new("google.com/tpu"))
+                })
+                .or_else(|| (!known.readings.devices.is_empty()).then(|| Name::new("unknown"))),
+        };
+        groups.extend(only.map(|name| vec![name]));
+    }
+    // Beside devices of another vendor: GPUs that are cut, or that no plugin offers now.
+    let is_promised = is_cut || promises("nvidia.com/gpu.count");
+    if !groups.is_empty() && is_promised && !is_shared_out && !groups.iter().any(of_nvidia) {
+        groups.push(vec![nvidia()]);
+    }
+    if !known.published.is_empty() {
+        let published = |vendor| known.published.iter().any(|one| vendor_of(one) == vendor);
+        groups.retain(|group| {
+            let vendor = vendor_of(&group[0]);
+            vendor != Vendor::Other && !published(vendor)
+        });
+    }
+    groups.sort_by_key(|group| Some(vendor_of(&group[0])) != known.vendor);
+    groups
+}
+
+/// Resources of the same devices.
+struct Group<'g> {
+    /// The most numerous first.
+    names: &'g [Name],
+    /// How many the node has of the first.
+    counted: u32,
+    /// Devices of the same vendor that the node offers by other resources.
+    others: u32,
+    /// NVIDIA's labels and slices are of these.
+    is_labelled: bool,
+    /// Readings are of these.
+    is_first: bool,
+}
+
+fn offer(
+    node: &NodeSeen,
+    known: &Known<'_>,
+    group: Group<'_>,
+    (whole, mut slices): (&BTreeMap<&Name, u32>, Vec<Offered>),
+    ignored: &mut Ignored,
+) -> Option<Offer> {
+    let Known {
+        registered,
+        readings,
+        ..
+    } = *known;
+    let counted = group.counted;
+    let resource = group.names[0].clone();
+    let mut label_number = |key: &str| label_number(node, key, ignored);
     let vendor = vendor_of(&resource);
-    let counted = whole.get(&resource).copied().unwrap_or(0);
     let mut replicas = 1;
     let mut resource_of_shares = Name::new("nvidia.com/gpu.replicas");
     let mut physical = counted;
@@ -209,12 +419,18 @@ pub(super) fn offer(
             .labels
             .get("nvidia.com/gpu.sharing-strategy")
             .map(Name::as_str);
-        replicas = label_number("nvidia.com/gpu.replicas")
+        let own = label_number(&format!("{}.replicas", plain(&resource)));
+        let of_gpus = || label_number("nvidia.com/gpu.replicas").filter(|_| group.is_labelled);
+        replicas = own
+            .or_else(of_gpus)
             .filter(|_| matches!(shared, None | Some("time-slicing" | "mps")))
             .unwrap_or(1)
             .max(1);
         physical = counted / replicas;
-        labelled = label_number("nvidia.com/gpu.count");
+        // The label counts all of them, by whatever resource the node offers them.
+        labelled = label_number("nvidia.com/gpu.count")
+            .filter(|_| group.is_labelled)
+            .map(|all| all.saturating_sub(group.others));
         // Under the single MIG strategy the label counts instances, which the product label shows.
         let single = node
             .labels
@@ -233,16 +449,16 @@ pub(super) fn offer(
             (labelled, physical, replicas) = (None, 0, 1);
         }
         if !slices.is_empty() {
-            let known = model();
+            let known = known.model.as_ref();
             // In MiB, so no count: it may be as large as it likes.
             let memory = node.labels.get("nvidia.com/gpu.memory");
             let memory_gib = memory
                 .and_then(|mib| mib.parse::<u32>().ok())
                 .filter(|mib| !is_single && *mib > 0)
                 .map(|mib| f64::from(mib) / 1024.0)
-                .or(known.as_ref().and_then(|known| known.memory_gib));
+                .or(known.and_then(|known| known.memory_gib));
             let cut = Grid::of(
-                known.as_ref().map(|known| known.class.as_str()),
+                known.map(|known| known.class.as_str()),
                 memory_gib,
                 slices.iter().map(|one| &one.profile),
             );
@@ -277,7 +493,9 @@ pub(super) fn offer(
         .devices
         .keys()
         .next_back()
-        .map_or(0, |last| last.saturating_add(1));
+        .filter(|_| group.is_first)
+        .map_or(0, |last| last.saturating_add(1))
+        .saturating_sub(group.others);
     // Exporters number partitions as devices.
     let read = match partitions.is_empty() {
         true => read,
@@ -292,6 +510,7 @@ pub(super) fn offer(
     (devices > 0).then_some(Offer {
         vendor,
         resource,
+        same: group.names[1..].to_vec(),
         devices,
         replicas,
         whole: whole_count,
@@ -352,3 +571,7 @@ fn parts_of(mode: &str, product: &str) -> u32 {
         _ => 1,
     }
 }
+
+#[cfg(test)]
+#[path = "tests_offers.rs"]
+mod tests;

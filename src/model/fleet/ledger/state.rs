@@ -65,6 +65,13 @@ impl<'a> JobFacts<'a> {
         })
     }
 
+    /// The worker cluster that runs it, while none of its pods has a node here.
+    pub(super) fn worker_cluster(&self) -> Option<&'a Name> {
+        let is_here = |pod: &&Arc<Pod>| pod.seen.node.is_some() && !pod.seen.phase.is_over();
+        let cluster = self.admission?.worker_cluster()?;
+        (!self.pods.iter().any(is_here)).then_some(cluster)
+    }
+
     /// True in a Kueue queue while Kueue has created no Workload for it.
     fn is_unseen(&self) -> bool {
         self.queue_system == QueueSystem::Kueue && self.admission.is_none()
@@ -138,6 +145,9 @@ pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
     }
     if top.is_some_and(|top| top.deleted.is_some()) {
         return JobState::Finishing;
+    }
+    if standing.worker_cluster().is_some() {
+        return JobState::Running;
     }
     let inactive = standing
         .held_back()

@@ -627,3 +627,34 @@ fn a_job_without_a_workload_is_reported_as_unknown_to_kueue() {
     let reason = ledger.publish(NOW).jobs[0].reason.clone();
     assert!(!reason.contains("created no pods"), "{reason}");
 }
+
+#[test]
+fn a_job_that_a_worker_cluster_runs_is_running_though_it_has_no_pod_here() {
+    let mut far = kueue("far", Some(owner_ref("Job", "train")), None);
+    far.cluster = Some(Name::new("worker-1"));
+    let job = || {
+        let mut job = workload(Table::Jobs, "Job", "train", 2, 8, None);
+        job.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
+        job
+    };
+    let fleet = in_any_order(&[Observation::Workload(Box::new(job())), seen(far.clone())]);
+    let shown = &fleet.jobs[0];
+    assert_eq!(shown.state, JobState::Running);
+    assert_eq!(shown.reason.as_str(), "runs on worker cluster worker-1");
+    assert_eq!(shown.waiting_since, None);
+    // Kinds that Kueue cannot keep from starting here stay suspended.
+    let mut suspended = job();
+    suspended.suspended = true;
+    let fleet = in_any_order(&[
+        Observation::Workload(Box::new(suspended)),
+        seen(far.clone()),
+    ]);
+    assert_eq!(fleet.jobs[0].state, JobState::Running);
+    // Without quota it runs nowhere.
+    far.reserved_at = None;
+    far.admitted_at = None;
+    far.pending = Some((Name::new("Pending"), Name::new("8 more needed")));
+    let fleet = in_any_order(&[Observation::Workload(Box::new(job())), seen(far)]);
+    assert_eq!(fleet.jobs[0].state, JobState::Waiting);
+    assert_eq!(fleet.jobs[0].reason.as_str(), "8 more needed");
+}
