@@ -7,6 +7,7 @@ use model::usage::{Span, hour_of};
 
 use crate::runtime::budgets;
 
+use super::cost::exit_of;
 use super::get::{FormatName, Get, Output};
 use super::record::failed;
 use super::setup::Situation;
@@ -102,5 +103,7 @@ pub(super) fn get(
         }
     };
     out::write(out, &text)?;
-    Ok(Exit::Done)
+    // As in `cost`: where nothing of any period was observed, nothing is known.
+    let is_observed = states.is_empty() || states.iter().any(|state| state.observed_ratio > 0.0);
+    Ok(exit_of(is_observed))
 }

@@ -170,7 +170,7 @@ pub(super) fn run(
 }
 
 /// The exit code: 1 where nothing of the period was observed, so that nobody loads an empty file as a month without cost.
-const fn exit_of(is_observed: bool) -> Exit {
+pub(super) const fn exit_of(is_observed: bool) -> Exit {
     match is_observed {
         true => Exit::Done,
         false => Exit::Failed,

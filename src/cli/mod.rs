@@ -78,6 +78,11 @@ enum Command {
         console: ConsoleFlags,
     },
     /// Serve a simulated fleet that kubectl can talk to; --kubeconfig names the file to write
+    ///
+    /// It serves the workloads, queues and nodes of a fleet with their controllers, and keeps roles, volume claims, network policies and
+    /// admission policies as they are written, without enforcing them; server-side apply, dry runs, watches, logs and evictions work.
+    /// It does not serve fields for `kubectl explain`, the metrics API of `kubectl top`, events.k8s.io, definitions of custom resources,
+    /// or a shell in a container.
     Sim {
         #[command(flatten)]
         fleet: FleetFlags,

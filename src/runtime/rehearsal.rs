@@ -358,6 +358,17 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::ProvisioningRequests | Resource::PodAutoscalers | Resource::ScaledObjects => {
             return None;
         }
+        // Kept as they are written; nothing in this world follows them.
+        Resource::PersistentVolumeClaims
+        | Resource::Roles
+        | Resource::RoleBindings
+        | Resource::ClusterRoles
+        | Resource::ClusterRoleBindings
+        | Resource::NetworkPolicies
+        | Resource::ValidatingAdmissionPolicies
+        | Resource::ValidatingAdmissionPolicyBindings
+        | Resource::MutatingAdmissionPolicies
+        | Resource::MutatingAdmissionPolicyBindings => return None,
     })
 }
 

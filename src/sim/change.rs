@@ -88,6 +88,26 @@ pub enum Resource {
     PodAutoscalers,
     /// keda.sh/v1alpha1 scaledobjects.
     ScaledObjects,
+    /// v1 persistentvolumeclaims. Nothing binds them.
+    PersistentVolumeClaims,
+    /// rbac.authorization.k8s.io/v1 roles. Users have the rights of `users`, whatever roles are written.
+    Roles,
+    /// rbac.authorization.k8s.io/v1 rolebindings.
+    RoleBindings,
+    /// rbac.authorization.k8s.io/v1 clusterroles.
+    ClusterRoles,
+    /// rbac.authorization.k8s.io/v1 clusterrolebindings.
+    ClusterRoleBindings,
+    /// networking.k8s.io/v1 networkpolicies. No traffic is simulated.
+    NetworkPolicies,
+    /// admissionregistration.k8s.io/v1 validatingadmissionpolicies. They are not evaluated.
+    ValidatingAdmissionPolicies,
+    /// admissionregistration.k8s.io/v1 validatingadmissionpolicybindings.
+    ValidatingAdmissionPolicyBindings,
+    /// admissionregistration.k8s.io/v1 mutatingadmissionpolicies. They are not evaluated.
+    MutatingAdmissionPolicies,
+    /// admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings.
+    MutatingAdmissionPolicyBindings,
 }
 
 /// One thing that changed in the world.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::audit::Audit;
 use super::change::{Request, Resource, SimBackend, WorldChange};
 use super::faults::{InjectedFaults, Verdict};
+use super::field_owners::FieldOwners;
 use super::json::{name, namespace};
 use super::store::Store;
 use super::users::Users;
@@ -24,6 +25,8 @@ pub struct Core {
     pub store: Store,
     /// The world that produces the objects.
     pub scene: Box<dyn SimBackend>,
+    /// The field managers of applied objects.
+    pub owners: FieldOwners,
     /// How many objects clients have created; seeds their uids and generated names.
     serial: u64,
     seed: u64,
@@ -124,6 +127,7 @@ impl SimCluster {
             core: Mutex::new(Core {
                 store,
                 scene,
+                owners: FieldOwners::default(),
                 serial: 0,
                 seed,
             }),

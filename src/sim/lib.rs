@@ -10,6 +10,7 @@ pub mod change;
 pub mod cluster;
 pub mod exporters;
 pub mod faults;
+pub mod field_owners;
 pub mod human;
 mod json;
 pub mod kubeconfig;

@@ -33,6 +33,18 @@ fn qualified(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
+/// Why the text cannot be one segment of a path, in the API server's words.
+pub(crate) fn bad_segment(text: &str) -> Option<String> {
+    match text {
+        "" => Some("name or generateName is required".to_owned()),
+        "." | ".." => Some(format!("may not be '{text}'")),
+        _ => ['/', '%']
+            .into_iter()
+            .find(|one| text.contains(*one))
+            .map(|one| format!("may not contain '{one}'")),
+    }
+}
+
 /// Why the text cannot be a label key, in the API server's words.
 pub(crate) fn bad_key(key: &str) -> Option<String> {
     let name = match key.split_once('/') {

@@ -31,7 +31,7 @@ pub struct Spec {
     pub custom: bool,
     /// Subresources by name.
     pub subresources: &'static [&'static str],
-    /// The hash that discovery gives to the storage version.
+    /// The hash that discovery gives to the storage version: base64 of the first 8 bytes of the SHA-256 of `GROUP/VERSION/KIND`.
     pub hash: &'static str,
 }
 

@@ -71,6 +71,15 @@ pub static SPECS: &[Spec] = &[
         "XwShjMxG9Fs=",
     ),
     core(
+        Resource::PersistentVolumeClaims,
+        "PersistentVolumeClaim",
+        ["persistentvolumeclaims", "persistentvolumeclaim"],
+        &["pvc"],
+        true,
+        STATUS,
+        "QWTyNDq0dC4=",
+    ),
+    core(
         Resource::Pods,
         "Pod",
         ["pods", "pod"],
@@ -213,7 +222,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         false,
         &[],
-        "zjWoSYoPTmg=",
+        "Yk2PTc1Ybxk=",
     )
     .of("resource.k8s.io", "v1"),
     core(
@@ -223,7 +232,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         STATUS,
-        "Z3oAAeVnDGE=",
+        "wgAZaHcZxUg=",
     )
     .of("resource.k8s.io", "v1"),
     core(
@@ -233,7 +242,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         &[],
-        "qDHLqzsxXlA=",
+        "TuzjC49aUfM=",
     )
     .of("resource.k8s.io", "v1"),
     core(
@@ -243,9 +252,105 @@ pub static SPECS: &[Spec] = &[
         &[],
         false,
         &[],
-        "QjDwhfVuZ0U=",
+        "KsC072WgaEY=",
     )
     .of("resource.k8s.io", "v1"),
+    core(
+        Resource::ClusterRoleBindings,
+        "ClusterRoleBinding",
+        ["clusterrolebindings", "clusterrolebinding"],
+        &[],
+        false,
+        &[],
+        "48tpQ8gZHFc=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::ClusterRoles,
+        "ClusterRole",
+        ["clusterroles", "clusterrole"],
+        &[],
+        false,
+        &[],
+        "bYE5ZWDrJ44=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::RoleBindings,
+        "RoleBinding",
+        ["rolebindings", "rolebinding"],
+        &[],
+        true,
+        &[],
+        "eGsCzGH6b1g=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::Roles,
+        "Role",
+        ["roles", "role"],
+        &[],
+        true,
+        &[],
+        "7FuwZcIIItM=",
+    )
+    .of("rbac.authorization.k8s.io", "v1"),
+    core(
+        Resource::NetworkPolicies,
+        "NetworkPolicy",
+        ["networkpolicies", "networkpolicy"],
+        &["netpol"],
+        true,
+        &[],
+        "YpfwF18m1G8=",
+    )
+    .of("networking.k8s.io", "v1"),
+    core(
+        Resource::MutatingAdmissionPolicies,
+        "MutatingAdmissionPolicy",
+        ["mutatingadmissionpolicies", "mutatingadmissionpolicy"],
+        &[],
+        false,
+        &[],
+        "mHCkTKpUTrE=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::MutatingAdmissionPolicyBindings,
+        "MutatingAdmissionPolicyBinding",
+        [
+            "mutatingadmissionpolicybindings",
+            "mutatingadmissionpolicybinding",
+        ],
+        &[],
+        false,
+        &[],
+        "ZKgZT1uTmZ0=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::ValidatingAdmissionPolicies,
+        "ValidatingAdmissionPolicy",
+        ["validatingadmissionpolicies", "validatingadmissionpolicy"],
+        &[],
+        false,
+        STATUS,
+        "6OxvlMmQ6is=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
+    core(
+        Resource::ValidatingAdmissionPolicyBindings,
+        "ValidatingAdmissionPolicyBinding",
+        [
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicybinding",
+        ],
+        &[],
+        false,
+        &[],
+        "v9715VZqakg=",
+    )
+    .of("admissionregistration.k8s.io", "v1"),
     core(
         Resource::JobSets,
         "JobSet",
@@ -264,7 +369,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         STATUS,
-        "R1pdOuGHZZE=",
+        "qvtXFuAPskk=",
     )
     .of("kubeflow.org", "v1")
     .custom(),
@@ -275,7 +380,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         STATUS,
-        "Wf4M0oDcuBY=",
+        "UP2gQIHfhcY=",
     )
     .all()
     .of("ray.io", "v1")
@@ -287,7 +392,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         STATUS,
-        "yAxI8c5B5zQ=",
+        "GU5vyArtV8Q=",
     )
     .all()
     .of("ray.io", "v1")
@@ -299,7 +404,7 @@ pub static SPECS: &[Spec] = &[
         &["lws"],
         true,
         SCALED,
-        "mLr0ZbK1bZQ=",
+        "P5Sive80X4M=",
     )
     .of("leaderworkerset.x-k8s.io", "v1")
     .custom(),
@@ -310,7 +415,7 @@ pub static SPECS: &[Spec] = &[
         &["vcjob", "vj"],
         true,
         STATUS,
-        "hA9L2uCjMJU=",
+        "DbMX/QqtM30=",
     )
     .of("batch.volcano.sh", "v1alpha1")
     .custom(),
@@ -321,7 +426,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         &[],
-        "cS0FbZbqpQE=",
+        "p7JEXLgF6MU=",
     )
     .of("bus.volcano.sh", "v1alpha1")
     .custom(),
@@ -332,7 +437,7 @@ pub static SPECS: &[Spec] = &[
         &["pg", "podgroup-v1beta1"],
         true,
         STATUS,
-        "rD3Lx1nHnqk=",
+        "yufRBZAGAC0=",
     )
     .of("scheduling.volcano.sh", "v1beta1")
     .custom(),
@@ -343,7 +448,7 @@ pub static SPECS: &[Spec] = &[
         &["q", "queue-v1beta1"],
         false,
         STATUS,
-        "uW6y5sVhYt4=",
+        "Xss8xwFDxtc=",
     )
     .of("scheduling.volcano.sh", "v1beta1")
     .custom(),
@@ -354,7 +459,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         false,
         STATUS,
-        "4pJmXnC2Q0A=",
+        "4LpWE/3WmcI=",
     )
     .of("scheduling.run.ai", "v2")
     .custom(),
@@ -365,7 +470,7 @@ pub static SPECS: &[Spec] = &[
         &[],
         true,
         STATUS,
-        "9tQv3bKcYxE=",
+        "m9mi0BIXT9o=",
     )
     .of("scheduling.run.ai", "v2alpha2")
     .custom(),
@@ -453,7 +558,7 @@ pub static SPECS: &[Spec] = &[
         &["so"],
         true,
         STATUS,
-        "Zbd2LxWq8nE=",
+        "GB5mKGeb4xM=",
     )
     .of("keda.sh", "v1alpha1")
     .custom(),

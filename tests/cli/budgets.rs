@@ -207,7 +207,8 @@ fn without_a_budget_record_or_time_zone_the_fix_is_printed() {
         "--at",
         "2026-09-01T00:00:00Z",
     ]);
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("was not observed"), "{said}");
     assert!(!out.contains("$0"), "{out}");
     let (code, _, said) = run(&["get", "budgets", "-l", "a=b", "--record", &folder]);
     assert_eq!(code, Some(2));

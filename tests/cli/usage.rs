@@ -558,6 +558,16 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
         "ServiceCategory",
         "ServiceName",
     ];
+    // Recommended, or conditional on what the ledger knows.
+    const FURTHER: [&str; 7] = [
+        "AvailabilityZone",
+        "ChargeFrequency",
+        "ConsumedQuantity",
+        "ConsumedUnit",
+        "InvoiceId",
+        "PricingCategory",
+        "ServiceSubcategory",
+    ];
     let home = Home::new();
     let folder = by_hand(&home);
     let arguments = [
@@ -588,8 +598,25 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
         titles
             .iter()
             .all(|title| MANDATORY.contains(&title.as_str())
-                || title == "PricingCategory"
+                || FURTHER.contains(&title.as_str())
                 || title.starts_with("x_"))
+    );
+    // "Column IDs MUST use Pascal case": no underscore but that of the prefix.
+    for title in &titles {
+        let name = title.strip_prefix("x_").unwrap_or(title);
+        assert!(
+            name.starts_with(|first: char| first.is_ascii_uppercase()),
+            "{title}"
+        );
+        assert!(
+            name.chars().all(|one| one.is_ascii_alphanumeric()),
+            "{title}"
+        );
+    }
+    assert!(
+        FURTHER
+            .iter()
+            .all(|column| titles.iter().any(|title| title == column))
     );
     let mut cost = 0.0;
     for row in &rows {
@@ -608,6 +635,20 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
         assert_eq!(row["ChargePeriodStart"], "2026-11-01T00:00:00Z");
         assert_eq!(row["ChargePeriodEnd"], "2026-12-01T00:00:00Z");
         assert_eq!(row["ListCost"], row["EffectiveCost"]);
+        let told = [
+            "ChargeFrequency",
+            "InvoiceId",
+            "ServiceCategory",
+            "ServiceSubcategory",
+        ];
+        let told = told.map(|column| row[column].as_str());
+        assert_eq!(told, ["Usage-Based", "", "Compute", "Other (Compute)"]);
+        assert_eq!(
+            (&row["ConsumedQuantity"], row["ConsumedUnit"].as_str()),
+            (&row["PricingQuantity"], "Device-Hours")
+        );
+        // The nodes of this ledger have no zone.
+        assert_eq!(row["AvailabilityZone"], "");
         let spot = row["x_Pool"] == "spot";
         assert_eq!(
             row["PricingCategory"],
@@ -622,7 +663,7 @@ fn a_focus_file_has_the_mandatory_columns_and_the_reports_sum() {
             }
         );
         cost += row["EffectiveCost"].parse::<f64>().expect("a number");
-        let parts = row.iter().filter(|(title, _)| title.starts_with("x_Cost_"));
+        let parts = row.iter().filter(|(title, _)| title.starts_with("x_Cost"));
         let parts: f64 = parts
             .map(|(_, cell)| cell.parse::<f64>().expect("a number"))
             .sum();

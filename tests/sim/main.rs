@@ -1,5 +1,6 @@
 //! The simulated cluster's API, driven with the requests that kubectl and kube-rs send.
 
+mod applying;
 mod evicting;
 mod faulting;
 mod hostile;

@@ -66,7 +66,8 @@ async fn json_patch_guards_with_test() {
         (422, Some("Invalid"))
     );
     let apply = [("content-type", "application/apply-patch+yaml")];
-    assert_eq!(send(&service, "PATCH", NODE, &apply, "{}").await.code, 415);
+    let told = send(&service, "PATCH", NODE, &apply, "{}").await;
+    assert_eq!(told.code, 422, "an apply names its manager");
     let custom = "/apis/kueue.x-k8s.io/v1beta1/namespaces/nlp/workloads/job-x";
     assert_eq!(
         patch(&service, custom, "strategic-merge-patch", &json!({}))

@@ -109,6 +109,12 @@ pub fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> R
             default_template(object);
         }
         Resource::DaemonSets => default_template(object),
+        Resource::PersistentVolumeClaims => {
+            let spec = map_mut(object, "spec");
+            spec.entry("volumeMode").or_insert(json!("Filesystem"));
+            // There are no volumes: a claim is never bound.
+            object["status"] = json!({"phase": "Pending"});
+        }
         _ => {}
     }
     Ok(())

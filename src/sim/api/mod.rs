@@ -1,5 +1,6 @@
 //! The Kubernetes API of the simulated cluster: one service that answers requests over HTTPS and in process alike.
 
+pub mod apply;
 pub mod defaults;
 pub mod discovery;
 pub mod eviction;

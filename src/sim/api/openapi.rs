@@ -98,6 +98,13 @@ fn schema(spec: &Spec, meta: Value) -> Value {
                 json!({"description": "Whether pods without a class get it.", "type": "boolean"});
         }
         "ServiceAccount" => {}
+        "Role" | "ClusterRole" => {
+            properties["rules"] = json!({"description": "What it allows.", "type": "array", "items": open("A rule.")});
+        }
+        "RoleBinding" | "ClusterRoleBinding" => {
+            properties["roleRef"] = open("The role that it grants.");
+            properties["subjects"] = json!({"description": "Whom it grants the role to.", "type": "array", "items": open("A subject.")});
+        }
         _ => {
             properties["spec"] = open(&format!("What the {kind} should be."));
             if spec.has_status() {

@@ -8,7 +8,7 @@ use model::base::SmallSort;
 use crate::json::fault;
 
 /// How a list is merged.
-enum Merging {
+pub enum Merging {
     /// The patch's list replaces it.
     Replace,
     /// Items with the same value under this key are one item.
@@ -18,7 +18,7 @@ enum Merging {
 }
 
 /// How the list at `field` of an object with the field name `parent` is merged, as the API types declare it.
-fn merging(parent: &str, field: &str) -> Merging {
+pub fn merging(parent: &str, field: &str) -> Merging {
     match (parent, field) {
         (_, "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env") => {
             Merging::ByKey("name")

@@ -230,6 +230,42 @@ impl Refusal {
             .causes(vec![(kind, what.to_owned(), field.to_owned())])
     }
 
+    /// 422 on an apply that names no field manager.
+    pub fn no_field_manager() -> Self {
+        let (options, field) = ("PatchOptions", "fieldManager");
+        let what = "Required value: is required for apply patch";
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {what}");
+        Self::new(422, "Invalid", message)
+            .about("meta.k8s.io", options, "")
+            .causes(vec![("FieldValueRequired", what.into(), field.into())])
+    }
+
+    /// 409: other managers (first of each pair) applied these fields with other values.
+    pub fn apply_conflict(conflicts: &[(String, String)]) -> Self {
+        let message = match conflicts {
+            [(manager, path)] => {
+                format!("1 conflict: conflict with {}: {path}", quoted(manager))
+            }
+            many => {
+                let mut lines = Vec::new();
+                let mut last = None;
+                for (manager, path) in many {
+                    if last != Some(manager) {
+                        lines.push(format!("conflicts with {}:", quoted(manager)));
+                    }
+                    last = Some(manager);
+                    lines.push(format!("- {path}"));
+                }
+                format!("{} conflicts: {}", many.len(), lines.join("\n"))
+            }
+        };
+        let causes = conflicts.iter().map(|(manager, path)| {
+            let what = format!("conflict with {}", quoted(manager));
+            ("FieldManagerConflict", what, path.clone())
+        });
+        Self::new(409, "Conflict", format!("Apply failed with {message}")).causes(causes.collect())
+    }
+
     /// 422 on a review without attributes or with both kinds.
     pub fn review(group: &str, field: &str, what: &str) -> Self {
         let message = format!(".{group} \"\" is invalid: {field}: {what}");

@@ -7,7 +7,7 @@ use super::request::ResourcePath;
 use super::status::{Cause, Refusal};
 use crate::change::Resource;
 use crate::json::{fault, flag, list, name, text};
-use crate::names::{bad_key, bad_subdomain, bad_value, quoted};
+use crate::names::{bad_key, bad_segment, bad_subdomain, bad_value, quoted};
 use crate::resource::Spec;
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -27,29 +27,40 @@ pub fn body(asked: &ApiRequest, expected: &str) -> Result<Value, Refusal> {
                 shown(&asked.body)
             ))
         })?,
-        "application/yaml" => {
-            let text = std::str::from_utf8(&asked.body)
-                .map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
-            serde_saphyr::from_str_with_options(
-                text,
-                serde_saphyr::options! { strict_booleans: true },
-            )
-            .map_err(|error| {
-                Refusal::bad_request(format!("error converting YAML to JSON: {error}"))
-            })?
-        }
+        "application/yaml" => yaml(&asked.body)?,
         "application/vnd.kubernetes.protobuf" => {
             super::protobuf::object(&asked.body).map_err(Refusal::bad_request)?
         }
         _ => return Err(Refusal::unsupported_media(BODIES)),
     };
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(Refusal::bad_request(
-            "the object provided is unrecognized: it is no object",
-        ))
+    is_object(value)
+}
+
+/// The body of an apply, YAML or JSON, as an object.
+///
+/// # Errors
+/// 400 when it does not parse or is no object.
+pub fn configuration(asked: &ApiRequest) -> Result<Value, Refusal> {
+    match serde_json::from_slice(&asked.body) {
+        Ok(value) => is_object(value),
+        Err(_) => is_object(yaml(&asked.body)?),
     }
+}
+
+fn is_object(value: Value) -> Result<Value, Refusal> {
+    match value {
+        Value::Object(_) => Ok(value),
+        _ => Err(Refusal::bad_request(
+            "the object provided is unrecognized: it is no object",
+        )),
+    }
+}
+
+fn yaml(body: &[u8]) -> Result<Value, Refusal> {
+    let text =
+        std::str::from_utf8(body).map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
+        .map_err(|error| Refusal::bad_request(format!("error converting YAML to JSON: {error}")))
 }
 
 /// The beginning of a body, as a message quotes it: a text, or bytes in hexadecimal.
@@ -149,7 +160,12 @@ pub fn shape(object: &Value, spec: &Spec) -> Result<(), Refusal> {
         let message = format!("Invalid value: {}: {why}", quoted(value));
         causes.push(("FieldValueInvalid", message, field.to_owned()));
     };
-    if let Some(why) = bad_subdomain(name(object)) {
+    // Names of roles and bindings are any segment of a path, like `system:node`.
+    let bad_name = match spec.group == "rbac.authorization.k8s.io" {
+        true => bad_segment(name(object)),
+        false => bad_subdomain(name(object)),
+    };
+    if let Some(why) = bad_name {
         invalid("metadata.name", name(object), why);
     }
     if let Some(labels) = object

@@ -8,7 +8,7 @@ use super::patch::{decoded, json_patch, strategic};
 use super::request::ResourcePath;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
-use super::{ApiRequest, ApiResult, defaults};
+use super::{ApiRequest, ApiResult, apply, defaults};
 use crate::change::{Request, Resource};
 use crate::cluster::{Core, SimCluster};
 use crate::json::{list, map_mut, name, text};
@@ -45,31 +45,45 @@ pub fn create(
     validate::place(&mut object, target, spec)?;
     let (object, now) = {
         let mut core = cluster.core();
-        if spec.namespaced {
-            check_namespace(&core, target, spec, name(&object))?;
-        }
-        let now = core.scene.now();
-        defaults::begin(&mut core, &mut object, spec, now)?;
-        validate::shape(&object, spec)?;
-        let key = name(&object).to_owned();
-        if core
-            .store
-            .get(spec.resource, &target.namespace, &key)
-            .is_some()
-        {
-            return Err(Refusal::already_exists(spec, &key));
-        }
-        if dry_run {
-            (Arc::new(object), now)
-        } else {
-            core.carry_out(Request::Write(spec.resource, object.clone()));
-            (stored(&core, spec, object), now)
-        }
+        let object = make(&mut core, object, target, spec, dry_run)?;
+        (object, core.scene.now())
     };
     if !dry_run {
         cluster.announce();
     }
     manner.object(201, spec, &object, now)
+}
+
+/// Makes a new object, or on a dry run returns what it would be.
+///
+/// # Errors
+/// 404 without its namespace, 409 when it exists, 422 when it is invalid.
+pub fn make(
+    core: &mut Core,
+    mut object: Value,
+    target: &ResourcePath,
+    spec: &Spec,
+    dry_run: bool,
+) -> Result<Arc<Value>, Refusal> {
+    if spec.namespaced {
+        check_namespace(core, target, spec, name(&object))?;
+    }
+    let now = core.scene.now();
+    defaults::begin(core, &mut object, spec, now)?;
+    validate::shape(&object, spec)?;
+    let key = name(&object).to_owned();
+    if core
+        .store
+        .get(spec.resource, &target.namespace, &key)
+        .is_some()
+    {
+        return Err(Refusal::already_exists(spec, &key));
+    }
+    if dry_run {
+        return Ok(Arc::new(object));
+    }
+    core.carry_out(Request::Write(spec.resource, object.clone()));
+    Ok(stored(core, spec, object))
 }
 
 fn check_namespace(
@@ -120,9 +134,10 @@ pub fn update(
 }
 
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
-const CUSTOM_PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
+const CUSTOM_PATCHES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// `PATCH` of an object or of its status. Server-side apply is not offered (415).
+/// `PATCH` of an object or of its status.
 ///
 /// # Errors
 /// 400, 404, 409, 415 and 422 as the real server.
@@ -132,6 +147,9 @@ pub fn patch(
     target: &ResourcePath,
     spec: &Spec,
 ) -> ApiResult {
+    if apply::is_apply(asked) {
+        return apply::serve(cluster, asked, target, spec);
+    }
     let apply = patcher(asked, spec)?;
     change(cluster, asked, target, spec, move |old| {
         let mut object = old.clone();
@@ -165,9 +183,7 @@ pub fn patcher<'a>(asked: &'a ApiRequest, spec: &Spec) -> Result<Patcher<'a>, Re
             Ok(Box::new(move |object| strategic(object, &patch)))
         }
         "application/strategic-merge-patch+json" => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
-        "application/apply-patch+yaml" if spec.custom => {
-            Err(Refusal::unsupported_media(CUSTOM_PATCHES))
-        }
+        // An object and its status are applied (see `apply`), other subresources are not.
         "application/apply-patch+yaml" => Err(Refusal::unsupported_media(PATCHES)),
         _ => Err(Refusal::unsupported_patch()),
     }
@@ -192,21 +208,36 @@ fn change(
             .get(spec.resource, &target.namespace, &target.name)
             .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
         let new = make(&old)?;
-        let new = merged(&old, new, spec, status_only)?;
-        if !status_only {
-            validate::shape(&new, spec)?;
-            validate::update(&old, &new, spec)?;
-        }
-        if dry_run || new == *old {
-            (Arc::new(new), now)
-        } else {
-            (replace(&mut core, spec, new), now)
-        }
+        let object = rewrite(&mut core, spec, &old, new, status_only, dry_run)?;
+        (object, now)
     };
     if !dry_run {
         cluster.announce();
     }
     manner.object(200, spec, &object, now)
+}
+
+/// Writes the new state of an object, or on a dry run returns what it would be.
+///
+/// # Errors
+/// 409 when it has changed since, 422 when the new state is invalid.
+pub fn rewrite(
+    core: &mut Core,
+    spec: &Spec,
+    old: &Value,
+    new: Value,
+    status_only: bool,
+    dry_run: bool,
+) -> Result<Arc<Value>, Refusal> {
+    let new = merged(old, new, spec, status_only)?;
+    if !status_only {
+        validate::shape(&new, spec)?;
+        validate::update(old, &new, spec)?;
+    }
+    Ok(match dry_run || new == *old {
+        true => Arc::new(new),
+        false => replace(core, spec, new),
+    })
 }
 
 /// Writes an object; one that is being deleted is removed with its last finalizer.

@@ -8,6 +8,7 @@ mod claims;
 mod core;
 mod custom;
 mod groups;
+mod policies;
 mod scaling;
 mod training;
 mod workload;
@@ -120,6 +121,15 @@ pub fn columns(resource: Resource) -> &'static [PrinterColumn] {
         Resource::ProvisioningRequests => scaling::REQUESTS,
         Resource::PodAutoscalers => scaling::POD_AUTOSCALERS,
         Resource::ScaledObjects => scaling::SCALED_OBJECTS,
+        Resource::PersistentVolumeClaims => policies::CLAIMS,
+        Resource::Roles | Resource::ClusterRoles => policies::ROLES,
+        Resource::RoleBindings | Resource::ClusterRoleBindings => policies::BINDINGS,
+        Resource::NetworkPolicies => policies::NETWORK,
+        Resource::ValidatingAdmissionPolicies => policies::VALIDATING,
+        Resource::MutatingAdmissionPolicies => policies::MUTATING,
+        Resource::ValidatingAdmissionPolicyBindings | Resource::MutatingAdmissionPolicyBindings => {
+            policies::POLICY_BINDINGS
+        }
     }
 }
 
@@ -164,6 +174,17 @@ pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
         Resource::ProvisioningRequests => scaling::request(object, now),
         Resource::PodAutoscalers => scaling::pod_autoscaler(object, now),
         Resource::ScaledObjects => scaling::scaled_object(object, now),
+        Resource::PersistentVolumeClaims => policies::claim(object, now),
+        Resource::Roles | Resource::ClusterRoles => policies::role(object),
+        Resource::RoleBindings | Resource::ClusterRoleBindings => policies::binding(object, now),
+        Resource::NetworkPolicies => policies::network(object, now),
+        Resource::ValidatingAdmissionPolicies => {
+            policies::admission(object, "/spec/validations", now)
+        }
+        Resource::MutatingAdmissionPolicies => policies::admission(object, "/spec/mutations", now),
+        Resource::ValidatingAdmissionPolicyBindings | Resource::MutatingAdmissionPolicyBindings => {
+            policies::policy_binding(object, now)
+        }
     }
 }
 

@@ -1,17 +1,35 @@
 //! A month as a FOCUS dataset: the FinOps Foundation's open format for cost and usage, version 1.2.
 //!
-//! The columns are the specification's mandatory ones, PricingCategory, and custom columns with the prefix `x_`. Nothing
-//! here was billed: BilledCost is 0, and the estimates are in ListCost, ContractedCost and EffectiveCost, which must not be
-//! null. Usage without a price is left out for that reason.
+//! The columns are the specification's mandatory ones, the recommended and conditional ones that the ledger knows, and custom columns
+//! with the prefix `x_`. Nothing here was billed: BilledCost is 0, InvoiceId is null, and the estimates are in ListCost,
+//! ContractedCost and EffectiveCost, which must not be null. Usage without a price is left out for that reason.
+//!
+//! ListUnitPrice, SkuId, SkuPriceId and SkuMeter are absent. The specification binds them to a provider's price list: a SKU price
+//! must be found there, and ListUnitPrice times PricingQuantity must be ListCost. The ledger sums a month of prices that may change,
+//! of own prices and of shares of a machine's price, and keeps no SKU.
 
 use model::usage::{CostPart, Dimension, Span, UsageSum, start_of};
 
 use super::{decimal, nobodys, safe_line};
 
 /// The dimensions that the sums must start with, before the requested ones.
-pub const KEYS: [Dimension; 3] = [Dimension::Billing, Dimension::Pool, Dimension::Class];
+pub const KEYS: [Dimension; 4] = [
+    Dimension::Billing,
+    Dimension::Pool,
+    Dimension::Class,
+    Dimension::Zone,
+];
 
-const COLUMNS: [&str; 22] = [
+/// Service category and subcategory of device-hours. They are computing capacity, whatever runs on it: AI services
+/// (`AI and Machine Learning`) are models and platforms that a provider runs. No subcategory of `Compute` has accelerators:
+/// `Virtual Machines` is wrong for bare metal, and `Containers` is their orchestration.
+const SERVICE: [&str; 2] = ["Compute", "Other (Compute)"];
+
+/// Unit of both quantities: the usage that is measured is what is priced.
+const UNIT: &str = "Device-Hours";
+
+const COLUMNS: [&str; 28] = [
+    "AvailabilityZone",
     "BilledCost",
     "BillingAccountId",
     "BillingAccountName",
@@ -21,10 +39,14 @@ const COLUMNS: [&str; 22] = [
     "ChargeCategory",
     "ChargeClass",
     "ChargeDescription",
+    "ChargeFrequency",
     "ChargePeriodStart",
     "ChargePeriodEnd",
+    "ConsumedQuantity",
+    "ConsumedUnit",
     "ContractedCost",
     "EffectiveCost",
+    "InvoiceId",
     "InvoiceIssuerName",
     "ListCost",
     "PricingCategory",
@@ -34,6 +56,7 @@ const COLUMNS: [&str; 22] = [
     "PublisherName",
     "ServiceCategory",
     "ServiceName",
+    "ServiceSubcategory",
 ];
 
 /// A dataset of the sums by [`KEYS`] and `by`: up to two lines a sum, one for allocated and one for unallocated device time.
@@ -48,7 +71,7 @@ pub fn focus(
     let mut titles: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
     titles.extend(["x_Pool", "x_Class"].map(str::to_owned));
     titles.extend(by.iter().map(|by| format!("x_{}", capital(by.name()))));
-    titles.extend(CostPart::ALL.map(|part| format!("x_Cost_{}", capital(part.field()))));
+    titles.extend(CostPart::ALL.map(|part| format!("x_Cost{}", capital(part.field()))));
     titles.extend(["x_ObservedRatio", "x_Estimate"].map(str::to_owned));
     let mut out = safe_line(&titles);
     let (start, end) = (start_of(month.from).rfc3339(), start_of(month.to).rfc3339());
@@ -64,7 +87,7 @@ pub fn focus(
         let free = nobodys(&sum.totals);
         let held: i64 = parts.iter().sum::<i64>() - free;
         let free_ms = sum.totals.unallocated_ms + sum.totals.out_of_service_ms;
-        let (billing, pool, class) = (&sum.names[0], &sum.names[1], &sum.names[2]);
+        let [billing, pool, class, zone] = [0, 1, 2, 3].map(|at| &sum.names[at]);
         for (cost, ms, allocated) in [
             (held, sum.totals.priced_allocated_ms, true),
             (free, free_ms, false),
@@ -78,7 +101,10 @@ pub fn focus(
                 "not allocated"
             };
             let cost = decimal(cost);
+            let quantity = format!("{}.{:06}", ms / 3_600_000, ms % 3_600_000 * 10 / 36);
+            let [service, subcategory] = SERVICE.map(str::to_owned);
             let mut cells = vec![
+                zone.clone(),
                 "0.000000".to_owned(),
                 account.to_owned(),
                 account.to_owned(),
@@ -90,19 +116,24 @@ pub fn focus(
                 format!(
                     "{class} devices of pool {pool}, {what}; an estimate from list prices, nothing was billed"
                 ),
+                "Usage-Based".to_owned(),
                 start.clone(),
                 end.clone(),
+                quantity.clone(),
+                UNIT.to_owned(),
                 cost.clone(),
                 cost.clone(),
+                String::new(),
                 "Stokehold (estimate, no invoice)".to_owned(),
                 cost,
                 category(billing).to_owned(),
-                format!("{}.{:06}", ms / 3_600_000, ms % 3_600_000 * 10 / 36),
-                "Device-Hours".to_owned(),
+                quantity,
+                UNIT.to_owned(),
                 account.to_owned(),
                 account.to_owned(),
-                "AI and Machine Learning".to_owned(),
+                service,
                 "Accelerators on Kubernetes".to_owned(),
+                subcategory,
                 pool.clone(),
                 class.clone(),
             ];

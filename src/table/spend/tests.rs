@@ -233,3 +233,22 @@ fn unit_costs_are_unknown_without_their_settings_and_data() {
         }
     }
 }
+
+#[test]
+fn a_focus_row_is_of_one_zone() {
+    let names = |zone: &str| ["spot", "a", "H100", zone, "x"].map(str::to_owned).to_vec();
+    let sums = ["", "us-east-1a"].map(|zone| UsageSum {
+        names: names(zone),
+        step: 0,
+        totals: totals(2_000_000, 0),
+    });
+    let focus = super::focus("c", seen(1.0).span, 1.0, &[Dimension::Team], &sums);
+    let mut lines = focus.lines();
+    let titles: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    assert_eq!(titles[0], "AvailabilityZone");
+    assert!(titles.contains(&"x_CostLostToFailure") && titles.contains(&"x_Team"));
+    let zones: Vec<&str> = lines.filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(zones, ["", "us-east-1a"]);
+    let quantities = focus.matches(",1.000000,Device-Hours,").count();
+    assert_eq!(quantities, 4, "consumed and priced, in two rows: {focus}");
+}

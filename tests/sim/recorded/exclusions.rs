@@ -48,7 +48,6 @@ const DEFINITIONS: &str =
     "the custom kinds of the simulated cluster are built in: it serves no definitions of kinds";
 const STAND_IN: &str = "another custom kind stands in for the recorded one, with names, columns and subresources of its own";
 const SCHEMAS: &str = "the simulated cluster keeps no schemas, so it takes unknown fields and custom kinds as they come";
-const APPLY: &str = "server-side apply keeps books of who owns which field; nothing that works on the simulated cluster applies";
 
 const CUSTOM: &str = "the recorded cluster has no JobSet, Kueue, training operator, KubeRay, LeaderWorkerSet, Volcano or KAI, nor an autoscaler";
 const BOOKMARK: &str =
@@ -70,10 +69,6 @@ const EXCUSES: &[Excuse] = &[
     unserved("discovery/api-v1", "/body/resources[componentstatuses]"),
     unserved("discovery/api-v1", "/body/resources[endpoints]"),
     unserved("discovery/api-v1", "/body/resources[limitranges]"),
-    unserved(
-        "discovery/api-v1",
-        "/body/resources[persistentvolumeclaims*]",
-    ),
     unserved("discovery/api-v1", "/body/resources[persistentvolumes*]"),
     unserved("discovery/api-v1", "/body/resources[podtemplates]"),
     unserved(
@@ -186,10 +181,6 @@ const EXCUSES: &[Excuse] = &[
     ),
     unserved(
         "aggregated/api",
-        "/body/items[0]/versions[v1]/resources[persistentvolumeclaims]",
-    ),
-    unserved(
-        "aggregated/api",
         "/body/items[0]/versions[v1]/resources[persistentvolumes]",
     ),
     unserved(
@@ -254,10 +245,8 @@ const EXCUSES: &[Excuse] = &[
     other("custom/group", "/body/resources[jobsets/status]", STAND_IN),
     other("custom/table", "/body/columnDefinitions[*]", STAND_IN),
     other("custom/table", "/body/rows[0]/cells[*]", STAND_IN),
-    other("custom/strategic-patch", "/body/message", APPLY),
     other("custom/invalid", "*", SCHEMAS),
     other("writes/unknown-field-strict", "*", SCHEMAS),
-    other("writes/apply*", "*", APPLY),
     absent(
         "watch/streamed-list*",
         "/body[BOOKMARK]/object/spec",
