@@ -35,9 +35,13 @@ impl Stage {
         self.create(&[object]);
     }
 
-    /// Makes a LeaderWorkerSet of groups of two pods with a device each.
+    /// Makes a LeaderWorkerSet of groups of two pods with a device each. Where those of a queue run, its flavor says.
     fn groups(&self, name: &str, groups: u32, labels: &Value) {
-        let template = self.pods(&json!({}), 1);
+        let mut template = self.pods(&json!({}), 1);
+        if labels != &json!({}) {
+            template["spec"]["nodeSelector"].take();
+            template["spec"]["tolerations"].take();
+        }
         self.create(&[json!({
             "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
             "metadata": {"name": name, "namespace": self.name, "labels": labels},
@@ -330,7 +334,28 @@ fn groups_behind_a_queue_are_one_job() {
         stage.name,
         "live.stokehold.dev/kueue=pods",
     ]);
-    stage.groups("serve", 2, &json!({"kueue.x-k8s.io/queue-name": "door"}));
+    stage.groups("serve", 1, &json!({"kueue.x-k8s.io/queue-name": "door"}));
+    let serve = format!("leaderworkerset/{}/serve", stage.name);
+    // Devices of new groups that start, by the quota of the queue and on the node of its flavor.
+    let starts = |groups: &str| {
+        let plan = stage.forecast(&["scale", &serve, groups]);
+        let mut pools = list(&plan, "/effect/pools").iter();
+        assert!(pools.all(|pool| pool["pool"] == stage.name), "{plan:#}");
+        let mut reasons = list(&plan, "/reasons").iter().filter_map(Value::as_str);
+        let is_short = reasons.any(|reason| reason.contains("queue ctl-groups has 0 left"));
+        assert!(is_short, "{plan:#}");
+        let starts = list(&plan, "/effect/starts").iter();
+        starts
+            .filter_map(|one| one["devices"].as_u64())
+            .sum::<u64>()
+    };
+    stage.runs(LWS_OF_POD, "serve", 2);
+    stage.told("serve", "its group runs", |row| {
+        figures(row) == json!(["running", 2, 2, 2])
+    });
+    // The queue has four devices left, then two.
+    assert_eq!(starts("4"), 4);
+    stage.act(&["scale", &serve, "2"]);
     let active = || -> Vec<bool> {
         let all = stage.all("workloads.kueue.x-k8s.io").into_iter();
         all.map(|one| one["spec"]["active"] != false).collect()
@@ -343,7 +368,6 @@ fn groups_behind_a_queue_are_one_job() {
     assert_eq!(row["queue"], stage.name, "{row:#}");
     let rows = stage.rows("");
     assert_eq!(rows.len(), 1, "no Workload is a job of its own: {rows:#?}");
-    let serve = format!("leaderworkerset/{}/serve", stage.name);
     stage.act(&["hold", &serve]);
     assert_eq!(active(), [false, false]);
     let pods = || stage.running(LWS_OF_POD, "serve").len();
@@ -358,11 +382,7 @@ fn groups_behind_a_queue_are_one_job() {
     stage.runs(LWS_OF_POD, "serve", 4);
     stage.stays("it goes on", || pods() == 4 && active() == [true, true]);
 
-    // The queue has two devices left: one more group, not two.
-    let plan = stage.forecast(&["scale", &serve, "4"]);
-    let started = list(&plan, "/effect/starts").iter();
-    let started: u64 = started.filter_map(|one| one["devices"].as_u64()).sum();
-    assert_eq!(started, 2, "{plan:#}");
+    assert_eq!(starts("4"), 2);
     stage.act(&["scale", &serve, "4"]);
     stage.runs(LWS_OF_POD, "serve", 6);
     stage.stays("the fourth group waits", || pods() == 6);
