@@ -219,9 +219,13 @@ fn new_pods() -> String {
     "pods that ended are replaced by new ones, perhaps on other nodes".to_owned()
 }
 
-/// `3 replicas become 5: 8 more devices, 4 each`.
+/// `3 replicas become 5: needs 8 devices more, 4 each`.
 fn sizes(was: u32, replicas: u32, each: Option<u32>) -> String {
-    let change = format!("{} become {replicas}", counted(was.into(), "replica"));
+    let becomes = match was {
+        1 => "becomes",
+        _ => "become",
+    };
+    let change = format!("{} {becomes} {replicas}", counted(was.into(), "replica"));
     let Some(each) = each else { return change };
     let devices = u64::from(was.abs_diff(replicas)) * u64::from(each);
     let devices = counted(devices, "device");
@@ -385,10 +389,11 @@ fn find(snapshot: &Snapshot, target: &str) -> Result<WorkloadId, Refusal> {
     })
 }
 
-/// Replicas of a workload: groups of a LeaderWorkerSet, each with one leader, else pods.
+/// Replicas of a workload: groups of a LeaderWorkerSet, of which each starts as a whole, else pods.
 fn size(model: &Workload) -> u32 {
     match (model.key.kind.as_str(), model.sets.first()) {
-        ("LeaderWorkerSet", Some(leaders)) => leaders.count,
+        // (Its sets are leaders and workers, or all pods of a group where Kueue's Workload says so.)
+        ("LeaderWorkerSet", Some(set)) => set.count / set.min.max(1),
         _ => model.sets.iter().map(|set| set.count).sum(),
     }
 }

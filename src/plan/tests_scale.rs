@@ -1,6 +1,6 @@
 //! Scaling: on freshly read objects, and on hand-written fleets.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use cluster::mutations::{self, Inverse, Mark};
 use engine::snapshot::Snapshot;
@@ -10,7 +10,7 @@ use model::plan::{Intent, Mutation, Plan, PlanEffect, RefusalCode, Verb};
 
 use super::scale::Autoscalers;
 use super::tests::{found, subject};
-use super::tests_fleet::{ask, fleet, forecast, node, planned, work};
+use super::tests_fleet::{ask, fleet, forecast, kueue, node, planned, queue, work};
 use super::words::{self, ParseError};
 use super::{FoundObject, Subject, foretell, scale};
 
@@ -259,29 +259,31 @@ fn the_highest_ordinals_end_first() {
     assert_eq!((then.sets[0].count, left), (1, vec!["web-0"]));
 }
 
+/// A pod set of the groups of `web`, placed on these nodes.
+fn group_set(name: &str, [count, min, gpus]: [u32; 3], nodes: &[&str]) -> Value {
+    let placements: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| {
+            let pod = match name {
+                "leader" => format!("web-{at}"),
+                _ => format!("web-{at}-1"),
+            };
+            json!({ "pod": pod, "uid": format!("u-{name}-{at}"), "node": node })
+        })
+        .collect();
+    json!({
+        "name": name, "count": count, "min": min, "placements": placements,
+        "requests": { "cpu_milli": 1_000, "memory_bytes": 1 << 30, "devices": { "nvidia.com/gpu": gpus } },
+    })
+}
+
 #[test]
 fn a_group_comes_and_goes_as_a_whole() {
-    let set = |name: &str, count: u32, nodes: &[&str]| {
-        let placements: Vec<_> = nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| {
-                let pod = match name {
-                    "leader" => format!("web-{at}"),
-                    _ => format!("web-{at}-1"),
-                };
-                json!({ "pod": pod, "uid": format!("u-{name}-{at}"), "node": node })
-            })
-            .collect();
-        json!({
-            "name": name, "count": count, "min": 1, "placements": placements,
-            "requests": { "cpu_milli": 1_000, "memory_bytes": 1 << 30, "devices": { "nvidia.com/gpu": 8 } },
-        })
-    };
     let snapshot = fleet(json!({
         "nodes": [node("a", "r1"), node("b", "r1"), node("c", "r1"), node("d", "r1"), node("e", "r1")],
         "workloads": [work("web", "LeaderWorkerSet", 8, &["a"], json!({
-            "pod_sets": [set("leader", 2, &["a", "b"]), set("workers", 2, &["c", "d"])],
+            "pod_sets": [group_set("leader", [2, 1, 8], &["a", "b"]), group_set("workers", [2, 1, 8], &["c", "d"])],
         }))],
     }));
     let plan = planned(&snapshot, "scale ml/web 3");
@@ -293,6 +295,49 @@ fn a_group_comes_and_goes_as_a_whole() {
     );
     let plan = planned(&snapshot, "scale ml/web 1");
     assert_eq!(forecast(&plan).pools[0].allocated_after, 16);
+}
+
+/// A group in Kueue has all of its pods in one set; a new one needs quota of its queue, on the nodes of its queue's flavors.
+#[test]
+fn new_groups_go_by_the_quota_and_flavors_of_their_queue() {
+    let snapshot = |groups: u32, nodes: &[&str]| {
+        let mut other = node("e", "r1");
+        other["labels"] = json!({ "class": "a100" });
+        let sets = match groups {
+            1 => json!([group_set("main", [2, 2, 4], nodes)]),
+            _ => json!([
+                group_set("leader", [groups, 1, 4], &nodes[..2]),
+                group_set("workers", [groups, 1, 4], &nodes[2..])
+            ]),
+        };
+        fleet(json!({
+            "nodes": [node("a", "r1"), node("b", "r1"), node("c", "r1"), node("d", "r1"), other],
+            "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+            "queues": [queue(json!({}))],
+            "workloads": [work("web", "LeaderWorkerSet", 4, nodes, json!({
+                "queue": "ml", "admission": kueue("web"), "pod_sets": sets,
+            }))],
+        }))
+    };
+    // Of 24 devices of quota one group has 8, so two more start, and all that the nodes of the flavor have left is 24.
+    let plan = planned(&snapshot(1, &["a", "a"]), "scale ml/web 5");
+    told(&plan, "1 replica becomes 5: needs 32 devices more, 8 each");
+    told(&plan, "2 new replicas start now on b, c, for $32/h");
+    told(&plan, "2 new replicas stay waiting");
+    told(&plan, "queue ml has 0 left");
+    // Two groups have 16.
+    let plan = planned(&snapshot(2, &["a", "b", "a", "b"]), "scale ml/web 5");
+    told(&plan, "2 replicas become 5: needs 24 devices more, 8 each");
+    told(&plan, "1 new replica starts now on c, for $16/h");
+    told(&plan, "2 new replicas stay waiting");
+    // With quota enough, the node of another class is still none of theirs.
+    let mut wide = snapshot(1, &["a", "a"]);
+    for quota in &mut wide.queues[0].quotas {
+        quota.nominal = 1 << 50;
+    }
+    let plan = planned(&wide, "scale ml/web 5");
+    told(&plan, "3 new replicas start now on b, c, d");
+    told(&plan, "1 new replica stays waiting");
 }
 
 #[test]

@@ -23,7 +23,7 @@ static STAGES: AtomicU8 = AtomicU8::new(0);
 /// What one test works on; all of it goes with the value.
 pub struct Stage {
     /// Namespace, node, flavor and ClusterQueue are named so.
-    name: &'static str,
+    pub name: &'static str,
     journal: tempfile::TempDir,
     _plane: PlaneTurn,
 }
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// The same with a ClusterQueue for so many devices, and a LocalQueue to it.
-    fn with_queue(name: &'static str, devices: u32) -> Self {
+    pub fn with_queue(name: &'static str, devices: u32) -> Self {
         let stage = Self::new(name);
         stage.create(&[
             json!({
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// What Kueue keeps of a job; null before it has made it.
-    fn workload(&self, job: &str) -> Value {
+    pub fn workload(&self, job: &str) -> Value {
         let all = self.all("workloads.kueue.x-k8s.io");
         let mut of = all
             .into_iter()
@@ -204,7 +204,7 @@ impl Stage {
     }
 
     /// It is so, and stays so for two seconds.
-    fn stays(&self, what: &str, holds: impl Fn() -> bool) {
+    pub fn stays(&self, what: &str, holds: impl Fn() -> bool) {
         let end = Instant::now() + Duration::from_secs(2);
         while Instant::now() < end {
             assert!(holds(), "{what}");
@@ -212,7 +212,7 @@ impl Stage {
         }
     }
 
-    fn plan(&self, arguments: &[&str]) -> Command {
+    pub fn plan(&self, arguments: &[&str]) -> Command {
         let mut all = vec!["plan"];
         all.extend(arguments);
         all.extend(["--apply", "--yes", "--reason", "a live test"]);
@@ -223,7 +223,7 @@ impl Stage {
     }
 
     /// Carries an action out; the name of its run.
-    fn act(&self, arguments: &[&str]) -> String {
+    pub fn act(&self, arguments: &[&str]) -> String {
         done(arguments, &HttpAnswer::of(&mut self.plan(arguments)))
     }
 }
@@ -251,7 +251,8 @@ impl Stage {
             undo(&[&delete, arguments].concat());
         };
         // A job that Kueue keeps is let go by Kueue: before its queue goes.
-        gone(&["-n", name, "jobs,pdb,deployments", "--all"]);
+        let kinds = "trainjobs.trainer.kubeflow.org,jobsets.jobset.x-k8s.io,leaderworkersets.leaderworkerset.x-k8s.io,jobs,pdb,deployments";
+        gone(&["-n", name, kinds, "--all"]);
         gone(&["namespace", name]);
         gone(&["clusterqueue,resourceflavor", name]);
         gone(&["node", name]);

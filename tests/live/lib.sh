@@ -3,7 +3,9 @@
 LIVE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LIVE_CACHE=${STOKEHOLD_LIVE_CACHE:-$HOME/.cache/stokehold-live}
 LIVE_DIR=${STOKEHOLD_LIVE_DIR:-$LIVE_CACHE/run}
-LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl kueue exposition seed)
+LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl kueue jobset lws trainer exposition seed)
+# The controllers of jobs on the large fleet, and where each one's webhooks are answered.
+declare -A LIVE_CONTROLLERS=([jobset]=9444 [lws]=9445 [trainer]=9446)
 
 say() { printf 'live: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -12,10 +14,18 @@ die() { say "$*"; exit 1; }
 # machine: one for each state folder.
 live_namespace() { printf 'stokehold-%s\n' "$(printf '%s' "$LIVE_DIR" | sha256sum | cut -c1-8)"; }
 
+# The folder of a program's source. Kueue compiles most of what the other controllers consist of: they are tools of its module.
+live_source() {
+  case $1 in
+    jobset | lws | trainer) printf '%s/kueue\n' "$LIVE_HERE" ;;
+    *) printf '%s/%s\n' "$LIVE_HERE" "$1" ;;
+  esac
+}
+
 # The folder that holds a program's binary: it changes with whatever goes into it.
 live_bin() {
   local program=$1 sum
-  sum=$(cd "$LIVE_HERE/$program" && find . -type f ! -name '*_test.go' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
+  sum=$(cd "$(live_source "$program")" && find . -type f ! -name '*_test.go' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
   printf '%s/%s/bin/%s\n' "$LIVE_CACHE" "$sum" "$program"
 }
 

@@ -11,6 +11,7 @@ mod acting;
 mod autoscalers;
 mod bystanders;
 mod console;
+mod controllers;
 mod delivery;
 mod faults;
 mod get;

@@ -1,5 +1,6 @@
 //! Every lever on the schema of its kind, as the kind's project publishes it: held, let go and held again by undo, and refused where
-//! there is nothing left to hold. The controllers of these kinds do not run here: the test writes the status that they would.
+//! there is nothing left to hold. The controllers of these kinds do not run here: the test writes the status that they would. Kinds
+//! whose controllers do are in `controllers`.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,25 +58,6 @@ fn kinds() -> Vec<Kind> {
     let held = || [json!(true), json!(false)];
     let by_condition = || [suspended("True"), suspended("False")];
     vec![
-        Kind {
-            names: ["jobset", "jobsets.jobset.x-k8s.io"],
-            object: json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [
-                {"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 1, "completions": 1, "template": pod("Never")}}}]}}),
-            field: "/spec/suspend",
-            values: held(),
-            told: by_condition(),
-            over: ended("Completed"),
-        },
-        Kind {
-            names: ["trainjob", "trainjobs.trainer.kubeflow.org"],
-            object: json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": {
-                "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch-distributed"},
-                "trainer": {"numNodes": 1, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}}}),
-            field: "/spec/suspend",
-            values: held(),
-            told: by_condition(),
-            over: ended("Complete"),
-        },
         Kind {
             names: ["pytorchjob", "pytorchjobs.kubeflow.org"],
             // (Without a runPolicy: the field has no parent yet.)
@@ -288,10 +270,9 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
     }
     // What another object owns is its owner's.
     let uid = text(&here.get("rayjobs.ray.io", "keeps"), "/metadata/uid").to_owned();
-    let set = all.iter().find(|kind| kind.names[0] == "jobset");
-    let mut owned = set.expect("it is among them").object.clone();
-    owned["metadata"] = json!({"ownerReferences": [
-        {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "keeps", "uid": uid, "controller": true}]});
+    let owned = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"ownerReferences": [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "keeps", "uid": uid, "controller": true}]},
+        "spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 1, "completions": 1, "template": pod("Never")}}}]}});
     here.create(owned, "owned");
     here.refused(&["hold", &here.target("jobset", "owned")], "keeps");
     assert!(here.get("jobsets.jobset.x-k8s.io", "owned")["spec"]["suspend"].is_null());

@@ -1,7 +1,8 @@
 # What runs on the large fleet apart from Kueue's: services without devices,
-# serving, notebooks, jobs of other systems (their controllers do not run here:
-# what these would make, and write into a status, is made here), claims and
-# autoscalers. jq -n --arg part owners|children|late|fill -f work.jq
+# serving, notebooks, jobs of other systems (JobSet's, LeaderWorkerSet's and
+# Trainer's controllers run here, those of the others do not: what these would
+# make, and write into a status, is made here), claims and autoscalers.
+# jq -n --arg part owners|children|late|fill -f work.jq
 
 def anything: [{operator: "Exists", effect: "NoSchedule"}];
 def container($resource; $each): {
@@ -70,7 +71,7 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
     + [range(30) | pod("lab"; "notebook-\(.)"; {}; gpus({"kubernetes.azure.com/agentpool": "nca100"}; 1)) | .metadata.annotations = {"live.stokehold.dev/load": "idle"}]
     + [job("lab"; "v5p-run"; 4; pods({"cloud.google.com/gke-nodepool": "v5p-0"}; "google.com/tpu"; 4))]
     + [thing("trainer.kubeflow.org/v1alpha1"; "ClusterTrainingRuntime"; ""; "torch-distributed"; {spec: {mlPolicy: {numNodes: 1, torch: {}}, template: {spec: {replicatedJobs: [
-         {name: "node", template: {metadata: {labels: {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, spec: {template: {spec: {containers: [{name: "node", image: "registry.example/train:3"}]}}}}}]}}}})]
+         {name: "node", template: {metadata: {labels: {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, spec: {template: {spec: {restartPolicy: "Never", terminationGracePeriodSeconds: 2, tolerations: anything, nodeSelector: p4d, containers: [{name: "node", image: "registry.example/train:3"}]}}}}}]}}}})]
     # The training operator, MPI, Kubeflow Trainer over JobSet, Ray, LeaderWorkerSet.
     + [thing("kubeflow.org/v1"; "PyTorchJob"; "robotics"; "walker"; {
          spec: {pytorchReplicaSpecs: {Master: replicas(1; gpus(p4d; 8)), Worker: replicas(3; gpus(p4d; 8))}},
@@ -78,19 +79,14 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
        thing("kubeflow.org/v2beta1"; "MPIJob"; "robotics"; "lidar"; {
          spec: {slotsPerWorker: 8, mpiReplicaSpecs: {Launcher: replicas(1; pods(p4d; ""; 0)), Worker: replicas(2; gpus(p4d; 8))}},
          status: {startTime: "2026-11-20T08:00:00Z", conditions: [update("Created"; "MPIJobCreated"), update("Running"; "MPIJobRunning")], replicaStatuses: {Launcher: {active: 1}, Worker: {active: 2}}}}),
-       thing("trainer.kubeflow.org/v1alpha1"; "TrainJob"; "robotics"; "grasp"; {
-         spec: {runtimeRef: {apiGroup: "trainer.kubeflow.org", kind: "ClusterTrainingRuntime", name: "torch-distributed"}, trainer: {numNodes: 2, resourcesPerNode: {limits: {"nvidia.com/gpu": "8"}}}},
-         status: {jobsStatus: [{name: "node", active: 1, failed: 0, ready: 1, succeeded: 0, suspended: 0}]}}),
        thing("jobset.x-k8s.io/v1alpha2"; "JobSet"; "research-llm"; "pretrain-moe"; {
-         spec: {replicatedJobs: [{name: "node", replicas: 2, template: {spec: {parallelism: 4, completions: 4, completionMode: "Indexed", template: {spec: gpus(nd; 8)}}}}]},
-         status: {replicatedJobsStatus: [{name: "node", active: 2, ready: 2, failed: 0, succeeded: 0, suspended: 0}]}}),
+         spec: {replicatedJobs: [{name: "node", replicas: 2, template: {spec: {parallelism: 4, completions: 4, completionMode: "Indexed", template: {spec: gpus(nd; 8)}}}}]}}),
        thing("ray.io/v1"; "RayJob"; "robotics"; "tune"; {
          spec: {entrypoint: "python tune.py", rayClusterSpec: {headGroupSpec: {rayStartParams: {}, template: {spec: pods(ray; ""; 0)}},
            workerGroupSpecs: [{groupName: "gpu", replicas: 3, minReplicas: 0, maxReplicas: 8, rayStartParams: {}, template: {spec: gpus(ray; 2)}}]}},
          status: {jobStatus: "RUNNING", jobDeploymentStatus: "Running", rayClusterName: "tune-raycluster-x7k2p", jobId: "tune-1"}}),
        thing("leaderworkerset.x-k8s.io/v1"; "LeaderWorkerSet"; "inference"; "llama"; {
-         spec: {replicas: 2, leaderWorkerTemplate: {size: 2, restartPolicy: "RecreateGroupOnPodRestart", workerTemplate: {spec: (gpus(nd; 8) | del(.restartPolicy))}}},
-         status: {replicas: 2, readyReplicas: 2, updatedReplicas: 2, conditions: [condition("Available"; "AllGroupsReady")]}})]
+         spec: {replicas: 2, leaderWorkerTemplate: {size: 2, restartPolicy: "RecreateGroupOnPodRestart", workerTemplate: {spec: (gpus(nd; 8) | del(.restartPolicy))}}}})]
     # Volcano and KAI.
     + [thing("scheduling.volcano.sh/v1beta1"; "Queue"; ""; "research"; {spec: {weight: 3, reclaimable: true, capability: {"nvidia.com/gpu": "64"}, deserved: {"nvidia.com/gpu": "32"}},
          status: {state: "Open", running: 1, pending: 0, inqueue: 0, allocated: {"nvidia.com/gpu": "16"}}}),
@@ -129,18 +125,12 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
      | owned("kubeflow.org/v1"; "PyTorchJob"; "walker")]
     + [pod("robotics"; "lidar-launcher-x2k9p"; {"training.kubeflow.org/job-name": "lidar", "training.kubeflow.org/job-role": "launcher"}; pods(p4d; ""; 0)) | owned("kubeflow.org/v2beta1"; "MPIJob"; "lidar")]
     + [range(2) | pod("robotics"; "lidar-worker-\(.)"; {"training.kubeflow.org/job-name": "lidar", "training.kubeflow.org/job-role": "worker"}; gpus(p4d; 8)) | owned("kubeflow.org/v2beta1"; "MPIJob"; "lidar")]
-    + [thing("jobset.x-k8s.io/v1alpha2"; "JobSet"; "robotics"; "grasp"; {
-         spec: {replicatedJobs: [{name: "node", replicas: 1, template: {spec: {parallelism: 2, completions: 2, completionMode: "Indexed", template: {spec: gpus(p4d; 8)}}}}]},
-         status: {replicatedJobsStatus: [{name: "node", active: 1, ready: 1, failed: 0, succeeded: 0, suspended: 0}]}}) | owned("trainer.kubeflow.org/v1alpha1"; "TrainJob"; "grasp")]
-    + [range(2) | job("research-llm"; "pretrain-moe-node-\(.)"; 4; gpus(nd; 8)) | labelled({"jobset.sigs.k8s.io/jobset-name": "pretrain-moe", "jobset.sigs.k8s.io/replicatedjob-name": "node"})
-       | owned("jobset.x-k8s.io/v1alpha2"; "JobSet"; "pretrain-moe")]
+    # (Trainer refuses a job whose runtime it does not know yet.)
+    + [thing("trainer.kubeflow.org/v1alpha1"; "TrainJob"; "robotics"; "grasp"; {
+         spec: {runtimeRef: {apiGroup: "trainer.kubeflow.org", kind: "ClusterTrainingRuntime", name: "torch-distributed"}, trainer: {numNodes: 2, resourcesPerNode: {limits: {"nvidia.com/gpu": "8"}}}}})]
     + [thing("ray.io/v1"; "RayCluster"; "robotics"; "tune-raycluster-x7k2p"; {
          spec: {headGroupSpec: {rayStartParams: {}, template: {spec: pods(ray; ""; 0)}}, workerGroupSpecs: [{groupName: "gpu", replicas: 3, minReplicas: 0, maxReplicas: 8, rayStartParams: {}, template: {spec: gpus(ray; 2)}}]},
          status: {state: "ready", desiredWorkerReplicas: 3, readyWorkerReplicas: 3, availableWorkerReplicas: 3, desiredGPU: "6"}}) | owned("ray.io/v1"; "RayJob"; "tune")]
-    + [thing("apps/v1"; "StatefulSet"; "inference"; "llama"; {spec: {
-         replicas: 2, serviceName: "llama", podManagementPolicy: "Parallel", selector: {matchLabels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/worker-index": "0"}},
-         template: {metadata: {labels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/worker-index": "0"}, annotations: {"leaderworkerset.sigs.k8s.io/size": "2"}},
-           spec: (gpus(nd; 8) | del(.restartPolicy))}}}) | owned("leaderworkerset.x-k8s.io/v1"; "LeaderWorkerSet"; "llama")]
     + [range(2) | pod("robotics"; "sim-farm-worker-\(.)"; {"volcano.sh/job-name": "sim-farm", "volcano.sh/queue-name": "research"}; gpus(p4d; 8))
        | .metadata.annotations = {"scheduling.k8s.io/group-name": "sim-farm-5a1b"} | owned("batch.volcano.sh/v1alpha1"; "Job"; "sim-farm")]
     + [pod("lab"; "kai-train"; {"kai.scheduler/queue": "kai-lab"}; gpus(p4d; 8)) | .metadata.annotations = {"pod-group-name": "pg-kai-train"}]
@@ -148,17 +138,11 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
     + [pod("claims"; "four-at-once"; {}; pods(dra; ""; 0) | claims(["gpu"]) | .resourceClaims = [{name: "gpu", resourceClaimName: "four"}]),
        job("claims"; "two-each"; 3; pods(dra; ""; 0) | claims(["gpu"]) | .resourceClaims = [{name: "gpu", resourceClaimTemplateName: "each-two"}])]),
 
-  # When the first gangs have their nodes: the rest of the gangs, and what pods own.
+  # When the first gangs have their nodes: the rest of the gangs.
   late: (
-    [(job("robotics"; "grasp-node-0"; 2; gpus(p4d; 8)) | labelled({"jobset.sigs.k8s.io/jobset-name": "grasp", "jobset.sigs.k8s.io/replicatedjob-name": "node"})
-       | owned("jobset.x-k8s.io/v1alpha2"; "JobSet"; "grasp"))]
-    + [pod("robotics"; "tune-raycluster-x7k2p-head-a1"; {"ray.io/cluster": "tune-raycluster-x7k2p", "ray.io/node-type": "head"}; pods(ray; ""; 0)),
+    [pod("robotics"; "tune-raycluster-x7k2p-head-a1"; {"ray.io/cluster": "tune-raycluster-x7k2p", "ray.io/node-type": "head"}; pods(ray; ""; 0)),
        (range(3) | pod("robotics"; "tune-raycluster-x7k2p-gpu-worker-b\(.)"; {"ray.io/cluster": "tune-raycluster-x7k2p", "ray.io/node-type": "worker", "ray.io/group": "gpu"}; gpus(ray; 2)))
-       | owned("ray.io/v1"; "RayCluster"; "tune-raycluster-x7k2p")]
-    + [range(2) | . as $i | thing("apps/v1"; "StatefulSet"; "inference"; "llama-\($i)"; {spec: {
-         replicas: 1, serviceName: "llama", podManagementPolicy: "Parallel", ordinals: {start: 1}, selector: {matchLabels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/group-index": "\($i)"}},
-         template: {metadata: {labels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/group-index": "\($i)"}, annotations: {"leaderworkerset.sigs.k8s.io/size": "2", "leaderworkerset.sigs.k8s.io/leader-name": "llama-\($i)"}},
-           spec: (gpus(nd; 8) | del(.restartPolicy))}}}) | owned("v1"; "Pod"; "llama-\($i)")]),
+       | owned("ray.io/v1"; "RayCluster"; "tune-raycluster-x7k2p")]),
 
   # When every gang has its nodes: what would break whole nodes up.
   fill: [job("lab"; "sweep"; 48; gpus(p4d; 1))]
