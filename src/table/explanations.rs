@@ -274,7 +274,7 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
         .jobs
         .iter()
         .filter(|job| job.state == model::fleet::job::JobState::Waiting)
-        .map(|job| (job.first_waited(), &job.id))
+        .map(|job| (super::jobs::first_waited(job), &job.id))
         .collect();
     all.small_sort();
     all.truncate(ASKED);

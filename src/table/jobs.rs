@@ -348,6 +348,23 @@ pub fn waited(job: &Job) -> Option<Waited> {
     })
 }
 
+/// By which moment it is told who has waited longest. An eviction, a hold or new pods begin a new wait, and do not put a job last: it
+/// goes by its creation.
+pub fn first_waited(job: &Job) -> Moment {
+    match waits_anew(job) {
+        true => job.created,
+        false => job.waiting_since.unwrap_or(job.created),
+    }
+}
+
+/// True for a job that waits and did not wait all the time since its submission.
+pub fn waits_anew(job: &Job) -> bool {
+    matches!(
+        waited(job),
+        Some(Waited::SinceSuspended(_) | Waited::SinceEvicted(_) | Waited::SinceNewPods(_))
+    )
+}
+
 /// A job's current wait, and how long ago it was created: `26s since it was evicted, created 5h23m ago`; `None` for a job that
 /// does not wait.
 pub fn waited_words(job: &Job, now: Moment) -> Option<String> {

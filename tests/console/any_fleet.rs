@@ -34,11 +34,13 @@ pub enum Sharing {
     DraWhole,
     DraPartitions,
     DraCapacity,
+    /// NVIDIA's and Intel's side by side, each a resource of its own.
+    TwoKinds,
     /// No device.
     Cpu,
 }
 
-const SHARINGS: [Sharing; 12] = [
+const SHARINGS: [Sharing; 13] = [
     Sharing::Whole,
     Sharing::TimeSliced,
     Sharing::Mps,
@@ -50,6 +52,7 @@ const SHARINGS: [Sharing; 12] = [
     Sharing::DraWhole,
     Sharing::DraPartitions,
     Sharing::DraCapacity,
+    Sharing::TwoKinds,
     Sharing::Cpu,
 ];
 
@@ -210,6 +213,10 @@ fn offer(at: usize, node: &AnyNode) -> Offer {
             let annotation = label("hami.io/node-nvidia-register", &all.to_string());
             (gpu(4 * n), vec![], vec![annotation])
         }
+        Sharing::TwoKinds => {
+            let intel = ("gpu.intel.com/i915".to_owned(), n + 1);
+            (vec![gpu(n).remove(0), intel], vec![product, count], vec![])
+        }
         Sharing::DraWhole | Sharing::DraPartitions | Sharing::DraCapacity | Sharing::Cpu => {
             (vec![], vec![], vec![])
         }
@@ -321,6 +328,8 @@ fn pods(at: usize, node: &AnyNode, out: &mut Objects) {
             Sharing::Whole | Sharing::TimeSliced | Sharing::Mps | Sharing::MigSingle => {
                 Some(("nvidia.com/gpu", pod.amount))
             }
+            Sharing::TwoKinds if pod.amount == 1 => Some(("nvidia.com/gpu", 1)),
+            Sharing::TwoKinds => Some(("gpu.intel.com/i915", pod.amount - 1)),
             Sharing::Hami => Some(("nvidia.com/gpu", 1)),
             Sharing::Mig if pod.amount == 1 => Some(("nvidia.com/mig-3g.40gb", 1)),
             Sharing::Mig => Some(("nvidia.com/mig-1g.10gb", pod.amount - 1)),

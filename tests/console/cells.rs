@@ -572,17 +572,19 @@ pub fn compare(fleets: &[(&str, &Facts)]) {
     for compared in all() {
         let rows = fleets
             .iter()
-            .map(|(name, facts)| agree_in(name, facts, &compared));
+            .map(|(name, facts)| agree(name, facts, &[compared.of]));
         let found: usize = rows.sum();
         assert!(found > 0, "no row of {} was compared", compared.of.name());
     }
 }
 
-/// Compares every cell that both have of these kinds.
-pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) {
-    for compared in all().iter().filter(|one| kinds.contains(&one.of)) {
-        agree_in(fleet, facts, compared);
-    }
+/// Compares every cell that both have of these kinds; the number of rows that were compared.
+pub fn agree(fleet: &str, facts: &Facts, kinds: &[table::Kind]) -> usize {
+    let all = all();
+    let wanted = all.iter().filter(|one| kinds.contains(&one.of));
+    wanted
+        .map(|compared| agree_in(fleet, facts, compared))
+        .sum()
 }
 
 /// Compares the cells of one kind; the number of rows that were compared.

@@ -378,6 +378,10 @@ fn an_evicted_job_stays_the_first_of_those_that_wait() {
     let facts = with_job(&LARGE, at, |job| {
         job.created = LARGE.now.minus(Duration::from_secs(400 * 86_400));
         job.waiting_since = Some(LARGE.now.minus(Duration::from_secs(26)));
+        job.failure = Some(WorkloadFailure {
+            last_eviction: job.waiting_since,
+            ..WorkloadFailure::default()
+        });
     });
     let job = &facts.fleet.jobs[at];
     let first = console::view::longest_waiting(&facts).first().copied();
@@ -386,9 +390,14 @@ fn an_evicted_job_stays_the_first_of_those_that_wait() {
     assert!(page.contains(job.name().as_str()), "{page}");
     let words = table::jobs::waited_words(job, facts.now).expect("it waits");
     assert!(
-        words.starts_with("26s since") && words.ends_with(", created 400d ago"),
+        words.starts_with("26s since") && words.ends_with(", created 400d00h ago"),
         "{words}"
     );
     let page = screen(&facts, ViewId::Fleet, "bd", (160, 50));
     assert!(page.contains(&words), "{page}");
+    // The list shows what it goes by, and the current wait where there is room.
+    for (width, shown) in [(120, "400d00h old "), (240, "400d00h old · 26s")] {
+        let list = screen(&facts, ViewId::Fleet, "", (width, 50));
+        assert!(list.contains(shown), "{list}");
+    }
 }

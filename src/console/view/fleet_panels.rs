@@ -13,7 +13,7 @@ use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
-use table::jobs::{Waited, waited};
+use table::jobs::waits_anew;
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
@@ -71,12 +71,12 @@ impl FleetView {
             if let Some(lines) = self.under_cursor(Panel::Waiting, at, &heights) {
                 select(painter, inside, y, lines);
             }
-            // The list goes by the first wait: a job that waits anew shows its age, too.
+            // What the list goes by; where there is room the current wait, too.
             let wait = painter.age(job.waiting_since.unwrap_or(job.created));
-            let age = match waited(job) {
-                Some(Waited::SinceMade) | None => wait,
-                Some(_) if inside.width < 56 => wait,
-                Some(_) => format!("{} old · {wait}", painter.age(job.created)),
+            let age = match waits_anew(job) {
+                false => wait,
+                true if inside.width < 56 => format!("{} old", painter.age(job.created)),
+                true => format!("{} old · {wait}", painter.age(job.created)),
             };
             let age_width = painter.width(&age).max(7);
             let class = table::jobs::class_words(job).unwrap_or_default();

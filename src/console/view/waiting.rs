@@ -15,12 +15,12 @@ use model::base::{Age, Moment, SmallSort};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
-use table::jobs::class_words;
+use table::jobs::{class_words, first_waited};
 use table::text::{NO_ETA, eta as eta_words, eta_alone, hour};
 
 use super::{jobs, unblock};
 
-/// The jobs of a scope that wait, as places among all jobs: who has waited longest first, see [`Job::first_waited`].
+/// The jobs of a scope that wait, as places among all jobs: who has waited longest first, see [`first_waited`].
 pub fn longest_first(facts: &Facts) -> Vec<u32> {
     let all = &facts.fleet.jobs;
     let mut waiting: Vec<u32> = (0..all.len() as u32)
@@ -29,7 +29,7 @@ pub fn longest_first(facts: &Facts) -> Vec<u32> {
             job.state == JobState::Waiting && facts.has_job(job)
         })
         .collect();
-    waiting.small_sort_by_key(|at| all[*at as usize].first_waited());
+    waiting.small_sort_by_key(|at| first_waited(&all[*at as usize]));
     waiting
 }
 

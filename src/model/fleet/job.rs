@@ -251,13 +251,6 @@ impl Job {
         }
     }
 
-    /// Since when its owner has waited for it: an eviction, a requeue or a hold begins a new wait ([`Self::waiting_since`]), and
-    /// takes nothing from this one.
-    pub fn first_waited(&self) -> Moment {
-        let since = self.waiting_since.unwrap_or(self.created);
-        since.min(self.created)
-    }
-
     /// True for a pending or suspended job that never had a device allocated: its cost is zero.
     pub fn never_started(&self) -> bool {
         let waits = matches!(self.state, JobState::Waiting | JobState::Suspended);
