@@ -10,6 +10,7 @@ mod claim_updates;
 mod claims;
 mod dra_devices;
 mod facts;
+mod fractions;
 mod groups;
 mod hami;
 mod jobs;
