@@ -7,7 +7,7 @@ use model::fleet::siting::StartBlock;
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, OptionalBool, Text, Whole, partial};
-use super::resources::{Template, of_pod, times};
+use super::resources::{Template, of_annotated_pod, times};
 use super::sets::{end, of_sets, only_set, pod_set};
 use super::siting::topology_constraint;
 use super::workload::blank;
@@ -100,7 +100,8 @@ impl Projected for JobObject {
         if seen.gang_min.is_some() {
             seen.succeeded_pods = status.succeeded.count().unwrap_or(0);
         }
-        seen.per_pod = of_pod(shape, names);
+        let annotations = &spec.template.meta.annotations;
+        seen.per_pod = of_annotated_pod(shape, annotations, names);
         seen.total = times(&seen.per_pod, seen.pods);
         seen.pod_sets = only_set(&seen, &spec.template, names);
         seen.time_limit = spec.deadline.seconds();

@@ -2,14 +2,14 @@
 
 use model::base::{Name, Names};
 use model::fleet::admission::GroupSeen;
-use model::fleet::observe::{Observation, Table};
+use model::fleet::observe::{DevicePart, Observation, Reserved, Resources, Table};
 use model::fleet::queue::{
     DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim, Within,
 };
 
 use super::Projected;
 use super::meta::Meta;
-use super::partial::{List, Maybe, Real, Text, Whole, partial};
+use super::partial::{List, Map, Maybe, Real, Text, Whole, partial};
 use super::quota::{amount, measure};
 use super::resources::ResourceList;
 use super::siting::topology_constraint;
@@ -98,6 +98,54 @@ partial! {
         /// A sentence.
         message: Text = "message",
     }
+}
+
+/// The resource whose devices KAI shares out.
+pub const SHARED: &str = "nvidia.com/gpu";
+
+/// More devices for one pod are a mistake.
+const MOST_SHARED: u32 = 64;
+
+/// How many devices a pod of this scheduler asks to share, and which part of each; `None` for a pod that asks for no part.
+///
+/// Source: KAI's documentation of GPU sharing: annotations `gpu-fraction`, `gpu-memory` (MiB) and `gpu-fraction-num-devices`.
+pub fn fraction(scheduler: &str, annotations: &Map<Text>) -> Option<(u32, DevicePart)> {
+    if matches!(scheduler, "" | "default-scheduler") {
+        return None;
+    }
+    let read = |key: &str| annotations.get(key).and_then(|text| text.get());
+    let devices = read("gpu-fraction-num-devices").and_then(|text| text.trim().parse().ok());
+    let devices = devices.filter(|count| (1..=MOST_SHARED).contains(count));
+    let part = match read("gpu-fraction").map(|text| text.trim().parse::<f64>()) {
+        Some(Ok(part)) if part > 0.0 && part <= 1.0 => {
+            DevicePart::Milli(((part * 1000.0).round() as u32).max(1))
+        }
+        _ => {
+            let mib = read("gpu-memory")?.trim().parse().ok()?;
+            (mib > 0).then_some(DevicePart::MemoryMib(mib))?
+        }
+    };
+    Some((devices.unwrap_or(1), part))
+}
+
+/// What a placeholder of KAI's holds its device for; `None` for any other pod. Its namespace and name are settings of KAI's: it is known
+/// by its labels.
+pub fn reserved(meta: &Meta, requests: &Resources, names: &mut Names) -> Option<Reserved> {
+    const GROUP: &str = "runai-gpu-group";
+    const APPS: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];
+    let label = |key: &str| meta.labels.get(key).and_then(|text| text.get());
+    let is_placeholder = label("app").is_some_and(|app| APPS.contains(&app));
+    if requests.part.is_some() || requests.device_count() == 0 {
+        return None;
+    }
+    let group = label(GROUP).or_else(|| is_placeholder.then_some(""))?;
+    let device = meta.annotations.get("run.ai/reserve_for_gpu_index");
+    Some(Reserved {
+        group: names.intern(group),
+        device: device
+            .and_then(|text| text.get())
+            .map(|device| names.intern(device)),
+    })
 }
 
 impl Projected for KaiPodGroupObject {

@@ -7,9 +7,10 @@ use model::fleet::observe::{
 
 use super::Projected;
 use super::accelerators::counts_devices;
+use super::kai;
 use super::meta::{Meta, RawCondition, find, labels};
 use super::partial::{List, Maybe, Text, Whole, partial};
-use super::resources::{PodShape, of_pod};
+use super::resources::{PodShape, of_annotated_pod};
 use super::siting::{membership, siting};
 
 partial! {
@@ -163,7 +164,12 @@ impl PodObject {
     pub fn seen(&self, serves: bool, names: &mut Names) -> Option<PodSeen> {
         let key = self.meta.key(names)?;
         let status = &self.status;
-        let requests = of_pod(&self.spec, names);
+        let mut requests = of_annotated_pod(&self.spec, &self.meta.annotations, names);
+        let reserves = kai::reserved(&self.meta, &requests, names);
+        if reserves.is_some() {
+            // The device is that of the pods that share it.
+            requests.devices = Box::default();
+        }
         let wants_devices = requests.wants_devices();
         let keeps_labels = serves || wants_devices;
         let owner = self.meta.owner(names);
@@ -215,6 +221,7 @@ impl PodObject {
                 named.map(|resource| names.intern(resource)).collect()
             },
             ip: status.ip.get().map(Name::new),
+            reserves: reserves.map(Box::new),
         })
     }
 

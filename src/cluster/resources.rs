@@ -7,6 +7,7 @@ use model::fleet::claim::ClaimAsk;
 use model::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
+use super::kai;
 use super::meta::Meta;
 use super::partial::{List, Map, Quantity, Text, Whole, partial};
 use super::siting::{Affinity, Named, RawToleration, SchedulingGroup};
@@ -250,6 +251,18 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
     out
 }
 
+/// Requests of a pod of this shape with these annotations: a scheduler that shares devices is asked for parts of them there.
+pub fn of_annotated_pod(shape: &PodShape, annotations: &Map<Text>, names: &mut Names) -> Resources {
+    let mut out = of_pod(shape, names);
+    if out.device_count() == 0
+        && let Some((devices, part)) = kai::fraction(&shape.scheduler, annotations)
+    {
+        out.devices = Box::from([(names.intern(kai::SHARED), devices)]);
+        out.part = Some(part);
+    }
+    out
+}
+
 /// A claim referenced by name is one claim, however many requests reference it.
 fn once((ask, count): (ClaimAsk, u32)) -> (ClaimAsk, u32) {
     match ask {
@@ -268,6 +281,7 @@ pub fn times(one: &Resources, times: u32) -> Resources {
             .iter()
             .map(|(name, count)| (name.clone(), count.saturating_mul(times)))
             .collect(),
+        part: one.part,
         claims: one
             .claims
             .iter()
@@ -292,6 +306,7 @@ pub fn plus(a: &Resources, b: &Resources) -> Resources {
         cpu_milli: a.cpu_milli.saturating_add(b.cpu_milli),
         memory_bytes: a.memory_bytes.saturating_add(b.memory_bytes),
         devices: devices.into_iter().collect(),
+        part: a.part.filter(|_| a.part == b.part),
         claims: claims.into_iter().map(once).collect(),
     }
 }

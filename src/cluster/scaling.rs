@@ -207,6 +207,8 @@ partial! {
     Measured {
         /// Name of a resource.
         name: Text = "name",
+        /// Its container, where it is of one.
+        container: Text = "container",
         /// Name of any other metric.
         metric: Named = "metric",
         /// The value aimed at.
@@ -243,7 +245,8 @@ impl Amount {
 }
 
 impl RawMetric {
-    fn measured(&self) -> Option<(&Measured, &str, MetricOf)> {
+    /// What is measured, as it is called: two containers of a pod have a `cpu` each.
+    fn measured(&self) -> Option<(&Measured, String, MetricOf)> {
         [
             &self.resource,
             &self.container,
@@ -260,6 +263,10 @@ impl RawMetric {
                 0..=2 => MetricOf::Pods,
                 _ if one.target.average.get().is_some() => MetricOf::TotalPerPod,
                 _ => MetricOf::Total,
+            };
+            let name = match one.container.get() {
+                Some(container) => format!("{name} of container {container}"),
+                None => name.to_owned(),
             };
             Some((one, name, of))
         })
@@ -295,10 +302,10 @@ impl PodScalerObject {
             .enumerate()
             .filter_map(|(at, raw)| Some((at, raw.measured()?)))
             .map(|(at, (one, name, of))| Metric {
-                name: names.intern(name),
+                current: read(at, &name).map(Name::from),
+                name: names.intern(&name),
                 of,
                 target: names.intern(&one.target.words().unwrap_or_default()),
-                current: read(at, name).map(Name::from),
             })
             .collect()
     }

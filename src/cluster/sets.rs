@@ -7,7 +7,7 @@ use model::fleet::observe::{Resources, Table, WorkloadSeen};
 use model::fleet::siting::PodSet;
 
 use super::meta::{Meta, RawCondition, find, labels};
-use super::resources::{PodShape, Template, of_pod, plus, times};
+use super::resources::{PodShape, Template, of_annotated_pod, plus, times};
 use super::siting::{siting, topology_wish};
 use super::workload::blank;
 
@@ -18,7 +18,7 @@ pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mu
         name: names.intern(name),
         count,
         min: min.min(count),
-        request: of_pod(shape, names),
+        request: of_annotated_pod(shape, &template.meta.annotations, names),
         node_selector: labels(&shape.node_selector, names),
         siting: siting(shape, None, names),
         topology: topology_wish(&template.meta.annotations, names),

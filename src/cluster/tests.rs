@@ -9,7 +9,7 @@ use super::pod::PodObject;
 use super::workload::ReplicatedObject;
 use super::*;
 use model::base::Moment;
-use model::fleet::observe::{Claimed, NodeSeen, Phase, PodSeen, WorkloadSeen};
+use model::fleet::observe::{Claimed, DevicePart, NodeSeen, Phase, PodSeen, WorkloadSeen};
 
 pub(super) fn read<T: Projected + DeserializeOwned>(value: &Value) -> T {
     serde_json::from_str(&value.to_string()).expect("lenient reading never fails on JSON")
@@ -479,4 +479,57 @@ proptest! {
         prop_assert_eq!(&*pod(&value).key.name, "kept");
         prop_assert_eq!(&*workload::<JobSetObject>(Table::JobSets, &value).key.name, "kept");
     }
+}
+
+#[test]
+fn a_fraction_of_kai_is_a_request_and_its_placeholder_has_none() {
+    let pod = |annotations: Value, scheduler: &str, labels: Value, limits: Value| {
+        let object = json!({"metadata": {"name": "p", "namespace": "ml", "annotations": annotations, "labels": labels},
+            "spec": {"schedulerName": scheduler, "containers": [{"resources": {"limits": limits}}]}});
+        match seen(Table::Pods, &object, &mut Names::default()) {
+            Some(Observation::Pod(pod)) => pod,
+            other => panic!("{other:?}"),
+        }
+    };
+    let asks =
+        |annotations: Value| pod(annotations, "kai-scheduler", json!({}), json!({})).requests;
+    let two = asks(json!({"gpu-fraction": "0.6", "gpu-fraction-num-devices": "2"}));
+    assert_eq!(
+        (two.device("nvidia.com/gpu"), two.part),
+        (Some(2), Some(DevicePart::Milli(600)))
+    );
+    let memory = asks(json!({"gpu-memory": "2000"}));
+    assert_eq!(
+        (memory.device_count(), memory.part),
+        (1, Some(DevicePart::MemoryMib(2000)))
+    );
+    for odd in [
+        json!({"gpu-fraction": "1.5"}),
+        json!({"gpu-fraction": "x"}),
+        json!({"gpu-memory": "-1"}),
+        json!({}),
+    ] {
+        assert!(!asks(odd.clone()).wants_devices(), "{odd}");
+    }
+    let half = json!({"gpu-fraction": "0.5"});
+    assert!(
+        !pod(half, "default-scheduler", json!({}), json!({}))
+            .requests
+            .wants_devices()
+    );
+    let placeholder = pod(
+        json!({"run.ai/reserve_for_gpu_index": "3"}),
+        "default-scheduler",
+        json!({"app": "kai-resource-reservation", "runai-gpu-group": "g1"}),
+        json!({"nvidia.com/gpu": "1"}),
+    );
+    assert!(!placeholder.requests.wants_devices());
+    let reserved = placeholder
+        .reserves
+        .as_deref()
+        .expect("it holds a device for others");
+    assert_eq!(
+        (reserved.group.as_str(), reserved.device.as_deref()),
+        ("g1", Some("3"))
+    );
 }

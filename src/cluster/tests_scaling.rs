@@ -681,3 +681,27 @@ fn a_scaled_object_says_its_bounds_triggers_and_whether_it_is_paused() {
         Some("ScaledObjectCheckFailed")
     );
 }
+
+#[test]
+fn two_containers_of_a_pod_have_metrics_of_their_own() {
+    let metric = |container: &str, name: &str, value: Value| {
+        json!({"type": "ContainerResource",
+        "containerResource": {"name": "cpu", "container": container, name: {"averageUtilization": value}}})
+    };
+    let scaler = pod_scaler(json!({"metadata": {"name": "chat", "namespace": "t"},
+        "spec": {"metrics": [metric("server", "target", json!(80)), metric("proxy", "target", json!(50))]},
+        "status": {"currentMetrics": [metric("server", "current", json!(20)), metric("proxy", "current", json!(95))]}}));
+    let rows: Vec<(&str, Option<&str>)> = scaler
+        .metrics
+        .iter()
+        .map(|metric| (&*metric.name, metric.current.as_deref()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("cpu of container server", Some("20%")),
+            ("cpu of container proxy", Some("95%")),
+        ]
+    );
+    assert_eq!(scaler.metrics[1].of, MetricOf::Cpu);
+}

@@ -7,7 +7,7 @@ use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
 use super::meta::{Meta, RawCondition, conditions, labels};
 use super::partial::{List, Whole, partial};
-use super::resources::{PodShape, Template, of_pod, times};
+use super::resources::{PodShape, Template, of_annotated_pod, times};
 use super::sets::only_set;
 use super::{Projected, table};
 
@@ -103,7 +103,8 @@ impl Projected for ReplicatedObject {
             Table::DaemonSets => self.status.desired.count().unwrap_or(0),
             _ => self.spec.replicas.count().unwrap_or(1),
         };
-        seen.per_pod = of_pod(shape, names);
+        let annotations = &self.spec.template.meta.annotations;
+        seen.per_pod = of_annotated_pod(shape, annotations, names);
         seen.total = times(&seen.per_pod, seen.pods);
         seen.pod_sets = only_set(&seen, &self.spec.template, names);
         Some(Observation::Workload(Box::new(seen)))

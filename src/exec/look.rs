@@ -15,7 +15,7 @@ use model::base::{Exit, Failure, Name, Names, SmallSort};
 use model::fleet::observe::{Observation, Table};
 use model::plan::{Object, Plan, Refusal, RefusalCode};
 use plan::scale::Autoscalers;
-use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass};
+use plan::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, gang_refusal};
 
 use super::machine::Seen;
 use super::request::{get, read};
@@ -32,6 +32,13 @@ pub enum Unseen {
     /// The API server returned an error.
     Failed(Failure),
 }
+
+/// Groups of the API whose PodGroups make a job of pods without a controller.
+const GANGS: [&str; 3] = [
+    "scheduling.k8s.io",
+    "scheduling.run.ai",
+    "scheduling.volcano.sh",
+];
 
 impl From<Refusal> for Unseen {
     fn from(refusal: Refusal) -> Self {
@@ -285,7 +292,11 @@ impl Looker {
         match (queues.len(), jobs.len()) {
             (1, 0) => Ok(ActionTarget::Queue(Box::new(queues.remove(0)))),
             (0, 1) => Ok(ActionTarget::Job(Box::new(self.subject(jobs).await?))),
-            (0, 0) => Err(self.nothing(&named, "job or queue", &barred).into()),
+            (0, 0) => Err(self
+                .gang(&named)
+                .await
+                .unwrap_or_else(|| self.nothing(&named, "job or queue", &barred))
+                .into()),
             _ => Err(ambiguous(typed, queues.iter().chain(&jobs)).into()),
         }
     }
@@ -299,7 +310,11 @@ impl Looker {
         let mut barred = Vec::new();
         let jobs = self.jobs(&named, &mut barred).await?;
         match jobs.len() {
-            0 => Err(self.nothing(&named, "job", &barred).into()),
+            0 => Err(self
+                .gang(&named)
+                .await
+                .unwrap_or_else(|| self.nothing(&named, "job", &barred))
+                .into()),
             1 => self.subject(jobs).await,
             _ => Err(ambiguous(typed, jobs.iter()).into()),
         }
@@ -353,6 +368,36 @@ impl Looker {
             }
         }
         Ok(all)
+    }
+
+    /// Why a gang of bare pods, which is a job of its PodGroup's name, cannot be changed as a job; `None` where no PodGroup has the name.
+    async fn gang(&self, named: &Named<'_>) -> Option<Refusal> {
+        let namespace = named.namespace.unwrap_or(&self.namespace);
+        for group in GANGS {
+            let (plural, kind) = ("podgroups", "PodGroup");
+            if !named.matches_kind(plural, kind) {
+                continue;
+            }
+            let place = (group, plural, kind);
+            // A PodGroup that may not be read is as good as none.
+            let mut barred = Vec::new();
+            let probed = self.probe(place, namespace, named, &mut barred).await;
+            let Ok(Some(found)) = probed else { continue };
+            let owners = found.now.pointer("/metadata/ownerReferences");
+            let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
+            let Some(owner) = owners.find(|owner| text(owner, "/kind") != "Pod") else {
+                return Some(gang_refusal(&found.object.to_string()));
+            };
+            let job = format!(
+                "{} {namespace}/{}",
+                text(owner, "/kind"),
+                text(owner, "/name")
+            );
+            let sentence = format!("{} is the gang of {job}", found.object);
+            let refusal = Refusal::new(RefusalCode::Unsupported, sentence);
+            return Some(refusal.instead(format!("act on {job}")));
+        }
+        None
     }
 
     fn nothing(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Refusal {

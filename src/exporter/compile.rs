@@ -13,7 +13,7 @@ use model::fleet::signal::{Kind, Signal};
 
 use super::dialect::{
     CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Missing, PodRule, SamplePart, Scale,
-    Share, SignalMapping, Sizes, SliceRule, Use,
+    SignalMapping, Sizes, SliceRule, Use,
 };
 use super::labels::{DeviceLabels, LabelFilter, LabelSources, Source};
 use super::spec::{
@@ -345,17 +345,10 @@ fn slice_rule(slice: &SliceSpec, faults: &mut FileFaults<'_>) -> SliceRule {
             })
             .collect(),
         parent: slice.parent.clone(),
-        share: slice.share.as_ref().and_then(|share| {
-            Some(Share {
-                regex: regex(share.regex.get_ref(), share.regex.span(), faults)?,
-                of: share.of,
-                of_model: share
-                    .of_model
-                    .iter()
-                    .map(|(model, of)| (model.clone(), *of))
-                    .collect(),
-            })
-        }),
+        share: slice
+            .share
+            .as_ref()
+            .and_then(|share| regex(share.regex.get_ref(), share.regex.span(), faults)),
         memory: slice.memory.as_ref().and_then(|memory| {
             Some((
                 regex(memory.regex.get_ref(), memory.regex.span(), faults)?,

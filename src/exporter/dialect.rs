@@ -217,15 +217,9 @@ pub(super) struct SliceRule {
     pub profile: super::labels::LabelSources,
     pub unless: Vec<LabelFilter>,
     pub parent: Vec<Key>,
-    pub share: Option<Share>,
+    /// Its first group is the number of compute slices of the device that the slice has.
+    pub share: Option<Regex>,
     pub memory: Option<(Regex, f64)>,
-}
-
-#[derive(Debug)]
-pub(super) struct Share {
-    pub regex: Regex,
-    pub of: f64,
-    pub of_model: Vec<(String, f64)>,
 }
 
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use model::base::Name;
 use model::base::quantities::counted;
+use model::fleet::accelerator::mig_compute_slices;
 use model::fleet::histogram::{Histogram, MOST_BUCKETS};
 use model::fleet::signal::Signal;
 
@@ -433,23 +434,10 @@ fn share(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f
     else {
         return None;
     };
-    let rule = dialect.slice.as_ref()?.share.as_ref()?;
-    let parts: f64 = rule
-        .regex
-        .captures(profile)?
-        .get(1)?
-        .as_str()
-        .parse()
-        .ok()?;
-    let words = |model: &str, word: &str| {
-        model
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|part| part == word)
-    };
-    let of = model
-        .and_then(|model| rule.of_model.iter().find(|(word, _)| words(model, word)))
-        .map_or(rule.of, |(_, of)| *of);
-    (of > 0.0).then(|| (parts / of).min(1.0))
+    let regex = dialect.slice.as_ref()?.share.as_ref()?;
+    let parts: f64 = regex.captures(profile)?.get(1)?.as_str().parse().ok()?;
+    let all = f64::from(mig_compute_slices(model.unwrap_or_default()));
+    Some((parts / all).min(1.0))
 }
 
 /// The memory of a slice out of its profile, where nothing measured it.

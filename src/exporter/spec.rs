@@ -202,17 +202,12 @@ pub(super) enum Key {
     Index,
 }
 
-/// `share = { regex, of, of_model }`.
+/// `share = { regex }`: parts of those that MIG cuts a device of its model into.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShareSpec {
     /// Its first group is the number of parts that the slice has.
     pub regex: Spanned<String>,
-    /// Parts of a device.
-    pub of: f64,
-    /// Parts of devices whose model contains the key as a word.
-    #[serde(default)]
-    pub of_model: BTreeMap<String, f64>,
 }
 
 /// `memory = { regex, scale }`.

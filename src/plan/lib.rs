@@ -46,7 +46,7 @@ mod victims;
 pub mod words;
 
 pub use end_holds::end_holds;
-pub use planner_context::Author;
+pub use planner_context::{Author, gang_refusal};
 pub use rivals::starts_without;
 pub use subject::{ActionTarget, FoundObject, Subject, SubjectPriorityClass, System};
 pub use victims::{leavers, leavers_of_nodes};

@@ -71,6 +71,16 @@ pub(super) fn name(key: &JobKey) -> JobName {
     JobName(key.key.clone())
 }
 
+/// Why a gang of pods without a controller, which is a job by the name of its PodGroup, cannot be changed as a job.
+pub fn gang_refusal(group: &str) -> Refusal {
+    let sentence = format!(
+        "{group} keeps pods together that no controller made: nothing suspends them or makes them again"
+    );
+    Refusal::new(RefusalCode::Unsupported, sentence)
+        .instead("delete its pods to free their devices")
+        .instead("run them from a Job or JobSet, which can be suspended")
+}
+
 /// The object that owns a workload's pods.
 ///
 /// # Errors
@@ -89,6 +99,7 @@ pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
             )
         }
         (None, "Pod") => Object::new("", "v1", "pods", "Pod", &work.key.key.name),
+        (None, "PodGroup") => return Err(gang_refusal(&format!("PodGroup {}", work.key))),
         (None, _) => {
             let sentence = format!("{kind} {} has no known way to act on it", work.key);
             return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)

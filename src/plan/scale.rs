@@ -268,7 +268,8 @@ fn owned(
     was: u32,
     replicas: u32,
 ) -> Result<(), Refusal> {
-    let Some(scaler) = owner.filter(|_| was > 0) else {
+    // At 0 replicas it is off, unless it scales to none itself.
+    let Some(scaler) = owner.filter(|scaler| was > 0 || scaler.min == 0) else {
         return Ok(());
     };
     let ObjectKey { namespace, name } = &scaler.key;
@@ -277,6 +278,9 @@ fn owned(
         scaler.key
     );
     let refusal = Refusal::new(RefusalCode::OwnedByAnother, sentence);
+    if replicas == 0 && scaler.min == 0 {
+        return Err(refusal.instead("it scales to 0 itself once its metrics ask for none"));
+    }
     if replicas == 0 {
         return Err(refusal.instead(format!(
             "hold it: `plan hold {}/{}` scales it to 0, at which the autoscaler is off",

@@ -1,8 +1,8 @@
 //! Jobs with a Workload for each group: a plan acts on all of them, or on none.
 
-use super::tests_fleet::{fleet, lines, node, planned, queue, work};
+use super::tests_fleet::{ask, fleet, lines, node, planned, queue, work};
 use super::*;
-use model::plan::{JobRef, Loss};
+use model::plan::{JobRef, Loss, RefusalCode};
 use serde_json::json;
 
 /// A LeaderWorkerSet of three groups in Kueue, of which the last has no quota, beside a job that waits.
@@ -116,4 +116,21 @@ fn a_part_loses_its_share() {
         Loss::default(),
         "unknown stays so"
     );
+}
+
+#[test]
+fn a_gang_of_bare_pods_says_why_it_cannot_be_requeued() {
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1")],
+        "workloads": [work("gang", "PodGroup", 8, &["a"], json!({}))],
+    }));
+    let refusal = ask(&snapshot, "requeue ml/gang").expect_err("nobody makes its pods again");
+    assert_eq!(refusal.code, RefusalCode::Unsupported);
+    assert!(
+        refusal
+            .sentence
+            .starts_with("PodGroup ml/gang keeps pods together that no controller made"),
+        "{refusal}"
+    );
+    assert_eq!(refusal.instead.len(), 2, "{refusal}");
 }

@@ -488,6 +488,7 @@ fn device(
         idle_first_seen: false,
         slices: Box::new([]),
         makes_slices: false,
+        fractions: false,
     }
 }
 

@@ -191,6 +191,18 @@ DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-2",modelName="NVIDIA A100",GPU_I_PROFIL
 }
 
 #[test]
+fn dcgm_mig_of_a_board_for_workstations_has_four_parts_too() {
+    let row = |id: u32| {
+        format!(
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA RTX PRO 6000 Blackwell Server Edition\",GPU_I_PROFILE=\"1g.24gb\",GPU_I_ID=\"{id}\"}} 1\n"
+        )
+    };
+    let all: String = (3..7).map(row).collect();
+    let read = page(&all);
+    check(of(&read, Scope::Device)[0], &[(Signal::Util, Some(1.0))]);
+}
+
+#[test]
 fn dcgm_shared_device_is_never_summed() {
     let read = page(include_str!("pages/dcgm-shared.prom"));
     let [device] = &*of(&read, Scope::Device) else {

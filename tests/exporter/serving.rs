@@ -258,6 +258,36 @@ fn sglang_gives_tokens_and_no_preemptions() {
 }
 
 #[test]
+fn ranks_of_one_engine_of_sglang_say_the_same_and_engines_add_up() {
+    let row = |metric: &str, labels: &str, value: u32| {
+        format!("sglang:{metric}{{model_name=\"m\",{labels}}} {value}\n")
+    };
+    let ranks = [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")];
+    let rank = |(pp, tp): &(&str, &str)| format!("pp_rank=\"{pp}\",tp_rank=\"{tp}\"");
+    let one: String = ranks
+        .iter()
+        .map(|at| row("num_running_reqs", &rank(at), 12) + &row("num_queue_reqs", &rank(at), 3))
+        .collect();
+    let counts = |text: &str| values(served(&page(text))[0]);
+    assert_eq!(
+        counts(&one),
+        [("requests_running", 12.0), ("requests_waiting", 3.0)]
+    );
+    let engines = [("0", 12), ("1", 5)];
+    let two: String = engines
+        .iter()
+        .flat_map(|(dp, value)| {
+            let labels = move |at| format!("dp_rank=\"{dp}\",{}", rank(at));
+            let rows = ranks
+                .iter()
+                .map(move |at| row("num_running_reqs", &labels(at), *value));
+            rows.collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(counts(&two), [("requests_running", 17.0)]);
+}
+
+#[test]
 fn tgi_counts_tokens_by_its_histograms_and_names_no_model() {
     let read = page(include_str!("pages/tgi.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("tgi"));

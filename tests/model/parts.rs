@@ -377,5 +377,6 @@ pub fn device(now: Moment, node: &str, index: u32, pod: Option<&Arc<Pod>>) -> De
         idle_first_seen: false,
         slices: Box::default(),
         makes_slices: false,
+        fractions: false,
     }
 }

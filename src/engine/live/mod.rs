@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::base::{Name, ObjectKey};
+use model::base::{DeviceAmount, Name, ObjectKey};
 use model::cost::SpendRates;
 use model::fleet::device::{self, Pod};
 use model::fleet::finding::{Finding, Severity};
@@ -193,9 +193,11 @@ fn device(device: &device::Device) -> Device {
             device::Health::Unknown => EngineHealth::Unknown,
         },
         price: None,
+        // A fraction is taken of the whole device.
         slices: device
             .slices
             .iter()
+            .filter(|_| !device.fractions)
             .map(|slice| Slice {
                 name: slice.name.clone(),
                 resource: slice
@@ -229,22 +231,30 @@ fn place(node: &node::Node) -> Vec<(Name, Name)> {
 
 fn add_devices<'a>(node: &'a node::Node, grips: &mut DevicesByPod<'a>) {
     for device in &node.devices {
-        let mut note = |holder: &'a Option<std::sync::Arc<Pod>>, slice: Option<Name>| {
+        let mut note = |holder: &'a Option<std::sync::Arc<Pod>>, slice: Option<Name>, milli| {
             let Some(pod) = holder else { return };
             // A pod that is bound elsewhere has no devices here.
             if pod.seen.node.as_ref() == Some(node.name()) {
                 grips.entry(pod.key()).or_default().push(HeldDevices {
                     device: device.index,
                     slice,
-                    milli: WHOLE,
+                    milli,
                 });
             }
         };
-        note(&device.holder, None);
+        note(&device.holder, None, WHOLE);
         for slice in &device.slices {
-            note(&slice.holder, Some(slice.name.clone()));
+            let part = slice.share.filter(|_| device.fractions);
+            let milli = part.map_or(WHOLE, |part| milli(part));
+            let name = Some(slice.name.clone()).filter(|_| !device.fractions);
+            note(&slice.holder, name, milli);
         }
     }
+}
+
+/// A part of a device in thousandths, rounded up.
+fn milli(part: DeviceAmount) -> i32 {
+    i32::try_from(part.millionths().div_ceil(1000)).map_or(WHOLE, |milli| milli.clamp(1, WHOLE))
 }
 
 fn budgets(fleet: &Fleet) -> Vec<Budget> {

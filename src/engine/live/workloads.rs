@@ -11,7 +11,7 @@ use model::fleet::admission::{Admission, GroupSeen};
 use model::fleet::device::Pod;
 use model::fleet::govern::{ADMITTED, Governed};
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::{Resources, Table};
+use model::fleet::observe::{DevicePart, Resources, Table};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
 use model::fleet::{Fleet, Known};
@@ -287,7 +287,21 @@ fn mutations(job: &Job) -> WorkloadMutations {
     }
 }
 
-fn ask(request: &Resources) -> ResourceRequests {
+/// Requests of one pod. A part that is asked for as memory is that of the smallest device that a node's labels say: it is at most that.
+fn ask(fleet: &Fleet, request: &Resources) -> ResourceRequests {
+    let milli = match request.part {
+        None => WHOLE,
+        Some(DevicePart::Milli(milli)) => i32::try_from(milli).unwrap_or(WHOLE),
+        Some(DevicePart::MemoryMib(mib)) => {
+            let nodes = fleet.nodes.iter();
+            let labels = nodes.filter_map(|node| node.seen.labels.get("nvidia.com/gpu.memory"));
+            let sizes = labels.filter_map(|label| label.parse::<u64>().ok());
+            let least = sizes.filter(|size| *size >= mib).min();
+            least.map_or(WHOLE, |size| {
+                i32::try_from((mib.saturating_mul(1000)).div_ceil(size)).unwrap_or(WHOLE)
+            })
+        }
+    };
     ResourceRequests {
         cpu_milli: request.cpu_milli.clamp(0, CPU),
         memory_bytes: request.memory_bytes.clamp(0, MEMORY),
@@ -298,7 +312,7 @@ fn ask(request: &Resources) -> ResourceRequests {
             .map(|(resource, count)| DeviceRequest {
                 resource: resource.clone(),
                 count: (*count).min(DEVICES),
-                milli: WHOLE,
+                milli: milli.clamp(1, WHOLE),
             })
             .collect(),
     }
@@ -428,7 +442,7 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
                 name: set_name(set),
                 count,
                 min: set.min.min(count),
-                requests: ask(&set.request),
+                requests: ask(fleet, &set.request),
                 selector: label_map(&set.node_selector),
                 affinity: siting.map(affinity).unwrap_or_default(),
                 tolerations: tolerations.filter_map(toleration).collect(),
@@ -493,7 +507,7 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &DevicesByPo
         else {
             continue;
         };
-        let asks = ask(&pod.seen.requests);
+        let asks = ask(fleet, &pod.seen.requests);
         let likeness = |at: usize, set: &PodSet| {
             let room = taken.get(&at).copied().unwrap_or(0) < set.count;
             (

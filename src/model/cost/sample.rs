@@ -62,6 +62,7 @@ pub fn device(node: &str, index: u32, class: &str) -> Device {
         idle_first_seen: false,
         slices: Box::default(),
         makes_slices: false,
+        fractions: false,
     }
 }
 

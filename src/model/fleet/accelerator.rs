@@ -178,6 +178,20 @@ impl Catalog {
     }
 }
 
+/// The compute slices that MIG cuts a GPU of this class or product string into: four of an A30 and of the RTX PRO boards, else seven
+/// (NVIDIA's MIG user guide, supported profiles).
+pub fn mig_compute_slices(product: &str) -> u32 {
+    let words: Vec<&str> = product
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is = |word: &str, wanted: &str| word.eq_ignore_ascii_case(wanted);
+    let mut pairs = words.windows(2);
+    let of_four = pairs.any(|pair| is(pair[0], "RTX") && is(pair[1], "PRO"))
+        || words.iter().any(|word| is(word, "A30"));
+    if of_four { 4 } else { 7 }
+}
+
 /// Lower case, every run of other characters than letters, digits and dots as one dash.
 fn normalized(product: &str) -> String {
     let mut out = String::with_capacity(product.len() + 2);

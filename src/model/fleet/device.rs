@@ -245,6 +245,8 @@ pub struct Device {
     pub slices: Box<[Slice]>,
     /// Its driver makes slices on demand: the rest that is in no slice can be allocated.
     pub makes_slices: bool,
+    /// Its slices are fractions that a scheduler gives of a whole device, each as large as its pod asks.
+    pub fractions: bool,
 }
 
 impl Device {

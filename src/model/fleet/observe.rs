@@ -230,6 +230,26 @@ pub struct Resources {
     pub devices: Box<[(Name, u32)]>,
     /// Requests by resource claim, with their count; the ledger adds the devices of the claims.
     pub claims: Box<[(ClaimAsk, u32)]>,
+    /// The part of each device that is requested; `None` for whole devices.
+    pub part: Option<DevicePart>,
+}
+
+/// A part of a device, as a scheduler that shares devices is asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum DevicePart {
+    /// Thousandths of it, from 1 to 1000.
+    Milli(u32),
+    /// MiB of its memory.
+    MemoryMib(u64),
+}
+
+/// What a scheduler's placeholder pod holds a device for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reserved {
+    /// The group of pods that share the device.
+    pub group: Name,
+    /// Index or id of the device, where it is known.
+    pub device: Option<Name>,
 }
 
 impl Resources {
@@ -436,6 +456,8 @@ pub struct PodSeen {
     pub by_claim: Box<[Name]>,
     /// IP address.
     pub ip: Option<Name>,
+    /// Set for a placeholder that holds a device for pods that share it: the device is not its own.
+    pub reserves: Option<Box<Reserved>>,
 }
 
 /// The fields of a workload controller that the ledger uses.

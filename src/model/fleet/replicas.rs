@@ -257,6 +257,15 @@ pub fn why_steady(scaler: &PodScaler, pods: Option<Pods>) -> Option<Steady> {
     if scaler.desired.is_some_and(|desired| desired != current) {
         return None;
     }
+    if current == 0 && scaler.min == 0 {
+        // It scales to none itself, and goes on reading its metrics.
+        let all: Option<Vec<f64>> = scaler.metrics.iter().map(ratio).collect();
+        return match all {
+            None => Some(Steady::MetricMissing),
+            Some(all) if all.iter().all(|ratio| *ratio <= 0.0) => Some(Steady::AtMin),
+            Some(_) => None,
+        };
+    }
     if current == 0 {
         return Some(Steady::Off);
     }
@@ -507,6 +516,16 @@ mod tests {
         assert_eq!(why(4, Some(4), Some("5")), Some(Steady::Stabilizing));
         assert_eq!(why(0, Some(0), Some("5")), Some(Steady::Off));
         assert_eq!(why(0, Some(2), Some("5")), None, "it comes up");
+        let to_none = |value: Option<&str>| {
+            let zero = PodScaler {
+                min: 0,
+                ..scaler(0, Some(0), value)
+            };
+            why_steady(&zero, None)
+        };
+        assert_eq!(to_none(Some("0")), Some(Steady::AtMin));
+        assert_eq!(to_none(Some("5")), None, "it is about to come up");
+        assert_eq!(to_none(None), Some(Steady::MetricMissing));
         assert_eq!(why(3, Some(5), Some("20")), None);
         let off = rules(PolicySelect::Disabled, &[]);
         let never_down = PodScaler {

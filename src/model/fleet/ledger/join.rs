@@ -17,6 +17,7 @@ use crate::fleet::policy::Policy;
 
 use super::dra_devices::DraDevices;
 use super::facts::{self, NodeLabels};
+use super::fractions::{self, Group};
 use super::hami;
 use super::limits;
 use super::models::{Model, Models};
@@ -151,10 +152,11 @@ pub(super) fn build(
         ranges.push(start..devices.len());
     }
     if !offers.0.is_empty() {
+        let shared = fractions::of_node(&pods, &others);
         place(
             &mut devices,
             (&offers, &ranges, is_listed),
-            &pods,
+            (&pods, &shared, &seen),
             &served,
             readings,
             bench,
@@ -334,6 +336,7 @@ fn device(
         idle_first_seen: false,
         slices: slices_of(read),
         makes_slices: false,
+        fractions: false,
     }
 }
 
@@ -357,7 +360,7 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
 fn place(
     devices: &mut [Device],
     (offers, ranges, is_listed): (&Offers, &[std::ops::Range<usize>], bool),
-    pods: &[Arc<Pod>],
+    (pods, shared, node): (&[Arc<Pod>], &[Group], &NodeSeen),
     served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
     bench: &mut Bench<'_>,
@@ -373,7 +376,22 @@ fn place(
         }
     }
     let offer_of = |place: usize| ranges.iter().position(|range| range.contains(&place));
-    // First the pods that exporters name.
+    // Fractions are of whole devices: first those that a placeholder or an exporter names.
+    let mut shared: Vec<&Group> = shared.iter().collect();
+    shared.retain(|group| {
+        let Some(place) = group.named(devices, readings, at) else {
+            return true;
+        };
+        share_out(
+            group,
+            &mut devices[place],
+            &mut wants,
+            node,
+            Attribution::Claim,
+        );
+        false
+    });
+    // Then the pods that exporters name.
     for (place, device) in devices.iter_mut().enumerate() {
         let Some(read) = readings.devices.get(&device.index) else {
             continue;
@@ -432,6 +450,21 @@ fn place(
         }
     }
     // Last by counting, in index order: the number is right, the device is a guess.
+    for group in shared {
+        let resource = |pod: &Arc<Pod>| pod.seen.requests.devices.first().map(|one| one.0.clone());
+        let asked = group.pods().first().and_then(resource).unwrap_or_default();
+        let serves = |place: usize| offer_of(place).is_some_and(|own| offers.is_whole(own, &asked));
+        let free = |place: &usize| serves(*place) && fractions::is_free(&devices[*place]);
+        if let Some(place) = (0..devices.len()).find(free) {
+            share_out(
+                group,
+                &mut devices[place],
+                &mut wants,
+                node,
+                Attribution::Counted,
+            );
+        }
+    }
     for (place, device) in devices.iter_mut().enumerate() {
         let Some(own) = offer_of(place) else { continue };
         if device.slices.is_empty() {
@@ -453,6 +486,20 @@ fn place(
             }
         }
     }
+}
+
+/// Gives a device to the pods that share it.
+fn share_out(
+    group: &Group,
+    device: &mut Device,
+    wants: &mut PodRequests<'_>,
+    node: &NodeSeen,
+    how: Attribution,
+) {
+    for pod in group.pods() {
+        wants.take(pod.key(), |_| true);
+    }
+    group.divide(device, node, how);
 }
 
 /// Gives the device of this id (`GPU-…`, `GPU-…::2`, `nvidia3`, `gpu-3`) to the pod.

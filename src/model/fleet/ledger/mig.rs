@@ -3,6 +3,7 @@
 //! Source: NVIDIA's MIG user guide (tables of profiles) and the default configuration of `NVIDIA/mig-parted`, which the tests
 //! also use.
 
+use crate::fleet::accelerator::mig_compute_slices;
 use crate::fleet::device::Device;
 
 /// A MIG profile: `1g.10gb`, `1g.20gb`, `1g.10gb+me`, `1c.3g.40gb`. Resource names write the plus as a dot.
@@ -98,7 +99,7 @@ impl Grid {
     ) -> Self {
         // The A30 and the RTX PRO boards have four slices of each; without a class their profiles decide.
         let of_four = match class {
-            Some(class) => class == "A30" || class.starts_with("RTX-PRO"),
+            Some(class) => mig_compute_slices(class) == 4,
             None => profiles.clone().any(|one| {
                 let quarter = [(1, 6), (2, 12), (4, 24), (2, 48), (4, 96)];
                 quarter.contains(&(one.compute, one.memory_gb)) || one.extra == "gfx"

@@ -11,6 +11,7 @@ mod claims;
 mod consumed;
 mod dra_devices;
 mod facts;
+mod fractions;
 mod groups;
 mod hami;
 mod jobs;

@@ -1,10 +1,12 @@
-//! Nodes with devices of several kinds: each resource is an offer of its own, held by the pods that ask for it.
+//! Nodes with devices of several kinds: each resource is an offer of its own, held by the pods that ask for it; and devices that KAI
+//! shares out.
 
-use super::super::support::{NOW, node, page, pod, reading};
+use super::super::support::{NOW, labels, node, page, pod, pod_seen, reading};
 use super::super::{Ledger, Observation};
 use crate::base::Name;
 use crate::fleet::accelerator::{Catalog, Vendor};
 use crate::fleet::fleet::Fleet;
+use crate::fleet::observe::{DevicePart, Reserved};
 use crate::fleet::policy::Policy;
 
 /// A ledger that knows the models of the catalog.
@@ -202,4 +204,109 @@ fn names_of_one_device_are_one_offer() {
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.nodes[0].devices.len(), 1000);
     assert_eq!(fleet.nodes[0].ignored.len(), 8);
+}
+
+/// A pod of KAI's that asks for a part of each of so many devices, in these groups.
+fn sharer(
+    name: &str,
+    on: Option<&str>,
+    (count, part): (u32, DevicePart),
+    groups: &[&str],
+) -> Observation {
+    let mut pod = pod_seen(name, on, &[("nvidia.com/gpu", count)]);
+    pod.requests.part = Some(part);
+    let keys: Vec<String> = groups
+        .iter()
+        .map(|group| format!("runai-gpu-group/{group}"))
+        .collect();
+    let pairs: Vec<(&str, &str)> = keys
+        .iter()
+        .map(String::as_str)
+        .zip(groups.iter().copied())
+        .collect();
+    pod.labels = labels(&pairs);
+    Observation::Pod(Box::new(pod))
+}
+
+fn placeholder(group: &str, device: Option<&str>) -> Observation {
+    let mut pod = pod_seen(&format!("reservation-{group}"), Some("a"), &[]);
+    pod.reserves = Some(Box::new(Reserved {
+        group: Name::new(group),
+        device: device.map(Name::new),
+    }));
+    Observation::Pod(Box::new(pod))
+}
+
+#[test]
+fn pods_hold_their_fractions_and_placeholders_nothing() {
+    let memory = [("nvidia.com/gpu.memory", "80000")];
+    let all = [
+        node("a", &[("nvidia.com/gpu", 4)], &memory),
+        pod("whole", Some("a"), &[("nvidia.com/gpu", 1)]),
+        sharer(
+            "multi",
+            Some("a"),
+            (2, DevicePart::Milli(600)),
+            &["g1", "g2"],
+        ),
+        sharer(
+            "small",
+            Some("a"),
+            (1, DevicePart::MemoryMib(20_000)),
+            &["g2"],
+        ),
+        sharer("waits", None, (1, DevicePart::Milli(500)), &[]),
+        placeholder("g1", Some("0")),
+        placeholder("g2", None),
+    ];
+    let fleet = fold(all).publish(NOW);
+    let node = &fleet.nodes[0];
+    let held: Vec<(Vec<&str>, f64)> = node
+        .devices
+        .iter()
+        .map(|device| {
+            let names = device.holders().map(|(pod, _)| pod.key().name.as_str());
+            (names.collect(), device.allocated().devices())
+        })
+        .collect();
+    assert_eq!(
+        held,
+        [
+            (vec!["multi"], 0.6),
+            (vec!["multi", "small"], 0.85),
+            (vec!["whole"], 1.0),
+            (vec![], 0.0),
+        ]
+    );
+    let jobs: Vec<&str> = fleet
+        .jobs
+        .iter()
+        .map(|job| job.id.key.name.as_str())
+        .collect();
+    assert_eq!(jobs, ["multi", "small", "waits", "whole"]);
+    assert_eq!(fleet.jobs[2].devices_requested, 1);
+}
+
+#[test]
+fn an_exporter_that_names_the_placeholder_says_which_device_is_shared() {
+    let mut ledger = fold([
+        node("a", &[("nvidia.com/gpu", 2)], &[]),
+        sharer("p", Some("a"), (1, DevicePart::Milli(250)), &["g"]),
+        placeholder("g", None),
+        page(
+            "a",
+            NOW,
+            vec![
+                reading(0, 0.1, None),
+                reading(1, 0.9, Some("reservation-g")),
+            ],
+        ),
+    ]);
+    let fleet = ledger.publish(NOW);
+    let held: Vec<f64> = fleet.nodes[0]
+        .devices
+        .iter()
+        .map(|one| one.allocated().devices())
+        .collect();
+    assert_eq!(held, [0.0, 0.25]);
 }
