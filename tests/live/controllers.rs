@@ -97,25 +97,15 @@ impl Stage {
         kubectl(&[&annotate[..3], &["pods"], &named, &annotate[4..]].concat());
     }
 
-    /// Its rows of jobs by name.
-    fn rows(&self, job: &str) -> Vec<Value> {
-        let all = rows("live-admin", "jobs").into_iter();
-        all.filter(|row| row["namespace"] == self.name && text(row, "/name").starts_with(job))
-            .collect()
-    }
-
-    /// The one row of a job is as wanted once all of it has been seen.
+    /// The row of a job, which comes to be as wanted.
     fn told(&self, job: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let here = ["get", "jobs", "-n", self.name, "--watch", "-o", "json"];
         let mut watch = Watch::start(&mut stokehold("live-admin", &here));
-        watch.wait_all(&format!("{job}: {what}"), PATIENCE, |row| {
-            row["name"] != job || wanted(row)
+        let line = watch.wait(&format!("{job}: {what}"), PATIENCE, |line| {
+            let row = &line["object"];
+            line["event"] == "set" && row["name"] == job && wanted(row)
         });
-        drop(watch);
-        let rows = self.rows(job);
-        assert_eq!(rows.len(), 1, "one row of {job}: {rows:#?}");
-        assert!(wanted(&rows[0]), "{job}: {what}: {:#}", rows[0]);
-        rows[0].clone()
+        line["object"].clone()
     }
 
     /// It is refused with these words.
@@ -366,7 +356,8 @@ fn groups_behind_a_queue_are_one_job() {
         row["kind"] == "LeaderWorkerSet" && figures(row) == json!(["running", 4, 4, 4])
     });
     assert_eq!(row["queue"], stage.name, "{row:#}");
-    let rows = stage.rows("");
+    let all = rows("live-admin", "jobs").into_iter();
+    let rows: Vec<Value> = all.filter(|row| row["namespace"] == stage.name).collect();
     assert_eq!(rows.len(), 1, "no Workload is a job of its own: {rows:#?}");
     stage.act(&["hold", &serve]);
     assert_eq!(active(), [false, false]);
