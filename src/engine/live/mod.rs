@@ -245,7 +245,7 @@ fn add_devices<'a>(node: &'a node::Node, grips: &mut DevicesByPod<'a>) {
         note(&device.holder, None, WHOLE);
         for slice in &device.slices {
             let part = slice.share.filter(|_| device.fractions);
-            let milli = part.map_or(WHOLE, |part| milli(part));
+            let milli = part.map_or(WHOLE, milli);
             let name = Some(slice.name.clone()).filter(|_| !device.fractions);
             note(&slice.holder, name, milli);
         }

@@ -475,7 +475,7 @@ fn offer(
         }
     }
     let partitions = match vendor {
-        Vendor::Amd => partitions(node, &whole),
+        Vendor::Amd => partitions(node, whole),
         _ => Vec::new(),
     };
     if !partitions.is_empty() {
