@@ -182,13 +182,7 @@ pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
 
 /// The row of a device itself.
 pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
-    // In a scope, the first of its own pods: whose device it is, too.
-    let in_scope = |pod: &Pod| {
-        let part = facts.part.as_ref();
-        part.is_none_or(|part| part.scope.has_pod(pod))
-    };
-    let own = device.holders().find(|(pod, _)| in_scope(pod));
-    bare(facts, node, device, own.or_else(|| device.first_holder()))
+    bare(facts, node, device, facts.first_holder(device))
 }
 
 /// The row of a slice of a device.

@@ -351,10 +351,8 @@ pub fn waited(job: &Job) -> Option<Waited> {
 /// By which moment it is told who has waited longest. An eviction, a hold or new pods begin a new wait, and do not put a job last: it
 /// goes by its creation.
 pub fn first_waited(job: &Job) -> Moment {
-    match waits_anew(job) {
-        true => job.created,
-        false => job.waiting_since.unwrap_or(job.created),
-    }
+    let since = job.waiting_since.filter(|_| !waits_anew(job));
+    since.unwrap_or(job.created)
 }
 
 /// True for a job that waits and did not wait all the time since its submission.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use model::base::document::nearest;
 use model::base::{DeviceAmount, Name, ObjectKey, Rate};
 use model::cost::{SpendRates, spend_rates_of};
-use model::fleet::device::{Device, Pod};
+use model::fleet::device::{Attribution, Device, Pod};
 use model::fleet::finding::Finding;
 use model::fleet::job::Job;
 use model::fleet::node::Node;
@@ -319,6 +319,16 @@ impl Facts {
             None => device.allocated(),
             Some(part) => device.held_by(|pod| part.scope.has_pod(pod)),
         }
+    }
+
+    /// The pod to show of a device where only one fits: the first that has it or a part of it, in a scope the first of the scope.
+    pub fn first_holder<'d>(&self, device: &'d Device) -> Option<(&'d Arc<Pod>, Attribution)> {
+        let in_scope = |pod: &Pod| {
+            let part = self.part.as_ref();
+            part.is_none_or(|part| part.scope.has_pod(pod))
+        };
+        let own = device.holders().find(|(pod, _)| in_scope(pod));
+        own.or_else(|| device.first_holder())
     }
 
     /// True when the device is in the scope; without a scope, for every device.

@@ -28,7 +28,7 @@ const COLUMNS: &[ViewColumn] = &[
     ViewColumn::words("pod", "POD", 1, (18, 44), pod),
     ViewColumn::words("job", "JOB", 9, (10, 24), |facts, row| {
         of(facts, row, |_, device| {
-            Value::known(device.first_holder(), |(pod, _)| {
+            Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::text(pod.job.key.name.as_str())
             })
         })
@@ -36,8 +36,8 @@ const COLUMNS: &[ViewColumn] = &[
     ViewColumn::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
             Value::known(
-                device
-                    .first_holder()
+                facts
+                    .first_holder(device)
                     .and_then(|(pod, _)| pod.queue.as_deref()),
                 Value::text,
             )
@@ -45,7 +45,7 @@ const COLUMNS: &[ViewColumn] = &[
     }),
     ViewColumn::words("team", "TEAM", 6, (8, 16), |facts, row| {
         of(facts, row, |_, device| {
-            Value::known(device.first_holder(), |(pod, _)| {
+            Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::text(pod.team.as_str())
             })
         })
@@ -78,7 +78,7 @@ const COLUMNS: &[ViewColumn] = &[
     }),
     ViewColumn::number("held", "HELD", 3, 5, |facts, row| {
         of(facts, row, |_, device| {
-            Value::known(device.first_holder(), |(pod, _)| {
+            Value::known(facts.first_holder(device), |(pod, _)| {
                 Value::Since(pod.held_since())
             })
         })
@@ -315,7 +315,7 @@ fn pod(facts: &Facts, row: Row) -> Cell<'_> {
     let Some((_, device)) = device(facts, row) else {
         return Cell::new(Value::Unknown);
     };
-    match device.first_holder() {
+    match facts.first_holder(device) {
         Some((pod, attribution)) => {
             let more = device.holders().count() - 1;
             let value = if more == 0 {

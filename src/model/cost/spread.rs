@@ -7,7 +7,8 @@ use rustc_hash::FxBuildHasher;
 
 use crate::base::{DeviceAmount, Name, Rate};
 use crate::fleet::Fleet;
-use crate::fleet::device::{Device, Pod};
+use crate::fleet::accelerator::Vendor;
+use crate::fleet::device::{Device, Pod, Slice};
 use crate::fleet::job::JobKey;
 use crate::fleet::judge::does_nothing;
 use crate::fleet::observe::Table;
@@ -32,8 +33,7 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
             .devices
             .iter()
             .map(|device| {
-                // On a node that is not listed, only a reading tells whether a pod has a device or a share of one.
-                if !listed && device.read_at.is_none() {
+                if !listed && may_be_shared(device) {
                     return None;
                 }
                 let price = match &last {
@@ -50,6 +50,17 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
         prices: list.groups(),
         ..spread(fleet, Arc::new(nodes), |_| true)
     }
+}
+
+/// True for a device of which nothing but a pod's request is known, where its node does not say how it is shared: only a reading tells
+/// whether the pod has all of it. A MIG instance says its own size, and TPU chips are not shared.
+fn may_be_shared(device: &Device) -> bool {
+    let is_shared = |slice: &Slice| {
+        let resource = slice.resource.as_ref();
+        resource.is_some_and(|resource| resource.ends_with(".shared"))
+    };
+    let is_sized = !device.slices.is_empty() && !device.slices.iter().any(is_shared);
+    device.read_at.is_none() && !is_sized && device.vendor != Vendor::Google
 }
 
 /// The part of `whole` that the pods of a scope burn. Prices and the rates of nodes and jobs stay those of the fleet.

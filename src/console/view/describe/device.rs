@@ -84,8 +84,8 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
     let Some(price) = facts.spend_rates.price_of(node, device) else {
         return;
     };
-    let so_far = device
-        .first_holder()
+    let so_far = facts
+        .first_holder(device)
         .and_then(|(pod, _)| so_far(facts, facts.fleet.job(&pod.job)?))
         .map_or(String::new(), |so_far| {
             format!(" · this job ${so_far} so far")
@@ -218,7 +218,7 @@ fn readings(table: &mut Description, facts: &Facts, device: &Device) {
 }
 
 fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mut Painter<'_>) {
-    let Some((pod, attribution)) = device.first_holder() else {
+    let Some((pod, attribution)) = facts.first_holder(device) else {
         table.words("pod", "free", Role::Muted);
         return;
     };
