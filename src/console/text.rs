@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
-use model::base::Rate;
 use model::base::name::printable;
+use model::cost::Money;
+use table::list_price::mark;
 
 /// Placeholder for an unknown value.
 pub const UNKNOWN: &str = "–";
@@ -186,13 +187,19 @@ pub fn fold(text: &str, max: usize) -> Vec<String> {
 }
 
 /// Money an hour: `$12/h`, or a dash where it is not known.
-pub fn per_hour(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
+pub fn per_hour(money: Option<Money>) -> String {
+    money.map_or_else(
+        || String::from(UNKNOWN),
+        |money| format!("${}/h{}", money.all, mark(money)),
+    )
 }
 
 /// Rate in $/h without its unit: `$12`, or a dash where it is unknown.
-pub fn dollars(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}"))
+pub fn dollars(money: Option<Money>) -> String {
+    money.map_or_else(
+        || String::from(UNKNOWN),
+        |money| format!("${}{}", money.all, mark(money)),
+    )
 }
 
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.

@@ -371,7 +371,7 @@ fn costs_of(job: &Job, burn: &SpendRates) -> Option<Rate> {
         .filter(of_job)
         .all(|group| group.price.is_some());
     let (spend, _) = burn.jobs.get(&job.id)?;
-    (whole && priced).then_some(spend.rate)
+    (whole && priced).then_some(spend.rate.all)
 }
 
 /// Adds the advice for one job from its profile.

@@ -285,7 +285,7 @@ fn longest(fleet: &Fleet) -> Vec<JobKey> {
 fn money_of(fleet: &Fleet, burn: &SpendRates, key: &JobKey, lost_ms: i64) -> Option<Rate> {
     let (spend, _) = burn.jobs.get(key)?;
     let devices = i128::from(fleet.job(key)?.devices_allocated).max(1);
-    let micros = i128::from(spend.rate.micros()) * i128::from(lost_ms) / devices / 3_600_000;
+    let micros = i128::from(spend.rate.all.micros()) * i128::from(lost_ms) / devices / 3_600_000;
     Some(Rate::from_micros(i64::try_from(micros).ok()?))
 }
 
@@ -317,6 +317,6 @@ mod tests {
         let devices = i64::from(facts.fleet.job(key).expect("there").devices_allocated);
         let hour = 3_600_000 * devices;
         let money = money_of(&facts.fleet, &facts.spend_rates, key, hour).expect("has a price");
-        assert_eq!(money, spend.rate, "an hour of all its devices");
+        assert_eq!(money, spend.rate.all, "an hour of all its devices");
     }
 }

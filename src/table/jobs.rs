@@ -6,15 +6,16 @@ use serde::Serialize;
 
 use model::base::natural;
 use model::base::quantities::counted;
-use model::base::{Age, Moment, Rate, SmallSort};
-use model::cost::Spend;
+use model::base::{Age, Moment, SmallSort};
+use model::cost::{Money, Spend};
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 use model::fleet::profile::Bottleneck;
 
+use super::list_price::{list_usd, rate_cell};
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{age, or_unknown, percent, usd, word};
+use super::text::{age, or_unknown, percent, word};
 use super::{Facts, non_empty};
 
 /// Pods that are scheduled all together or not at all.
@@ -155,6 +156,8 @@ pub struct JobRow<'a> {
     pub bound: Option<&'static str>,
     /// Rate of its allocated devices, USD/h.
     pub burn_usd_per_hour: Option<f64>,
+    /// The part of that rate that is list prices in place of what is paid, which is not known, USD/h.
+    pub list_usd_per_hour: Option<f64>,
     /// Cost so far of its allocated devices, USD; `None` once it has released devices.
     pub cost_usd: Option<f64>,
 }
@@ -187,6 +190,7 @@ pub(super) const FIELDS: &[&str] = &[
     "util_ratio",
     "bound",
     "burn_usd_per_hour",
+    "list_usd_per_hour",
     "cost_usd",
 ];
 
@@ -221,9 +225,14 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         // The table's only reading; leaving it out spares the exporters.
         Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
         Column::wide_text("BOUND BY", |row: &JobRow<'_>| word(row.bound)).by("bound"),
-        Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
-            .by("burn_usd_per_hour"),
-        Column::number("COST SINCE START", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
+        Column::number("$/H", |row: &JobRow<'_>| {
+            rate_cell(row.burn_usd_per_hour, row.list_usd_per_hour)
+        })
+        .by("burn_usd_per_hour"),
+        Column::number("COST SINCE START", |row: &JobRow<'_>| {
+            rate_cell(row.cost_usd, row.list_usd_per_hour)
+        })
+        .by("cost_usd"),
         Column::wide_text("COST UNKNOWN", |row: &JobRow<'_>| word(row.why_no_cost())),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().map(FailureCell::words);
@@ -279,10 +288,10 @@ pub const fn no_cost(is_priced: bool) -> &'static str {
 }
 
 /// What a job has cost so far; `None` where it released devices, whose usage is not recorded.
-pub fn so_far(facts: &Facts, job: &Job) -> Option<Rate> {
+pub fn so_far(facts: &Facts, job: &Job) -> Option<Money> {
     match facts.spend_rates.jobs.get(&job.id) {
         Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
-        None => job.never_started().then_some(Rate::ZERO),
+        None => job.never_started().then_some(Money::ZERO),
     }
 }
 
@@ -493,7 +502,8 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         util_ratio: util(job),
         bound: bound(facts, job).map(Bottleneck::name),
         burn_usd_per_hour: money.map(|spend| spend.rate.usd()),
-        cost_usd: so_far(facts, job).map(Rate::usd),
+        list_usd_per_hour: list_usd(money.map(|spend| spend.rate)),
+        cost_usd: so_far(facts, job).map(Money::usd),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod facts;
 pub mod gangs;
 pub mod inventory;
 pub mod jobs;
+pub mod list_price;
 
 mod kind;
 mod losses;

@@ -281,7 +281,7 @@ pub fn advised(facts: &Facts) -> Facts {
             .spend_rates
             .jobs
             .get(&job.id)
-            .map(|(spend, _)| spend.rate);
+            .map(|(spend, _)| spend.rate.all);
         Advice {
             job: job.id.clone(),
             team: job.team.clone(),

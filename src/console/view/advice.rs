@@ -17,7 +17,7 @@ pub static KIND: Kind = Kind {
     columns: &[
         ViewColumn::number("saves", "SAVES $/MONTH", 0, 9, |facts, row| {
             of(facts, row, |advice| {
-                Value::known(advice.saves_a_month(), Value::Sum)
+                Value::known(advice.saves_a_month(), Value::sum)
             })
             .role(Role::Accent)
         })
@@ -60,7 +60,7 @@ pub static KIND: Kind = Kind {
         }),
         ViewColumn::number("costs", "DEVICES $/MONTH", 6, 9, |facts, row| {
             of(facts, row, |own| {
-                Value::known(own.costs.map(model::advice::a_month), Value::Sum)
+                Value::known(own.costs.map(model::advice::a_month), Value::sum)
             })
         }),
     ],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::{Moment, ObjectKey};
-use crate::cost::{Price, Spend};
+use crate::cost::{Money, Price, Spend};
 use crate::fleet::accelerator::Catalog;
 use crate::fleet::job::HeldDevice;
 use crate::fleet::policy::Policy;
@@ -40,16 +40,17 @@ fn fleet(class: &str, devices: u32) -> (Fleet, SpendRates, Job, JobProfile) {
                 rate: Rate::from_usd(usd).expect("is a rate"),
                 source: Name::new("test"),
                 as_of: None,
+                is_stand_in: false,
                 on_demand: None,
             })),
         });
     }
     let own = if class == "A100" { 4.0 } else { 8.0 };
     let spend = Spend {
-        rate: Rate::from_usd(own * f64::from(devices)).expect("is a rate"),
+        rate: Money::known(Rate::from_usd(own * f64::from(devices)).expect("is a rate")),
         ..Spend::default()
     };
-    burn.jobs.insert(job.id.clone(), (spend, Rate::ZERO));
+    burn.jobs.insert(job.id.clone(), (spend, Money::ZERO));
     let evidence = Evidence {
         util: Some(0.5),
         util_most: Some(0.5),

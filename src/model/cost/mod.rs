@@ -12,5 +12,5 @@ mod tests;
 
 pub use book::PriceBook;
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spend_rates::{NodePrices, PriceGroup, RateRow, Scope, Spend, SpendRates};
+pub use spend_rates::{Money, NodePrices, PriceGroup, RateRow, Scope, Spend, SpendRates};
 pub use spread::{spend_rates, spend_rates_of};

@@ -13,22 +13,110 @@ use super::prices::Price;
 /// Name of the row for what no other row of its scope covers.
 pub const UNATTRIBUTED: &str = "unattributed";
 
+/// Money, of an hour where nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Money {
+    /// All of it.
+    pub all: Rate,
+    /// The part that is list prices in place of what is paid, which is not known ([`Price::is_stand_in`]).
+    pub by_list: Rate,
+}
+
+impl Money {
+    /// None.
+    pub const ZERO: Self = Self {
+        all: Rate::ZERO,
+        by_list: Rate::ZERO,
+    };
+
+    /// Money of which what is paid is known.
+    pub const fn known(all: Rate) -> Self {
+        Self {
+            all,
+            by_list: Rate::ZERO,
+        }
+    }
+
+    /// The price of a device.
+    pub const fn of(price: &Price) -> Self {
+        Self {
+            all: price.rate,
+            by_list: if price.is_stand_in {
+                price.rate
+            } else {
+                Rate::ZERO
+            },
+        }
+    }
+
+    /// True where what is paid is not known of some of it.
+    pub fn is_by_list(self) -> bool {
+        self.by_list > Rate::ZERO
+    }
+
+    /// All of it, USD.
+    pub fn usd(self) -> f64 {
+        self.all.usd()
+    }
+
+    /// `part / whole` of it.
+    #[must_use]
+    pub fn share(self, part: u64, whole: u64) -> Self {
+        Self {
+            all: self.all.share(part, whole),
+            by_list: self.by_list.share(part, whole),
+        }
+    }
+
+    /// The part of one cell of a device, where this is the price of the device.
+    #[must_use]
+    pub fn of_cell(self, cell: &DeviceCell<'_>) -> Self {
+        Self {
+            all: cell.cost(self.all),
+            by_list: cell.cost(self.by_list),
+        }
+    }
+}
+
+impl std::ops::Add for Money {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            by_list: self.by_list + other.by_list,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Money {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Money {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::ZERO, |sum, one| sum + one)
+    }
+}
+
 /// Spend rates. No device counts in both `idle_allocated` and `free`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spend {
     /// All devices, allocated or not.
-    pub rate: Rate,
+    pub rate: Money,
     /// Unallocated devices; `None` where not all nodes and pods are visible, so that free devices are not known.
-    pub free: Option<Rate>,
+    pub free: Option<Money>,
     /// Allocated devices that are idle; `None` where no allocated device has a usable reading.
-    pub idle_allocated: Option<Rate>,
+    pub idle_allocated: Option<Money>,
 }
 
 impl Default for Spend {
     fn default() -> Self {
         Self {
-            rate: Rate::ZERO,
-            free: Some(Rate::ZERO),
+            rate: Money::ZERO,
+            free: Some(Money::ZERO),
             idle_allocated: None,
         }
     }
@@ -36,7 +124,7 @@ impl Default for Spend {
 
 impl Spend {
     /// Free plus idle-allocated spend; `None` where either is not known.
-    pub fn idle(&self) -> Option<Rate> {
+    pub fn idle(&self) -> Option<Money> {
         (self.free.zip(self.idle_allocated)).map(|(free, idle)| free + idle)
     }
 
@@ -47,7 +135,7 @@ impl Spend {
 
     /// The part of one cell of a device, where this is the spend of the device.
     pub fn of_cell(&self, cell: &DeviceCell<'_>) -> Self {
-        let cost = |rate: Rate| cell.cost(rate);
+        let cost = |money: Money| money.of_cell(cell);
         Self {
             rate: cost(self.rate),
             free: self.free.map(cost),
@@ -189,9 +277,9 @@ pub struct SpendRates {
     /// The price of each device of each node.
     pub device_prices: Arc<BTreeMap<Name, NodePrices>>,
     /// Spend rate of each node (all its devices); nodes without a priced device are omitted.
-    pub nodes: BTreeMap<Name, Rate>,
-    /// Spend rate and cost so far (micro-USD) of each job with at least one priced device allocated.
-    pub jobs: BTreeMap<JobKey, (Spend, Rate)>,
+    pub nodes: BTreeMap<Name, Money>,
+    /// Spend rate and cost so far (USD in all) of each job with at least one priced device allocated.
+    pub jobs: BTreeMap<JobKey, (Spend, Money)>,
 }
 
 impl RateRow {
@@ -199,7 +287,7 @@ impl RateRow {
     pub fn known(&self) -> Option<Spend> {
         (self.unpriced == 0
             || DeviceAmount::whole(self.unpriced) < self.devices
-            || self.spend.rate > Rate::ZERO)
+            || self.spend.rate.all > Rate::ZERO)
             .then_some(self.spend)
     }
 }
@@ -210,7 +298,7 @@ impl SpendRates {
         let known = match (self.devices.is_zero(), self.unpriced) {
             (true, 0) => self.total.free.is_some(),
             (_, unpriced) => {
-                DeviceAmount::whole(unpriced) < self.devices || self.total.rate > Rate::ZERO
+                DeviceAmount::whole(unpriced) < self.devices || self.total.rate.all > Rate::ZERO
             }
         };
         known.then_some(self.total)

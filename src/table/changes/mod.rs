@@ -449,7 +449,7 @@ fn known_rate(facts: &Facts, of: impl FnOnce(&SpendRates) -> Option<Rate>) -> Op
 }
 
 fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
-    let all = |burn: &SpendRates| burn.known().map(|spend| spend.rate);
+    let all = |burn: &SpendRates| burn.known().map(|spend| spend.rate.all);
     let total = MoneyChange {
         team: None,
         before: known_rate(before, all),
@@ -471,7 +471,7 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
         .map(|team| {
             // A team without a row has no devices: its rate is zero where rates are known at all.
             let own = |burn: &SpendRates| match burn.row(CostScope::Team, &team) {
-                Some(row) => row.known().map(|spend| spend.rate),
+                Some(row) => row.known().map(|spend| spend.rate.all),
                 None => burn.known().map(|_| Rate::ZERO),
             };
             let (before, after) = (known_rate(before, own), known_rate(after, own));

@@ -1,7 +1,7 @@
 //! A device: place, health, readings, past, holders, what a repair ticket needs.
 
 use crate::painter::Painter;
-use crate::text::{UNKNOWN, counted, percent};
+use crate::text::{UNKNOWN, counted, dollars, per_hour, percent};
 use crate::theme::Role;
 use crate::view::devices;
 use crate::widget::cell::{bytes_of, devices_words};
@@ -89,13 +89,19 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
         .first_holder()
         .and_then(|(pod, _)| so_far(facts, facts.fleet.job(&pod.job)?))
         .map_or(String::new(), |so_far| {
-            format!(" · this job ${so_far} so far")
+            format!(" · this job {} so far", dollars(Some(so_far)))
         });
     let whole = match device.holders().count() {
         0 | 1 => "",
         _ => " for the whole device",
     };
-    table.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
+    let share_words = per_hour(Some(share));
+    table.words(
+        "cost",
+        format!("{share_words}{whole}{so_far}"),
+        Role::Accent,
+    );
+    table.list_note(share);
 }
 
 /// The details that a vendor or a cloud provider requires for a support ticket.
