@@ -17,6 +17,9 @@ use super::turns::PlaneTurn;
 /// The mark of all that a test makes outside its namespace, and the taint that keeps others off its node.
 const MARK: &str = "stokehold-test";
 
+/// How the names of stages begin on which our program acts: elsewhere it writes nothing.
+pub const ACTING: &str = "act-";
+
 /// How many have been made.
 static STAGES: AtomicU8 = AtomicU8::new(0);
 
@@ -213,6 +216,7 @@ impl Stage {
     }
 
     pub fn plan(&self, arguments: &[&str]) -> Command {
+        assert!(self.name.starts_with(ACTING), "{}", self.name);
         let mut all = vec!["plan"];
         all.extend(arguments);
         all.extend(["--apply", "--yes", "--reason", "a live test"]);

@@ -139,7 +139,7 @@ fn figures(row: &Value) -> Value {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_jobset_is_one_gang_in_each_of_its_states() {
-    let stage = &Stage::new("ctl-jobset");
+    let stage = &Stage::new("act-jobset");
     let whole = [stage.role("driver", 1, 0), stage.role("worker", 2, 1)];
     stage.jobset("gang", &whole, &json!({}));
     stage.jobset("held", &whole, &json!({"suspend": true}));
@@ -192,7 +192,7 @@ fn a_jobset_is_one_gang_in_each_of_its_states() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_role_waits_for_another_role() {
-    let stage = &Stage::new("ctl-depends");
+    let stage = &Stage::new("act-depends");
     let mut train = stage.role("train", 2, 2);
     train["dependsOn"] = json!([{"name": "prepare", "status": "Complete"}]);
     stage.jobset("chain", &[stage.role("prepare", 1, 0), train], &json!({}));
@@ -217,7 +217,7 @@ fn a_role_waits_for_another_role() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn what_a_plan_writes_its_controller_keeps() {
-    let stage = &Stage::on(acts_for_long(), "ctl-hold");
+    let stage = &Stage::on(acts_for_long(), "act-kept");
     stage.runtime("two-nodes");
     stage.jobset("set", &[stage.role("node", 2, 1)], &json!({}));
     stage.groups("serve", 1, &json!({}));
@@ -317,7 +317,7 @@ fn what_a_plan_writes_its_controller_keeps() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn groups_behind_a_queue_are_one_job() {
-    let stage = &Stage::with_queue("ctl-groups", 6);
+    let stage = &Stage::with_queue("act-groups", 6);
     kubectl(&[
         "label",
         "namespace",
@@ -332,7 +332,7 @@ fn groups_behind_a_queue_are_one_job() {
         let mut pools = list(&plan, "/effect/pools").iter();
         assert!(pools.all(|pool| pool["pool"] == stage.name), "{plan:#}");
         let mut reasons = list(&plan, "/reasons").iter().filter_map(Value::as_str);
-        let is_short = reasons.any(|reason| reason.contains("queue ctl-groups has 0 left"));
+        let is_short = reasons.any(|reason| reason.contains("queue act-groups has 0 left"));
         assert!(is_short, "{plan:#}");
         let starts = list(&plan, "/effect/starts").iter();
         starts

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::acting::ACTING;
 use super::plane::{HttpAnswer, audit, calm, kubeconfig, kubectl, rows, stokehold};
 use super::truth::{Key, Truth, devices, holders, holds, key, list, text};
 
@@ -452,7 +453,7 @@ fn nothing_is_ever_written() {
             && resource.ends_with("reviews");
         let acted = ["/objectRef/namespace", "/objectRef/name"]
             .iter()
-            .any(|path| text(&entry, path).starts_with("act-"));
+            .any(|path| text(&entry, path).starts_with(ACTING));
         assert!(reads || review || acted, "{verb} {resource}: {entry}");
     }
     assert!(asked > 20, "the book knows our program: {asked} entries");
