@@ -55,9 +55,7 @@ pub fn serve(
     }
     let ask = target.ask("create");
     let may_create = cluster.users().may(&asked.who, &ask);
-    let (code, object, now) = {
-        let mut core = cluster.core();
-        let now = core.scene.now();
+    write::finish(cluster, spec, (&manner, dry_run), |core| {
         let old = core
             .store
             .get(spec.resource, &target.namespace, &target.name);
@@ -69,30 +67,25 @@ pub fn serve(
                     status_only,
                     dry_run,
                 };
-                let object = change(&mut core, spec, &old, &config, own, &order)?;
-                (200, object, now)
+                Ok((200, change(core, spec, &old, &config, own, &order)?))
             }
-            None if status_only => return Err(Refusal::not_found(spec, &target.name)),
+            None if status_only => Err(Refusal::not_found(spec, &target.name)),
             None if !may_create => {
                 let why = refused(&asked.who, &ask);
                 let (group, plural) = (&target.group, &target.plural);
-                return Err(Refusal::forbidden(group, plural, &target.name, &why));
+                Err(Refusal::forbidden(group, plural, &target.name, &why))
             }
             None => {
-                let object = write::make(&mut core, config, target, spec, dry_run)?;
+                let object = write::make(core, config, target, spec, dry_run)?;
                 if !dry_run {
                     let paths = own.into_keys().collect();
                     let managers = BTreeMap::from([(manager.to_owned(), paths)]);
                     core.owners.set(spec.resource, &object, managers);
                 }
-                (201, object, now)
+                Ok((201, object))
             }
         }
-    };
-    if !dry_run {
-        cluster.announce();
-    }
-    manner.object(code, spec, &object, now)
+    })
 }
 
 /// How a configuration is applied to an object that exists.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::patch::{decoded, json_patch, strategic};
+use super::present::Manner;
 use super::request::ResourcePath;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
@@ -43,15 +44,31 @@ pub fn create(
     }
     let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
-    let (object, now) = {
+    finish(cluster, spec, (&manner, dry_run), |core| {
+        Ok((201, make(core, object, target, spec, dry_run)?))
+    })
+}
+
+/// Carries out a write under one lock, announces it unless it is a dry run, and answers with the object and this code.
+///
+/// # Errors
+/// Those of the write, and 406 for a form that does not exist.
+pub fn finish(
+    cluster: &Arc<SimCluster>,
+    spec: &Spec,
+    (manner, dry_run): (&Manner, bool),
+    write: impl FnOnce(&mut Core) -> Result<(u16, Arc<Value>), Refusal>,
+) -> ApiResult {
+    let (code, object, now) = {
         let mut core = cluster.core();
-        let object = make(&mut core, object, target, spec, dry_run)?;
-        (object, core.scene.now())
+        let now = core.scene.now();
+        let (code, object) = write(&mut core)?;
+        (code, object, now)
     };
     if !dry_run {
         cluster.announce();
     }
-    manner.object(201, spec, &object, now)
+    manner.object(code, spec, &object, now)
 }
 
 /// Makes a new object, or on a dry run returns what it would be.
@@ -200,21 +217,14 @@ fn change(
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
     let status_only = target.subresource == "status";
-    let (object, now) = {
-        let mut core = cluster.core();
-        let now = core.scene.now();
+    finish(cluster, spec, (&manner, dry_run), |core| {
         let old = core
             .store
             .get(spec.resource, &target.namespace, &target.name)
             .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
         let new = make(&old)?;
-        let object = rewrite(&mut core, spec, &old, new, status_only, dry_run)?;
-        (object, now)
-    };
-    if !dry_run {
-        cluster.announce();
-    }
-    manner.object(200, spec, &object, now)
+        Ok((200, rewrite(core, spec, &old, new, status_only, dry_run)?))
+    })
 }
 
 /// Writes the new state of an object, or on a dry run returns what it would be.
