@@ -1,4 +1,4 @@
-//! Devices of a DRA driver of which several claims have a part each: what a claim consumes of the capacities of its device.
+//! Devices of a DRA driver that several claims share: each has what it consumes of the device's capacities.
 //!
 //! Source: Kubernetes' consumable capacity (KEP-5075): `allowMultipleAllocations` of a device, `shareID` and `consumedCapacity` of a
 //! claim's result.
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Name, ObjectKey};
 use crate::fleet::claim::CapacityAmount;
-use crate::fleet::device::{Attribution, Device, Pod, Slice};
+use crate::fleet::device::{Attribution, Device, Pod};
 
 use super::dra_devices::Handle;
 use super::weights;
 
-/// Divides a device into what the claims of these pods consume of it; the rest can be allocated. A claim that several pods use is one
-/// part, shown with the first of them. Returns the pods whose requests are served.
+/// Divides a device among the claims of these pods by what each consumes; the rest can be allocated. A claim that several pods use is
+/// one slice, shown with the first of them. Returns the pods whose requests are served.
 pub(super) fn place(
     device: &mut Device,
     published: &[Handle],
@@ -33,20 +33,9 @@ pub(super) fn place(
                 .or_insert_with(|| (pod, consumed.part_of(capacities)));
         }
     }
-    device.makes_slices = true;
-    let slices = parts.iter().map(|(share, (pod, _))| Slice {
-        holder: Some(Arc::clone(pod)),
-        attribution: Attribution::Claim,
-        ..Slice::free(name(share), &device.resource)
-    });
-    device.slices = slices.collect();
-    let units: Option<Vec<u64>> = parts
-        .values()
-        .map(|(_, part)| part.map(DeviceAmount::millionths))
-        .collect();
-    if let Some(units) = units {
-        weights::cut(&mut device.slices, &units, DeviceAmount::ONE.millionths());
-    }
+    let parts = parts.into_iter();
+    let parts = parts.map(|(share, (pod, part))| (name(share), pod, part));
+    weights::divide(device, parts, Attribution::Claim);
     served
 }
 

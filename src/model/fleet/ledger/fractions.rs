@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use crate::base::{DeviceAmount, Moment, Name, ObjectKey};
-use crate::fleet::device::{Attribution, Device, Pod, Slice};
+use crate::fleet::device::{Attribution, Device, Pod};
 use crate::fleet::observe::{DevicePart, NodeSeen, PodSeen};
 use crate::fleet::signal::Signal;
 
 use super::readings::NodeReadings;
+use super::weights;
 
 /// The label that names the group of a pod, or (behind a slash) begins the one for each of its groups.
 const GROUP: &str = "runai-gpu-group";
@@ -95,16 +96,14 @@ impl Group {
         &self.pods
     }
 
-    /// Divides a device among the pods; what is left of it is free.
+    /// Divides a device among the pods; the rest is free.
     pub(super) fn divide(&self, device: &mut Device, node: &NodeSeen, how: Attribution) {
-        let slice = |(at, pod): (usize, &Arc<Pod>)| Slice {
-            holder: Some(Arc::clone(pod)),
-            attribution: how,
-            share: part(pod, device, node),
-            ..Slice::free(Name::from(format!("fraction-{at}")), &device.resource)
-        };
-        device.slices = self.pods.iter().enumerate().map(slice).collect();
-        device.makes_slices = true;
+        let parts = self.pods.iter().map(|pod| part(pod, device, node));
+        let parts: Vec<Option<DeviceAmount>> = parts.collect();
+        let parts = self.pods.iter().zip(parts).enumerate();
+        let parts =
+            parts.map(|(at, (pod, part))| (Name::from(format!("fraction-{at}")), pod, part));
+        weights::divide(device, parts, how);
         device.fractions = true;
     }
 }

@@ -310,3 +310,18 @@ fn an_exporter_that_names_the_placeholder_says_which_device_is_shared() {
         .collect();
     assert_eq!(held, [0.0, 0.25]);
 }
+
+#[test]
+fn a_fraction_of_unknown_size_makes_those_of_its_device_unknown() {
+    let fleet = fold([
+        node("a", &[("nvidia.com/gpu", 1)], &[]),
+        sharer("p", Some("a"), (1, DevicePart::Milli(250)), &["g"]),
+        sharer("q", Some("a"), (1, DevicePart::MemoryMib(2_000)), &["g"]),
+        placeholder("g", Some("0")),
+    ])
+    .publish(NOW);
+    let device = &fleet.nodes[0].devices[0];
+    let shares: Vec<_> = device.slices.iter().map(|slice| slice.share).collect();
+    assert_eq!(shares, [None, None]);
+    assert!(device.has_unknown_slices());
+}

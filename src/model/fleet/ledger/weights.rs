@@ -3,8 +3,10 @@
 //! A MIG instance is its compute slices of those that the GPU has (NVIDIA's MIG user guide): the same for everybody who sees it, however
 //! many others they see. A share of a time-sliced device is one of its replicas.
 
+use std::sync::Arc;
+
 use crate::base::{DeviceAmount, Name};
-use crate::fleet::device::{Device, Slice};
+use crate::fleet::device::{Attribution, Device, Pod, Slice};
 use crate::fleet::observe::is_hami_allocation;
 
 use super::mig::{Grid, Profile};
@@ -29,8 +31,33 @@ pub(super) fn weigh(devices: &mut [Device], offer: &Offer, listed: bool) {
     }
 }
 
-/// The device of a node that is known from its pods alone: what HAMi or a claim gave its pod of it is a share, and only the node or its
-/// driver says how large.
+/// Divides a device among pods, each with its part and the slice's name; the rest can be allocated. A part of unknown size makes all of
+/// them unknown.
+pub(super) fn divide<'p>(
+    device: &mut Device,
+    parts: impl Iterator<Item = (Name, &'p Arc<Pod>, Option<DeviceAmount>)>,
+    attribution: Attribution,
+) {
+    let (slices, units): (Vec<Slice>, Vec<Option<u64>>) = parts
+        .map(|(name, pod, part)| {
+            let slice = Slice {
+                holder: Some(Arc::clone(pod)),
+                attribution,
+                ..Slice::free(name, &device.resource)
+            };
+            (slice, part.map(DeviceAmount::millionths))
+        })
+        .unzip();
+    device.slices = slices.into_boxed_slice();
+    device.makes_slices = true;
+    let units: Option<Vec<u64>> = units.into_iter().collect();
+    if let Some(units) = units {
+        cut(&mut device.slices, &units, DeviceAmount::ONE.millionths());
+    }
+}
+
+/// Makes the device of a node that is known from its pods alone a share, where HAMi or a claim gave its pod one: only the node or its
+/// driver says how large it is.
 pub(super) fn share_of_unlisted(device: &mut Device) {
     let given = device.holder.take_if(|pod| {
         let mut all = pod.seen.annotations.iter();
