@@ -3,7 +3,6 @@
 use std::fmt;
 
 use model::base::{Name, ObjectKey};
-use model::fleet::device::Device;
 use model::fleet::observe::Phase;
 use table::Facts;
 
@@ -86,7 +85,7 @@ pub fn shell_target(meant: &[Selection], facts: &Facts) -> Result<ShellTarget, S
         [Selection::Node(name)] => Ok(ShellTarget::Node(name.clone())),
         [Selection::Device(node, index)] => {
             let device = facts.fleet.node(node).and_then(|node| node.device(*index));
-            let holder = device.and_then(Device::first_holder);
+            let holder = device.and_then(|device| facts.first_holder(device));
             let running = holder.filter(|(pod, _)| pod.seen.phase == Phase::Running);
             Ok(match running {
                 Some((pod, _)) => ShellTarget::Pod(pod.key().clone(), None),

@@ -476,7 +476,7 @@ impl Heatmap {
             }
             let (_, _, health) = devices::health_of(device);
             first.push_str(&format!("  {health}"));
-            second = match device.first_holder() {
+            second = match facts.first_holder(device) {
                 Some((pod, attribution)) => format!(
                     "{}{}  team {}  job {}",
                     pod.key(),

@@ -420,7 +420,7 @@ pub fn device_tile(
         }
     }
     if area.height > 3 {
-        let holder = device.first_holder().map_or_else(
+        let holder = facts.first_holder(device).map_or_else(
             || String::from("free"),
             |(pod, attribution)| format!("{}{}", pod.key(), attribution.mark()),
         );

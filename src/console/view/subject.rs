@@ -106,7 +106,8 @@ pub fn pods(facts: &Facts, selection: &Selection) -> Vec<ObjectKey> {
     match selection {
         Selection::Pod(key) => vec![key.clone()],
         Selection::Device(node, index) => {
-            let pod = device(facts, node, *index).and_then(Device::first_holder);
+            let device = device(facts, node, *index);
+            let pod = device.and_then(|device| facts.first_holder(device));
             pod.map(|(pod, _)| pod.key().clone()).into_iter().collect()
         }
         Selection::Finding(id) => behind(facts, id).map_or_else(Vec::new, |of| pods(facts, &of)),
