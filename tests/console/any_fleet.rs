@@ -1,5 +1,5 @@
-//! Generated fleets: nodes whose devices are whole, time-sliced, MIG instances, AMD partitions, HAMi's shares or devices of a DRA
-//! driver, with pods of three teams on them, as the Kubernetes API gives them to users of different rights.
+//! Generated fleets: nodes whose devices are whole, time-sliced, MIG instances, AMD partitions, HAMi's shares, KAI's fractions or devices
+//! of a DRA driver, with pods of three teams on them, as the Kubernetes API gives them to users of different rights.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,13 +34,15 @@ pub enum Sharing {
     DraWhole,
     DraPartitions,
     DraCapacity,
+    /// Fractions that KAI gives; a placeholder of its own holds each shared device.
+    KaiFractions,
     /// NVIDIA's and Intel's side by side, each a resource of its own.
     TwoKinds,
     /// No device.
     Cpu,
 }
 
-const SHARINGS: [Sharing; 13] = [
+const SHARINGS: [Sharing; 14] = [
     Sharing::Whole,
     Sharing::TimeSliced,
     Sharing::Mps,
@@ -52,6 +54,7 @@ const SHARINGS: [Sharing; 13] = [
     Sharing::DraWhole,
     Sharing::DraPartitions,
     Sharing::DraCapacity,
+    Sharing::KaiFractions,
     Sharing::TwoKinds,
     Sharing::Cpu,
 ];
@@ -161,7 +164,7 @@ fn offer(at: usize, node: &AnyNode) -> Offer {
     let gpu = |count: u32| vec![("nvidia.com/gpu".to_owned(), count)];
     let mig = |profile: &str, count: u32| (format!("nvidia.com/mig-{profile}"), count);
     match node.sharing {
-        Sharing::Whole => (gpu(n), vec![product, count], vec![]),
+        Sharing::Whole | Sharing::KaiFractions => (gpu(n), vec![product, count], vec![]),
         Sharing::TimeSliced | Sharing::Mps => {
             let strategy = match node.sharing {
                 Sharing::Mps => "mps",
@@ -335,9 +338,11 @@ fn pods(at: usize, node: &AnyNode, out: &mut Objects) {
             Sharing::Mig => Some(("nvidia.com/mig-1g.10gb", pod.amount - 1)),
             Sharing::MigTimeSliced => Some(("nvidia.com/mig-2g.20gb.shared", pod.amount)),
             Sharing::AmdPartitions => Some(("amd.com/gpu", pod.amount)),
-            Sharing::DraWhole | Sharing::DraPartitions | Sharing::DraCapacity | Sharing::Cpu => {
-                None
-            }
+            Sharing::KaiFractions
+            | Sharing::DraWhole
+            | Sharing::DraPartitions
+            | Sharing::DraCapacity
+            | Sharing::Cpu => None,
         };
         let fits = asked.is_none_or(|(resource, count)| unasked[resource] >= count);
         if let Some((resource, count)) = asked {
@@ -359,6 +364,18 @@ fn pods(at: usize, node: &AnyNode, out: &mut Objects) {
                     object["metadata"]["annotations"] = json!({
                         "hami.io/vgpu-devices-allocated": format!("GPU-{at}-{device},NVIDIA,{mib},{cores}:;")
                     });
+                }
+            }
+            Sharing::KaiFractions => {
+                object["spec"]["schedulerName"] = json!("kai-scheduler");
+                object["metadata"]["annotations"] =
+                    json!({"gpu-fraction": format!("{}", f64::from(quarters) / 4.0)});
+                if let Some(device) = given {
+                    let group = format!("g{at}-{device}");
+                    object["metadata"]["labels"] = json!({"runai-gpu-group": group});
+                    if left[device] == 4 {
+                        out.add(Table::Pods, placeholder(at, device, &group));
+                    }
                 }
             }
             Sharing::DraWhole | Sharing::DraPartitions | Sharing::DraCapacity => {
@@ -383,7 +400,11 @@ fn pods(at: usize, node: &AnyNode, out: &mut Objects) {
         }
         let needs_device = matches!(
             node.sharing,
-            Sharing::Hami | Sharing::DraWhole | Sharing::DraPartitions | Sharing::DraCapacity
+            Sharing::Hami
+                | Sharing::KaiFractions
+                | Sharing::DraWhole
+                | Sharing::DraPartitions
+                | Sharing::DraCapacity
         );
         let is_placed = (runs && fits && (!needs_device || given.is_some())) || pod.phase == 2;
         if is_placed {
@@ -404,6 +425,20 @@ fn pods(at: usize, node: &AnyNode, out: &mut Objects) {
         }
         out.add(Table::Pods, object);
     }
+}
+
+/// The pod with which KAI holds a device for the pods of a group.
+fn placeholder(at: usize, device: usize, group: &str) -> Value {
+    let amounts = json!({"nvidia.com/gpu": "1"});
+    json!({
+        "metadata": {"name": format!("gpu-reservation-{at}-{device}"), "namespace": "kai-resource-reservation",
+            "uid": format!("placeholder-{at}-{device}"),
+            "labels": {"app": "kai-resource-reservation", "runai-gpu-group": group},
+            "annotations": {"run.ai/reserve_for_gpu_index": device.to_string()}},
+        "spec": {"nodeName": name(at),
+            "containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]},
+        "status": {"phase": "Running"}
+    })
 }
 
 /// What a claim is given of a device, of which so many quarters are left.
