@@ -94,8 +94,7 @@ pub fn counts_devices(resource: &str) -> bool {
     !companion && (is_listed(domain, name) || names_a_device(domain, name))
 }
 
-/// True for a resource that counts devices by its name alone: no known plugin offers one of this name, so what a device of it is
-/// stays unknown.
+/// True for a resource that counts as devices by its name alone: no known plugin offers it, so the class of these devices is unknown.
 pub fn is_of_unknown_name(resource: &str) -> bool {
     resource.split_once('/').is_some_and(|(domain, name)| {
         domain != BY_CLASS && !is_listed(domain, name) && counts_devices(resource)

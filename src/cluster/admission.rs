@@ -399,14 +399,11 @@ impl WorkloadStatus {
 
     /// The worker cluster that runs it: Kueue before 0.14 says it in its check's message only.
     fn worker(&self) -> Option<&str> {
-        let told = |check: &'_ RawCheck| -> Option<(usize, usize)> {
-            let at = check.message.find(RESERVED_ON)? + RESERVED_ON.len();
-            Some((at, at + check.message[at..].find('"')?))
-        };
-        let of_check = || {
-            let mut checks = self.checks.iter();
-            checks.find_map(|check| told(check).map(|(from, to)| &check.message[from..to]))
-        };
+        fn told(check: &RawCheck) -> Option<&str> {
+            let (_, rest) = check.message.split_once(RESERVED_ON)?;
+            rest.split_once('"').map(|(cluster, _)| cluster)
+        }
+        let of_check = || self.checks.iter().find_map(told);
         self.cluster.get().or_else(of_check)
     }
 

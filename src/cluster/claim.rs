@@ -78,7 +78,7 @@ partial! {
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
         all_nodes: OptionalBool = "allNodes",
-        /// Several claims may each have a part of it.
+        /// Several claims may share it.
         shared: OptionalBool = "allowMultipleAllocations",
         /// Taints.
         taints: List<RawTaint> = "taints",
@@ -100,7 +100,7 @@ partial! {
         nodes: Maybe<NodeSelector> = "nodeSelector",
         /// Every node.
         all_nodes: OptionalBool = "allNodes",
-        /// Several claims may each have a part of it.
+        /// Several claims may share it.
         shared: OptionalBool = "allowMultipleAllocations",
         /// Taints.
         taints: List<RawTaint> = "taints",

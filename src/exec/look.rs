@@ -33,11 +33,11 @@ pub enum Unseen {
     Failed(Failure),
 }
 
-/// Groups of the API whose PodGroups make a job of pods without a controller.
-const GANGS: [&str; 3] = [
-    "scheduling.k8s.io",
-    "scheduling.run.ai",
-    "scheduling.volcano.sh",
+/// The PodGroups that make a job of pods without a controller.
+const GANGS: [Table; 3] = [
+    Table::PodGroups,
+    Table::KaiPodGroups,
+    Table::VolcanoPodGroups,
 ];
 
 impl From<Refusal> for Unseen {
@@ -292,11 +292,7 @@ impl Looker {
         match (queues.len(), jobs.len()) {
             (1, 0) => Ok(ActionTarget::Queue(Box::new(queues.remove(0)))),
             (0, 1) => Ok(ActionTarget::Job(Box::new(self.subject(jobs).await?))),
-            (0, 0) => Err(self
-                .gang(&named)
-                .await
-                .unwrap_or_else(|| self.nothing(&named, "job or queue", &barred))
-                .into()),
+            (0, 0) => Err(self.none(&named, "job or queue", &barred).await),
             _ => Err(ambiguous(typed, queues.iter().chain(&jobs)).into()),
         }
     }
@@ -310,11 +306,7 @@ impl Looker {
         let mut barred = Vec::new();
         let jobs = self.jobs(&named, &mut barred).await?;
         match jobs.len() {
-            0 => Err(self
-                .gang(&named)
-                .await
-                .unwrap_or_else(|| self.nothing(&named, "job", &barred))
-                .into()),
+            0 => Err(self.none(&named, "job", &barred).await),
             1 => self.subject(jobs).await,
             _ => Err(ambiguous(typed, jobs.iter()).into()),
         }
@@ -373,12 +365,12 @@ impl Looker {
     /// Why a gang of bare pods, which is a job of its PodGroup's name, cannot be changed as a job; `None` where no PodGroup has the name.
     async fn gang(&self, named: &Named<'_>) -> Option<Refusal> {
         let namespace = named.namespace.unwrap_or(&self.namespace);
-        for group in GANGS {
-            let (plural, kind) = ("podgroups", "PodGroup");
-            if !named.matches_kind(plural, kind) {
+        for table in GANGS {
+            let (plural, at) = (table.plural(), cluster::table::place(table));
+            if !named.matches_kind(plural, at.kind) {
                 continue;
             }
-            let place = (group, plural, kind);
+            let place = (at.group, plural, at.kind);
             // A PodGroup that may not be read is as good as none.
             let mut barred = Vec::new();
             let probed = self.probe(place, namespace, named, &mut barred).await;
@@ -398,6 +390,13 @@ impl Looker {
             return Some(refusal.instead(format!("act on {job}")));
         }
         None
+    }
+
+    /// Why no object of this name can be acted on: it is a gang, or there is none.
+    async fn none(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Unseen {
+        let gang = self.gang(named).await;
+        gang.unwrap_or_else(|| self.nothing(named, what, barred))
+            .into()
     }
 
     fn nothing(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Refusal {

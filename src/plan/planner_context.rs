@@ -74,7 +74,7 @@ pub(super) fn name(key: &JobKey) -> JobName {
 /// Why a gang of pods without a controller, which is a job by the name of its PodGroup, cannot be changed as a job.
 pub fn gang_refusal(group: &str) -> Refusal {
     let sentence = format!(
-        "{group} keeps pods together that no controller made: nothing suspends them or makes them again"
+        "{group} is a gang of pods without a controller: nothing can suspend or recreate them"
     );
     Refusal::new(RefusalCode::Unsupported, sentence)
         .instead("delete its pods to free their devices")

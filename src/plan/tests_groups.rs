@@ -124,12 +124,12 @@ fn a_gang_of_bare_pods_says_why_it_cannot_be_requeued() {
         "nodes": [node("a", "r1")],
         "workloads": [work("gang", "PodGroup", 8, &["a"], json!({}))],
     }));
-    let refusal = ask(&snapshot, "requeue ml/gang").expect_err("nobody makes its pods again");
+    let refusal = ask(&snapshot, "requeue ml/gang").expect_err("no controller recreates its pods");
     assert_eq!(refusal.code, RefusalCode::Unsupported);
     assert!(
         refusal
             .sentence
-            .starts_with("PodGroup ml/gang keeps pods together that no controller made"),
+            .starts_with("PodGroup ml/gang is a gang of pods without a controller"),
         "{refusal}"
     );
     assert_eq!(refusal.instead.len(), 2, "{refusal}");

@@ -364,9 +364,9 @@ pub fn waits_anew(job: &Job) -> bool {
 }
 
 /// A job's current wait, and how long ago it was created: `26s since it was evicted, created 5h23m ago`; `None` for a job that
-/// does not wait.
-pub fn waited_words(job: &Job, now: Moment) -> Option<String> {
-    let made = now.since(job.created);
+/// does not wait. `age` writes how long ago a moment was.
+pub fn waited_words(job: &Job, mut age: impl FnMut(Moment) -> String) -> Option<String> {
+    let made = age(job.created);
     let (at, what) = match waited(job)? {
         Waited::SinceMade => return Some(format!("{made} since it was created")),
         Waited::SinceSuspended(at) => (at, "it was suspended"),
@@ -374,8 +374,7 @@ pub fn waited_words(job: &Job, now: Moment) -> Option<String> {
         Waited::SinceQueued(at) => (at, "it was queued"),
         Waited::SinceNewPods(at) => (at, "its pods were recreated"),
     };
-    let age = now.since(at);
-    Some(format!("{age} since {what}, created {made} ago"))
+    Some(format!("{} since {what}, created {made} ago", age(at)))
 }
 
 /// When a job failed or was last evicted; otherwise the start time of the failed pod; `None` where unknown.

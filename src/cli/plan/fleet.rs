@@ -98,7 +98,8 @@ impl Seen {
     /// How long a job has waited, and how long ago it was created.
     pub(in crate::cli) fn waited_words(&self, name: &str) -> Option<String> {
         let job = self.facts.fleet.job_named(name)?;
-        table::jobs::waited_words(job, self.facts.now)
+        let now = self.facts.now;
+        table::jobs::waited_words(job, |at| now.since(at).to_string())
     }
 
     /// Which of two priorities of a job of `govern` counts, where its label and its annotation differ.

@@ -278,7 +278,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Valu
     }
 }
 
-/// Rate of a device, all of it.
+/// Rate of the whole device.
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node, device| {
         let price = facts.spend_rates.price_of(node, device);

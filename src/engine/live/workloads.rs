@@ -428,7 +428,7 @@ fn sets(fleet: &Fleet, job: &Job, has_quota: bool) -> Vec<PodSet> {
         .filter(|set| set.count > 0 && !comes_later(job, set, has_quota))
         .take(SETS)
         .filter_map(|set| {
-            // Kueue gives back the quota of pods that have ended.
+            // Kueue releases the quota of pods that have ended.
             let ended = kueue().map_or(0, |admission| admission.reclaimable(&set_name(set)));
             let count = set.count.saturating_sub(ended).min(PODS);
             (count > 0).then_some((set, count, ended))

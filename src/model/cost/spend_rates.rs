@@ -216,7 +216,7 @@ impl SpendRates {
         known.then_some(self.total)
     }
 
-    /// The price of all of this device, whoever holds it; `None` where it is not known.
+    /// The price of the whole device, whoever holds it; `None` where unknown.
     pub fn price_of(&self, node: &Node, device: &Device) -> Option<&Arc<Price>> {
         let at = node.devices.iter().position(|one| one.id == device.id)?;
         self.device_prices.get(node.name())?.of(at)

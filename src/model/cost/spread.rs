@@ -52,8 +52,8 @@ pub fn spend_rates(fleet: &Fleet, prices: &Prices) -> SpendRates {
     }
 }
 
-/// True for a device of which nothing but a pod's request is known, where its node does not say how it is shared: only a reading tells
-/// whether the pod has all of it. A MIG instance says its own size, and TPU chips are not shared.
+/// True where a pod may hold a device of an unlisted node or a share of it: its request does not tell, and no exporter reads the device.
+/// A MIG instance states its own size, and TPU chips are not shared.
 fn may_be_shared(device: &Device) -> bool {
     let is_shared = |slice: &Slice| {
         let resource = slice.resource.as_ref();

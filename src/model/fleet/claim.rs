@@ -84,7 +84,7 @@ pub struct Published {
     pub counters: Box<[Name]>,
     /// How much it consumes of each of their counters.
     pub draws: Box<[CounterAmount]>,
-    /// The capacities of a device of which several claims may have a part each (`allowMultipleAllocations`); `None` for others.
+    /// The capacities of a device that several claims may share (`allowMultipleAllocations`); `None` for others.
     pub shared: Option<Box<[CapacityAmount]>>,
     /// Taints.
     pub taints: Box<[Taint]>,

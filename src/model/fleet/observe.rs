@@ -237,7 +237,7 @@ pub struct Resources {
 /// A part of a device, as a scheduler that shares devices is asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum DevicePart {
-    /// Thousandths of it, from 1 to 1000.
+    /// Thousandths of a device, 1 to 1000.
     Milli(u32),
     /// MiB of its memory.
     MemoryMib(u64),
@@ -396,7 +396,7 @@ pub enum Claimed {
 pub struct ClaimedPart {
     /// Driver, pool and name of the device.
     pub device: (Name, Name, Name),
-    /// How much of it.
+    /// What the claim consumes of it.
     pub consumed: Consumed,
 }
 

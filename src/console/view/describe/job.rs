@@ -151,12 +151,10 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     if !chain.is_empty() {
         table.words("owner", chain.join(" ▸ "), Role::Muted);
     }
-    // (The painter then draws again as the ages go on.)
     let made = format!("{} ago", painter.age(job.created));
-    let _ = job.waiting_since.map(|since| painter.age(since));
     match waited(job) {
         Some(Waited::SinceMade) | None => table.words("made", made, Role::Text),
-        Some(_) => table.words_if_any("waiting", waited_words(job, facts.now)),
+        Some(_) => table.words_if_any("waiting", waited_words(job, |at| painter.age(at))),
     }
     // A Job has a start time as soon as its controller has processed it: a waiting job has not started.
     if let Some(started) = job.started.filter(|_| !is_waiting(job)) {

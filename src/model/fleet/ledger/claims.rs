@@ -280,21 +280,16 @@ impl Claims {
                 continue;
             }
             for (result, _) in self.given(claim) {
-                if let Some(consumed) = &result.consumed {
-                    out.parts.push(ClaimedPart {
-                        device: (
-                            result.driver.clone(),
-                            result.pool.clone(),
-                            result.device.clone(),
-                        ),
-                        consumed: consumed.clone(),
-                    });
-                }
-                let claimed = Claimed::Claim(
+                let device = (
                     result.driver.clone(),
                     result.pool.clone(),
                     result.device.clone(),
                 );
+                let (driver, pool, name) = device.clone();
+                let claimed = Claimed::Claim(driver, pool, name);
+                if let Some(consumed) = result.consumed.clone() {
+                    out.parts.push(ClaimedPart { device, consumed });
+                }
                 if !out.claimed.contains(&claimed) {
                     out.claimed.push(claimed);
                 }

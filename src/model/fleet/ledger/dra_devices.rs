@@ -67,7 +67,7 @@ pub(super) struct DraDevice {
     part_resource: Name,
     /// The published entries for the whole device; several where it can be allocated in several ways.
     wholes: Vec<Handle>,
-    /// Its capacities, where several claims may have a part of it each.
+    /// Its capacities, where several claims may share it.
     shared: Option<Box<[CapacityAmount]>>,
     parts: Vec<DevicePartition>,
     index: Option<u32>,

@@ -219,8 +219,7 @@ pub(super) fn offers(node: &NodeSeen, known: &Known<'_>, ignored: &mut Ignored) 
     let mut slices: Vec<Offered> = Vec::new();
     for (resource, count) in &node.capacity.devices {
         if let Some(profile) = mig_profile(resource) {
-            let plain = resource.strip_suffix(".shared").unwrap_or(resource);
-            let shares = label_number(node, &format!("{plain}.replicas"), ignored)
+            let shares = label_number(node, &format!("{}.replicas", plain(resource)), ignored)
                 .unwrap_or(1)
                 .max(1);
             // The kubelet keeps listing resources that it no longer has, with count 0.
@@ -294,8 +293,8 @@ fn plain(resource: &str) -> &str {
     resource.strip_suffix(".shared").unwrap_or(resource)
 }
 
-/// What resources of the same devices have in common: plugins of most vendors offer one device by several names, whole and in parts;
-/// NVIDIA's and Intel's, and those that nobody knows, offer other devices by each.
+/// What the resources of one device have in common. Plugins of most vendors offer a device under several names, whole and in parts;
+/// those of NVIDIA, of Intel and of unknown vendors offer different devices under each name.
 fn silicon(resource: &str) -> &str {
     let (domain, name) = resource.split_once('/').unwrap_or((resource, ""));
     match domain {
