@@ -92,9 +92,10 @@ impl Stage {
         let pods: Vec<String> = pods.filter(|pod| pod.starts_with(begin)).collect();
         assert!(!pods.is_empty(), "{job} has pods {begin}*");
         let mark = format!("live.stokehold.dev/{how}=0s");
-        let named: Vec<&str> = pods.iter().map(String::as_str).collect();
-        let annotate = ["-n", self.name, "annotate", "pods", &mark];
-        kubectl(&[&annotate[..3], &["pods"], &named, &annotate[4..]].concat());
+        let mut arguments = vec!["-n", self.name, "annotate", "pods"];
+        arguments.extend(pods.iter().map(String::as_str));
+        arguments.push(&mark);
+        kubectl(&arguments);
     }
 
     /// The row of a job, which comes to be as wanted.
