@@ -144,6 +144,8 @@ partial! {
         reason: Text = "reason",
         /// The same in a sentence.
         message: Text = "message",
+        /// How many of its tries have failed (`RayJobStatus.failed`); each but the last was followed by another.
+        failed: Whole = "failed",
         /// When it first ran.
         started: Text = "startTime",
         /// When it ended.
@@ -172,6 +174,9 @@ impl Projected for RayJobObject {
             ("Complete", "FAILED" | "STOPPED") | ("Failed" | "ValidationFailed", _) => Some(false),
             _ => None,
         };
+        let is_over = u32::from(seen.outcome == Some(false));
+        let failed = status.failed.count().unwrap_or(0);
+        seen.restarts = failed.saturating_sub(is_over);
         if seen.outcome.is_some() {
             seen.finished = status.ended.moment();
         }

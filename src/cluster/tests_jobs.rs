@@ -235,6 +235,14 @@ fn ray_is_a_head_and_groups_of_workers() {
     assert_eq!(status("Complete", "FAILED"), broke);
     assert_eq!(status("Failed", ""), broke);
     assert_eq!(status("ValidationFailed", ""), broke, "it is final");
+    // A try that failed was followed by another, but for the last.
+    let tries = |deployment: &str, failed: u32| {
+        let status = json!({"jobDeploymentStatus": deployment, "failed": failed, "succeeded": 0});
+        let job = json!({"metadata": {"name": "j"}, "spec": {"rayClusterSpec": cluster}, "status": status});
+        workload::<RayJobObject>(Table::RayJobs, &job).restarts
+    };
+    assert_eq!([tries("Running", 0), tries("Running", 1)], [0, 1]);
+    assert_eq!([tries("Failed", 2), tries("Failed", 0)], [1, 0]);
     // A RayJob on an existing cluster requests nothing itself.
     let guest = workload::<RayJobObject>(
         Table::RayJobs,

@@ -68,6 +68,8 @@ impl Stage {
                     "nvidia.com/gpu.product": "NVIDIA-L4", "karpenter.sh/nodepool": name,
                 }},
                 "spec": {
+                    // (Karpenter waits for a node of a pool that has none.)
+                    "providerID": format!("live:///{name}"),
                     "podCIDR": block, "podCIDRs": [block],
                     "taints": [{"key": MARK, "value": name, "effect": "NoSchedule"}],
                 },
@@ -255,7 +257,7 @@ impl Stage {
             undo(&[&delete, arguments].concat());
         };
         // A job that Kueue keeps is let go by Kueue: before its queue goes.
-        let kinds = "trainjobs.trainer.kubeflow.org,jobsets.jobset.x-k8s.io,leaderworkersets.leaderworkerset.x-k8s.io,jobs,pdb,deployments";
+        let kinds = "trainjobs.trainer.kubeflow.org,jobsets.jobset.x-k8s.io,leaderworkersets.leaderworkerset.x-k8s.io,rayjobs.ray.io,rayclusters.ray.io,jobs,pdb,deployments";
         gone(&["-n", name, kinds, "--all"]);
         gone(&["namespace", name]);
         gone(&["clusterqueue,resourceflavor", name]);

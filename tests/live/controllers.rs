@@ -71,7 +71,7 @@ impl Stage {
     }
 
     /// Names of a job's pods that run and are not told to end.
-    fn running(&self, label: &str, job: &str) -> Vec<String> {
+    pub fn running(&self, label: &str, job: &str) -> Vec<String> {
         let pods = self.all("pods").into_iter();
         pods.filter(|pod| pod["metadata"]["labels"][label] == job)
             .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
@@ -81,14 +81,19 @@ impl Stage {
     }
 
     /// So many pods of a job run.
-    fn runs(&self, label: &str, job: &str, pods: usize) {
+    pub fn runs(&self, label: &str, job: &str, pods: usize) {
         let what = format!("{pods} pods of {job} run");
         self.until(&what, || self.running(label, job).len() == pods);
     }
 
-    /// Ends the running pods of a job whose names begin so: `complete-after` well, `fail-after` badly.
+    /// Ends the running pods of a JobSet whose names begin so.
     fn end(&self, job: &str, begin: &str, how: &str) {
-        let pods = self.running(JOBSET_OF_POD, job).into_iter();
+        self.end_of(JOBSET_OF_POD, job, begin, how);
+    }
+
+    /// Ends the running pods of a job whose names begin so: `complete-after` well, `fail-after` badly.
+    pub fn end_of(&self, label: &str, job: &str, begin: &str, how: &str) {
+        let pods = self.running(label, job).into_iter();
         let pods: Vec<String> = pods.filter(|pod| pod.starts_with(begin)).collect();
         assert!(!pods.is_empty(), "{job} has pods {begin}*");
         let mark = format!("live.stokehold.dev/{how}=0s");
@@ -99,7 +104,7 @@ impl Stage {
     }
 
     /// The row of a job, which comes to be as wanted.
-    fn told(&self, job: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn told(&self, job: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let here = ["get", "jobs", "-n", self.name, "--watch", "-o", "json"];
         let mut watch = Watch::start(&mut stokehold("live-admin", &here));
         let line = watch.wait(&format!("{job}: {what}"), PATIENCE, |line| {
@@ -110,7 +115,7 @@ impl Stage {
     }
 
     /// It is refused with these words.
-    fn refused(&self, arguments: &[&str], words: &str) {
+    pub fn refused(&self, arguments: &[&str], words: &str) {
         let answer = HttpAnswer::of(&mut self.plan(arguments));
         assert_eq!(answer.code, Some(3), "plan {arguments:?}: {answer:?}");
         let says = answer.err.contains(words);
@@ -118,7 +123,7 @@ impl Stage {
     }
 
     /// What a plan forecasts, without carrying it out.
-    fn forecast(&self, arguments: &[&str]) -> Value {
+    pub fn forecast(&self, arguments: &[&str]) -> Value {
         let all = [&["plan"], arguments, &["-o", "json"]].concat();
         let answer = HttpAnswer::read(&mut stokehold("live-admin", &all));
         assert_eq!(answer.code, Some(0), "{all:?}: {answer:?}");
@@ -127,7 +132,7 @@ impl Stage {
 }
 
 /// A row's state, its gang, and devices requested and allocated.
-fn figures(row: &Value) -> Value {
+pub fn figures(row: &Value) -> Value {
     json!([
         row["state"],
         row["gang"]["size"],

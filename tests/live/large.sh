@@ -23,7 +23,7 @@ for program in "${!LIVE_CONTROLLERS[@]}"; do
   start_as "$program" chroot "$root" "/$program" --config "/$program.yaml" --kubeconfig /kubeconfig --zap-log-level info
 done
 jq -n -f wide-nodes.jq >"$objects/nodes.json"
-for part in owners children late fill; do jq -n --arg part "$part" -f work.jq >"$objects/work-$part.json"; done
+for part in owners children fill; do jq -n --arg part "$part" --arg groups "$group_version" -f work.jq >"$objects/work-$part.json"; done
 for part in queues first second held; do jq -n --arg part "$part" -f kueue.jq >"$objects/queue-$part.json"; done
 seed "$objects/nodes.json"
 wait_for 180 "the nodes of the large fleet" nodes_are_ready 200
@@ -50,13 +50,11 @@ workloads() {
 wait_for 180 "Kueue to admit the first jobs" workloads '{"admitted": 68, "gangs": ["ablate-a", "ablate-b", "distil", "moe-400b", "rerank"], "preempted": []}'
 # All gangs have their whole nodes before anything small is let near them.
 wait_for 180 "the gangs of robotics to be bound" placed robotics 11
-wait_for 180 "the pods of lab to be bound" placed lab 37
+wait_for 180 "the pods of lab to be bound" placed lab 36
 wait_for 180 "serving and the groups of llama to be bound" placed inference 34
 wait_for 180 "the gangs of research to be bound" placed research-llm 28
-seed "$objects/work-late.json"
-wait_for 180 "the late gangs of robotics to be bound" placed robotics 15
 seed "$objects/work-fill.json"
-wait_for 180 "the sweep to be bound" placed lab 85
+wait_for 180 "the sweep to be bound" placed lab 84
 
 seed "$objects/queue-second.json"
 # Nothing else may ask for what the preemption sets free before the job that preempts has it.
@@ -72,7 +70,7 @@ all_settled() {
   local all pending
   all=$(admin get --raw '/api/v1/pods?limit=1' | jq '.metadata.remainingItemCount + 1')
   pending=$(admin get --raw '/api/v1/pods?fieldSelector=status.phase%3DPending' | jq -c '[.items[].metadata | "\(.namespace)/\(.name)"]')
-  echo "$all pods of 2032, $(jq length <<<"$pending") pending of 12: ${pending:0:1500}"
-  [ "$all" = 2032 ] && [ "$(jq length <<<"$pending")" = 12 ]
+  echo "$all pods of 2027, $(jq length <<<"$pending") pending of 12: ${pending:0:1500}"
+  [ "$all" = 2027 ] && [ "$(jq length <<<"$pending")" = 12 ]
 }
 wait_for 300 "the pods of the large fleet" all_settled

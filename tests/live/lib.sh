@@ -3,9 +3,22 @@
 LIVE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LIVE_CACHE=${STOKEHOLD_LIVE_CACHE:-$HOME/.cache/stokehold-live}
 LIVE_DIR=${STOKEHOLD_LIVE_DIR:-$LIVE_CACHE/run}
-LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl kueue jobset lws trainer exposition seed)
+# Kubernetes' release: 1.36 or 1.37.
+LIVE_KUBERNETES=${STOKEHOLD_LIVE_KUBERNETES:-1.36}
+LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl kueue seed)
 # The controllers of jobs on the large fleet, and where each one's webhooks are answered.
 declare -A LIVE_CONTROLLERS=([jobset]=9444 [lws]=9445 [trainer]=9446)
+# What runs on the fleet of the second lane: KubeRay, KAI and Karpenter.
+LIVE_SECOND=(kuberay karpenter kai-scheduler kai-podgrouper kai-podgroupcontroller kai-queuecontroller kai-binder)
+
+# The programs of a fleet, those of all without a name.
+live_programs() {
+  local program
+  for program in "${LIVE_PROGRAMS[@]}"; do echo "$program"; done
+  [ "${1:-}" = second ] || echo exposition
+  case ${1:-} in large | "") for program in "${!LIVE_CONTROLLERS[@]}"; do echo "$program"; done ;; esac
+  case ${1:-} in second | "") for program in "${LIVE_SECOND[@]}"; do echo "$program"; done ;; esac
+}
 
 say() { printf 'live: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -18,6 +31,14 @@ live_namespace() { printf 'stokehold-%s\n' "$(printf '%s' "$LIVE_DIR" | sha256su
 live_source() {
   case $1 in
     jobset | lws | trainer) printf '%s/kueue\n' "$LIVE_HERE" ;;
+    kai-*) printf '%s/kai\n' "$LIVE_HERE" ;;
+    kube-apiserver | kube-controller-manager | kube-scheduler)
+      case $LIVE_KUBERNETES in
+        1.36) printf '%s/%s\n' "$LIVE_HERE" "$1" ;;
+        1.37) printf '%s/kubernetes-1.37\n' "$LIVE_HERE" ;;
+        *) die "STOKEHOLD_LIVE_KUBERNETES is 1.36 or 1.37, not $LIVE_KUBERNETES" ;;
+      esac
+      ;;
     *) printf '%s/%s\n' "$LIVE_HERE" "$1" ;;
   esac
 }

@@ -27,6 +27,7 @@ mod replicas;
 mod rewind;
 mod rights;
 mod scrape_paths;
+mod second;
 mod steady;
 mod terminal;
 mod truth;

@@ -51,10 +51,6 @@ fn pod(restart: &str) -> Value {
 
 fn kinds() -> Vec<Kind> {
     let replica = |count: u32| json!({"replicas": count, "restartPolicy": "OnFailure", "template": pod("OnFailure")});
-    let cluster = json!({
-        "headGroupSpec": {"rayStartParams": {}, "template": pod("Always")},
-        "workerGroupSpecs": [{"groupName": "gpu", "replicas": 1, "minReplicas": 0, "maxReplicas": 4, "rayStartParams": {}, "template": pod("Always")}],
-    });
     let held = || [json!(true), json!(false)];
     let by_condition = || [suspended("True"), suspended("False")];
     vec![
@@ -76,26 +72,6 @@ fn kinds() -> Vec<Kind> {
             values: held(),
             told: by_condition(),
             over: ended("Failed"),
-        },
-        Kind {
-            names: ["rayjob", "rayjobs.ray.io"],
-            object: json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": {
-                "entrypoint": "python tune.py", "shutdownAfterJobFinishes": true, "rayClusterSpec": cluster}}),
-            field: "/spec/suspend",
-            values: held(),
-            told: [
-                json!({"jobDeploymentStatus": "Suspended"}),
-                json!({"jobDeploymentStatus": "Running"}),
-            ],
-            over: json!({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}),
-        },
-        Kind {
-            names: ["raycluster", "rayclusters.ray.io"],
-            object: json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": cluster}),
-            field: "/spec/suspend",
-            values: held(),
-            told: [json!({"state": "suspended"}), json!({"state": "ready"})],
-            over: Value::Null,
         },
     ]
 }
@@ -247,34 +223,15 @@ fn every_kind_is_put_on_hold_by_its_own_field() {
 #[ignore = "needs the plane of tests/live/up"]
 fn what_cannot_be_suspended_says_what_can_be_done() {
     let here = &TestNamespace::new("act-instead", acts());
-    let all = kinds();
-    let ray = all.iter().find(|kind| kind.names[0] == "rayjob");
-    let ray = ray.expect("it is among them");
-    // A RayJob that keeps its cluster, or runs on another's, cannot be suspended.
-    let mut keeps = ray.object.clone();
-    keeps["spec"]["shutdownAfterJobFinishes"] = json!(false);
-    here.create(keeps, "keeps");
-    here.refused(
-        &["hold", &here.target("rayjob", "keeps")],
-        "shutdownAfterJobFinishes",
-    );
-    let borrows = json!({"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": {
-        "entrypoint": "python tune.py", "clusterSelector": {"ray.io/cluster": "shared"}}});
-    here.create(borrows, "borrows");
-    here.refused(&["hold", &here.target("rayjob", "borrows")], "does not own");
-    for name in ["keeps", "borrows"] {
-        assert!(
-            here.get("rayjobs.ray.io", name)["spec"]["suspend"].is_null(),
-            "{name}"
-        );
-    }
     // What another object owns is its owner's.
-    let uid = text(&here.get("rayjobs.ray.io", "keeps"), "/metadata/uid").to_owned();
+    let kinds = kinds();
+    here.create(kinds[0].object.clone(), "owner");
+    let uid = text(&here.get(kinds[0].names[1], "owner"), "/metadata/uid").to_owned();
     let owned = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
-        "metadata": {"ownerReferences": [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "keeps", "uid": uid, "controller": true}]},
+        "metadata": {"ownerReferences": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "owner", "uid": uid, "controller": true}]},
         "spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 1, "completions": 1, "template": pod("Never")}}}]}});
     here.create(owned, "owned");
-    here.refused(&["hold", &here.target("jobset", "owned")], "keeps");
+    here.refused(&["hold", &here.target("jobset", "owned")], "owner");
     assert!(here.get("jobsets.jobset.x-k8s.io", "owned")["spec"]["suspend"].is_null());
     // Groups and replicas are scaled to nothing, and back.
     let group = json!({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": {
@@ -302,10 +259,10 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
     }
 }
 
-/// Volcano's jobs and queues take commands, which its controller carries out and deletes; KAI's order is a label of the workload.
+/// Volcano's jobs and queues take commands, which its controller carries out and deletes.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn volcano_and_kai_are_asked_in_their_own_way() {
+fn volcano_is_asked_in_its_own_way() {
     let here = &TestNamespace::new("act-commands", acts());
     let job = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {
         "minAvailable": 1, "queue": "research", "schedulerName": "volcano", "tasks": [{"name": "worker", "replicas": 1, "template": pod("Never")}]}});
@@ -361,19 +318,4 @@ fn volcano_and_kai_are_asked_in_their_own_way() {
     phase("Completed");
     here.refused(&["hold", &target], "ended");
     here.refused(&["reprioritise", &target, "production"], "ended");
-
-    // KAI: the label that its pod-grouper reads; its queues cannot be held.
-    let mut template = pod("Never");
-    template["metadata"] = json!({"labels": {"kai.scheduler/queue": "kai-lab"}});
-    template["spec"]["schedulerName"] = "kai-scheduler".into();
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {"kai.scheduler/queue": "kai-lab"}},
-        "spec": {"parallelism": 1, "completions": 1, "template": template}});
-    here.create(job, "kai");
-    let label = || here.get("jobs.batch", "kai")["metadata"]["labels"]["priorityClassName"].clone();
-    let target = here.target("job", "kai");
-    let run = here.done(&["reprioritise", &target, "production"], || true);
-    assert_eq!(label(), "production");
-    here.done(&["undo", &run], || true);
-    assert!(label().is_null());
-    here.refused(&["hold", "queue/kai-lab"], "cannot be held");
 }

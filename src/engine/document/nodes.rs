@@ -91,6 +91,7 @@ pub(super) fn node(cell: &DocumentCell<'_>) -> Read<(Node, DeviceHolders)> {
         ready: cell.or("ready", true, |cell| cell.flag())?,
         cordoned: cell.or("unschedulable", false, |cell| cell.flag())?,
         against_uncordon: cell.list("against_uncordon", |cell| cell.name())?,
+        no_more: cell.maybe("no_more", |cell| cell.name())?,
         taints: cell.list("taints", taint)?,
         cpu_milli: cpu,
         memory_bytes: memory,

@@ -169,6 +169,7 @@ fn node(node: &Node) -> Value {
         "ready": node.ready,
         "unschedulable": node.cordoned,
         "against_uncordon": node.against_uncordon,
+        "no_more": node.no_more,
         "labels": node.labels,
         "taints": node.taints.iter().map(taint).collect::<Value>(),
         "allocatable": allocatable,

@@ -145,6 +145,9 @@ pub enum UnblockChange {
         instance_type: Option<Name>,
         /// Its pool.
         pool: Name,
+        /// Why the autoscaler of the pool does not add them by itself; none where it may, and where nothing is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        no_more: Option<Name>,
         /// Number of new nodes.
         count: u32,
         /// Devices per node.
@@ -226,12 +229,16 @@ impl UnblockChange {
             Self::Nodes {
                 like,
                 instance_type,
+                no_more,
                 count,
                 ..
             } => {
                 let what = instance_type.as_ref().unwrap_or(like);
                 let node = if *count == 1 { "node" } else { "nodes" };
-                format!("{count} more {node} like {like} ({what})")
+                match no_more {
+                    Some(why) => format!("{count} more {node} like {like} ({what}; {why})"),
+                    None => format!("{count} more {node} like {like} ({what})"),
+                }
             }
         }
     }

@@ -225,6 +225,7 @@ fn singles(snapshot: &Snapshot, work: WorkloadId) -> Vec<(&'static str, Vec<Unbl
         like: node.name.clone(),
         instance_type: None,
         pool: node.pool.clone(),
+        no_more: None,
         count,
         devices: node.devices.len() as u32,
         filled: 0,

@@ -384,6 +384,7 @@ impl Explainer<'_> {
                 UnblockChange::Nodes {
                     like: node.name.clone(),
                     instance_type: node.instance_type.clone(),
+                    no_more: node.no_more.clone(),
                     pool: node.pool.clone(),
                     count: u32::try_from(amount).unwrap_or(u32::MAX),
                     devices: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),

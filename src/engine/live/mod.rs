@@ -129,6 +129,7 @@ fn nodes(fleet: &Fleet, burn: &SpendRates) -> Vec<Node> {
                 ready: node.ready.unwrap_or(true),
                 cordoned: seen.unschedulable,
                 against_uncordon: against_uncordon(node, &faults),
+                no_more: fleet.scaling.no_more_of(&node.pool).map(Name::from),
                 labels,
                 taints: seen.taints.iter().filter_map(taint).collect(),
                 cpu_milli: known(seen.allocatable.cpu_milli),

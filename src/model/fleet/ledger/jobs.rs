@@ -62,6 +62,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let gang = gang(top, &workloads, &groups, &pod_sets);
     let pod_sets = match gang {
         Some(gang) => sets::with_minimum(pod_sets, gang.min),
+        None if is_of_single_pods(&groups) => sets::of_single_pods(&pod_sets),
         None => pod_sets,
     };
     let places = places(ledger, &bound);
@@ -375,6 +376,16 @@ fn requested(
         .sum()
 }
 
+/// Whether KAI starts each of its pods by itself, whatever its owner's shape is: all PodGroups that KAI has made for it say so (a batch
+/// Job has one for each pod, a JobSet one for all).
+fn is_of_single_pods(groups: &[&Arc<GroupSeen>]) -> bool {
+    let mut kai = groups
+        .iter()
+        .filter(|group| group.table == Table::KaiPodGroups)
+        .peekable();
+    kai.peek().is_some() && kai.all(|group| group.gang_min == Some(1))
+}
+
 /// The pods that run together or not at all: from the only group that schedules them, else from their owner's spec.
 fn gang(
     top: Option<&Arc<WorkloadSeen>>,
@@ -382,6 +393,9 @@ fn gang(
     groups: &[&Arc<GroupSeen>],
     sets: &[PodSet],
 ) -> Option<Gang> {
+    if is_of_single_pods(groups) {
+        return None;
+    }
     // PodGroups are created from the Kubernetes Workload, so the Workload does not count again.
     let made = groups.iter().any(|group| group.table == Table::PodGroups);
     let mut tell = groups

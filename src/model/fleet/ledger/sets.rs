@@ -142,6 +142,15 @@ pub(super) fn with_minimum(sets: Arc<[PodSet]>, min: u32) -> Arc<[PodSet]> {
     raised.collect()
 }
 
+/// The same sets, of which each pod starts by itself.
+pub(super) fn of_single_pods(sets: &[PodSet]) -> Arc<[PodSet]> {
+    let alone = sets.iter().cloned().map(|mut set| {
+        set.min = set.min.min(1);
+        set
+    });
+    alone.collect()
+}
+
 /// The same sets, with this topology request where they have none.
 pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyConstraint) -> Arc<[PodSet]> {
     sets.iter()

@@ -3,7 +3,7 @@
 use super::support::*;
 use super::*;
 use crate::fleet::admission::{Eviction, GroupSeen};
-use crate::fleet::job::JobState;
+use crate::fleet::job::{Gang, JobState};
 use crate::fleet::observe::{OwnerRef, Pending};
 use crate::fleet::queue::{
     Door, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem,
@@ -323,6 +323,37 @@ fn a_group_that_a_pod_owns_decorates_the_pod() {
     );
     assert_eq!(job.reason_code, Some("exceeds-quota"));
     assert_eq!(job.gang, None, "one pod is no gang");
+}
+
+/// An indexed Job of two pods under KAI, which makes a PodGroup for each: half of it may run.
+#[test]
+fn a_job_whose_pods_kai_starts_one_by_one_is_no_gang() {
+    let mut job = workload(Table::Jobs, "Job", "train", 2, 1, None);
+    job.gang_min = Some(2);
+    let of_pod = |pod: &str| {
+        let owner = Some(owner_ref("Job", "train"));
+        let mut group = group(Table::KaiPodGroups, QueueSystem::Kai, pod, owner);
+        group.gang_min = Some(1);
+        group.queue_name = Some(Name::new("lab"));
+        seen(group)
+    };
+    let told = |groups: &[Observation]| {
+        let mut all = vec![
+            Observation::Workload(Box::new(job.clone())),
+            node("n1", &[("nvidia.com/gpu", 8)], &[]),
+            owned("train-0", Some("n1"), 1, "Job", "train"),
+            owned("train-1", None, 1, "Job", "train"),
+        ];
+        all.extend(groups.iter().cloned());
+        let fleet = in_any_order(&all);
+        let job = &fleet.jobs[0];
+        let mins: Vec<u32> = job.pod_sets.iter().map(|set| set.min).collect();
+        (job.gang, job.state, mins)
+    };
+    let whole = Gang { size: 2, min: 2 };
+    assert_eq!(told(&[]), (Some(whole), JobState::Starting, vec![2]));
+    let groups = [of_pod("pg-train-0"), of_pod("pg-train-1")];
+    assert_eq!(told(&groups), (None, JobState::Running, vec![1]));
 }
 
 #[test]
