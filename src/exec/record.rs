@@ -151,6 +151,14 @@ impl ClusterIdentity {
             false => Same::No,
         }
     }
+
+    /// False where the two are different clusters, whatever a UID that is not known yet turns out to be: the same cluster may have
+    /// another context or address.
+    pub fn may_be(&self, other: &Self) -> bool {
+        let is_unknown = self.uid.is_empty() != other.uid.is_empty();
+        let same_sort = self.server.is_empty() == other.server.is_empty();
+        (is_unknown && same_sort) || self.compare(other) != Same::No
+    }
 }
 
 impl std::fmt::Display for ClusterIdentity {
@@ -230,6 +238,15 @@ mod tests {
         ] {
             assert_eq!(a.compare(&other), same, "{other}");
             assert_eq!(other.compare(&a), same, "{other}");
+        }
+        for (other, may_be) in [
+            (cluster("renamed", "https://b", ""), true),
+            (cluster("renamed", "https://b", "1"), true),
+            (cluster("prod", "https://a", "2"), false),
+            (cluster("demo", "", ""), false),
+        ] {
+            assert_eq!(a.may_be(&other), may_be, "{other}");
+            assert_eq!(other.may_be(&a), may_be, "{other}");
         }
         let old: ClusterIdentity =
             serde_json::from_str(r#"{"context":"demo","server":""}"#).expect("reads");

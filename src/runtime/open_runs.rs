@@ -35,15 +35,21 @@ pub(super) fn follow(
         let mut runs = Runs::default();
         let mut known: Vec<OpenRun> = Vec::new();
         loop {
-            let mut open = blocking(|| left(&journal, &mut runs, &here));
+            // The same cluster may have had another name or address then.
             if here.uid.is_empty()
-                && !open.is_empty()
+                && blocking(|| {
+                    let may_be = |run: &Run| run.cluster.may_be(&here);
+                    !left(&journal, &mut runs, may_be).is_empty()
+                })
                 && let Ok(Ok(uid)) =
                     tokio::time::timeout(PROMPT, exec::request::identity(&client)).await
             {
                 here.uid = uid;
-                open = blocking(|| left(&journal, &mut runs, &here));
             }
+            let open = blocking(|| {
+                let of_here = |run: &Run| run.cluster.compare(&here) != Same::No;
+                left(&journal, &mut runs, of_here)
+            });
             if open != known {
                 known.clone_from(&open);
                 let open = Observation::OpenRuns(Arc::from(open));
@@ -63,14 +69,13 @@ pub(super) fn follow(
     first
 }
 
-/// The runs on this cluster that have left jobs suspended; none where the journal cannot be read.
-fn left(journal: &Journal, runs: &mut Runs, here: &ClusterIdentity) -> Vec<OpenRun> {
+/// The runs that have left jobs suspended, of those that are meant; none where the journal cannot be read.
+fn left(journal: &Journal, runs: &mut Runs, is_meant: impl Fn(&Run) -> bool) -> Vec<OpenRun> {
     let Ok(all) = runs.look(journal) else {
         return Vec::new();
     };
-    let of_here = |run: &&Run| run.cluster.compare(here) != Same::No;
     all.iter()
-        .filter(of_here)
+        .filter(|run| is_meant(run))
         .filter_map(|run| run.left_suspended(all, |name| journal.is_running(name)))
         .collect()
 }

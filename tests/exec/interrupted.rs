@@ -80,6 +80,10 @@ fn an_interrupted_run_is_told_everywhere_and_can_be_continued() {
     );
     let explained = told(machine, cluster, &["explain", &job]);
     assert!(explained.out.contains(&go_on), "{explained:?}");
+    // The cluster is the same under another name.
+    let other = ["--context", "sim-viewer", "explain", &job];
+    let explained = told(machine, cluster, &other);
+    assert!(explained.out.contains(&go_on), "{explained:?}");
 
     let ended = shell.plan(&["continue", &run, "--apply"]);
     assert_eq!(ended.code, 0, "{ended:?}");

@@ -3,6 +3,7 @@
 //!
 //! Each test has a node, a namespace and queues of its own. Other tests compare the whole fleet: they run when these do not.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::sleep;
@@ -27,6 +28,8 @@ static STAGES: AtomicU8 = AtomicU8::new(0);
 pub struct Stage {
     /// Namespace, node, flavor and ClusterQueue are named so.
     pub name: &'static str,
+    /// The third number of its pods' addresses.
+    block: u8,
     journal: tempfile::TempDir,
     _plane: PlaneTurn,
 }
@@ -41,6 +44,8 @@ impl Stage {
     pub fn on(plane: PlaneTurn, name: &'static str) -> Self {
         let stage = Self {
             name,
+            // (The fleet's own nodes have addresses below these.)
+            block: 230 + STAGES.fetch_add(1, Ordering::Relaxed),
             _plane: plane,
             journal: tempfile::tempdir().expect("a folder"),
         };
@@ -55,26 +60,9 @@ impl Stage {
         if !kubectl(&there).is_empty() {
             stage.remove();
         }
-        // (The fleet's own nodes have addresses below these.)
-        let block = 230 + STAGES.fetch_add(1, Ordering::Relaxed);
-        let block = format!("10.244.{block}.0/24");
-        let has = json!({"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"});
         stage.create(&[
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            json!({
-                "apiVersion": "v1", "kind": "Node",
-                "metadata": {"name": name, "labels": {
-                    MARK: name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-                    "nvidia.com/gpu.product": "NVIDIA-L4", "karpenter.sh/nodepool": name,
-                }},
-                "spec": {
-                    // (Karpenter waits for a node of a pool that has none.)
-                    "providerID": format!("live:///{name}"),
-                    "podCIDR": block, "podCIDRs": [block],
-                    "taints": [{"key": MARK, "value": name, "effect": "NoSchedule"}],
-                },
-                "status": {"capacity": has, "allocatable": has},
-            }),
+            stage.node(name, "0/25"),
         ]);
         stage.until("the node is ready", || {
             holds(&stage.object("node", name), "Ready")
@@ -82,9 +70,53 @@ impl Stage {
         stage
     }
 
+    /// A node with eight devices for this test's pods, which get these of the stage's addresses.
+    fn node(&self, node: &str, addresses: &str) -> Value {
+        let name = self.name;
+        let block = format!("10.244.{}.{addresses}", self.block);
+        let has = json!({"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"});
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": node, "labels": {
+                MARK: name, "kubernetes.io/hostname": node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+                "nvidia.com/gpu.product": "NVIDIA-L4", "karpenter.sh/nodepool": name,
+            }},
+            "spec": {
+                // (Karpenter waits for a node of a pool that has none.)
+                "providerID": format!("live:///{node}"),
+                "podCIDR": block, "podCIDRs": [block],
+                "taints": [{"key": MARK, "value": name, "effect": "NoSchedule"}],
+            },
+            "status": {"capacity": has, "allocatable": has},
+        })
+    }
+
+    /// The names that its nodes have, where it has three.
+    fn node_names(&self) -> [String; 3] {
+        ["", "-b", "-c"].map(|end| format!("{}{end}", self.name))
+    }
+
+    /// Two nodes more; the names of all three.
+    pub fn three_nodes(&self) -> [String; 3] {
+        let all = self.node_names();
+        let [_, second, third] = &all;
+        self.create(&[self.node(second, "128/26"), self.node(third, "192/26")]);
+        self.until("the nodes are ready", || {
+            [second, third]
+                .iter()
+                .all(|node| holds(&self.object("node", node), "Ready"))
+        });
+        all
+    }
+
     /// The same with a ClusterQueue for so many devices, and a LocalQueue to it.
     pub fn with_queue(name: &'static str, devices: u32) -> Self {
-        let stage = Self::new(name);
+        Self::with_queue_on(acts(), name, devices)
+    }
+
+    /// The same for a test that has this turn.
+    pub fn with_queue_on(plane: PlaneTurn, name: &'static str, devices: u32) -> Self {
+        let stage = Self::on(plane, name);
         stage.create(&[
             json!({
                 "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name},
@@ -135,18 +167,23 @@ impl Stage {
         })
     }
 
-    /// Makes a Job of so many pods with a device each, behind the LocalQueue or without a queue.
-    fn job(&self, job: &str, pods: u32, queued: bool) {
+    /// A Job of so many pods with a device each, behind the LocalQueue or without a queue.
+    pub fn job_object(&self, job: &str, pods: u32, queued: bool) -> Value {
         let mut template = self.pods(&json!({}), 1);
         template["spec"]["restartPolicy"] = "Never".into();
         let labels = match queued {
             true => json!({"kueue.x-k8s.io/queue-name": "door"}),
             false => json!({}),
         };
-        self.create(&[json!({
+        json!({
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job, "namespace": self.name, "labels": labels},
             "spec": {"parallelism": pods, "completions": pods, "completionMode": "Indexed", "suspend": queued, "template": template},
-        })]);
+        })
+    }
+
+    /// Makes such a Job.
+    fn job(&self, job: &str, pods: u32, queued: bool) {
+        self.create(&[self.job_object(job, pods, queued)]);
     }
 
     pub fn object(&self, kind: &str, name: &str) -> Value {
@@ -218,12 +255,26 @@ impl Stage {
     }
 
     pub fn plan(&self, arguments: &[&str]) -> Command {
+        self.with_journal(stokehold("live-admin", &self.applied(arguments)))
+    }
+
+    /// The arguments of a plan that is carried out.
+    pub fn applied<'a>(&self, arguments: &[&'a str]) -> Vec<&'a str> {
         assert!(self.name.starts_with(ACTING), "{}", self.name);
         let mut all = vec!["plan"];
         all.extend(arguments);
         all.extend(["--apply", "--yes", "--reason", "a live test"]);
         all.extend(["-o", "json", "--write"]);
-        let mut command = stokehold("live-admin", &all);
+        all
+    }
+
+    /// Where runs on this stage are recorded.
+    pub fn journal(&self) -> &Path {
+        self.journal.path()
+    }
+
+    /// A command with this stage's journal.
+    pub fn with_journal(&self, mut command: Command) -> Command {
         command.env("STOKEHOLD_JOURNAL_DIR", self.journal.path());
         command
     }
@@ -251,7 +302,7 @@ impl Drop for Stage {
 impl Stage {
     fn remove(&self) {
         let name = self.name;
-        let on = format!("--field-selector=spec.nodeName={name}");
+        let nodes = format!("-l={MARK}={name}");
         let gone = |arguments: &[&str]| {
             let delete = ["delete", "--timeout=180s", "--ignore-not-found"];
             undo(&[&delete, arguments].concat());
@@ -261,9 +312,12 @@ impl Stage {
         gone(&["-n", name, kinds, "--all"]);
         gone(&["namespace", name]);
         gone(&["clusterqueue,resourceflavor", name]);
-        gone(&["node", name]);
+        gone(&["node", &nodes]);
         // What the fleet's own daemons had there.
-        gone(&["pods", "-A", &on, "--force", "--grace-period=0"]);
+        for node in self.node_names() {
+            let on = format!("--field-selector=spec.nodeName={node}");
+            gone(&["pods", "-A", &on, "--force", "--grace-period=0"]);
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use model::fleet::observe::{
 };
 use model::fleet::policy::Policy;
 use model::fleet::pool::{DeviceCounts, NodeCounts, Pool};
-use model::fleet::run_hold::{OpenRun, RunHold, RunStop};
+use model::fleet::run_hold::{HELD_BY_RUN, OpenRun, RunHold, RunStop};
 use model::fleet::signal::{Signal, Signals};
 
 /// The parts of a fleet, to be changed before it is put together.
@@ -69,6 +69,7 @@ pub fn held(until: Option<Moment>) -> Job {
         kind: Name::new("Job"),
     });
     job.state = JobState::Suspended;
+    job.reason_code = Some(HELD_BY_RUN);
     if until.is_none() {
         // It can state nothing.
         job.id.kind = Name::new("VolcanoJob");

@@ -9,13 +9,13 @@ use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
 use super::govern::GovernState;
-use super::job::{HeldDevice, Job, JobKey, JobState};
+use super::job::{HeldDevice, Job, JobKey};
 use super::node::Node;
 use super::observe::{ListedNamespaces, Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
-use super::run_hold::OpenRun;
+use super::run_hold::{HELD_BY_RUN, OpenRun};
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
 use super::scheduling::KueueConfig;
@@ -97,7 +97,7 @@ impl Fleet {
     /// The run of this machine that keeps a job suspended.
     pub fn open_run_of(&self, job: &Job) -> Option<&OpenRun> {
         let run = OpenRun::holder(&self.open_runs, &job.id, job.held.as_deref())?;
-        (job.held.is_some() || job.state == JobState::Suspended).then_some(run)
+        (job.reason_code == Some(HELD_BY_RUN)).then_some(run)
     }
 
     /// A fleet with no data yet.

@@ -12,6 +12,9 @@ use super::observe::Labels;
 /// Annotation of an object that a run has suspended and is to resume: a [`RunHold`] as JSON.
 pub const HELD: &str = "stokehold.dev/held";
 
+/// Code of the reason of a job that a run has suspended and is to resume.
+pub const HELD_BY_RUN: &str = "held-by-run";
+
 /// The kind of jobs that Commands suspend.
 const BY_COMMANDS: &str = "VolcanoJob";
 

@@ -12,10 +12,10 @@ use crate::fleet::govern::Governed;
 use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState, Serving};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::{PriorityKind, QueueSystem};
-use crate::fleet::run_hold::OpenRun;
+use crate::fleet::run_hold::{HELD_BY_RUN, OpenRun};
 use crate::fleet::siting::PodSet;
 
-use super::state::{HELD_BY_RUN, JobFacts, failure, first_run, reason, state, waiting_since};
+use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
 use super::{Ledger, parts, sets};
 
 /// Builds the job of this id; `None` when none of its objects requests devices any longer.
@@ -100,10 +100,10 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     };
     let state = state(&standing);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
-    let hold = standing
-        .run_hold()
-        .filter(|_| waits || matches!(state, JobState::Suspended | JobState::Finishing));
-    let open = (hold.is_some() || state == JobState::Suspended)
+    // (A job whose Workload is held runs on until its queue has evicted it.)
+    let has_ended = matches!(state, JobState::Done | JobState::Failed);
+    let hold = standing.run_hold().filter(|_| !has_ended);
+    let open = (hold.is_some() || (standing.suspended() && !has_ended))
         .then(|| OpenRun::holder(&ledger.open_runs, id, hold.as_ref()))
         .flatten();
     let held_words = open

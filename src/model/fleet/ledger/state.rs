@@ -34,7 +34,8 @@ pub(super) struct JobFacts<'a> {
 }
 
 impl<'a> JobFacts<'a> {
-    fn suspended(&self) -> bool {
+    /// True when its object is suspended, whoever did that.
+    pub(super) fn suspended(&self) -> bool {
         self.top.is_some_and(|top| top.suspended)
             || (self.top.is_none()
                 && !self.workloads.is_empty()
@@ -247,9 +248,6 @@ pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment 
     let lost = evictions.chain(of_pods).chain(suspended).chain(anew).max();
     lost.unwrap_or(created).max(created)
 }
-
-/// Code of the reason of a job that a run has suspended and is to resume.
-pub(super) const HELD_BY_RUN: &str = "held-by-run";
 
 /// Reason why it waits or is suspended: code and sentence.
 pub(super) fn reason(

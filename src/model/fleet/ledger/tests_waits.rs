@@ -5,9 +5,11 @@ use std::time::Duration;
 use super::support::*;
 use super::tests_groups::{group, kueue, seen};
 use super::*;
+use crate::fleet::admission::GroupSeen;
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::observe::{Condition, Lost, LostKind, Phase};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::run_hold::{HELD, HELD_BY_RUN, RunHold};
 
 /// A Job made two and a half hours ago, whose controller knows it since then.
 fn made_long_ago(name: &str) -> WorkloadSeen {
@@ -237,4 +239,35 @@ fn each_waiting_device_counts_in_one_pool_or_in_a_row_that_says_why_in_none() {
     assert_eq!(hidden.waiting_outside(|_| true).counts(), [0, 0, 40]);
     let of_one = fleet.waiting_outside(|job| job.name().as_str() == "evicted");
     assert_eq!(of_one.counts(), [0, 0, 0]);
+}
+
+/// Kueue evicts a job a moment after its Workload was taken out of its queue, and not at all while its controller is down.
+#[test]
+fn a_job_whose_workload_a_run_holds_is_held_while_its_pods_still_run() {
+    let hold = RunHold {
+        run: Name::new("r1"),
+        by: Name::new("ana"),
+        since: NOW,
+        until: NOW.plus(Duration::from_secs(600)),
+    };
+    let text = hold.text();
+    let mut queued = kueue("w", Some(owner_ref("Job", "train")), None);
+    queued.active = false;
+    queued.annotations = labels(&[(HELD, &text)]);
+    let mut pod = pod_seen("train-0", Some("n1"), &[("nvidia.com/gpu", 8)]);
+    pod.owner = Some(owner_ref("Job", "train"));
+    let with = |queued: &GroupSeen| {
+        only_job([
+            Observation::Workload(Box::new(made_long_ago("train"))),
+            seen(queued.clone()),
+            Observation::Pod(Box::new(pod.clone())),
+        ])
+    };
+    let job = with(&queued);
+    assert_eq!(job.state, JobState::Running);
+    assert_eq!(job.held.as_deref(), Some(&hold));
+    assert_eq!(job.reason_code, Some(HELD_BY_RUN));
+    // Resumed, it may state it no longer.
+    queued.active = true;
+    assert_eq!(with(&queued).held, None);
 }
