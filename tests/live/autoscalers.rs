@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::plane::{PATIENCE, Undo, alone, apply, items, rows, undo};
-use super::truth::{Truth, list, text};
+use super::truth::{Truth, text};
 
 /// The ConfigMap of the cluster autoscaler, as YAML and as the text of older ones: the same group, grown by two in between.
 fn status(group: &str, old: bool) -> String {
@@ -119,23 +119,35 @@ fn pools_go_as_far_as_their_autoscalers_say() {
     );
 }
 
-/// What the console says of a pool that is at the end of its autoscaler: the claim that finds no machine, with its reason.
+/// What the console says of a pool for which its autoscaler finds no machine: Karpenter deletes the claim, its event stays.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_claim_without_capacity_is_shown_at_its_pool() {
     let _plane = super::plane::calm();
-    let claims = items("nodeclaims.karpenter.sh");
-    let failing = claims
-        .iter()
-        .find(|claim| {
-            list(claim, "/status/conditions")
-                .iter()
-                .any(|c| c["type"] == "Launched" && c["status"] == "False")
-        })
-        .expect("a claim without capacity");
-    let pool = failing["metadata"]["labels"]["karpenter.sh/nodepool"]
-        .as_str()
-        .expect("its node pool");
+    let (name, pool) = ("l40s-q8x2d.18a2b3c4d5e6f708", "l40s");
+    let _undo = Undo(|| {
+        undo(&[
+            "-n",
+            "default",
+            "delete",
+            "event",
+            "--ignore-not-found",
+            name,
+        ])
+    });
+    apply(&event(name).to_string());
+    for user in ["live-admin", "live-viewer"] {
+        let scalers = rows(user, "scalers");
+        let row = scalers
+            .iter()
+            .find(|row| row["kind"] == "NodePool" && row["name"] == pool)
+            .expect("the node pool");
+        let why = text(row, "/why");
+        assert!(
+            why.starts_with("InsufficientCapacityError: "),
+            "{user}: {row}"
+        );
+    }
     let mut terminal =
         super::terminal::Terminal::start(&super::plane::kubeconfig(), "live-viewer", (170, 60));
     terminal.wait("the whole fleet", PATIENCE, super::terminal::is_live);
@@ -144,16 +156,30 @@ fn a_claim_without_capacity_is_shown_at_its_pool() {
     terminal.keys(&format!("/{pool}\r"));
     terminal.wait("one pool", PATIENCE, |text| !text.contains("gb200"));
     terminal.keys("d");
-    let name = text(failing, "/metadata/name");
-    terminal.wait("the claim and why", PATIENCE, |text| {
-        text.contains(name) && text.contains("InsufficientCapacityError")
+    terminal.wait("no capacity, and why", PATIENCE, |text| {
+        text.contains("no node launched") && text.contains("InsufficientCapacityError")
     });
     // The first leaves what is described, the second the program.
     terminal.keys("q");
-    // (Below the table stand the facts of the pool under the cursor, the claim among them.)
+    // (Below the table stand the facts of the pool under the cursor.)
     terminal.wait("the pools again", PATIENCE, |text| {
         text.contains("FREE/TOTAL")
     });
     terminal.keys("q");
     assert!(terminal.end(PATIENCE).success());
+}
+
+/// The event that Karpenter 1.8 records of a claim without capacity, before it deletes the claim.
+fn event(name: &str) -> Value {
+    let (claim, _) = name.split_once('.').expect("the claim's name and a number");
+    let message = format!(
+        "NodeClaim {claim} event: insufficient capacity, no spot capacity of g6e.12xlarge in us-east-1b"
+    );
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": claim},
+        "type": "Warning", "reason": "InsufficientCapacityError", "message": message, "count": 1,
+        "source": {"component": "karpenter"}, "reportingComponent": "karpenter",
+    })
 }

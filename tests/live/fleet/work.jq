@@ -111,10 +111,6 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
            spec: {limits: {"nvidia.com/gpu": "200"}, disruption: {consolidateAfter: "5m", consolidationPolicy: "WhenEmpty"}, template: {spec: {
              nodeClassRef: {group: "karpenter.k8s.aws", kind: "EC2NodeClass", name: "default"}, requirements: [{key: "karpenter.sh/capacity-type", operator: "In", values: [.[1]]}]}}},
            status: {resources: {nodes: .[2], "nvidia.com/gpu": "160"}, conditions: [condition("Ready"; "Ready")]}})]
-    + [thing("karpenter.sh/v1"; "NodeClaim"; ""; "l40s-q8x2d"; {
-         spec: {nodeClassRef: {group: "karpenter.k8s.aws", kind: "EC2NodeClass", name: "default"}, requirements: [{key: "karpenter.sh/capacity-type", operator: "In", values: ["spot"]}]},
-         status: {conditions: [condition("Launched"; "Launched") | .status = "False" | .reason = "InsufficientCapacityError" | .message = "no spot capacity of g6e.12xlarge in us-east-1b"]}})
-       | labelled({"karpenter.sh/nodepool": "l40s"})]
     + [thing("autoscaling.x-k8s.io/v1"; "ProvisioningRequest"; "lab"; "burst"; {
          spec: {provisioningClassName: "queued-provisioning.gke.io", parameters: {maxRunDurationSeconds: "3600"}, podSets: [{count: 4, podTemplateRef: {name: "burst"}}]},
          status: {conditions: [condition("Accepted"; "Accepted")]}})]),
