@@ -255,7 +255,7 @@ impl NodeClaimObject {
     /// Current stage, the condition that set it, and the condition that the next stage waits for.
     ///
     /// Source: Karpenter's `pkg/apis/v1/nodeclaim_status.go`: Launched, then Registered, then Initialized. A launch that failed
-    /// and is retried is Unknown with a reason.
+    /// and is retried is Unknown with a reason; a claim without capacity is deleted ([`super::event`]).
     fn stage(&self) -> (Stage, Option<&RawCondition>, Option<&RawCondition>) {
         let condition = |kind| find(&self.status.conditions, kind);
         let steps = [
@@ -284,13 +284,12 @@ impl Projected for NodeClaimObject {
         let name = names.intern(self.meta.name.get()?);
         let created = self.meta.created();
         let (stage, reached, next) = self.stage();
-        let failing = next.is_some_and(|next| {
-            let tells = next
-                .reason
-                .get()
-                .is_some_and(|reason| !UNDER_WAY.contains(&reason));
-            next.status() == Some(false)
-                || (stage == Stage::Launching && tells && next.message.get().is_some())
+        let failing = next.is_some_and(|next| match stage {
+            Stage::Launching => {
+                let mut reason = next.reason.get().into_iter();
+                next.message.get().is_some() && reason.any(|reason| !UNDER_WAY.contains(&reason))
+            }
+            _ => next.status() == Some(false),
         });
         let leaving = self.meta.deleted.moment();
         let capacity = of_node(&self.status.capacity, names);

@@ -10,6 +10,7 @@ pub mod admission;
 pub mod claim;
 mod counters;
 pub mod discovery;
+pub mod event;
 pub mod gang;
 pub mod govern;
 pub mod groups;
@@ -102,6 +103,7 @@ pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> 
         Table::DeviceClasses => of::<claim::ClassObject>,
         Table::NodePools => of::<karpenter::NodePoolObject>,
         Table::NodeClaims => of::<karpenter::NodeClaimObject>,
+        Table::LaunchFailures => of::<event::EventObject>,
         Table::NodeGroups => of::<groups::NodeGroupsObject>,
         Table::KueueConfig => of::<kueue_config::KueueConfigObject>,
         Table::GovernQueues => of::<govern::GovernQueuesObject>,

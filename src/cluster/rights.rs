@@ -24,6 +24,8 @@ pub struct Right {
     pub resources: Vec<&'static str>,
     /// Namespace and name of the only object that it covers; `None` for all.
     pub only: Option<(&'static str, &'static str)>,
+    /// The one namespace in which it is used; `None` for any.
+    pub namespace: Option<&'static str>,
     /// Verbs.
     pub verbs: &'static [&'static str],
     /// What is missing without this permission.
@@ -68,7 +70,7 @@ pub fn rights(within: bool) -> Vec<Right> {
         }
         let known = all
             .iter_mut()
-            .find(|right| right.group == place.group && right.only == place.only);
+            .find(|right| right.group == place.group && right.namespace == place.namespace());
         match known {
             Some(right) => {
                 if !right.resources.contains(&table.plural()) {
@@ -79,10 +81,12 @@ pub fn rights(within: bool) -> Vec<Right> {
                 group: place.group,
                 resources: vec![table.plural()],
                 only: place.only,
+                namespace: place.namespace(),
                 verbs: WATCHED,
                 what: match (table, place.only) {
                     (Table::KueueConfig, _) => "Kueue's setting of fair sharing",
                     (Table::GovernQueues, _) => "the queues of `stokehold govern`",
+                    (Table::LaunchFailures, _) => "nodes for which Karpenter found no capacity",
                     (_, Some(_)) => "maximum sizes of the cluster autoscaler's node groups",
                     (_, None) => "nodes, pods and workloads",
                 },
@@ -98,6 +102,7 @@ pub fn rights(within: bool) -> Vec<Right> {
                 group,
                 resources: vec![resource],
                 only: None,
+                namespace: None,
                 verbs,
                 what,
             }),
@@ -108,6 +113,7 @@ pub fn rights(within: bool) -> Vec<Right> {
             group: VISIBILITY,
             resources: vec!["clusterqueues/pendingworkloads"],
             only: None,
+            namespace: None,
             verbs: &["get"],
             what: "the order of a queue's pending workloads",
         });
@@ -143,7 +149,7 @@ pub fn viewer(namespaces: &[String]) -> String {
     out
 }
 
-/// The role of a process that reads only tables, as YAML: no logs, no events, no details of pods and services.
+/// The role of a process that reads only tables, as YAML: no logs, no details of pods and services.
 pub fn govern_reader() -> String {
     let mut out = String::from(
         "# What `stokehold govern` decides by: nodes, pods, workloads, queues. Printed by `stokehold rbac govern`.\n",
@@ -165,6 +171,20 @@ fn named(
     namespace: Option<&str>,
     rights: impl IntoIterator<Item = Right>,
 ) {
+    let rights: Vec<Right> = rights.into_iter().collect();
+    // A ClusterRole knows no namespaces: what is read in one of them may cover what is read in all.
+    let is_covered = |right: &&Right| {
+        rights.iter().any(|other| {
+            other != *right
+                && other.group == right.group
+                && other.only.is_none()
+                && right
+                    .resources
+                    .iter()
+                    .all(|it| other.resources.contains(it))
+                && right.verbs.iter().all(|it| other.verbs.contains(it))
+        })
+    };
     let kind = if namespace.is_some() {
         "Role"
     } else {
@@ -178,7 +198,7 @@ fn named(
         let _ = writeln!(out, "  namespace: {namespace}");
     }
     out.push_str("rules:\n");
-    for right in rights {
+    for right in rights.iter().filter(|right| !is_covered(right)) {
         let group = if right.group.is_empty() {
             "\"\""
         } else {
@@ -219,7 +239,7 @@ mod tests {
                 .all(|verb| ["get", "list", "watch"].contains(verb))
         );
         let reader = govern_reader();
-        for absent in ["proxy", "pods/log", "events"] {
+        for absent in ["proxy", "pods/log", "services"] {
             assert!(!reader.contains(absent), "{absent}");
         }
         assert!(reader.contains("resources: [nodes, pods"), "{reader}");

@@ -2,6 +2,8 @@
 
 use model::fleet::observe::Table;
 
+use super::event;
+
 /// The API coordinates of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableResource {
@@ -15,6 +17,10 @@ pub struct TableResource {
     pub namespaced: bool,
     /// Namespace and name of its only object, where no other of the kind is of interest.
     pub only: Option<(&'static str, &'static str)>,
+    /// Namespace and field selector of its objects, where others of the kind are of no interest.
+    pub selected: Option<(&'static str, &'static str)>,
+    /// The table without which it has no objects: it is read where that one is served.
+    pub follows: Option<Table>,
 }
 
 /// ConfigMap in which the cluster autoscaler reports the status of its node groups.
@@ -29,6 +35,17 @@ const KUEUE_CONFIG: (&str, &str) = ("kueue-system", "kueue-manager-config");
 const GOVERN_QUEUES: (&str, &str) = ("stokehold", "stokehold-queues");
 
 impl TableResource {
+    /// The one namespace in which its objects are, where it is one.
+    pub fn namespace(&self) -> Option<&'static str> {
+        self.only.or(self.selected).map(|(namespace, _)| namespace)
+    }
+
+    /// The field selector of its objects, where not all of the kind are of interest.
+    pub fn fields(&self) -> Option<String> {
+        let name = self.only.map(|(_, name)| format!("metadata.name={name}"));
+        name.or_else(|| Some(self.selected?.1.to_owned()))
+    }
+
     /// Kind under which its objects are shown as jobs. Volcano's Job has the same kind as Kubernetes' own, and two such jobs may
     /// have the same name, so they need different kinds.
     pub const fn job_kind(&self) -> &'static str {
@@ -92,6 +109,8 @@ pub const fn place(table: Table) -> TableResource {
         Table::DeviceClasses => ("resource.k8s.io", "", "DeviceClass", false),
         Table::NodePools => ("karpenter.sh", "", "NodePool", false),
         Table::NodeClaims => ("karpenter.sh", "", "NodeClaim", false),
+        // Those in one namespace, regardless of the selected ones.
+        Table::LaunchFailures => ("", "v1", "Event", false),
         // One object of the cluster, regardless of the selected namespaces.
         Table::NodeGroups | Table::KueueConfig | Table::GovernQueues => {
             ("", "v1", "ConfigMap", false)
@@ -109,6 +128,14 @@ pub const fn place(table: Table) -> TableResource {
             Table::NodeGroups => Some(NODE_GROUPS),
             Table::KueueConfig => Some(KUEUE_CONFIG),
             Table::GovernQueues => Some(GOVERN_QUEUES),
+            _ => None,
+        },
+        selected: match table {
+            Table::LaunchFailures => Some((event::NAMESPACE, event::NO_CAPACITY)),
+            _ => None,
+        },
+        follows: match table {
+            Table::LaunchFailures => Some(Table::NodeClaims),
             _ => None,
         },
     }
@@ -145,6 +172,7 @@ mod tests {
                     | Table::DeviceClasses
                     | Table::NodePools
                     | Table::NodeClaims
+                    | Table::LaunchFailures
                     | Table::NodeGroups
                     | Table::KueueConfig
                     | Table::GovernQueues

@@ -156,17 +156,6 @@ fn a_node_claim_is_as_far_as_its_last_true_condition() {
         "creating instance, throttled",
     )]);
     assert_eq!((again.stage, again.failing), (Stage::Launching, true));
-    let none = claim(vec![condition(
-        "Launched",
-        "False",
-        "InsufficientCapacityError",
-        "no capacity in us-east-1b",
-    )]);
-    assert_eq!(
-        (none.stage, none.failing, &*none.why.1),
-        (Stage::Launching, true, "no capacity in us-east-1b")
-    );
-
     let boots = claim(vec![
         condition("Launched", "True", "Launched", ""),
         condition(
@@ -180,6 +169,16 @@ fn a_node_claim_is_as_far_as_its_last_true_condition() {
         (boots.stage, boots.failing, &*boots.why.0),
         (Stage::Launched, false, "NodeNotFound")
     );
+    let twice = claim(vec![
+        condition("Launched", "True", "Launched", ""),
+        condition(
+            "Registered",
+            "False",
+            "MultipleNodesFound",
+            "Invariant violated, matched multiple nodes",
+        ),
+    ]);
+    assert_eq!((twice.stage, twice.failing), (Stage::Launched, true));
     let driver = claim(vec![
         condition("Launched", "True", "Launched", ""),
         condition("Registered", "True", "Registered", ""),
@@ -599,12 +598,12 @@ proptest! {
 
     #[test]
     fn no_object_brings_it_down(mut value in hostile(), text in "(?s).{0,200}", at in 0usize..2000) {
-        for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
+        for table in [Table::NodePools, Table::NodeClaims, Table::LaunchFailures, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
             look(table, value.clone());
         }
         if value.is_object() {
             value["metadata"] = json!({"name": "x", "namespace": "y"});
-            for table in [Table::NodePools, Table::NodeClaims, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
+            for table in [Table::NodePools, Table::NodeClaims, Table::LaunchFailures, Table::NodeGroups, Table::ProvisioningRequests, Table::PodAutoscalers, Table::ScaledObjects] {
                 prop_assert!(look(table, value.clone()).is_some());
             }
         }

@@ -69,6 +69,7 @@ fn object_of(observation: &Observation) -> Option<(Table, ObjectKey)> {
         Observation::DeviceClass(class) => (Table::DeviceClasses, wide(&class.name)),
         Observation::NodePool(pool) => (Table::NodePools, wide(&pool.name)),
         Observation::NodeClaim(claim) => (Table::NodeClaims, wide(&claim.name)),
+        Observation::LaunchFailure(failure) => (Table::LaunchFailures, failure.key.clone()),
         Observation::NodeGroups(groups) => (Table::NodeGroups, groups.key.clone()),
         Observation::Provision(provision) => (Table::ProvisioningRequests, provision.key.clone()),
         Observation::ScaledObject(object) => (Table::ScaledObjects, object.key.clone()),

@@ -182,7 +182,9 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
     for table in Table::ALL {
         let place = place(*table);
         if !place.version.is_empty() {
-            served.insert(*table);
+            if place.follows.is_none_or(|basis| served.contains(&basis)) {
+                served.insert(*table);
+            }
             continue;
         }
         match api.served(*table, false).await {
@@ -243,6 +245,7 @@ async fn allowed(
                 let place = place(**table);
                 place.group == right.group
                     && place.only == right.only
+                    && place.namespace() == right.namespace
                     && table.plural() == *resource
             });
             if table.is_some_and(|table| !served.contains(table)) {
@@ -252,13 +255,10 @@ async fn allowed(
                 continue;
             }
             let namespaced = table.map_or(right.group.is_empty(), |table| place(*table).namespaced);
-            let places = match namespaced {
-                _ if right.only.is_some() => {
-                    let namespace = right.only.map_or("", |(namespace, _)| namespace);
-                    vec![namespace.to_owned()]
-                }
-                true if !chosen.is_empty() => chosen.clone(),
-                _ => vec![String::new()],
+            let places = match right.namespace {
+                Some(namespace) => vec![namespace.to_owned()],
+                None if namespaced && !chosen.is_empty() => chosen.clone(),
+                None => vec![String::new()],
             };
             for namespace in places {
                 for verb in right
@@ -273,8 +273,8 @@ async fn allowed(
                         namespace: namespace.clone(),
                         name: right.only.map_or("", |(_, name)| name),
                         what: right.what,
-                        // One object that only adds to what is shown.
-                        table: table.is_some() && right.only.is_none(),
+                        // What stands in one namespace only adds to what is shown.
+                        table: table.is_some() && right.namespace.is_none(),
                     });
                 }
             }

@@ -56,7 +56,7 @@ impl RequestClass {
             .find(|known| {
                 let place = table::place(**known);
                 // Of several tables of one kind, each has its own namespace.
-                let here = place.only.is_none_or(|(of, _)| namespace == Some(of));
+                let here = place.namespace().is_none_or(|of| namespace == Some(of));
                 rest == [known.plural()] && place.group == group && here
             })
             .copied()

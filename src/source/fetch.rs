@@ -5,9 +5,10 @@ use kube::Client;
 use serde::Deserialize;
 
 use cluster::discovery::PlainGroup;
+use cluster::event::EventObject;
 use cluster::kinds;
 use cluster::table;
-use model::base::{Moment, ObjectKey, SmallSort};
+use model::base::{ObjectKey, SmallSort};
 use model::fleet::observe::Table;
 use model::object::{EventSeen, ObjectRef};
 use model::value::Value;
@@ -77,7 +78,7 @@ pub async fn events(
         let list: EventList = serde_json::from_str(&text)
             .map_err(|error| format!("events of {} are malformed: {error}", name(thing)))?;
         more |= !list.metadata.next.is_empty();
-        all.extend(list.items.into_iter().map(Event::seen));
+        all.extend(list.items.iter().map(EventObject::seen));
     }
     all.small_sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.about.cmp(&b.about)));
     Ok((all, more))
@@ -277,7 +278,7 @@ fn without_secrets(object: Value) -> Value {
 #[serde(default)]
 struct EventList {
     metadata: ListMeta,
-    items: Vec<Event>,
+    items: Vec<EventObject>,
 }
 
 #[derive(Deserialize, Default)]
@@ -285,86 +286,6 @@ struct EventList {
 struct ListMeta {
     #[serde(rename = "continue")]
     next: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct Event {
-    #[serde(rename = "type")]
-    grade: Option<String>,
-    reason: Option<String>,
-    message: Option<String>,
-    count: Option<u32>,
-    first_timestamp: Option<String>,
-    last_timestamp: Option<String>,
-    event_time: Option<String>,
-    involved_object: Involved,
-    reporting_component: Option<String>,
-    source: Source,
-    series: Option<Series>,
-    metadata: Meta,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Involved {
-    kind: String,
-    name: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Source {
-    component: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct Series {
-    count: Option<u32>,
-    last_observed_time: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct Meta {
-    creation_timestamp: Option<String>,
-}
-
-impl Event {
-    /// Older events carry a count, newer ones a series; either may lack the other's fields.
-    fn seen(self) -> EventSeen {
-        let clean = |text: Option<String>| {
-            let text = text.unwrap_or_default();
-            let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            model::base::name::printable(&line).into_owned()
-        };
-        let at = |text: &Option<String>| text.as_deref().and_then(Moment::parse);
-        let series = self.series.unwrap_or_default();
-        let made = at(&self.metadata.creation_timestamp);
-        let first = at(&self.first_timestamp).or(at(&self.event_time)).or(made);
-        let last = at(&series.last_observed_time)
-            .or(at(&self.last_timestamp))
-            .or(first);
-        EventSeen {
-            about: clean(Some(format!(
-                "{} {}",
-                self.involved_object.kind, self.involved_object.name
-            ))),
-            warning: self.grade.is_some_and(|grade| grade != "Normal"),
-            reason: clean(self.reason),
-            message: clean(self.message),
-            first,
-            last,
-            count: series.count.or(self.count).unwrap_or(1).max(1),
-            by: clean(
-                self.source
-                    .component
-                    .filter(|by| !by.is_empty())
-                    .or(self.reporting_component),
-            ),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -391,29 +312,6 @@ mod tests {
         }
         let other = value(r#"{"kind":"ConfigMap","data":{"a":"b"}}"#);
         assert_eq!(without_secrets(other.clone()), other);
-    }
-
-    #[test]
-    fn events_of_both_ages_read_the_same() {
-        let old: Event = serde_json::from_str(
-            r#"{"type":"Warning","reason":"FailedScheduling","message":"0/4 nodes\nare available","count":7,
-            "firstTimestamp":"2026-11-21T06:00:00Z","lastTimestamp":"2026-11-21T06:40:00Z","eventTime":null,
-            "involvedObject":{"kind":"Pod","name":"a"},"source":{"component":"default-scheduler"}}"#,
-        )
-        .expect("an event");
-        let new: Event = serde_json::from_str(
-            r#"{"type":"Normal","reason":"Scheduled","eventTime":"2026-11-21T06:00:00.000000Z","firstTimestamp":null,
-            "series":{"count":3,"lastObservedTime":"2026-11-21T06:10:00.000000Z"},"reportingComponent":"scheduler",
-            "involvedObject":{"kind":"Pod","name":"b"},"source":{}}"#,
-        )
-        .expect("an event");
-        let (old, new) = (old.seen(), new.seen());
-        assert!(old.warning && !new.warning);
-        assert_eq!((old.count, new.count), (7, 3));
-        assert_eq!(old.message, "0/4 nodes are available");
-        assert_eq!(old.last, Moment::parse("2026-11-21T06:40:00Z"));
-        assert_eq!(new.last, Moment::parse("2026-11-21T06:10:00Z"));
-        assert_eq!((&*new.by, &*old.about), ("scheduler", "Pod a"));
     }
 
     #[test]

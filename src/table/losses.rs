@@ -23,7 +23,10 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules()
                 && !matches!(
                     table,
-                    Table::ProvisioningRequests | Table::PodAutoscalers | Table::ScaledObjects
+                    Table::ProvisioningRequests
+                        | Table::PodAutoscalers
+                        | Table::ScaledObjects
+                        | Table::LaunchFailures
                 )
         }
         // Its autoscaler.

@@ -347,6 +347,7 @@ fn scaling() -> Scaling {
     Scaling {
         scalers: Arc::from([nodes]),
         claims: Arc::from([]),
+        failures: Arc::from([]),
         provisions: Arc::from([Arc::new(request)]),
         pod_scalers: Arc::from([]),
         scaled_objects: Arc::from([]),

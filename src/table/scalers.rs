@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::{Job, JobKey};
+use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::replicas::{Pods, leading, why_steady};
 use model::fleet::scaling::{
     Limit, PodScaler, Provision, ProvisionState, ScaledObject, Scaler, ScalerKind, ScalerState,
@@ -11,7 +12,7 @@ use model::fleet::scaling::{
 };
 
 use super::table::Column;
-use super::text::{or_unknown, word};
+use super::text::{age, or_unknown, word};
 use super::{Facts, non_empty};
 
 /// One autoscaler, or one ProvisioningRequest.
@@ -249,7 +250,9 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
                 let failing = coming.find(|claim| claim.failing);
                 let most = scaler.now.zip(scaler.max);
                 let is_most = most.is_some_and(|(now, max)| now >= max);
+                let lacking = scaling.launch_failure(&scaler.name);
                 said.or_else(|| sentence(&failing?.why))
+                    .or_else(|| lacking.and_then(|failure| launch_failure(failure, now)))
                     .or_else(|| is_most.then(|| String::from("at max")))
             }
         },
@@ -282,6 +285,15 @@ fn of_nodes<'a>(scaler: &'a Scaler, scaling: &Scaling, now: Moment) -> ScalerRow
         at: scaler.since,
         pool: scaler.pools.first(),
     }
+}
+
+/// Why the last launch failed, and how long ago.
+fn launch_failure(failure: &LaunchFailure, now: Moment) -> Option<String> {
+    let why = sentence(&failure.why)?;
+    Some(match failure.at {
+        Some(at) => format!("{why} ({} ago)", age(Some(now.since(at).seconds()))),
+        None => why,
+    })
 }
 
 /// The pods of its scale target, where that is a job.
@@ -421,7 +433,7 @@ fn of_request(request: &Provision) -> ScalerRow<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use model::fleet::scaling::Metric;
+    use model::fleet::scaling::{Metric, NodeClaim, Stage};
 
     use super::*;
 
@@ -511,5 +523,49 @@ mod tests {
         let (.., state, why, stuck) = told(unseen, None);
         assert_eq!((state, stuck), ("pending", true));
         assert!(why.is_some_and(|why| why.contains("has no status")));
+    }
+
+    #[test]
+    fn a_pool_without_capacity_says_so_until_a_later_node_is_launched() {
+        let mut facts = crate::sample::facts();
+        let now = facts.now;
+        let ago = |seconds| now.minus(std::time::Duration::from_secs(seconds));
+        let failure = |claim: &str, at| LaunchFailure {
+            key: ObjectKey::new("default", claim),
+            claim: Name::new(claim),
+            why: (
+                Name::new("InsufficientCapacityError"),
+                Name::new("none in us-east-1b"),
+            ),
+            at: Some(at),
+        };
+        let pool = |name: &str| Scaler {
+            name: Name::new(name),
+            ..Scaler::default()
+        };
+        let claim = |seconds| NodeClaim {
+            name: Name::new("l40s-new01"),
+            node_pool: Some(Name::new("l40s")),
+            stage: Stage::Launched,
+            created: ago(seconds),
+            ..NodeClaim::default()
+        };
+        let (first, last) = (
+            failure("l40s-aaaaa", ago(900)),
+            failure("l40s-bbbbb", ago(240)),
+        );
+        let mut why = |claims: Vec<NodeClaim>| {
+            let mut fleet = (*facts.fleet).clone();
+            fleet.scaling.scalers = Arc::from([pool("l40s"), pool("l40s-spot"), pool("l4")]);
+            fleet.scaling.failures = Arc::from([last.clone(), first.clone()].map(Arc::new));
+            fleet.scaling.claims = claims.into_iter().map(Arc::new).collect();
+            facts.fleet = Arc::new(fleet);
+            [0, 1, 2].map(|at| row(&facts, ScalerAt::Nodes(at)).expect("a row").why)
+        };
+        let said = Some("InsufficientCapacityError: none in us-east-1b (4m ago)".to_owned());
+        assert_eq!(why(vec![]), [said.clone(), None, None]);
+        // A node that was claimed before says nothing of the capacity since.
+        assert_eq!(why(vec![claim(600)]), [said, None, None]);
+        assert_eq!(why(vec![claim(60)]), [None, None, None]);
     }
 }

@@ -72,6 +72,8 @@ pub enum Observation {
     NodePool(Box<Scaler>),
     /// A NodeClaim was added or updated.
     NodeClaim(Box<NodeClaim>),
+    /// An event of a NodeClaim without capacity was added or updated.
+    LaunchFailure(Box<super::launch_failure::LaunchFailure>),
     /// All node groups of a cluster autoscaler.
     NodeGroups(Box<GroupsSeen>),
     /// A ProvisioningRequest was added or updated.

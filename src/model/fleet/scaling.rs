@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey, SmallSort};
 
+use super::device::Pod;
 use super::job::Job;
+use super::launch_failure::LaunchFailure;
 use super::observe::{Labels, OwnerRef, Resources};
 use super::siting::Expression;
 
@@ -416,6 +418,8 @@ pub struct Scaling {
     pub scalers: Arc<[Scaler]>,
     /// NodeClaims, sorted by name.
     pub claims: Arc<[Arc<NodeClaim>]>,
+    /// Launches that failed for want of capacity, as long as their events are kept, sorted by the event's name.
+    pub failures: Arc<[Arc<LaunchFailure>]>,
     /// ProvisioningRequests, sorted by namespace and name.
     pub provisions: Arc<[Arc<Provision>]>,
     /// HorizontalPodAutoscalers, sorted by namespace and name.
@@ -451,6 +455,7 @@ impl Default for Scaling {
         Self {
             scalers: Arc::from([]),
             claims: Arc::from([]),
+            failures: Arc::from([]),
             provisions: Arc::from([]),
             pod_scalers: Arc::from([]),
             scaled_objects: Arc::from([]),
@@ -554,14 +559,8 @@ impl Scaling {
     /// The upcoming nodes that could run a pod of the job: their resources cover its requests, and their labels and requirements
     /// match its node selector.
     pub fn coming_for(&self, job: &Job) -> Vec<&NodeClaim> {
-        let pod = job
-            .pods
-            .iter()
-            .find(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over());
-        let wish = match (pod, &job.pod_request) {
-            (Some(pod), _) => (&pod.seen.requests, &pod.seen.node_selector),
-            (None, Some(wish)) => (&wish.0, &wish.1),
-            (None, None) => return Vec::new(),
+        let Some(wish) = waiting_pod(job) else {
+            return Vec::new();
         };
         self.claims
             .iter()
@@ -571,17 +570,25 @@ impl Scaling {
     }
 }
 
-fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
-    let has = wish
-        .devices
+/// What a pod of the job that has no node requests, and its node selector.
+pub(super) fn waiting_pod(job: &Job) -> Option<(&Resources, &Labels)> {
+    let waits = |pod: &&Arc<Pod>| pod.seen.node.is_none() && !pod.seen.phase.is_over();
+    match (job.pods.iter().find(waits), &job.pod_request) {
+        (Some(pod), _) => Some((&pod.seen.requests, &pod.seen.node_selector)),
+        (None, Some(wish)) => Some((&wish.0, &wish.1)),
+        (None, None) => None,
+    }
+}
+
+/// True where a machine with these resources has the devices that a pod requests.
+pub(super) fn covers(machine: &Resources, wish: &Resources) -> bool {
+    wish.devices
         .iter()
         .filter(|(_, count)| *count > 0)
-        .all(|(resource, count)| {
-            claim
-                .resources
-                .device(resource)
-                .is_some_and(|has| has >= *count)
-        });
+        .all(|(resource, count)| machine.device(resource).is_some_and(|has| has >= *count))
+}
+
+fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
     let fits = |(key, value): (&Name, &Name)| {
         let mut about = claim
             .requirements
@@ -595,5 +602,5 @@ fn could_take(claim: &NodeClaim, wish: &Resources, selector: &Labels) -> bool {
             (None, None) => false,
         }
     };
-    wish.device_count() > 0 && has && selector.iter().all(fits)
+    wish.device_count() > 0 && covers(&claim.resources, wish) && selector.iter().all(fits)
 }

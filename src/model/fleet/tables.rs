@@ -85,6 +85,8 @@ pub enum Table {
     NodePools,
     /// Karpenter's NodeClaims.
     NodeClaims,
+    /// Events of NodeClaims that Karpenter deleted because there was no capacity for them.
+    LaunchFailures,
     /// The one ConfigMap in which the cluster autoscaler says how its node groups stand.
     NodeGroups,
     /// ProvisioningRequests: capacity asked for before pods are made.
@@ -138,6 +140,7 @@ impl Table {
         Self::DeviceClasses,
         Self::NodePools,
         Self::NodeClaims,
+        Self::LaunchFailures,
         Self::NodeGroups,
         Self::ProvisioningRequests,
         Self::PodAutoscalers,
@@ -180,6 +183,7 @@ impl Table {
             Self::DeviceClasses => "deviceclasses",
             Self::NodePools => "nodepools",
             Self::NodeClaims => "nodeclaims",
+            Self::LaunchFailures => "events",
             Self::NodeGroups | Self::KueueConfig | Self::GovernQueues => "configmaps",
             Self::ProvisioningRequests => "provisioningrequests",
             Self::PodAutoscalers => "horizontalpodautoscalers",
@@ -198,6 +202,7 @@ impl Table {
             Self::KaiQueues => "queues.scheduling.run.ai",
             Self::Workloads => "workloads.scheduling.k8s.io",
             Self::PodGroups => "podgroups.scheduling.k8s.io",
+            Self::LaunchFailures => "events/nodeclaims",
             Self::NodeGroups => "configmaps/cluster-autoscaler-status",
             Self::KueueConfig => "configmaps/kueue-manager-config",
             Self::GovernQueues => "configmaps/stokehold-queues",
@@ -267,6 +272,7 @@ impl Table {
             self,
             Self::NodePools
                 | Self::NodeClaims
+                | Self::LaunchFailures
                 | Self::NodeGroups
                 | Self::ProvisioningRequests
                 | Self::PodAutoscalers

@@ -174,10 +174,13 @@ impl<'s> Follower<'s> {
         let mut gone: Option<String> = None;
         loop {
             let place = table::place(self.table);
-            let version = if place.version.is_empty() {
+            // What has to be served for it to have objects: mostly its own kind.
+            let basis = place.follows.unwrap_or(self.table);
+            let version = if table::place(basis).version.is_empty() {
                 let afresh = std::mem::take(&mut self.afresh) || gone.is_some();
-                let served = self.shared.server.served(self.table, afresh).await;
+                let served = self.shared.server.served(basis, afresh).await;
                 match served {
+                    Ok(Served::In(_)) if basis != self.table => place.version.to_owned(),
                     Ok(Served::In(version)) if gone.as_ref() != Some(&version) => version,
                     Ok(_) => {
                         gone = None;
@@ -208,12 +211,11 @@ impl<'s> Follower<'s> {
     async fn watch(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
-        let table::TableResource {
-            namespaced, only, ..
-        } = table::place(self.table);
+        let it = table::place(self.table);
+        let namespaced = it.namespaced;
         let namespace = match (&self.narrowed, &self.shared.namespaces) {
             _ if self.table == Table::GovernQueues => Some(self.shared.govern_namespace.clone()),
-            _ if !namespaced => only.map(|(namespace, _)| namespace.to_owned()),
+            _ if !namespaced => it.namespace().map(str::to_owned),
             (Some(only), _) => Some(only.clone()),
             (None, Namespaces::One(only)) => Some(only.clone()),
             (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
@@ -226,8 +228,8 @@ impl<'s> Follower<'s> {
         let mut config = watcher::Config::default()
             .page_size(PAGE)
             .timeout(WATCH_SECONDS);
-        if let Some((_, name)) = only {
-            config = config.fields(&format!("metadata.name={name}"));
+        if let Some(fields) = it.fields() {
+            config = config.fields(&fields);
         }
         let streams = self.streams && self.shared.server.streams_lists().await;
         if streams {

@@ -151,8 +151,17 @@ fn a_claim_without_capacity_is_told_at_its_pool() {
         super::terminal::Terminal::start(&super::plane::kubeconfig(), "live-viewer", (170, 60));
     terminal.wait("the whole fleet", PATIENCE, super::terminal::is_live);
     terminal.keys("2");
-    terminal.wait("the pool, and why", PATIENCE, |text| {
-        text.contains(POOL) && text.contains("InsufficientCapacityError")
+    terminal.wait("the pools", PATIENCE, |text| text.contains(POOL));
+    terminal.keys(&format!("/{POOL}\r"));
+    terminal.wait("one pool", PATIENCE, |text| !text.contains("act-"));
+    terminal.keys("d");
+    terminal.wait("no capacity, and why", PATIENCE, |text| {
+        text.contains("no node launched") && text.contains("InsufficientCapacityError")
+    });
+    // The first leaves what is described, the second the program.
+    terminal.keys("q");
+    terminal.wait("the pools again", PATIENCE, |text| {
+        text.contains("FREE/TOTAL")
     });
     terminal.keys("q");
     assert!(terminal.end(PATIENCE).success());

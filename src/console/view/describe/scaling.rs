@@ -5,6 +5,7 @@ use crate::text::{UNKNOWN, counted};
 use crate::theme::Role;
 use model::base::{Moment, Name, SmallSort};
 use model::fleet::job::{Job, JobState};
+use model::fleet::launch_failure::LaunchFailure;
 use model::fleet::pool::{Pool, PoolMode};
 use model::fleet::scaling::{
     Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
@@ -62,6 +63,9 @@ pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter:
         one(table, scaler, facts.now, painter);
         if scaler.kind == ScalerKind::NodePool {
             coming(table, scaling.coming(&scaler.name).collect(), painter);
+            if let Some(failure) = scaling.launch_failure(&scaler.name) {
+                lacking(table, "no node launched", failure, painter);
+            }
         }
     }
 }
@@ -189,6 +193,20 @@ fn claim_words(claim: &NodeClaim, painter: &mut Painter<'_>) -> String {
     }
 }
 
+/// Capacity that Karpenter did not find.
+fn lacking(
+    table: &mut Description,
+    what: &str,
+    failure: &LaunchFailure,
+    painter: &mut Painter<'_>,
+) {
+    let when = failure
+        .at
+        .map_or_else(String::new, |at| format!(" {} ago", painter.age(at)));
+    let words = with_why(format!("{what}{when}"), &failure.why);
+    table.words("no capacity", words, Role::Warn);
+}
+
 /// Capacity that a job waits for, nodes that are being made for it, and what scales its pods.
 pub(super) fn job(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let scaling = &facts.fleet.scaling;
@@ -215,6 +233,10 @@ pub(super) fn job(table: &mut Description, facts: &Facts, job: &Job, painter: &m
             );
             table.words("nodes", words, Role::Info);
             coming(table, claims, painter);
+        }
+        for (scaler, failure) in scaling.launch_failures_for(job) {
+            let what = format!("{} launched no node", scaler.name);
+            lacking(table, &what, failure, painter);
         }
     }
     for scaler in scaling.pod_scalers_of(job) {
@@ -357,13 +379,20 @@ mod tests {
             name: Name::new("k-x2"),
             node_pool: Some(Name::new("k")),
             failing: true,
-            why: names("InsufficientCapacityError", "none in us-east-1b"),
+            why: names("LaunchFailed", "creating instance, throttled"),
             since: ago(&facts, 60),
             ..NodeClaim::default()
+        };
+        let failure = LaunchFailure {
+            claim: Name::new("k-x1abc"),
+            why: names("InsufficientCapacityError", "none in us-east-1b"),
+            at: ago(&facts, 240),
+            ..LaunchFailure::default()
         };
         Arc::make_mut(&mut facts.fleet).scaling = Scaling {
             scalers: [karpenter, group].into(),
             claims: [Arc::new(claim)].into(),
+            failures: [Arc::new(failure)].into(),
             ..Scaling::default()
         };
         let text = page_text(&facts, &Selection::Pool(name));
@@ -372,7 +401,8 @@ mod tests {
             "|adding nodes for 3m",
             "limit|48 of 64 nvidia.com/gpu",
             "shrinks|WhenEmpty after 5m",
-            "starting|k-x2 launching for 1m: InsufficientCapacityError: none in us-east-1b",
+            "starting|k-x2 launching for 1m: LaunchFailed: creating instance, throttled",
+            "no capacity|no node launched 4m ago: InsufficientCapacityError: none in us-east-1b",
             "|cluster autoscaler eks-k",
             "|backing off for 10m: QUOTA_EXCEEDED: no more",
             "|has not reported for 7 min",

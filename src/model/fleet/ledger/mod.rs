@@ -255,6 +255,7 @@ impl Ledger {
             Observation::DeviceClass(class) => self.see_device_class(*class),
             Observation::NodePool(_)
             | Observation::NodeClaim(_)
+            | Observation::LaunchFailure(_)
             | Observation::NodeGroups(_)
             | Observation::Provision(_)
             | Observation::PodScaler(_)
@@ -266,9 +267,7 @@ impl Ledger {
             Observation::Source(health) => return self.see_source(health),
             Observation::SourceGone(name) => self.forget_source(&name),
             Observation::ExportersFound => {
-                if std::mem::replace(&mut self.exporters_found, true) {
-                    return false;
-                }
+                return !std::mem::replace(&mut self.exporters_found, true);
             }
             Observation::Skew(millis) => {
                 if self.skew_ms.replace(millis) == Some(millis) {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{Name, ObjectKey};
+use crate::fleet::launch_failure::LaunchFailure;
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Labels, NodeSeen, Observation, Table};
 use crate::fleet::pool::PoolMode;
@@ -24,6 +25,7 @@ pub(super) struct ScalingTables {
     node_pools: BTreeMap<Name, Scaler>,
     groups: BTreeMap<ObjectKey, Box<[Scaler]>>,
     claims: tables::RowTable<Name, NodeClaim>,
+    failures: tables::RowTable<ObjectKey, LaunchFailure>,
     provisions: tables::RowTable<ObjectKey, Provision>,
     pod_scalers: tables::RowTable<ObjectKey, PodScaler>,
     scaled_objects: tables::RowTable<ObjectKey, ScaledObject>,
@@ -44,6 +46,11 @@ impl Ledger {
             Observation::NodeClaim(claim) => {
                 self.mention_wide(Table::NodeClaims, &claim.name);
                 self.scaling.claims.see(claim.name.clone(), *claim)
+            }
+            Observation::LaunchFailure(failure) => {
+                self.mention(Table::LaunchFailures, &failure.key);
+                let key = failure.key.clone();
+                self.scaling.failures.see(key, *failure)
             }
             Observation::NodeGroups(seen) => {
                 self.mention(Table::NodeGroups, &seen.key);
@@ -92,6 +99,7 @@ impl ScalingTables {
         match table {
             Table::NodePools => self.node_pools.keys().map(wide).collect(),
             Table::NodeClaims => self.claims.keys().map(wide).collect(),
+            Table::LaunchFailures => self.failures.keys().cloned().collect(),
             Table::NodeGroups => self.groups.keys().cloned().collect(),
             Table::ProvisioningRequests => self.provisions.keys().cloned().collect(),
             Table::ScaledObjects => self.scaled_objects.keys().cloned().collect(),
@@ -104,6 +112,9 @@ impl ScalingTables {
             Table::NodePools => self.changed |= self.node_pools.remove(&key.name).is_some(),
             Table::NodeClaims => {
                 self.claims.remove(&key.name);
+            }
+            Table::LaunchFailures => {
+                self.failures.remove(key);
             }
             Table::NodeGroups => self.changed |= self.groups.remove(key).is_some(),
             Table::ProvisioningRequests => {
@@ -122,6 +133,7 @@ impl ScalingTables {
     pub(super) fn publish(&mut self, nodes: &[Arc<Node>], nodes_changed: bool) -> (Scaling, bool) {
         let claims_changed = self.claims.is_changed();
         self.published.claims = self.claims.publish();
+        self.published.failures = self.failures.publish();
         self.published.provisions = self.provisions.publish();
         self.published.pod_scalers = self.pod_scalers.publish();
         self.published.scaled_objects = self.scaled_objects.publish();

@@ -3,6 +3,7 @@
 use super::support::*;
 use super::*;
 use crate::fleet::admission::GroupSeen;
+use crate::fleet::launch_failure::LaunchFailure;
 use crate::fleet::observe::{Lost, LostKind};
 use crate::fleet::pool::PoolMode;
 use crate::fleet::scaling::{
@@ -267,6 +268,78 @@ fn nodes_on_their_way_make_their_pool_grow_until_they_are_there() {
     let fleet = ledger.publish(NOW);
     assert_eq!(fleet.scaling.scalers[0].state, ScalerState::Steady);
     assert_eq!(fleet.scaling.coming("k").count(), 0);
+}
+
+#[test]
+fn a_failed_launch_is_told_of_its_pool_and_of_what_waits_for_it() {
+    let failure = |claim: &str, seconds| {
+        Observation::LaunchFailure(Box::new(LaunchFailure {
+            key: ObjectKey::new("default", claim),
+            claim: Name::new(claim),
+            why: (Name::new("InsufficientCapacityError"), Name::new("none")),
+            at: Some(NOW.minus(std::time::Duration::from_secs(seconds))),
+        }))
+    };
+    let waiting = |pool: &str| {
+        let mut waits = pod_seen("clip-0", None, &[(GPU, 8)]);
+        waits.node_selector = labels(&[("karpenter.sh/nodepool", pool)]);
+        Observation::Pod(Box::new(waits))
+    };
+    // A name is cut where the API server cuts it.
+    let long = "p".repeat(60);
+    let mut ledger = fold(vec![
+        Observation::NodePool(Box::new(node_pool("k"))),
+        Observation::NodePool(Box::new(node_pool(&long))),
+        Observation::NodePool(Box::new(node_pool("k-spot"))),
+        waiting("k"),
+        failure("k-aaaaa", 300),
+        failure("k-bbbbb", 60),
+        failure(&format!("{}zzzzz", "p".repeat(58)), 60),
+    ]);
+    let told = |ledger: &mut Ledger| {
+        let fleet = ledger.publish(NOW);
+        let of = |pool: &str| {
+            fleet
+                .scaling
+                .launch_failure(pool)
+                .map(|it| it.claim.to_string())
+        };
+        let [job] = &*fleet.jobs else {
+            panic!("one job: {:?}", fleet.jobs)
+        };
+        let behind = fleet.scaling.launch_failures_for(job);
+        let behind: Vec<String> = behind
+            .iter()
+            .map(|(pool, _)| pool.name.to_string())
+            .collect();
+        (
+            [of("k"), of("k-spot"), of(&long).map(|_| String::new())],
+            behind,
+        )
+    };
+    let (pools, behind) = told(&mut ledger);
+    assert_eq!(
+        pools,
+        [Some("k-bbbbb".to_owned()), None, Some(String::new())]
+    );
+    assert_eq!(behind, ["k"]);
+    ledger.apply(waiting("k-spot"));
+    assert_eq!(told(&mut ledger).1, [""; 0]);
+    ledger.apply(waiting("k"));
+    // The API server has let the last event go: what it said is over with it.
+    ledger.apply(Observation::Gone(
+        Table::LaunchFailures,
+        ObjectKey::new("default", "k-bbbbb"),
+    ));
+    assert_eq!(told(&mut ledger).0[0].as_deref(), Some("k-aaaaa"));
+    // A node that was claimed later is there: capacity was found.
+    ledger.apply(Observation::NodeClaim(Box::new(claim(
+        "k-ccccc",
+        "k",
+        Stage::Launched,
+    ))));
+    let (pools, behind) = told(&mut ledger);
+    assert_eq!((pools[0].clone(), behind), (None, vec![]));
 }
 
 #[test]

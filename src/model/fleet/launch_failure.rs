@@ -1,0 +1,105 @@
+//! Nodes for which Karpenter found no capacity. It deletes such a NodeClaim at once; what stays is an event, as long as the API server
+//! keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::job::Job;
+use super::observe::{Labels, Resources};
+use super::scaling::{
+    NODE_POOL, NodeClaim, Scaler, ScalerKind, Scaling, Stage, covers, waiting_pod,
+};
+
+/// The event of a NodeClaim that was deleted because there was no capacity for it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaunchFailure {
+    /// Namespace and name of the event.
+    pub key: ObjectKey,
+    /// The NodeClaim.
+    pub claim: Name,
+    /// Reason code and sentence.
+    pub why: (Name, Name),
+    /// When it was last seen.
+    pub at: Option<Moment>,
+}
+
+/// Length that the API server cuts the beginning of a generated name to, and of the part that it adds.
+///
+/// Source: `SimpleNameGenerator` of `k8s.io/apiserver`.
+const GENERATED: (usize, usize) = (58, 5);
+
+impl LaunchFailure {
+    /// True for a claim of this NodePool: Karpenter has names generated from the NodePool's, and the event has no other trace of it.
+    pub fn is_of(&self, node_pool: &str) -> bool {
+        let (longest, added) = GENERATED;
+        let whole = format!("{node_pool}-");
+        let base = whole.get(..longest).unwrap_or(&whole);
+        let rest = self.claim.strip_prefix(base);
+        rest.is_some_and(|rest| rest.len() == added && !rest.contains('-'))
+    }
+}
+
+impl Scaling {
+    /// The last launch of this NodePool that failed for want of capacity; `None` where a node that it claimed later was launched.
+    pub fn launch_failure(&self, node_pool: &str) -> Option<&LaunchFailure> {
+        let own = self.failures.iter().filter(|it| it.is_of(node_pool));
+        let last = own.max_by_key(|it| it.at)?;
+        let launched = |claim: &NodeClaim| {
+            let there = matches!(
+                claim.stage,
+                Stage::Launched | Stage::Registered | Stage::Ready
+            );
+            there
+                && claim.node_pool.as_deref() == Some(node_pool)
+                && last.at.is_some_and(|at| claim.created >= at)
+        };
+        (!self.claims.iter().any(|claim| launched(claim))).then_some(&**last)
+    }
+
+    /// The NodePools whose last launch failed for want of capacity and whose nodes could run a waiting pod of the job, as far as
+    /// limits, other claims and labels say.
+    pub fn launch_failures_for(&self, job: &Job) -> Vec<(&Scaler, &LaunchFailure)> {
+        let Some((wish, selector)) = waiting_pod(job) else {
+            return Vec::new();
+        };
+        self.scalers
+            .iter()
+            .filter(|scaler| scaler.kind == ScalerKind::NodePool)
+            .filter(|scaler| self.could_serve(scaler, wish, selector))
+            .filter_map(|scaler| Some((scaler, self.launch_failure(&scaler.name)?)))
+            .collect()
+    }
+
+    /// True where nothing in the selector speaks against the NodePool, and something says that it has such nodes.
+    fn could_serve(&self, scaler: &Scaler, wish: &Resources, selector: &Labels) -> bool {
+        // Labels that the NodePool does not set may come with the machine.
+        let mut selects = false;
+        for (key, value) in selector.iter() {
+            let mut about = scaler.requirements.iter().filter(|it| it.key == *key);
+            let holds = match scaler.labels.get(key) {
+                _ if key.as_str() == NODE_POOL => Some(*value == scaler.name),
+                Some(label) => Some(label == value),
+                None if about.clone().next().is_some() => {
+                    Some(about.all(|it| it.holds(Some(value))))
+                }
+                None => None,
+            };
+            if holds == Some(false) {
+                return false;
+            }
+            selects |= holds == Some(true);
+        }
+        let wanted = || wish.devices.iter().filter(|(_, count)| *count > 0);
+        let limited =
+            || wanted().all(|(name, _)| scaler.limits.iter().any(|limit| limit.resource == *name));
+        let claimed = || {
+            let mut own = self.claims.iter();
+            own.any(|claim| {
+                claim.node_pool.as_ref() == Some(&scaler.name) && covers(&claim.resources, wish)
+            })
+        };
+        wish.device_count() > 0 && (selects || limited() || claimed())
+    }
+}
